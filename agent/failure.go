@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -95,47 +96,30 @@ func kindOfStatus(status int) APIErrorKind {
 	return Failing
 }
 
-// failureTexts are what programs and services say of failures that every message would meet, and for
-// which they have no word: the service gives many of them the status of a bad request. Two are about
-// the message.
+// failureTexts are what programs and services say, in lower case, of failures that every message would
+// meet, and for which they have no word: services give many of them the status of a bad request. Those of
+// kind Refused are about the message, but look like others.
 var failureTexts = []struct {
-	text string // in lower case
-	kind APIErrorKind
+	kind  APIErrorKind
+	texts []string
 }{
-	{"content_filter", Refused}, // said as a stream that was disconnected
-	{"context window", Refused},
-	{"stream disconnected", Unreachable},
-	{"connection failed", Unreachable},
-	{"high demand", Failing}, // the words of codex for status 500
-	{"at capacity", Overloaded},
-	{"capacity is unavailable", Overloaded},
-	{"usage limit", RateLimited},
-	{"quota exceeded", RateLimited},
-	{"current quota", RateLimited},
-	{"out of credits", RateLimited},
-	{"insufficient credits", RateLimited},
-	{"credit balance", RateLimited},
-	{"your billing", RateLimited},
-	{"billing hard limit", RateLimited},
-	{"spend cap", RateLimited},
-	{"organization has been disabled", NotLoggedIn},
-	{"must be verified", NotLoggedIn},
-	{"not available in your", NotLoggedIn},
-	{"invalid model", UnknownModel},
-	{"not supported when using codex", UnknownModel},
-	{"missing environment variable", Misconfigured},
-	{"unsupported value", Misconfigured},
-	{"unsupported parameter", Misconfigured},
-	{"not supported on this model", Misconfigured},
-	{"anthropic-beta", Misconfigured},
-	{"input_schema", Misconfigured}, // of a tool
+	{Refused, []string{"content_filter", "context window"}},
+	{Unreachable, []string{"stream disconnected", "connection failed"}},
+	{Failing, []string{"high demand"}}, // the words of codex for status 500
+	{Overloaded, []string{"at capacity", "capacity is unavailable"}},
+	{RateLimited, []string{"usage limit", "quota exceeded", "current quota", "out of credits", "insufficient credits",
+		"credit balance", "your billing", "billing hard limit", "spend cap"}},
+	{NotLoggedIn, []string{"organization has been disabled", "must be verified", "not available in your"}},
+	{UnknownModel, []string{"invalid model", "not supported when using codex"}},
+	{Misconfigured, []string{"missing environment variable", "unsupported value", "unsupported parameter",
+		"not supported on this model", "anthropic-beta", "input_schema"}},
 }
 
 // kindOfText returns the kind of a failure that only its text tells, "" if it does not.
 func kindOfText(said string) APIErrorKind {
 	said = strings.ToLower(said)
 	for _, known := range failureTexts {
-		if strings.Contains(said, known.text) {
+		if slices.ContainsFunc(known.texts, func(text string) bool { return strings.Contains(said, text) }) {
 			return known.kind
 		}
 	}

@@ -153,10 +153,8 @@ func (r *resident) Turn(ctx context.Context, request Request, observe func(Event
 	result.Duration = time.Since(begin)
 	result.SessionID = r.SessionID()
 	switch {
-	case err != nil && ctx.Err() != nil && t.retries.failing != nil:
-		return result, fmt.Errorf("%w: %w", context.Cause(ctx), t.retries.failing)
 	case err != nil && ctx.Err() != nil:
-		return result, context.Cause(ctx)
+		return result, errors.Join(context.Cause(ctx), t.retries.failing)
 	case err != nil && t.isInterrupted():
 		return result, ErrInterrupted
 	}

@@ -178,7 +178,7 @@ func BenchmarkFlat(b *testing.B) {
 			return nil
 		}},
 		{"status", func(l *Log, _ Cursor, _ Record) error { _, err := l.Status(ctx); return err }},
-		{"find-prefix", func(l *Log, _ Cursor, _ Record) error { _, err := l.FindPrefix(ctx, "0123456789abcdef"); return err }},
+		{"find", func(l *Log, _ Cursor, _ Record) error { _, err := l.Find(ctx, "0123456789abcdef"); return err }},
 		{"send", func(l *Log, _ Cursor, _ Record) error {
 			sent++
 			_, err := l.Send(ctx, task("claude", "codex", fmt.Sprint("new ", sent)))

@@ -383,7 +383,7 @@ func TestPartsMergedBeforeTheirFirstUse(t *testing.T) {
 		}
 	}
 	id := GenerateID(sent[0].Type, sent[0].From, sent[0].To, sent[0].Content)
-	if e, err := idle.lookup(t.Context(), id, func(other string) bool { return other == id }, false); err != nil || len(e) != 1 || e[0].Line != 1 {
+	if e, err := idle.lookup(t.Context(), id, false); err != nil || len(e) != 1 || e[0].Line != 1 {
 		t.Errorf("got %+v, %v, want line 1", e, err)
 	}
 	checkLog(t, idle)

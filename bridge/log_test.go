@@ -249,7 +249,7 @@ func TestDrain(t *testing.T) {
 	wantContents(t, l.Drain(ctx, "b", receipts[5].Cursor()), "inside1")
 }
 
-func TestGetAndFindPrefix(t *testing.T) {
+func TestGet(t *testing.T) {
 	ctx := context.Background()
 	l := openLog(t, logPath(t), nil)
 	twin := "00112233445566778899aabbccddeeff"
@@ -275,16 +275,6 @@ func TestGetAndFindPrefix(t *testing.T) {
 	}
 	if _, err := l.Get(ctx, twin+"3"); !errors.Is(err, ErrUnknownID) {
 		t.Errorf("want ErrUnknownID, got %v", err)
-	}
-	for prefix, want := range map[string]int{twin[:16]: 3, twin: 2, twin + "2": 1, "ffffffffffffffff": 0} {
-		if found, err := l.FindPrefix(ctx, prefix); err != nil || len(found) != want {
-			t.Errorf("prefix %s: want %d, got %v, %v", prefix, want, found, err)
-		}
-	}
-	for _, bad := range []string{"", "0011", "FFEEDDCCBBAA9988", "001122334455667x"} {
-		if _, err := l.FindPrefix(ctx, bad); err == nil {
-			t.Errorf("prefix %q: want an error", bad)
-		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"iter"
 	"maps"
 	"os"
-	"strings"
 
 	"github.com/oacp-go/oacp/internal/jsonl"
 )
@@ -56,30 +55,17 @@ func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
 // Find returns the records with the given ID, in log order. There is more than one if another
 // program wrote the ID twice.
 func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
-	return l.search(ctx, id, func(other string) bool { return other == id })
-}
-
-// FindPrefix returns the records whose ID begins with prefix, in log order. The prefix must be at
-// least 16 lower-case hexadecimal digits, which is how many the index covers.
-func (l *Log) FindPrefix(ctx context.Context, prefix string) ([]Entry, error) {
-	if !hasKeyDigits(prefix) {
-		return nil, fmt.Errorf("id prefix %q does not begin with %d lower-case hexadecimal digits", prefix, keyDigits)
-	}
-	return l.search(ctx, prefix, func(other string) bool { return strings.HasPrefix(other, prefix) })
-}
-
-func (l *Log) search(ctx context.Context, id string, match func(string) bool) ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.refresh(ctx, false); err != nil {
 		return nil, err
 	}
-	return l.lookup(ctx, id, match, false)
+	return l.lookup(ctx, id, false)
 }
 
-// lookup returns the entries with the key of id whose own ID matches, in log order. The caller
-// holds mu, has called refresh, and says whether it holds the log's lock.
-func (l *Log) lookup(ctx context.Context, id string, match func(string) bool, locked bool) (found []Entry, err error) {
+// lookup returns the entries with the ID, in log order. The caller holds mu, has called refresh, and
+// says whether it holds the log's lock.
+func (l *Log) lookup(ctx context.Context, id string, locked bool) (found []Entry, err error) {
 	err = l.retry(ctx, locked, func() error {
 		found = nil
 		return l.visit(keyOf(id), func(c cell, line []byte) error {
@@ -87,7 +73,7 @@ func (l *Log) lookup(ctx context.Context, id string, match func(string) bool, lo
 			if err != nil || keyOf(r.ID) != c.key {
 				return fmt.Errorf("%w: another line at byte %d", errDamaged, c.offset)
 			}
-			if match(r.ID) {
+			if r.ID == id {
 				behind := position{c.offset + int64(len(line)), c.line}
 				found = append(found, Entry{r, int(c.line), behind, cursorSum(line)})
 			}

@@ -145,7 +145,7 @@ func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 			continue
 		}
 		first[r.ID] = i
-		found, err := l.lookup(ctx, r.ID, func(id string) bool { return id == r.ID }, true)
+		found, err := l.lookup(ctx, r.ID, true)
 		switch {
 		case err != nil:
 			return nil, err

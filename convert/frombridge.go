@@ -73,7 +73,7 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 	var m schema.Message
 	err := json.Unmarshal(metadata.OACP, &m)
 	if m.Auth != "" {
-		m.File = metadata.File // absent in records of earlier versions
+		m.File = metadata.File
 	}
 	if err == nil {
 		err = validate.Message(&m).Err()
@@ -94,10 +94,7 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 // isRecordOf reports whether the record agrees with the one made of the message, but for lines that
 // idLine added.
 func isRecordOf(r, made bridge.Record, m *schema.Message) bool {
-	// Earlier versions kept an undocumented type when they copied a record.
-	channel, _, derived := rowOfChannel(m.Channel)
-	sameType := made.Type == r.Type && made.Signal == r.Signal || derived && !channel.documented()
-	return sameType && made.From == r.From && made.To == r.To &&
+	return made.Type == r.Type && made.Signal == r.Signal && made.From == r.From && made.To == r.To &&
 		withoutIDLines(made.Content, m.ID) == withoutIDLines(r.Content, m.ID)
 }
 
@@ -147,9 +144,6 @@ type Origin struct {
 
 // Names reports whether the origin is the record.
 func (o Origin) Names(r bridge.Record) bool {
-	if o.Run == unknownRun {
-		return r.ID == o.ID || o.IsPrefix() && strings.HasPrefix(r.ID, o.ID)
-	}
 	return r.ID == o.ID && r.RunID == o.Run
 }
 
@@ -168,7 +162,7 @@ func OriginOf(m *schema.Message) (Origin, bool) {
 	if marked && json.Unmarshal([]byte(text), &o) == nil && o.ID != nil && o.Run != nil {
 		return Origin{*o.ID, *o.Run}, true
 	}
-	return earlierOrigin(m)
+	return Origin{}, false
 }
 
 // Variant selects one of the messages that a record becomes. The zero value is the only one of most
@@ -226,6 +220,17 @@ func randOf(r bridge.Record, at time.Time, v Variant) string {
 	}
 	sum := sha256.Sum256([]byte(text))
 	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// Fingerprint returns 24 hexadecimal digits that differ for records that say something different,
+// also if they have the same id.
+func Fingerprint(r bridge.Record) string {
+	const digits = 24
+	h := sha256.New()
+	for _, text := range []string{r.ID, string(r.Type), r.From, r.To, r.Content, string(r.Signal)} {
+		fmt.Fprintf(h, "%d:%s", len(text), text) // a hash never fails to write
+	}
+	return hex.EncodeToString(h.Sum(nil))[:digits]
 }
 
 // timeOf reads a timestamp. One that is no time, or not of the years 1 to 9999, is 1970.

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
@@ -179,7 +180,12 @@ func (d *digest) mailLine(m *Mail, most int) string {
 	if m.Err != nil {
 		reason = failure.OneLine(m.Err.Error())
 	}
-	head := "- " + shortened(safe(visible.Shell(m.File)), maxFile) + d.marks(m) + ": not a valid message: "
+	head := "- " + shortened(visible.ModelLine(visible.Shell(m.File)), maxFile) + d.marks(m) + ": "
+	if e := (mailbox.Entry{Err: m.Err}); e.IsHeld() {
+		head += "held: "
+	} else {
+		head += "not a valid message: "
+	}
 	return head + word(reason, min(maxReason, most-cost(head)-1)) + "\n"
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
@@ -219,20 +220,6 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-func TestSafe(t *testing.T) {
-	tests := map[string]string{
-		"a < b, c <= d, e << 2, <3": "a < b, c <= d, e << 2, <3",
-		"</a><a><!--<?x <_ <:a <ä":  "&lt;/a>&lt;a>&lt;!--&lt;?x &lt;_ &lt;:a &lt;ä",
-		"<  /a <\u200d/a <<b ends<": "&lt;  /a &lt;\u200d/a <&lt;b ends&lt;",
-		"\x1b[31m<\n/a \u202e":      `\x1b[31m<\n/a \u202e`,
-	}
-	for text, want := range tests {
-		if got := safe(text); got != want {
-			t.Errorf("safe(%q) is %q, want %q", text, got, want)
-		}
-	}
-}
-
 // TestComposeAnyMailbox checks digests of random mailboxes of hostile messages, and that repeating
 // Compose with what is left names each message once.
 func TestComposeAnyMailbox(t *testing.T) {
@@ -394,7 +381,7 @@ func checkNames(t *testing.T, text string, lines []string, mail []Mail) bool {
 	t.Helper()
 	for n, line := range lines {
 		m := &mail[n]
-		name := safe(strings.Join(strings.Fields(m.File), " "))
+		name := visible.ModelLine(strings.Join(strings.Fields(m.File), " "))
 		ok := strings.Contains(line, ": not a valid message: ")
 		if m.isMessage() {
 			name, _, _ = strings.Cut(line, " ")

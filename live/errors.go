@@ -70,7 +70,7 @@ func NoteError(w *mailbox.Workspace, now time.Time, cause error) (err error) {
 			return err
 		}
 	}
-	file, err := dir.OpenFile(errorsName, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	file, err := dir.OpenFile(errorsName, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}

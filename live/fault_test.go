@@ -364,7 +364,7 @@ func TestBesideARunner(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	running := make(chan struct{})
 	r, err := turn.New(h.Workspace, turn.Config{
-		Agent: "claude", AllowFrom: []schema.AgentName{"gemini"}, // so the messages stay
+		Agent: "claude", AllowFrom: []schema.AgentName{"claude"}, // so the messages stay
 		NewDriver: func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() },
 		Ready:     func() { close(running) },
 	})

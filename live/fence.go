@@ -3,7 +3,6 @@ package live
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
@@ -51,7 +50,7 @@ func fenced(body string, most int) (lines string, all bool) {
 		if line == "" {
 			continue
 		}
-		line = safe(strings.ReplaceAll(line, "\t", "  "))
+		line = visible.ModelLine(strings.ReplaceAll(line, "\t", "  "))
 		room := most - cost(separator+"| \n")
 		if all = cost(line) <= room; all || room >= leastLine {
 			line = separator + "| " + shortened(line, room) + "\n"
@@ -68,7 +67,7 @@ func fenced(body string, most int) (lines string, all bool) {
 
 // word returns the text on one line, shortened to the cost.
 func word(text string, most int) string {
-	return shortened(safe(strings.Join(strings.Fields(text), " ")), most)
+	return shortened(visible.ModelLine(strings.Join(strings.Fields(text), " ")), most)
 }
 
 // shortened returns the text, or as much of its beginning as the cost allows and an ellipsis.
@@ -84,27 +83,4 @@ func shortened(text string, most int) string {
 		}
 	}
 	return text
-}
-
-// safe escapes what has no visible form, line breaks too, and every "<" that may begin a tag.
-func safe(text string) string {
-	text = visible.Line(text)
-	if !strings.Contains(text, "<") {
-		return text
-	}
-	var out strings.Builder
-	for i, r := range text {
-		if r == '<' && beginsTag(text[i+1:]) {
-			out.WriteString("&lt;")
-		} else {
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
-}
-
-// beginsTag reports whether the text after a "<" makes it a tag for some reader.
-func beginsTag(after string) bool {
-	r, _ := utf8.DecodeRuneInString(after)
-	return r >= utf8.RuneSelf || unicode.IsLetter(r) || r != 0 && strings.ContainsRune("/!?_:", r) || strings.HasPrefix(strings.TrimLeft(after, " "), "/")
 }

@@ -304,7 +304,7 @@ func run(s *seat) {
 	s.t.Helper()
 	ready := make(chan struct{})
 	runner, err := turn.New(s.w, turn.Config{
-		Agent: "codex", AllowFrom: []schema.AgentName{"nobody"}, Ready: func() { close(ready) },
+		Agent: "codex", AllowFrom: []schema.AgentName{"codex"}, Ready: func() { close(ready) },
 		NewDriver: func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() },
 	})
 	if err != nil {

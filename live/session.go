@@ -233,7 +233,7 @@ func (s *Session) prepare(dir *durable.Dir) (written replacements, err error) {
 		if err != nil {
 			return err
 		}
-		one, err := dir.Prepare(s.ID+suffix, append(data, '\n'), 0o600)
+		one, err := dir.Prepare(s.ID+suffix, append(data, '\n'), 0o644)
 		if err == nil {
 			written = append(written, one)
 		}

@@ -2,6 +2,8 @@ package mailbox
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,10 +176,18 @@ func (b *batch) newCopyTo(agent schema.AgentName, box Box) (*staging.Copy, error
 	return c, err
 }
 
+// maxName is the longest name, in bytes, that leaves room for a number and ReasonSuffix. Our own names are
+// shorter.
+const maxName = 255 - len("-10000") - len(ReasonSuffix)
+
 // move moves a file to the box of the copy, under the name or the first free one with a number, and
 // returns the new name. A reason is written before the file moves, and removed if it does not.
 func (b *batch) move(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) (string, error) {
 	const most = 10_000
+	if len(name) > maxName {
+		hash := sha256.Sum256([]byte(name))
+		name = strings.ToValidUTF8(name[:maxName/2], "") + "-" + hex.EncodeToString(hash[:4]) + schema.FileExtension
+	}
 	stem := strings.TrimSuffix(name, schema.FileExtension)
 	for n := 2; ; n++ {
 		err := b.moveAs(from, entry, to, name, reason)

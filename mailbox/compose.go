@@ -91,7 +91,10 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
 }
 
 func (w *Workspace) checkAgent(agent schema.AgentName, others []schema.AgentName, create bool) error {
-	if !create || w.Knows(agent) {
+	switch {
+	case agent == Postmaster:
+		return ErrPostmaster
+	case !create || w.Knows(agent):
 		return w.CheckAgent(agent)
 	}
 	known, err := w.Agents()
@@ -239,6 +242,9 @@ type SendOptions struct {
 	// messages that the caller forwards.
 	Sign     bool
 	Unsigned bool
+	// Impatient is for a message with an id: waiting for other processes that send such is an error
+	// after a moment.
+	Impatient bool
 }
 
 // Postmaster is the reserved sender of automatic notices. It is not an agent; it has a mailbox only
@@ -246,7 +252,7 @@ type SendOptions struct {
 const Postmaster schema.AgentName = "oacp"
 
 // ErrPostmaster is returned if Postmaster is used as the name of an agent.
-var ErrPostmaster = fmt.Errorf("%s is the reserved sender of notices and cannot be an agent", Postmaster)
+var ErrPostmaster = fmt.Errorf("%s is the reserved sender of notices and not an agent", Postmaster)
 
 // ErrIDTaken is returned for a message whose given id belongs to another message.
 var ErrIDTaken = errors.New("another message has this id")

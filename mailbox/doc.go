@@ -21,7 +21,8 @@
 // staged outbox copy is created first and removed last, so copies without it belong to a sent
 // message. If someone removes state during a send, a copy can disappear after the commit: its
 // sender then stages it again, hidden in the box, and syncs it and its name before the rename, as
-// for any staged copy.
+// for any staged copy; but not on a network file system, where another machine may have delivered
+// the copy.
 //
 // A power failure can undo a rename that was not yet synced. The commit is synced before the first
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.

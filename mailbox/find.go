@@ -94,6 +94,20 @@ func (e *SeveralInboxesError) Error() string {
 	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
 }
 
+// SeveralFilesError is returned if several files of an inbox hold a message and the caller must name
+// one.
+type SeveralFilesError struct {
+	ID    schema.ID
+	Agent schema.AgentName
+	// Names are the names of the files, sorted.
+	Names []string
+}
+
+// Error names the message and the agent.
+func (e *SeveralFilesError) Error() string {
+	return fmt.Sprintf("message %s is in %d files of the inbox of %s", e.ID, len(e.Names), e.Agent)
+}
+
 // IsGone reports whether the error says that a message file no longer exists.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
@@ -165,35 +179,39 @@ func idsOf(entries []Entry) []schema.ID {
 }
 
 // Search returns the files of all mailboxes that are wanted and whose messages match, as far as they
-// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A nil
-// want wants all. With an *UnreadableError, Search also returns what it could read.
+// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
+// held is there only beside the copy of its sender, whose message it has. A nil want wants all. With an
+// *UnreadableError, Search also returns what it could read.
 func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
 	match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
 	}
-	var found, invalid []Entry
+	var found, invalid, held []Entry
 	var unreadable error
 	for _, box := range boxes {
 		for _, agent := range agents {
 			entries, err := w.load(ctx, agent, box, func(name string) bool {
 				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))
-			}, func(e *Entry) bool { return e.Message != nil && match(e.Message) })
+			}, func(e *Entry) bool { return e.IsHeld() || e.Message != nil && match(e.Message) })
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			unreadable = errors.Join(unreadable, err)
 			for _, e := range entries {
-				if e.Err == nil {
+				switch {
+				case e.Err == nil:
 					found = append(found, e)
-				} else {
+				case e.IsHeld():
+					held = append(held, e)
+				default:
 					invalid = append(invalid, e)
 				}
 			}
 		}
 	}
-	found = append(found, invalid...)
+	found = slices.Concat(found, invalid, nameHeld(held, found))
 	if unreadable != nil {
 		return found, &UnreadableError{unreadable}
 	}
@@ -236,7 +254,7 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
 // inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
-// returns a *NotPendingError or a *SeveralInboxesError.
+// returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
 	found, err := w.FindNamed(ctx, idOrName, agent)
 	if err != nil {
@@ -257,19 +275,23 @@ func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.A
 	return onlyEntry(found[0].Message.ID, pending)
 }
 
-// onlyEntry returns the only entry, or a *SeveralInboxesError.
+// onlyEntry returns the only entry, or a *SeveralInboxesError or *SeveralFilesError.
 func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	if len(entries) == 1 {
 		return entries[0], nil
 	}
-	several := &SeveralInboxesError{ID: id}
+	several, files := &SeveralInboxesError{ID: id}, &SeveralFilesError{ID: id, Agent: entries[0].Agent}
 	for _, e := range entries {
-		several.Agents = append(several.Agents, e.Agent)
+		several.Agents, files.Names = append(several.Agents, e.Agent), append(files.Names, e.Name)
+	}
+	slices.Sort(files.Names)
+	if several.Agents = slices.Compact(several.Agents); len(several.Agents) == 1 {
+		return Entry{}, files
 	}
 	return Entry{}, several
 }
 
-// ReadRaw returns the bytes of a message file.
+// ReadRaw returns the bytes of a message file, even of one that is held. Use Decode to read them.
 func (w *Workspace) ReadRaw(e Entry) (data []byte, err error) {
 	dir, err := w.openBox(e.Agent, e.Box)
 	if err != nil {

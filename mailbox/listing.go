@@ -16,7 +16,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // Entry is a message file in a mailbox.
@@ -28,7 +27,7 @@ type Entry struct {
 	Name string
 	Path string
 	// Message is valid if Err is nil. Otherwise it is what could be read, or nil, and Err is a
-	// *validate.InvalidError or an error of the file system.
+	// *validate.InvalidError, a *HeldError, or an error of the file system.
 	Message *schema.Message
 	Err     error
 	// Modified is when the file was last written, or a broken link was made.
@@ -112,11 +111,11 @@ func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, w
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !wantName(name) })
-	read := make([]Entry, len(names))
+	read, check := make([]Entry, len(names)), w.checkOf(agent, box)
 	err = onAllCores(ctx, len(names), func(start, end int) {
 		var buffer []byte
 		for i := start; i < end; i++ {
-			e := readEntry(dir, agent, box, names[i], &buffer)
+			e := readEntry(dir, agent, box, names[i], check, &buffer)
 			if !errors.Is(e.Err, fs.ErrNotExist) && want(&e) {
 				read[i] = e
 			}
@@ -125,14 +124,14 @@ func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, w
 	return slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" }), err
 }
 
-// readEntry reads a file as a message. It reuses the buffer, and sets it.
-func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string, buffer *[]byte) Entry {
+// readEntry reads a file as a message, unless the check holds it. It reuses the buffer, and sets it.
+func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string, check func([]byte) *HeldError, buffer *[]byte) Entry {
 	e := Entry{Agent: agent, Box: box, Name: name, Path: dir.Path(name)}
 	data, modified, err := dir.AppendFile((*buffer)[:0], name, schema.MaxFileSize)
 	*buffer = data
 	e.Modified = modified
 	if err == nil {
-		e.Message, e.Err = validate.Read(data)
+		e.Message, e.Err = decode(check, e.Path, data)
 		return e
 	}
 	if info, lookErr := dir.Lstat(name); lookErr == nil {

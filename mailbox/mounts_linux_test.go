@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // bindfs shows a folder at another place through FUSE, which has no exclusive rename. By default,
@@ -62,6 +63,43 @@ func TestTwoMountsLoseNothing(t *testing.T) {
 		}
 	}
 	wantFiles(t, w, outgoingName)
+}
+
+// TestClockOfAnotherMachine lets a machine whose clock is two minutes ahead recover while a sender
+// waits for a slow sync after its commit. The recipients handle the message at once. Nobody gets it
+// twice, on a network file system as the tests know it and as bindfs has it.
+func TestClockOfAnotherMachine(t *testing.T) {
+	for _, mounted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mounted=%t", mounted), func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			received := map[schema.AgentName]int{}
+			slow := &interrupted{part: "@codex@inbox", happen: func() {
+				other := openWorkspace(t, w.dir)
+				after(other, 2*strangerAfter)
+				mustRecover(t, other)
+				takeAll(t, w.dir, received)
+			}}
+			sender := w
+			if mounted {
+				sender = openWorkspace(t, bindfs(t, w.dir))
+				sender.files = slow
+			} else {
+				slow.at = elsewhere
+				sender.files = notExclusive{slow}
+			}
+			sender.long = true // otherwise it begins again after the commit of a short name fails
+			r, err := sender.Send(t.Context(), faultDraft(false), nil)
+			if r == nil || !errors.Is(err, ErrGone) {
+				t.Errorf("Send gave %v, want a receipt and ErrGone", err)
+			}
+			sender.files = durable.Disk{}
+			mustRecover(t, w)
+			takeAll(t, w.dir, received)
+			if received["codex"] != 1 || received["gemini"] != 1 {
+				t.Errorf("received %v, want once each", received)
+			}
+		})
+	}
 }
 
 // TestRemovedStateLosesNothing removes state twice during each of many broadcasts. Each accepted one

@@ -81,6 +81,31 @@ func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 	}
 }
 
+// TestOneMessageInSeveralFiles checks that the error names the files, which Pending finds by name.
+func TestOneMessageInSeveralFiles(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	r := send(t, w, draft("codex", "gemini"))
+	if err := copyFile(r.Inboxes[0], filepath.Join(w.BoxPath("codex", Inbox), "copy.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Base(r.Inboxes[0]), "copy.yaml"}
+	var files *SeveralFilesError
+	_, err := w.Pending(t.Context(), string(r.Message.ID), "codex")
+	if !errors.As(err, &files) || files.Agent != "codex" || !slices.Equal(files.Names, want) {
+		t.Errorf("a message in two files gives %v, want a *SeveralFilesError with %q", err, want)
+	}
+	var inboxes *SeveralInboxesError
+	_, err = w.Pending(t.Context(), string(r.Message.ID), "")
+	if !errors.As(err, &inboxes) || !slices.Equal(inboxes.Agents, []schema.AgentName{"codex", "gemini"}) {
+		t.Errorf("a message in two files and another inbox gives %v, want a *SeveralInboxesError with each agent once", err)
+	}
+	for _, name := range want {
+		if e, err := w.Pending(t.Context(), name, "codex"); err != nil || e.Name != name {
+			t.Errorf("%s is %+v (%v)", name, e, err)
+		}
+	}
+}
+
 func TestInboxFileInSeveralInboxes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	for _, agent := range []schema.AgentName{"codex", "gemini"} {

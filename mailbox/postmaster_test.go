@@ -39,7 +39,7 @@ func TestPostmasterIsNoAgent(t *testing.T) {
 	}
 	// Now it has a mailbox, but other programs still may not send from it.
 	refused()
-	if _, err := w.Send(t.Context(), message("claude", Postmaster), &SendOptions{Create: true}); err != nil {
-		t.Errorf("an answer to a notice: %v", err)
+	if _, err := w.Send(t.Context(), message("claude", Postmaster), nil); !errors.Is(err, ErrPostmaster) {
+		t.Errorf("an answer to a notice: %v, want ErrPostmaster: nobody would read it", err)
 	}
 }

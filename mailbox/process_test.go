@@ -170,12 +170,27 @@ func idsIn(t *testing.T, w *Workspace, agent schema.AgentName, box Box) map[sche
 	return found
 }
 
-// TestKilledSenders kills sending processes with SIGKILL at random points, and then recovers. Every
-// reported message is in every box, and every message is in all boxes once or in none.
+// TestKilledSenders kills sending processes with SIGKILL at random points, while another recovers
+// all the time, and then recovers. Every reported message is in every box, and every message is in
+// all boxes once or in none.
 func TestKilledSenders(t *testing.T) {
 	const rounds = 25
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	reported := make(map[schema.ID]bool)
+	beside, stop := openWorkspace(t, w.dir), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := beside.Recover(t.Context()); err != nil {
+					t.Errorf("recovering beside the senders: %v", err)
+				}
+			}
+		}
+	})
 	for range rounds {
 		cmd, ids := child(t, w.dir, 1000, "codex,gemini")
 		for range 1 + rand.IntN(8) {
@@ -194,6 +209,8 @@ func TestKilledSenders(t *testing.T) {
 		}
 		wantWholeFiles(t, w)
 	}
+	close(stop)
+	group.Wait()
 	// A line may have been cut off by the kill.
 	for id := range reported {
 		if _, err := schema.ParseID(id); err != nil {
@@ -205,6 +222,7 @@ func TestKilledSenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFiles(t, w, "state/outgoing")
+	wantFiles(t, w, "agents/claude/dead_letter")
 	sent := idsIn(t, w, "claude", Outbox)
 	for id := range reported {
 		if sent[id] != 1 && !isCutShort(id, sent) {

@@ -263,19 +263,19 @@ func TestPublishedCopyIsNotPublishedAgain(t *testing.T) {
 }
 
 // notExclusive is a disk without an exclusive rename.
-type notExclusive struct{ durable.Disk }
+type notExclusive struct{ durable.FileSystem }
 
 func (n notExclusive) Publish(from *durable.Dir, name string, to *durable.Dir, newName string, unique bool) error {
 	if !unique {
 		return fmt.Errorf("publishing %s: %w", newName, durable.ErrNotExclusive)
 	}
-	return n.Disk.Publish(from, name, to, newName, unique)
+	return n.FileSystem.Publish(from, name, to, newName, unique)
 }
 
 // TestLongNameWithoutExclusiveRename checks that no name is used that another machine could choose.
 func TestLongNameWithoutExclusiveRename(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	w.files = notExclusive{}
+	w.files = notExclusive{durable.Disk{}}
 	r := send(t, w, faultDraft(false))
 	parts, err := schema.ParseID(r.Message.ID)
 	if err != nil || len(parts.Rand) != schema.LongRand {

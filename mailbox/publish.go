@@ -14,7 +14,7 @@ import (
 )
 
 // ErrGone is returned, in a *QueuedError, for a copy that is neither in its inbox nor staged:
-// someone removed the staged copy, and it could not be staged again.
+// someone removed the staged copy, and it could not be staged again, or another machine delivered it.
 var ErrGone = errors.New("the staged copy is gone")
 
 // publish publishes the inbox copies of sent messages.
@@ -27,8 +27,9 @@ func (b *batch) publish(messages []*outgoing, syncErr error) {
 		queued := &QueuedError{ID: o.message.ID}
 		for i, c := range o.inboxes {
 			name, err := b.publishInbox(c, o.message, o.name, o.data)
-			if errors.Is(err, ErrGone) && b.w.now().Sub(b.opened) < strangerAfter {
-				// Nobody else publishes a copy of a living process, so the copy was removed.
+			if errors.Is(err, ErrGone) && !o.outbox.NotExclusive && b.w.now().Sub(b.opened) < strangerAfter {
+				// Nobody else publishes a copy of a living process, so the copy was removed. A machine with
+				// another clock may take the process for dead: on a network file system, nobody knows.
 				if restageErr := b.restage(c, o.data, true); restageErr != nil {
 					err = errors.Join(err, restageErr)
 				} else {

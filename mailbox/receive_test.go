@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,14 +148,18 @@ func TestReceiveMakesMailboxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := send(t, elsewhere, draft(Postmaster))
+	// Earlier versions sent answers to notices.
+	answer := exported(t, send(t, elsewhere, draft("codex")))
+	answer.Data = bytes.Replace(answer.Data, []byte("to: codex"), []byte("to: "+Postmaster), 1)
+	answer.Pending = []schema.AgentName{Postmaster}
 
 	w := newMachine(t)
-	for _, r := range []*Receipt{r, answer, n} {
-		receive(t, w, exported(t, r))
+	for _, file := range []Received{exported(t, r), answer, exported(t, n)} {
+		receive(t, w, file)
 	}
+	wantFiles(t, w, BoxName(Postmaster, Inbox), answer.Name)
 	wantFiles(t, w, "agents", "claude", "codex", "gemini", "mia", string(Postmaster), "zoe")
-	for _, r := range []*Receipt{r, answer, n} {
+	for _, r := range []*Receipt{r, n} {
 		for _, path := range append(r.Inboxes, r.Outbox) {
 			if here := strings.Replace(path, elsewhere.dir, w.dir, 1); readFile(t, here) != readFile(t, path) {
 				t.Errorf("%s differs from %s", here, path)
@@ -297,7 +302,7 @@ func TestLongNamesInAGitWorkspace(t *testing.T) {
 func TestReceiveWithoutExclusiveRename(t *testing.T) {
 	file := exported(t, send(t, newWorkspace(t, "claude", "codex", "gemini"), faultDraft(false)))
 	w := newMachine(t)
-	w.files = notExclusive{}
+	w.files = notExclusive{durable.Disk{}}
 	receive(t, w, file)
 	wantReceived(t, w, file, "codex", "gemini")
 }

@@ -147,7 +147,8 @@ func (w *Workspace) recover(b *batch) (recovered Recovered, err error) {
 	return recovered, err
 }
 
-// findLeftovers looks for staged copies of messages that are about to be sent again.
+// findLeftovers lists the staged copies of all messages, for those that are about to be sent again
+// or swept.
 func (b *batch) findLeftovers() error {
 	names, err := b.outgoing.Names()
 	b.left = make(map[schema.ID]leftovers)
@@ -181,7 +182,11 @@ func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 		if sent, err := b.isSent(c); err != nil {
 			return err
 		} else if !sent {
-			return b.sweep(*left, recovered)
+			// The sender may have staged more copies between the listing and its death.
+			if err := b.findLeftovers(); err != nil {
+				return err
+			}
+			return b.sweep(b.left[left.id], recovered)
 		}
 		// A crash undid the removal of the staged name.
 		if _, err := c.Take(b.w.files); err != nil {

@@ -183,6 +183,31 @@ func isEmpty(r Recovered) bool {
 	return len(r.Published)+len(r.Waiting)+len(r.Swept)+len(r.DeadLetters) == 0
 }
 
+// TestRecoverListsAgain kills a sender that stages another copy after a recovery has listed the
+// copies, and before that finds it dead.
+func TestRecoverListsAgain(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, false, "publish msg-")
+	disown(t, w)
+	staged := files(t, w, outgoingName)
+	last := filepath.Join(w.dir, outgoingName, staged[len(staged)-1])
+	data := readFile(t, last)
+	remove(t, last)
+	asked := 0
+	w.now = func() time.Time {
+		if asked++; asked == 2 { // after the listing, for the age of the first copy
+			writeTestFile(t, last, data)
+		}
+		return time.Now().Add(2 * staleAfter)
+	}
+	if got := mustRecover(t, w); len(got.Swept) != 3 || asked < 2 {
+		t.Errorf("Recover did %+v, want %q swept", got, staged)
+	}
+	if got := mustRecover(t, w); !isEmpty(got) {
+		t.Errorf("the next Recover did %+v, want nothing", got)
+	}
+}
+
 func TestRecoverSaysWhatItPublished(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	r := send(t, w, faultDraft(false))

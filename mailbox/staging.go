@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -44,7 +45,7 @@ type batch struct {
 	// claimed are the short names, and started the ids, that this batch uses.
 	claimed map[string]bool
 	started map[schema.ID]bool
-	// left are the staged copies that were there before.
+	// left are the staged copies of other processes, as findLeftovers listed them.
 	left map[schema.ID]leftovers
 }
 
@@ -99,7 +100,12 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 
 // waitForLock takes the workspace's lock, for which it waits.
 func (b *batch) waitForLock(ctx context.Context) error {
-	_, err := b.takeLock(func(lock *flock.Flock) (bool, error) { return lock.TryLockContext(ctx, lockRetry) })
+	_, err := b.takeLock(func(lock *flock.Flock) (bool, error) {
+		if b.options != nil && b.options.Impatient {
+			return true, exclusive.TakeBriefly(lock)
+		}
+		return lock.TryLockContext(ctx, lockRetry)
+	})
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -50,6 +51,11 @@ type Workspace struct {
 	root  *os.Root
 	files durable.FileSystem
 	sign  SignFunc
+	// home returns the folder that holds the keys, screen the check of an agent that reads only verified
+	// messages, and viewer the agent that looks at the workspace, which may be none.
+	home   func(*Workspace) (string, error)
+	screen ScreenFunc
+	viewer func() schema.AgentName
 	// long gives every message a long file name and id: machines that exchange mailboxes through git
 	// would choose the same short ones.
 	long bool
@@ -66,6 +72,13 @@ type Options struct {
 	NoSync bool
 	// Sign, if not nil, signs the messages that are sent.
 	Sign SignFunc
+	// Home returns the folder that holds the keys and the projects. Without it there are no keys.
+	Home func(*Workspace) (string, error)
+	// Screen tells which files are not to be read. Without it, nothing is read for an agent whose settings may
+	// ask for verified messages.
+	Screen ScreenFunc
+	// Viewer returns the agent that looks at the workspace, empty if it is none. It is called at most once.
+	Viewer func(*Workspace) schema.AgentName
 }
 
 // A SignFunc signs a message if asked is set or the sender's settings require it: it sets Auth and
@@ -105,14 +118,21 @@ func Open(dir string, options *Options) (*Workspace, error) {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 	}
 	w := &Workspace{
-		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned,
-		now: time.Now, random: rand.Reader, times: &sendTimes,
+		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned, screen: screenWithoutKeys,
+		viewer: func() schema.AgentName { return "" },
+		now:    time.Now, random: rand.Reader, times: &sendTimes,
 	}
 	w.long = inGit(root, absolute)
 	if options != nil {
 		w.files = durable.Disk{Sync: !options.NoSync}
 		if options.Sign != nil {
 			w.sign = options.Sign
+		}
+		if w.home = options.Home; options.Screen != nil {
+			w.screen = options.Screen
+		}
+		if options.Viewer != nil {
+			w.viewer = sync.OnceValue(func() schema.AgentName { return options.Viewer(w) })
 		}
 	}
 	return w, nil
@@ -152,6 +172,14 @@ func (w *Workspace) Close() error { return w.root.Close() }
 
 // Dir returns the workspace's absolute path.
 func (w *Workspace) Dir() string { return w.dir }
+
+// Home returns the folder that holds the keys and the projects, empty if the workspace was opened without.
+func (w *Workspace) Home() (string, error) {
+	if w.home == nil {
+		return "", nil
+	}
+	return w.home(w)
+}
 
 // Root returns the workspace's folder, through which other packages open the files in it. It is
 // closed with the workspace.
@@ -209,7 +237,7 @@ func (w *Workspace) MakeFolder(name string) error {
 		if i < len(name) && name[i] != '/' {
 			continue
 		}
-		switch err := w.root.Mkdir(name[:i], 0o755); {
+		switch err := durable.MakeDir(w.root, name[:i]); {
 		case err == nil:
 			made = append(made, filepath.Dir(name[:i]))
 		case !errors.Is(err, fs.ErrExist):

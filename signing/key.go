@@ -105,26 +105,29 @@ func (k *Key) AgentURN() string { return agentURN + k.Domain + ":" + string(k.Ag
 func (k *Key) InstanceURN() string { return instanceURN + k.Instance }
 
 // Sign appends the trailer with a signature of each key to a message file.
-func Sign(file []byte, keys ...*Key) ([]byte, error) {
+func Sign(file []byte, keys ...*Key) ([]byte, error) { return messages.sign(file, "", keys) }
+
+// sign signs a file. The claim is a further member of the header's oacp with a comma after it, or empty.
+func (p profile) sign(file []byte, claim string, keys []*Key) ([]byte, error) {
 	switch _, auth, _ := Split(file); {
 	case auth != "":
-		return nil, errors.New("the message is already signed")
+		return nil, errors.New("the file is already signed")
 	case len(file) == 0 || file[len(file)-1] != '\n':
-		return nil, errors.New("the message does not end in a line feed")
+		return nil, errors.New("the file does not end in a line feed")
 	case len(keys) == 0 || len(keys) > MaxSignatures:
 		return nil, fmt.Errorf("there are %d keys; want 1 to %d", len(keys), MaxSignatures)
 	}
 	entries := make([]entry, len(keys))
 	for i, k := range keys {
 		header := `{"alg":"` + Algorithm + `","crit":["oacp"],"kid":"` + string(k.ID) + `","oacp":{"agent":"` + k.AgentURN() +
-			`","domain":"` + messageDomain + `","instance":"` + k.InstanceURN() + `","scheme":"` + Scheme + `"},"typ":"` + messageType + `"}`
+			`","domain":"` + p.domain + `","instance":"` + k.InstanceURN() + `",` + claim + `"scheme":"` + Scheme + `"},"typ":"` + p.typ + `"}`
 		protected := base64.RawURLEncoding.EncodeToString([]byte(header))
 		signature := ed25519.Sign(k.private, signingInput(protected, file))
 		entries[i] = entry{protected, base64.RawURLEncoding.EncodeToString(signature)}
 	}
 	auth := base64.RawURLEncoding.EncodeToString([]byte(encodeEntries(entries)))
 	signed := append(file[:len(file):len(file)], `auth: "`+auth+"\"\n"...)
-	_, err := Parse(auth)
+	_, err := p.parse(auth)
 	return signed, err
 }
 

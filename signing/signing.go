@@ -39,13 +39,21 @@ const (
 
 // The constant parts of a protected header, and what Verify reports about it.
 const (
-	Algorithm     = "EdDSA"
-	Scheme        = "raw-prefix-v1"
-	messageDomain = "urn:oacp:message:v1"
-	messageType   = "oacp-message+yaml"
-	agentURN      = "urn:oacp:agent:"
-	instanceURN   = "urn:uuid:"
+	Algorithm   = "EdDSA"
+	Scheme      = "raw-prefix-v1"
+	agentURN    = "urn:oacp:agent:"
+	instanceURN = "urn:uuid:"
 )
+
+// A profile is what protected headers say about the kind of file that is signed, so that the signature
+// of one kind proves nothing about another.
+type profile struct {
+	typ, domain string
+	// members are those of the header's oacp, sorted.
+	members []string
+}
+
+var messages = profile{"oacp-message+yaml", "urn:oacp:message:v1", []string{"agent", "domain", "instance", "scheme"}}
 
 // Split separates a file into the signed bytes and the value of its trailer, which is empty if the
 // file has none; then all bytes are returned as signed. Only the last line counts: a line that
@@ -83,6 +91,8 @@ type Signature struct {
 	Agent    string
 	Instance string
 
+	// policy is what the signature of a policy file says it is for.
+	policy json.RawMessage
 	// protected is the header as it is written in the file, which is what is signed.
 	protected string
 	value     []byte
@@ -93,8 +103,10 @@ func (s *Signature) AgentName() schema.AgentName {
 	return schema.AgentName(s.Agent[strings.LastIndexByte(s.Agent, ':')+1:])
 }
 
-// Parse decodes the value of a trailer and checks its form. It does not verify the signatures.
-func Parse(auth string) ([]Signature, error) {
+// Parse decodes the value of a message's trailer and checks its form. It does not verify the signatures.
+func Parse(auth string) ([]Signature, error) { return messages.parse(auth) }
+
+func (p profile) parse(auth string) ([]Signature, error) {
 	if len(auth) > MaxAuth {
 		return nil, fmt.Errorf("the signature has %d characters; the most is %d", len(auth), MaxAuth)
 	}
@@ -112,7 +124,7 @@ func Parse(auth string) ([]Signature, error) {
 	}
 	signatures := make([]Signature, len(container.Signatures))
 	for i, e := range container.Signatures {
-		if signatures[i], err = e.parse(); err != nil {
+		if signatures[i], err = e.parse(p); err != nil {
 			return nil, fmt.Errorf("signatures[%d]: %w", i, err)
 		}
 	}
@@ -131,7 +143,7 @@ func encodeEntries(entries []entry) string {
 }
 
 // parse decodes the signature and its protected header.
-func (e entry) parse() (s Signature, err error) {
+func (e entry) parse(p profile) (s Signature, err error) {
 	s.protected = e.Protected
 	if s.value, err = decodeCanonical(e.Signature, "the signature"); err != nil {
 		return s, err
@@ -151,7 +163,7 @@ func (e entry) parse() (s Signature, err error) {
 	if json.Unmarshal(header["crit"], &critical) != nil || !slices.Equal(critical, []string{"oacp"}) {
 		return s, fmt.Errorf(`crit is not ["oacp"]`)
 	}
-	oacp, err := object(header["oacp"], "the header's oacp", "agent", "domain", "instance", "scheme")
+	oacp, err := object(header["oacp"], "the header's oacp", p.members...)
 	if err != nil {
 		return s, err
 	}
@@ -159,12 +171,13 @@ func (e entry) parse() (s Signature, err error) {
 		of         map[string]json.RawMessage
 		name, want string
 	}{
-		{header, "alg", Algorithm}, {header, "typ", messageType}, {oacp, "scheme", Scheme}, {oacp, "domain", messageDomain},
+		{header, "alg", Algorithm}, {header, "typ", p.typ}, {oacp, "scheme", Scheme}, {oacp, "domain", p.domain},
 	} {
 		if got, err := text(member.of, member.name); err != nil || got != member.want {
 			return s, fmt.Errorf("%s is not %s", member.name, member.want)
 		}
 	}
+	s.policy = oacp["policy"]
 	kid, err := text(header, "kid")
 	if err == nil {
 		s.KeyID, err = ParseKeyID(kid)

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // workOn does what was decided about a message that this machine holds.
@@ -27,6 +27,8 @@ func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) out
 		return outcome{item: it, done: true}
 	case errors.Is(err, errReplaced):
 		return r.replaced(it, m)
+	case isHeld(err):
+		return outcome{item: it, done: true} // the watcher reports it as what it is now
 	case err != nil:
 		return outcome{item: it, failure: err}
 	}
@@ -51,11 +53,15 @@ var errReplaced = errors.New("the file was replaced before its turn")
 
 // read reads the message of an entry. The error is errReplaced if it is not the one with the key.
 func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
+	return r.readBy(r.workspace.Decode, e, want)
+}
+
+func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
 	raw, err := r.workspace.ReadRaw(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := validate.Read(raw)
+	m, err := decode(e, raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +111,7 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 		r.problem(EventProblem.about(&rec), keepErr)
 	}
 	if err != nil {
-		return outcome{item: it, started: true}
+		return outcome{item: it, started: true, stop: err}
 	}
 	o := r.conclude(it)
 	o.started = true
@@ -124,7 +130,7 @@ func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (record, er
 	f.Marks, f.Attempt = marks, attempt
 	if err := r.journal.append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return record{}, errors.Join(err, r.journal.append(fact{Kind: interrupted, key: it.key}, false))
+		return record{}, cmp.Or(r.journal.append(fact{Kind: interrupted, key: it.key}, false), err)
 	}
 	rec, _ := r.journal.get(it.key)
 	r.observe(EventStarted.about(&rec))
@@ -139,15 +145,13 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 		e := EventOutput.about(rec)
 		e.Output = &shown
 		r.observe(e)
-		for _, act := range shown.Acts {
-			if act.Kind != agent.Retry {
-				continue
-			}
-			if retries++; retries&(retries-1) == 0 { // the first, and then ever fewer
-				e := EventWarning.about(rec)
-				e.Reason = act.Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
-				r.observe(e)
-			}
+		if len(shown.Acts) == 0 || shown.Acts[0].Kind != agent.Retry {
+			return
+		}
+		if retries++; isWorthSaying(retries) {
+			e := EventWarning.about(rec)
+			e.Reason = shown.Acts[0].Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
+			r.observe(e)
 		}
 	})
 	if errors.Is(err, errTimeout) && !errors.Is(err, agent.ErrUnavailable) {
@@ -160,12 +164,7 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
 	f := succeeded.about(rec)
 	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
-	answer, err := r.answer(ctx, m, rec, result)
-	if err != nil {
-		e := EventUnsendable.about(rec)
-		e.Reason, e.Err = err.Error(), err
-		r.observe(e)
-	} else if f.Send = answer; answer == nil && r.config.Reply && m.Type.ExpectsAnswer() {
+	if f.Send = r.answer(m, rec, result); f.Send == nil && r.config.Reply && m.Type.ExpectsAnswer() {
 		f.Reason = "there is no output, so there is no answer"
 	}
 	if err := r.record(ctx, rec, f); err != nil {
@@ -177,15 +176,16 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 	return nil
 }
 
-// record writes a fact that must not be lost. It tries until it can, or the context ends.
+// record writes a fact that must not be lost. It tries until it can, or the context ends. A run with Once
+// gives up.
 func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
-	for {
+	for tries := 1; ; tries++ {
 		err := r.journal.append(f, true)
 		if err == nil {
 			return nil
 		}
 		r.problem(EventProblem.about(rec), err)
-		if errors.Is(err, ErrStateLost) {
+		if errors.Is(err, ErrStateLost) || r.config.Once && tries == maxFailures {
 			return err
 		}
 		select {
@@ -222,8 +222,8 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	if rec.Attempts < r.config.MaxAttempts && !gone {
 		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
 	}
-	if r.record(ctx, rec, f) != nil {
-		return outcome{item: it, started: true}
+	if err := r.record(ctx, rec, f); err != nil {
+		return outcome{item: it, started: true, stop: err}
 	}
 	e := EventFailed.about(rec)
 	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = f.Reason, err, f.RetryAt, result.Duration, result.Usage

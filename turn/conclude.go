@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,9 +35,12 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	var m *schema.Message
 	reason := err
 	if err == nil {
-		m, reason = validate.Read(raw) // as far as it can be read
+		m, reason = r.workspace.Decode(e, raw) // as far as it can be read
 	}
 	switch {
+	case isHeld(reason):
+		r.watcher.Forget(e.Name) // it has changed, or the settings
+		return outcome{done: true}
 	case mailbox.IsGone(err), reason == nil:
 		return outcome{done: true} // the watcher reports what is there now
 	case err != nil:
@@ -49,8 +53,10 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	f := dead.about(&rec)
 	f.Reason = "the file is not a valid message: " + reason.Error()
 	f.Send = r.bounce(m, &rec, f.Reason)
-	if err := r.journal.append(f, true); err != nil {
-		return outcome{failure: err}
+	if there, _ := r.journal.get(rec.key); there.Outcome != dead || there.Settled { // not tried before
+		if err := r.journal.append(f, true); err != nil {
+			return outcome{failure: err}
+		}
 	}
 	if err := r.complete(rec.key, &e); err != nil {
 		return outcome{failure: err}
@@ -96,9 +102,9 @@ func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 		return r.drop(&rec)
 	}
 	if rec.Outcome == dead {
-		return errors.Join(r.leaveInbox(&rec, entry), r.sendUnsent(&rec, bounced, EventBounced))
+		return errors.Join(r.leaveInbox(&rec, entry), r.sendUnsent(&rec))
 	}
-	if err := r.sendUnsent(&rec, answered, EventAnswered); err != nil {
+	if err := r.sendUnsent(&rec); err != nil {
 		return err
 	}
 	return r.leaveInbox(&rec, entry)
@@ -161,7 +167,8 @@ func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
 // it.
 func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 	var invalid *validate.InvalidError
-	_, _, err := r.read(*entry, rec.key)
+	handled := func(_ mailbox.Entry, raw []byte) (*schema.Message, error) { return validate.Read(raw) } // perhaps the key is revoked by now
+	_, _, err := r.readBy(handled, *entry, rec.key)
 	switch {
 	case err == nil:
 		return r.workspace.Acknowledge(*entry)
@@ -171,28 +178,43 @@ func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 	return err
 }
 
-// sendUnsent sends the answer or bounce if it is not sent yet.
-func (r *Runner) sendUnsent(rec *record, kind factKind, eventKind EventKind) error {
+// sendUnsent sends the answer or bounce if it is not sent yet. A bounce takes the place of an answer that
+// can never be sent.
+func (r *Runner) sendUnsent(rec *record) error {
 	if rec.Unsent == nil {
 		return nil
 	}
-	permanent, err := r.send(rec.Unsent)
+	kind, event := answered, EventAnswered.about(rec)
+	if rec.Outcome == dead || rec.Unsent.IsNotice() {
+		kind, event = bounced, EventBounced.about(rec)
+	}
+	permanent := false
+	draft, err := r.fit(rec)
+	if err == nil && kind == answered && r.config.Contract != nil {
+		permanent, err = r.config.Contract(context.Background(), draft)
+	}
+	if err == nil {
+		permanent, err = r.send(draft)
+	}
 	if err != nil && !permanent {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
 	f := fact{Kind: kind, key: rec.key, Sent: rec.Unsent.ID}
-	event := eventKind.about(rec)
-	event.Sent = rec.Unsent.ID
+	event.Sent = f.Sent
 	if permanent {
 		f = fact{Kind: unsendable, key: rec.key, Reason: err.Error()}
 		event = EventUnsendable.about(rec)
 		event.Reason, event.Err = err.Error(), err
 	}
-	if err := r.journal.append(f, false); err != nil {
+	if permanent && kind == answered {
+		f.Send = r.unanswered(rec, draft, err)
+	}
+	if err := r.journal.append(f, f.Send != nil); err != nil {
 		return err
 	}
 	r.observe(event)
-	return nil
+	rec.Unsent = f.Send
+	return r.sendUnsent(rec)
 }
 
 // findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed

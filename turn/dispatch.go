@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -9,10 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
-	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -36,6 +34,8 @@ type outcome struct {
 	away error
 	// dead is the id, or the file, that became a dead letter.
 	dead string
+	// stop is why a run with Once cannot go on.
+	stop error
 }
 
 // followUp is work that belongs to no message in the inbox.
@@ -52,6 +52,7 @@ func (r *Runner) handle(event watch.Event) {
 	switch event.Kind {
 	case watch.EventArrived:
 		r.forgetFile(event.Name)
+		delete(r.withheld, event.Name)
 		r.arrive(event.Entry)
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
@@ -66,6 +67,10 @@ func (r *Runner) handle(event watch.Event) {
 			return
 		}
 		r.forgetFile(event.Name)
+		if isHeld(event.Err) {
+			r.withhold(event.Entry)
+			return
+		}
 		var invalid *validate.InvalidError
 		if errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge) {
 			e := event.Entry
@@ -158,6 +163,7 @@ func (r *Runner) finished(o outcome) {
 	if o.dead != "" {
 		r.dead = append(r.dead, o.dead)
 	}
+	r.stop = cmp.Or(r.stop, o.stop)
 	if o.started {
 		r.pauses, r.absences = 0, 0
 	}
@@ -270,33 +276,6 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 		}
 	}
 	return d
-}
-
-// unverified returns why a message gets no turn if only signed ones do; empty if it may get one.
-func (r *Runner) unverified(m *schema.Message) string {
-	if !r.config.RequireSigned {
-		return ""
-	}
-	reason := "it is not signed"
-	e := mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Message: m}
-	switch f := trust.NewChecker(r.workspace).Check(e); f.Verdict {
-	case signing.VerdictVerified:
-		return ""
-	case signing.VerdictUnverified, signing.VerdictBad:
-		reason = f.Reason
-	}
-	return "only messages with a verified signature get turns here: " + reason
-}
-
-// pinsChanged reports whether the keys that the agent trusts may have changed since the last call.
-func (r *Runner) pinsChanged() bool {
-	var now time.Time
-	if info, err := r.workspace.Root().Stat(trust.PinsName(r.config.Agent)); err == nil {
-		now = info.ModTime()
-	}
-	changed := !now.Equal(r.pinned)
-	r.pinned = now
-	return changed
 }
 
 // report records and publishes, once, why a message gets no turn.

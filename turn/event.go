@@ -52,7 +52,7 @@ const (
 	EventProblem EventKind = "problem"
 )
 
-// Event is a step of a Runner. Fields that do not apply to its kind are empty.
+// Event is a step of a Runner. Fields that do not apply to its kind are empty. Times are whole seconds in UTC.
 type Event struct {
 	Kind         EventKind             `json:"event"`
 	At           time.Time             `json:"at"`
@@ -91,11 +91,22 @@ func (r *Runner) observe(e Event) {
 	if r.config.Observe == nil {
 		return
 	}
-	e.At, e.Agent = r.now(), r.config.Agent
+	e.At, e.RetryAt = r.now().UTC().Truncate(time.Second), e.RetryAt.UTC().Truncate(time.Second)
+	e.Agent = r.config.Agent
 	r.observing.Lock()
 	defer r.observing.Unlock()
+	if e.Kind == EventProblem {
+		same := e.File + e.Reason
+		if r.problems[same]++; !isWorthSaying(r.problems[same]) {
+			return
+		}
+	}
 	r.config.Observe(e)
 }
+
+// isWorthSaying reports whether to report what has happened for the nth time: the first time, and then ever
+// more rarely.
+func isWorthSaying(n int) bool { return n&(n-1) == 0 }
 
 // about begins an event about a message.
 func (k EventKind) about(rec *record) Event {

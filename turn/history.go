@@ -55,7 +55,8 @@ type record struct {
 	// Held says why the message gets no turn, and HeldBy which bound that is, if it is one.
 	Held   string    `json:"held,omitempty"`
 	HeldBy boundKind `json:"held_by,omitempty"`
-	// Unsent is the answer or bounce until it is sent; then Sent is its id.
+	// Unsent is the answer or bounce until it is sent; then Sent is its id. A bounce in place of an answer
+	// has none.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
 	// Noticed are the sessions that noticed the message, each once, in the order of the facts.
@@ -214,10 +215,12 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.Attempts = max(rec.Attempts, f.Attempt)
 		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = dead, false, f.Reason, f.Send
 	case answered, bounced:
-		rec.Sent, rec.Unsent = f.Sent, nil
-	case unsendable:
 		rec.Unsent = nil
-		rec.Reason = f.Reason
+		if f.Kind == answered || rec.Outcome == dead {
+			rec.Sent = f.Sent
+		}
+	case unsendable:
+		rec.Reason, rec.Unsent = f.Reason, f.Send
 	case acknowledged, buried:
 		rec.Settled, rec.Output = true, ""
 	case noticed:

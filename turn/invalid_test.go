@@ -120,3 +120,28 @@ func TestInvalidFileThatWasRemoved(t *testing.T) {
 		t.Errorf("Run = %v with %s, want no error", err, rec.kinds())
 	}
 }
+
+// TestLongNames checks that files with the longest names become dead letters, too, and that their reasons
+// are found. Nothing is said more than once.
+func TestLongNames(t *testing.T) {
+	w := newWorkspace(t)
+	for _, length := range []int{237, 238, 244, 255} {
+		copyOf(t, w, []byte("{{{"), strings.Repeat("ä", (length-5)/2)+strings.Repeat("x", (length-5)%2)+".yaml")
+	}
+	rec, err := runOnce(t, w, Config{})
+	var given *DeadLettersError
+	if !errors.As(err, &given) || len(given.Messages) != 4 {
+		t.Errorf("Run = %v, want four dead letters", err)
+	}
+	wantTexts(t, "problems", rec.of(EventProblem))
+	letters, err := w.List(t.Context(), "codex", mailbox.DeadLetters)
+	if err != nil || len(letters) != 4 {
+		t.Fatalf("%d dead letters (%v), want 4", len(letters), err)
+	}
+	for _, letter := range letters {
+		reason, err := w.Reason(letter)
+		if err != nil || !strings.Contains(reason.Reason, "not a valid message") || !strings.HasPrefix(letter.Name, "äää") {
+			t.Errorf("reason of %s: %+v, %v, want that it is not a message", letter.Name, reason, err)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -87,7 +88,7 @@ func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 		return nil, err
 	}
 	err = j.locked(func() error {
-		if err := j.create(); err != nil {
+		if err := errors.Join(j.create(), j.dir.Sweep(j.name), j.dir.Sweep(j.name+".old")); err != nil {
 			return err
 		}
 		return j.reopen()
@@ -120,12 +121,12 @@ func (j *journal) open() (err error) {
 
 // locked calls do while no other process appends.
 func (j *journal) locked(do func() error) error {
-	err := j.lock.Lock()
+	err := exclusive.TakeBriefly(j.lock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s", ErrStateLost, filepath.Dir(j.path))
 	}
 	if err != nil {
-		return fmt.Errorf("locking %s: %w", j.lock.Path(), err)
+		return err
 	}
 	return errors.Join(do(), j.lock.Unlock())
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 var errFault = errors.New("injected fault")
@@ -116,4 +117,55 @@ func TestJournalOfLostInbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTexts(t, "facts", factKinds(t, data), "started")
+}
+
+// fullDisk is a journal's file on a disk without space.
+type fullDisk struct{ journalFile }
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestOnceWithoutJournal fills the disk during a turn. A run with Once ends: it must neither wait without
+// end nor begin a second turn.
+func TestOnceWithoutJournal(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("one"), question("two"))
+	turns := 0
+	var r *Runner
+	r, rec := newRunner(t, w, Config{Once: true, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		turns++
+		r.journal.mu.Lock()
+		defer r.journal.mu.Unlock()
+		r.journal.file = fullDisk{r.journal.file}
+		return agent.Result{Text: "ok"}, nil
+	})})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.Run(ctx); !errors.Is(err, syscall.ENOSPC) || turns != 1 {
+		t.Errorf("Run = %v after %d turns, want the error of the disk after one; events %s", err, turns, rec.kinds())
+	}
+	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
+		t.Errorf("%d messages in the inbox, want both", got)
+	}
+}
+
+// TestKilledCompactions checks that a Runner removes what killed compactions of its journal left, and
+// nothing of another agent.
+func TestKilledCompactions(t *testing.T) {
+	w := newWorkspace(t)
+	folder := filepath.Join(w.Dir(), filepath.FromSlash(turnsFolder))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".codex.jsonl.tmp-1a", ".codex.jsonl.old.tmp-2b", ".claude.jsonl.tmp-3c"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := runOnce(t, w, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(folder, ".*.tmp-*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != ".claude.jsonl.tmp-3c" {
+		t.Errorf("left are %q (%v), want those of another agent", left, err)
+	}
 }

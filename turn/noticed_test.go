@@ -101,7 +101,7 @@ func TestNoticed(t *testing.T) {
 		}
 	}
 	restored := func(t *testing.T, w *mailbox.Workspace, m *schema.Message) { restoreOne(t, w, m.ID, "acknowledged") }
-	others := Config{AllowFrom: []schema.AgentName{"gemini"}}
+	others := Config{AllowFrom: []schema.AgentName{"codex"}}
 	for _, test := range []struct {
 		name     string
 		steps    []step

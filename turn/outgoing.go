@@ -37,28 +37,15 @@ func (r *Runner) setID(draft *schema.Message, cause ...string) {
 // maxCut leaves room in a body for the remark that it was cut.
 const maxCut = schema.MaxBody - 500
 
-// answer makes the answer to a message of what the agent said, or nil if there is none to be sent.
-// If it is longer than a message may be, a file keeps the complete answer, and the message says so.
-func (r *Runner) answer(ctx context.Context, m *schema.Message, rec *record, result agent.Result) (*schema.Message, error) {
+// answer makes the answer to a message of what the agent said, or nil if there is none to be sent. It
+// needs neither the disk nor a program, and may be longer than a message: sendUnsent sees to that.
+func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) *schema.Message {
 	text := strings.TrimRight(result.Text, " \t\r\n")
 	if !r.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
-		return nil, nil
+		return nil
 	}
-	if count := utf8.RuneCountInString(text); count > schema.MaxBody || result.Truncated {
-		folder := turnsFolder + "/" + string(r.config.Agent) + ".answers"
-		if err := r.workspace.MakeStateFolder(folder); err != nil {
-			return nil, err
-		}
-		name := folder + "/" + string(rec.ID) + "." + rec.Fingerprint + ".txt"
-		if err := durable.ReplaceFile(r.workspace.Root(), r.workspace.Dir(), name, []byte(text), 0o644); err != nil {
-			return nil, err
-		}
-		kept := "whole"
-		if result.Truncated {
-			kept = fmt.Sprintf("up to %d bytes", agent.MaxText)
-		}
-		text = fmt.Sprintf("%s\n\n[This answer was cut: a message holds %d characters. It is kept %s in %s of the workspace.]",
-			firstRunes(text, maxCut), schema.MaxBody, kept, name)
+	if result.Truncated {
+		text += fmt.Sprintf("\n\n[Only the first %d bytes of the output were kept.]", agent.MaxText)
 	}
 	draft := conversation.Reply(m, r.config.Agent)
 	draft.Body = schema.TextValue(text)
@@ -67,12 +54,42 @@ func (r *Runner) answer(ctx context.Context, m *schema.Message, rec *record, res
 	}
 	draft.MakeFinal()
 	r.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
-	err := validate.Message(&draft).Err()
-	if err == nil && r.config.Contract != nil {
-		// The turn is over: a runner that stops still sends its answer.
-		err = r.config.Contract(context.WithoutCancel(ctx), &draft)
+	return &draft
+}
+
+// fit returns the unsent answer or bounce of a message as it can be sent. If it is too long, a file keeps
+// the complete text, and the message says so.
+func (r *Runner) fit(rec *record) (*schema.Message, error) {
+	draft, text := *rec.Unsent, rec.Unsent.Body.Text
+	if utf8.RuneCountInString(text) <= schema.MaxBody {
+		return &draft, nil
 	}
-	return &draft, err
+	folder := turnsFolder + "/" + string(r.config.Agent) + ".answers"
+	if err := r.workspace.MakeStateFolder(folder); err != nil {
+		return nil, err
+	}
+	name := folder + "/" + string(rec.ID) + "." + rec.Fingerprint + ".txt"
+	if err := durable.ReplaceFile(r.workspace.Root(), r.workspace.Dir(), name, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut: a message holds %d characters. It is kept whole in %s of the workspace.]",
+		firstRunes(text, maxCut), schema.MaxBody, name))
+	return &draft, nil
+}
+
+// unanswered makes the bounce that takes the place of an answer that cannot be sent, or nil if its
+// recipient is gone.
+func (r *Runner) unanswered(rec *record, answer *schema.Message, reason error) *schema.Message {
+	if !r.workspace.Knows(rec.From) {
+		return nil
+	}
+	draft := *answer
+	draft.Type, draft.Channel, draft.ContextKeys = schema.Notification, schema.ChannelBounce, ""
+	draft.Subject = firstRunes("Not answered: "+rec.Subject, schema.MaxSubject)
+	draft.Body = schema.TextValue(fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
+		r.config.Agent, rec.ID, reason, rec.Unsent.Body.Text))
+	r.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
+	return &draft
 }
 
 func firstRunes(text string, most int) string {
@@ -139,7 +156,7 @@ func (r *Runner) boundNotice(m *envelope, reason, remedy string) *schema.Message
 // send sends a draft that has its id. Sending it again after an error is safe. permanent reports
 // that no further try can succeed.
 func (r *Runner) send(draft *schema.Message) (permanent bool, err error) {
-	_, err = r.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true})
+	_, err = r.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true, Impatient: true})
 	var queued *mailbox.QueuedError
 	var unsynced *mailbox.NotDurableError
 	var unknown *mailbox.UnknownAgentError

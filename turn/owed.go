@@ -151,7 +151,7 @@ func (l *ledger) readRequests(ctx context.Context) error {
 			continue
 		}
 		for _, to := range m.To {
-			if m.From == l.agent || to == l.agent {
+			if to != Postmaster && (m.From == l.agent || to == l.agent) {
 				l.debts = append(l.debts, debt{m, to})
 			}
 		}

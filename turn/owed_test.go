@@ -90,6 +90,25 @@ func TestOwedInEveryStage(t *testing.T) {
 	check("given up", "dead codex dead")
 }
 
+// TestPostmasterOwesNothing checks a question to the postmaster, which earlier versions could send: nobody waits
+// for its answer.
+func TestPostmasterOwesNothing(t *testing.T) {
+	w := newWorkspace(t)
+	m := question("Why?")
+	m.ID, m.CreatedAt, m.Priority, m.To = "msg-20260313T1430Z-claude-aaaa", "2026-03-13T14:30:00Z", schema.P2, []schema.AgentName{Postmaster, "codex"}
+	data, err := schema.Encode(&m)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.Dir(), mailbox.BoxName("claude", mailbox.Outbox), m.FileName()), data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	owed, err := OwedBy(t.Context(), w, "claude")
+	if err != nil || len(owed.Theirs) != 1 || owed.Theirs[0].To != "codex" {
+		t.Errorf("claude waits for %+v (%v), want codex alone", owed.Theirs, err)
+	}
+}
+
 // TestOwedBesides checks that requests in known files of the inbox do not count, and others of the same file
 // name do.
 func TestOwedBesides(t *testing.T) {

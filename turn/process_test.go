@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -27,10 +28,11 @@ var killedConfig = Config{
 }
 
 // The roles of the Runner that the test kills: roleRun uses killedConfig, roleWait allows each turn
-// a minute.
+// a minute. A process with roleHold takes the lock at the path instead, and keeps it until its end.
 const (
 	roleRun  = "run"
 	roleWait = "wait"
+	roleHold = "hold"
 )
 
 // runChild runs a Runner on the inbox of codex and prints a line for each event.
@@ -40,6 +42,8 @@ func runChild(role string) int {
 	case roleRun:
 	case roleWait:
 		config.Timeout = time.Minute
+	case roleHold:
+		return holdLock(os.Getenv(childDir))
 	default:
 		fmt.Fprintln(os.Stderr, "no such role:", role)
 		return 2
@@ -68,5 +72,16 @@ func runChild(role string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	return 0
+}
+
+// holdLock takes a lock, says so, and keeps it for an hour.
+func holdLock(path string) int {
+	if err := durable.NewLock(path).Lock(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	fmt.Println("locked")
+	time.Sleep(time.Hour)
 	return 0
 }

@@ -132,7 +132,10 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 		return p, err
 	}
 	rec := state.record(m)
-	p.Attempts, p.Started, p.Ended, p.Reason, p.Noticed = rec.Attempts, rec.Started, rec.Ended, rec.Reason, rec.Noticed
+	p.Attempts, p.Started, p.Ended, p.Reason = rec.Attempts, inSeconds(rec.Started), inSeconds(rec.Ended), rec.Reason
+	for _, n := range rec.Noticed {
+		p.Noticed = append(p.Noticed, Noticed{n.Session, n.Program, inSeconds(n.At)})
+	}
 	p.addReplies(m, rec, replies)
 	places := make(map[mailbox.Box]mailbox.Entry)
 	for _, e := range files {
@@ -147,14 +150,21 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	}
 	p.Path = inbox.Path
 	p.Stage = state.stage(m, rec, t.now)
-	if inbox.Err != nil {
+	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
+	switch {
+	case isHeld && held.Agent == name:
+		p.Stage, p.Reason = StageHeld, held.Error()
+	case isHeld: // by the agent that looks
+	case p.Stage == StageHeld:
+		p.Reason = rec.Held
+	case inbox.Err != nil:
 		p.Reason = "it is not valid: " + inbox.Err.Error()
 	}
-	if p.Stage == StageHeld {
-		p.Reason = rec.Held
-	}
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
-		p.RetryAt = rec.RetryAt
+		p.RetryAt = inSeconds(rec.RetryAt)
+	}
+	if rec.Outcome == succeeded && rec.Unsent != nil {
+		p.Reason = "its turn succeeded, and the answer is not sent yet"
 	}
 	return p, nil
 }
@@ -269,7 +279,7 @@ func (s *inboxState) stage(m *schema.Message, rec *record, now time.Time) Stage 
 	switch {
 	case rec.Running && s.running:
 		return StageInTurn
-	case rec.Outcome == succeeded:
+	case rec.Outcome == succeeded && rec.Unsent == nil:
 		return StageDone
 	case m.ExpiredAt(now):
 		return StageExpired

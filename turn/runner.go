@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -32,8 +33,10 @@ type Runner struct {
 	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration
 	// patience is how long an invalid file may stay as it is: somebody may be editing it.
-	patience  time.Duration
+	patience time.Duration
+	// observing is held for an event. problems counts equal ones.
 	observing sync.Mutex
+	problems  map[string]int
 
 	hold     *exclusive.Hold
 	watcher  *watch.Watcher
@@ -55,8 +58,10 @@ type Runner struct {
 	pauses      int
 	// absences counts how often in a row other machines could not be asked.
 	absences int
-	// pinned is when the keys that the agent trusts were last changed.
-	pinned time.Time
+	// trusted is the state of the files that say what the agent trusts. withheld are the files that it does
+	// not read therefore, with the reasons.
+	trusted  trust.Stamp
+	withheld map[string]string
 	// failures counts the failures of the workspace in a row.
 	failures int
 	// lost gets an error that matches ErrStateLost.
@@ -144,7 +149,7 @@ func (r *Runner) compact() {
 // reset begins with an empty inbox. The journal holds what was done about messages.
 func (r *Runner) reset() {
 	r.schedule = newSchedule(r.decide, r.report)
-	r.unreadable = make(map[string]mailbox.Entry)
+	r.unreadable, r.withheld, r.problems = make(map[string]mailbox.Entry), make(map[string]string), make(map[string]int)
 	r.followUps, r.stop, r.dead = nil, nil, nil
 	r.done, r.lost = make(chan outcome), make(chan error, 1)
 }
@@ -257,7 +262,7 @@ func (r *Runner) result() error {
 	}
 	var errs []error
 	if len(r.dead) > 0 {
-		errs = append(errs, &DeadLettersError{Messages: r.dead})
+		errs = append(errs, &DeadLettersError{r.config.Agent, r.dead})
 	}
 	if files := r.unreadableFiles(); len(files) > 0 {
 		errs = append(errs, &UnreadableFilesError{Files: files})
@@ -339,9 +344,7 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 			if r.working == 0 {
 				r.compact()
 			}
-			if r.config.RequireSigned && r.pinsChanged() {
-				r.schedule.wakeAll()
-			}
+			r.lookAgain()
 		case <-changed:
 			r.schedule.wakeAll()
 		case err := <-r.lost:

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -92,10 +93,18 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 		return Settings{}, err
 	}
 	var s Settings
-	for _, file := range []string{"workspace.json", "agents/" + string(name) + "/config.yaml"} {
-		if err := s.load(w, file); err != nil {
-			return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), file), err)
-		}
+	data, err := durable.ReadFile(w.Root(), w.Dir(), project.MarkerName, maxSettings)
+	if err == nil {
+		err = s.load(data)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), project.MarkerName), err)
+	}
+	if data, err = trust.ReadConfig(w, name); err == nil {
+		err = s.load(data)
+	}
+	if err != nil {
+		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), project.ConfigPath(name)), err)
 	}
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		s.Dir = filepath.Join(w.Dir(), s.Dir)
@@ -116,14 +125,7 @@ type (
 )
 
 // load adds the settings of a file. JSON is YAML, too.
-func (s *Settings) load(w *mailbox.Workspace, name string) error {
-	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxSettings)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+func (s *Settings) load(data []byte) error {
 	var file settingsFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return err

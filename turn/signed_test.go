@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +33,9 @@ func signedWorkspace(t *testing.T) (*mailbox.Workspace, signing.PublicStub) {
 		t.Fatal(err)
 	}
 	dir := newWorkspace(t).Dir()
-	sign := trust.Signer(func(*mailbox.Workspace) (string, error) { return home, nil })
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true, Sign: sign})
+	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options.NoSync = true
+	w, err := mailbox.Open(dir, &options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +87,105 @@ func TestRequireSigned(t *testing.T) {
 	}
 }
 
+// enforce makes an agent read only verified messages.
+func enforce(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) {
+	t.Helper()
+	config := filepath.Join(w.Dir(), "agents", string(agent), "config.yaml")
+	if err := os.WriteFile(config, []byte("signing: {verify_mode: enforce}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEnforce checks that files that are not verified get no turns and no bounces, that they stay, and that a
+// copy of each is kept as evidence, once.
+func TestEnforce(t *testing.T) {
+	w, stub := signedWorkspace(t)
+	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
+		t.Fatal(err)
+	}
+	enforce(t, w, "codex")
+	plain := send(t, w, question("unsigned"))
+	sendSigned(t, w, question("signed"))
+	bad := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("subject: [bad"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		rec, err := runOnce(t, w, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held := rec.of(EventHeld); len(held) != 2 || rec.last(EventHeld).Subject != "" || !strings.Contains(rec.last(EventHeld).Reason, "it is not signed") {
+			t.Errorf("held are %v; the last one is %+v", held, rec.last(EventHeld))
+		}
+	}
+	if rec, _ := runOnce(t, w, Config{}); len(rec.of(EventSucceeded))+len(rec.of(EventDeadLetter))+len(rec.of(EventBounced)) > 0 {
+		t.Errorf("a message that is not verified: %s", rec.kinds())
+	}
+	if names, err := os.ReadDir(w.BoxPath("codex", mailbox.Inbox)); err != nil || len(messageFiles(names)) != 2 {
+		t.Errorf("the inbox has %v, %v; want both files", names, err)
+	}
+	letters, err := os.ReadDir(w.BoxPath("codex", mailbox.DeadLetters))
+	copies := slices.DeleteFunc(letters, func(e os.DirEntry) bool { return e.Name() == ".gitkeep" })
+	if err != nil || len(copies) != 2 || schema.IsMessageFile(copies[0].Name()) {
+		t.Fatalf("the dead letters are %v, %v; want a copy of each file", copies, err)
+	}
+	for _, e := range copies {
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v, %v", e.Name(), info, err)
+		}
+	}
+	if p := progress(t, w, plain[0].ID); p.Stage != StageHeld || !strings.Contains(p.Reason, "it is not signed") {
+		t.Errorf("got %+v, want held with the reason", p)
+	}
+	if status, err := Status(t.Context(), w, "codex"); err != nil || status[0].Held != 2 || status[0].Invalid+status[0].Pending+status[0].DeadLetters != 0 {
+		t.Errorf("got %+v, %v, want two held", status, err)
+	}
+}
+
+// TestRevokedDuringItsTurn checks that a message whose key is revoked while it has its turn is acknowledged, and
+// that another one that waits meanwhile is held.
+func TestRevokedDuringItsTurn(t *testing.T) {
+	w, stub := signedWorkspace(t)
+	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
+		t.Fatal(err)
+	}
+	enforce(t, w, "codex")
+	sendSigned(t, w, question("first"))
+	second := sendSigned(t, w, question("second"))
+	revoke := func(context.Context, agent.Request) (agent.Result, error) {
+		_, err := trust.Revoke(context.Background(), w, stub.KeyID, "codex")
+		return agent.Result{}, err
+	}
+	rec, err := runOnce(t, w, Config{NewDriver: plays(revoke)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "turns", rec.of(EventSucceeded), "first")
+	if names, err := os.ReadDir(w.BoxPath("codex", mailbox.Inbox)); err != nil || len(messageFiles(names)) != 1 {
+		t.Errorf("the inbox has %v, %v; want the second message", names, err)
+	}
+	if p := progress(t, w, second.Message.ID); p.Stage != StageHeld || !strings.Contains(p.Reason, "revoked") {
+		t.Errorf("got %+v, want held with the reason", p)
+	}
+}
+
+func messageFiles(entries []os.DirEntry) []os.DirEntry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return !schema.IsMessageFile(e.Name()) })
+}
+
 // TestHeldUntilTheKeyIsTrusted checks that a Runner at work takes up held messages when the agent
 // comes to trust their key.
 func TestHeldUntilTheKeyIsTrusted(t *testing.T) {
+	t.Run("by the runner", func(t *testing.T) { heldUntilTrusted(t, true) })
+	t.Run("by the settings", func(t *testing.T) { heldUntilTrusted(t, false) })
+}
+
+func heldUntilTrusted(t *testing.T, byRunner bool) {
 	w, stub := signedWorkspace(t)
+	if !byRunner {
+		enforce(t, w, "codex")
+	}
 	sendSigned(t, w, question("signed"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -102,7 +199,7 @@ func TestHeldUntilTheKeyIsTrusted(t *testing.T) {
 			cancel()
 		}
 	}}
-	r, _ := newRunner(t, w, Config{RequireSigned: true, Observe: rec.observe})
+	r, _ := newRunner(t, w, Config{RequireSigned: byRunner, Observe: rec.observe})
 	if err := r.Run(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,11 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 
 // count counts a message in the inbox.
 func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, waiting map[schema.ConversationID]bool) {
-	if e.Err != nil {
+	switch {
+	case e.IsHeld():
+		s.Held++
+		return
+	case e.Err != nil:
 		s.Invalid++
 		return
 	}
@@ -139,13 +143,16 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, w
 	}
 }
 
+// inSeconds returns a time as programs and people get it.
+func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
+
 func turnOf(rec *record) Turn {
 	t := Turn{
 		ID: rec.ID, From: rec.From, Type: rec.Type, Subject: rec.Subject, Conversation: rec.Conversation,
-		Attempt: rec.Attempts, Started: rec.Started,
+		Attempt: rec.Attempts, Started: inSeconds(rec.Started),
 	}
 	if !rec.Running {
-		t.Ended, t.Succeeded, t.Reason, t.Usage = rec.Ended, rec.Outcome == succeeded, rec.Reason, rec.Usage
+		t.Ended, t.Succeeded, t.Reason, t.Usage = inSeconds(rec.Ended), rec.Outcome == succeeded, rec.Reason, rec.Usage
 	}
 	return t
 }
@@ -154,7 +161,7 @@ func conversationsOf(h *history, now time.Time, waiting map[schema.ConversationI
 	var conversations []Conversation
 	for id, c := range h.conversations {
 		if c.With != "" && (c.Bound || waiting[id] || now.Sub(c.Last) < pairWindow) {
-			conversations = append(conversations, Conversation{ID: id, With: c.With, Turns: c.Turns, Bound: c.Bound, Last: c.Last})
+			conversations = append(conversations, Conversation{ID: id, With: c.With, Turns: c.Turns, Bound: c.Bound, Last: inSeconds(c.Last)})
 		}
 	}
 	slices.SortFunc(conversations, func(a, b Conversation) int { return b.Last.Compare(a.Last) })

@@ -81,11 +81,11 @@ type Config struct {
 	Reply bool
 	// Autonomy says whether messages get turns at all, or all wait for a person.
 	Autonomy project.Autonomy
-	// Contract, if set, returns an error for an answer that the workspace's schemas forbid. It is not
-	// sent, as one that is invalid.
-	Contract func(context.Context, *schema.Message) error
+	// Contract, if set, returns an error for an answer that the workspace's schemas forbid, which is
+	// permanent: it is not sent, as one that is invalid. After another error, it is called again.
+	Contract func(context.Context, *schema.Message) (permanent bool, err error)
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
-	// the inbox.
+	// the inbox. The workspace has to know them.
 	AllowFrom []schema.AgentName
 	// RequireSigned keeps messages without a verified signature in the inbox; see package
 	// mailbox/trust. They get turns when the agent comes to trust the key.
@@ -146,11 +146,6 @@ func (c *Config) complete() error {
 			return err
 		}
 	}
-	for _, name := range c.AllowFrom {
-		if _, err := schema.ParseAgentName(string(name)); err != nil {
-			return fmt.Errorf("allowed sender: %w", err)
-		}
-	}
 	if c.MaxAttempts < 0 || c.Parallel < 0 || c.ClaimBatch < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
 		return errors.New("attempts, parallel turns, claims and times cannot be negative")
 	}
@@ -173,6 +168,7 @@ type Holder = exclusive.Holder
 
 // DeadLettersError is returned if a run with Once could not handle some messages.
 type DeadLettersError struct {
+	Agent schema.AgentName
 	// Messages are the ids of the dead letters, and the names of files that are not messages.
 	Messages []string
 }
@@ -209,6 +205,11 @@ func New(w *mailbox.Workspace, config Config) (*Runner, error) {
 	}
 	if err := w.CheckAgent(config.Agent); err != nil {
 		return nil, err
+	}
+	for _, name := range config.AllowFrom {
+		if err := w.CheckAgent(name); err != nil {
+			return nil, fmt.Errorf("allowed sender: %w", err)
+		}
 	}
 	return &Runner{
 		workspace: w, config: config, now: time.Now,

@@ -79,7 +79,7 @@ type acknowledgedJSON struct {
 
 func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, o.agent, s)
+		agent, err := command.ActingAgent(w, o.agent, s)
 		if err != nil && (o.all || !errors.Is(err, project.ErrNoSender)) {
 			return err
 		}

@@ -100,10 +100,15 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err er
 	return err
 }
 
+// readsFile reports whether a flag names a file to send.
+func (o *composeOptions) readsFile() bool {
+	return o.bodyFile != "" && o.bodyFile != "-" || o.contextKeysFile != "" && o.contextKeysFile != "-"
+}
+
 // sender returns the agent that --from or a prepared message names, or else the one that the
 // environment names.
 func sender(w *mailbox.Workspace, from string, s *command.Streams) (schema.AgentName, error) {
-	agent, err := command.AgentOf(w, from, s)
+	agent, err := command.ActingAgent(w, from, s)
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --from AGENT, or set OACP_AGENT")
 	}

@@ -150,10 +150,15 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 	for _, text := range invalid {
 		s.Warn(text)
 	}
-	if len(invalid) > 0 {
-		return failure.ErrReported
+	return notConverted(len(invalid))
+}
+
+// notConverted returns the error that some files or records could not be converted, or nil for none.
+func notConverted(count int) error {
+	if count == 0 {
+		return nil
 	}
-	return nil
+	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Count(count, "item"))}
 }
 
 // toMailbox delivers the records of logs.
@@ -179,8 +184,8 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 	if err != nil && !errors.Is(err, mailbox.ErrNoWorkspace) {
 		return err
 	}
-	shown := make(map[schema.ID]bool)
-	return o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) (failed error) {
+	shown, failed := make(map[schema.ID]bool), 0
+	err = o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) error {
 		for e, err := range records {
 			var skipped *bridge.LineError
 			if errors.As(err, &skipped) {
@@ -192,7 +197,7 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 			}
 			m, err := convert.FromBridge(e.Record, agents)
 			if err != nil {
-				failed = failure.ErrReported
+				failed++
 				s.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
 				continue
 			}
@@ -204,8 +209,9 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 				return fmt.Errorf("%s:%d: %w", name, e.Line, err)
 			}
 		}
-		return failed
+		return nil
 	})
+	return cmp.Or(err, notConverted(failed))
 }
 
 // showMessage prints a message as a YAML document, or as JSON.

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // TestDocumentedMapping compares the tables of docs/mirror.md with the one in the code.
@@ -121,6 +124,22 @@ func TestDocumentedCodes(t *testing.T) {
 	for _, match := range codes {
 		if !strings.Contains(string(page), "`"+match[1]+"`") {
 			t.Errorf("docs/exit-status.md does not explain the code %s", match[1])
+		}
+	}
+}
+
+// TestDocumentedKeys checks that the rows of docs/json.md name the keys of what their commands print.
+func TestDocumentedKeys(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "json.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, printed := range map[string]any{"version": command.Version{}, "demo": demoResult{}, "validate": validate.Diagnostic{}} {
+		row := regexp.MustCompile("(?m)^\\| `" + name + "` \\|.*$").FindString(string(page))
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(printed)) {
+			if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); !strings.Contains(row, "`"+key+"`") {
+				t.Errorf("docs/json.md does not name the key %q of %s: %s", key, name, row)
+			}
 		}
 	}
 }

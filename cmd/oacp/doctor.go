@@ -26,9 +26,9 @@ import (
 )
 
 type doctorOptions struct {
-	workspace         command.Workspace
-	fix, memory, json bool
-	output            string
+	workspace command.Workspace
+	fix, json bool
+	output    string
 }
 
 func newDoctorCommand(s *command.Streams) *cli.Command {
@@ -46,7 +46,6 @@ safe: it delivers sent messages, creates missing folders and status files, and r
 leftovers. The exit status is 1 if errors remain; warnings do not count.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe", Destination: &o.fix},
-			&cli.BoolFlag{Name: "memory", Category: command.Rare, Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},
 			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -74,13 +73,6 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 		return err
 	}
 	report.Add(setup.InspectVersions(versions)...)
-	if o.memory {
-		home, err := o.workspace.Place(s).HomeDir()
-		if err != nil {
-			return err
-		}
-		report.Add(doctor.Memory(ctx, home, s.Now())...)
-	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -181,47 +180,5 @@ func TestTypesTopic(t *testing.T) {
 				t.Errorf("a %s answers a %s: %t; oacp help types says %s", other, asked, answers, strings.Join(words, " "))
 			}
 		}
-	}
-}
-
-// TestGuide checks that every command and flag on the page for agents exists.
-func TestGuide(t *testing.T) {
-	session, count := newSession(t, ""), 0
-	for _, match := range regexp.MustCompile("(?m)(?:^    |`)oacp ([a-z][^`#<>\n]*)").FindAllStringSubmatch(guide.Agent, -1) {
-		args := strings.Fields(match[1])
-		if args[0] == "help" {
-			continue // COMMAND stands for any
-		}
-		if exit := session.run(t.Context(), append([]string{"--help"}, args...)...); exit != failure.ExitDone {
-			t.Errorf("oacp %s: %s", match[1], session.stderr.String())
-		}
-		count++
-	}
-	if count < 15 {
-		t.Errorf("there are %d commands, want at least 15", count)
-	}
-}
-
-// TestExamples parses the examples of the help texts, and checks that every flag and command in
-// them exists.
-func TestExamples(t *testing.T) {
-	session := newSession(t, "")
-	commands := topCommands(session.Streams)
-	example := regexp.MustCompile(`(?m)^   .*?\boacp (.*)$`)
-	count := 0
-	for _, c := range allCommands(commands) {
-		for _, match := range example.FindAllStringSubmatch(c.Description, -1) {
-			line, _, _ := strings.Cut(match[1], " | ")
-			line, _, _ = strings.Cut(line, " > ")
-			line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")
-			args := append([]string{"--help"}, strings.Fields(strings.Trim(line, ")"))...)
-			if exit := session.run(t.Context(), args...); exit != failure.ExitDone {
-				t.Errorf("%s: the example oacp %s: %s", c.Name, line, session.stderr.String())
-			}
-			count++
-		}
-	}
-	if count < 15 {
-		t.Errorf("there are %d examples, want at least 15", count)
 	}
 }

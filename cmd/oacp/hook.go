@@ -91,19 +91,16 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 	if e.Dir != "" {
 		place.WorkingDir = e.Dir
 	}
-	dir, err := place.Find()
+	w, err := command.Open(place, nil)
 	if err != nil {
-		return nil // the session has nothing to do with oacp
-	}
-	w, err := mailbox.Open(dir, nil)
-	if err != nil {
-		return nil // the error has no log: that is in the workspace
+		return nil // the session has nothing to do with oacp, or there is no workspace for a log
 	}
 	defer func() { _ = w.Close() }() // nothing is written through it
 	agent, known := o.agentOf(w, program, s)
 	if !known {
 		return nil
 	}
+	w.ViewAs(agent)
 	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
 	exit, err := o.handle(ctx, h, e, s)
 	if err != nil {

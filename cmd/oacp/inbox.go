@@ -136,8 +136,12 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 			return nil, err
 		}
 		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(ctx, w, agent, entries)}
+		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
+			if mode == trust.Off {
+				inboxes[i].signatures[k].Status = ""
+			}
 		}
 	}
 	return inboxes, nil
@@ -189,6 +193,9 @@ func printInbox(inbox listing, s *command.Streams) {
 		var marks []string
 		if e.Err != nil {
 			m, marks = command.Preview(&e), []string{bad(e.Err)}
+			if e.IsHeld() {
+				marks = []string{paint(s, colors{color.FgYellow}, "held: "+visible.Line(inbox.signatures[i].Reason))}
+			}
 			if e.Message == nil {
 				m.Subject = e.Name
 			}
@@ -198,7 +205,7 @@ func printInbox(inbox listing, s *command.Streams) {
 		if r := inbox.replies[m.ID]; r.Message != nil {
 			marks = append(marks, replyMark(r.Answers))
 		}
-		if v := inbox.signatures[i].Verdict; v != "" {
+		if v := inbox.signatures[i].Verdict; v != "" && !e.IsHeld() {
 			marks = append(marks, signatureText(s, v))
 		}
 		t.add(row{ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -21,6 +22,9 @@ type agentInboxJSON struct {
 	Agent schema.AgentName `json:"agent"`
 	Inbox string           `json:"inbox_path"`
 	Count int              `json:"message_count"`
+	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
+	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
+	PolicyError string     `json:"policy_error,omitempty"`
 	// Messages is empty here: printJSON writes the messages by itself.
 	Messages []struct{} `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
@@ -40,7 +44,13 @@ func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *comm
 		answer.Mode = "all"
 	}
 	for _, inbox := range inboxes {
-		one := agentInboxJSON{inbox.agent, w.BoxPath(inbox.agent, mailbox.Inbox), len(inbox.entries), []struct{}{}, ""}
+		one := agentInboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
+		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
+			one.VerifyMode = mode
+			if err != nil {
+				one.PolicyError = failure.OneLine(err.Error())
+			}
+		}
 		if inbox.err != nil {
 			one.LoadError = failure.OneLine(inbox.err.Error())
 		}
@@ -95,11 +105,13 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 // appendPending appends entry i as an element of the list of messages.
 func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	e, signature := &inbox.entries[i], inbox.signatures[i]
-	m, expired, invalid, loadError := e.Message, "false", "", ""
+	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
 	var reply schema.ID
 	answered := ""
 	if e.Err != nil {
-		if m = command.Preview(e); e.Message == nil {
+		if m = command.Preview(e); e.IsHeld() {
+			held = e.Err.Error()
+		} else if e.Message == nil {
 			loadError = e.Err.Error()
 		} else {
 			invalid = e.Err.Error()
@@ -135,6 +147,8 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{"answered", answered, true},
 		{"signature", string(signature.Verdict), true},
 		{"signature_reason", signature.Reason, true},
+		{"auth", string(signature.Status), true},
+		{"held", held, true},
 		{"error", invalid, true},
 		{"load_error", loadError, true},
 	} {

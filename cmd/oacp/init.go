@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -40,7 +42,8 @@ func newInitCommand(s *command.Streams) *cli.Command {
 		Description: `init creates a workspace in the current folder, or for a PROJECT below
 $OACP_HOME/projects. A project also gets the folders that other tools expect: memory,
 packets, checkpoints, artifacts, and a config.yaml for each agent. init keeps existing
-files, so you can run it again, for example to add agents.
+files, so you can run it again, for example to add agents. In a git repository it says
+how to commit the workspace, and how to keep it out of git.
 
 With --git the workspace is the folder .oacp of the git repository around the current
 folder, unless another one is named, and has a git repository of its own, in step with
@@ -51,7 +54,7 @@ EXAMPLES:
    oacp init --git
    oacp init my-project --repo ~/src/my-project`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", Value: defaultAgents, Destination: &o.agents},
+			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents, Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git", Destination: &o.git.on},
 			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &o.git.remote},
 			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)", Destination: &o.git.branch},
@@ -90,8 +93,11 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
+	warnings, err := o.checkPlace(s, dir)
+	if err != nil {
+		return err
+	}
 	var joining *gitInitialized
-	hidden := o.hidden(s, dir)
 	if o.git.on {
 		var stop func()
 		ctx, stop = command.UntilSignal(ctx)
@@ -101,12 +107,12 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 		}
 	}
 	made, err := project.Init(dir, options)
-	made.Warnings = append(made.Warnings, hidden...)
+	made.Warnings = append(made.Warnings, warnings...)
 	if err == nil && joining != nil && joining.Joined {
 		err = command.Workspace{Dir: dir}.With(s, nil, func(w *mailbox.Workspace) error { return joining.sync(ctx, w, s) })
 	}
 	if err == nil {
-		err = printMade(s, o.json, dir, made, joining)
+		err = printMade(s, o.json, dir, made, joining, o.next(s, dir, made)...)
 	}
 	if err == nil && options.Repository != "" && !o.json {
 		fmt.Fprintf(s.Out, "  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
@@ -117,7 +123,9 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 
 // project returns what the flags say about the workspace, except its folder.
 func (o *initOptions) project(s *command.Streams) (options project.InitOptions, err error) {
-	options = project.InitOptions{Project: o.workspace.Project, ProjectFolders: o.workspace.Project != "", Now: s.Now()}
+	options = project.InitOptions{
+		Project: o.workspace.Project, ProjectFolders: o.workspace.Project != "", AgentsIfNew: !o.agentsGiven, Now: s.Now(),
+	}
 	if options.Agents, err = parseAgents(o.agents); err != nil {
 		return options, err
 	}
@@ -181,27 +189,69 @@ func (o *initOptions) folder(s *command.Streams) (string, error) {
 	return s.Dir, nil
 }
 
-// hidden warns if commands in the working folder find another workspace so far, whose mail they find no
-// more.
-func (o *initOptions) hidden(s *command.Streams, dir string) []string {
-	if !o.git.on || o.workspace.Dir != "" || o.workspace.Project != "" {
-		return nil
+// checkPlace returns an error if the workspace cannot be in the folder, and warnings if commands in the
+// working folder use another one.
+func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []string, err error) {
+	if o.workspace.Project != "" {
+		return nil, nil // the folder is below a home
+	}
+	if err := project.CheckFree(dir); err != nil || o.workspace.Dir != "" {
+		return nil, err
+	}
+	if named := s.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, dir) {
+		warnings = append(warnings, "commands use the workspace that OACP_WORKSPACE names, "+named)
 	}
 	found, err := project.Place{WorkingDir: s.Dir, Getenv: func(string) string { return "" }}.Find()
-	if err != nil || sameFolder(found, dir) {
-		return nil
+	switch {
+	case err != nil || sameFolder(found, dir):
+		return warnings, nil // there is none, or this one
+	case !o.git.on:
+		return nil, &project.NestedError{Dir: dir, Found: found}
 	}
-	return []string{fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
-		visible.Shell("oacp", "init", "--git", "--dir", found))}
+	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
+		visible.Shell("oacp", "init", "--git", "--dir", found))), nil
 }
 
-// printMade says what init and add-agent made.
-func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made, git *gitInitialized) error {
+// next returns what the user can do about git with a new workspace in a repository, as shell commands with
+// what they do.
+func (o *initOptions) next(s *command.Streams, dir string, made project.Made) [][2]string {
+	top, err := bridge.EnclosingRepository(dir)
+	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, project.MarkerName)) {
+		return nil
+	}
+	commit := []string{"oacp", "commit"}
+	if found, err := (project.Place{WorkingDir: s.Dir, Getenv: s.Getenv}).Find(); err != nil || !sameFolder(found, dir) {
+		commit = append(commit, "--dir", dir)
+	}
+	next := [][2]string{{visible.Shell(commit...), "commits it with the code, and later its new messages"}}
+	below, err := filepath.Rel(top, dir)
+	if around, aroundErr := bridge.EnclosingRepository(s.Dir); err != nil || aroundErr != nil || around != top {
+		return next
+	}
+	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
+	if below == "." {
+		patterns = []string{"/agents/"}
+		for _, name := range []string{project.MarkerName, ".gitattributes"} {
+			if slices.Contains(made.Paths, filepath.Join(dir, name)) {
+				patterns = append(patterns, "/"+name)
+			}
+		}
+	}
+	hide := visible.Shell(append([]string{"printf", `%s\n`}, patterns...)...) + ` >> "$(git rev-parse --git-path info/exclude)"`
+	return append(next, [2]string{hide, "keeps it out of git"})
+}
+
+// printMade says what init and add-agent made, and what the user can do next.
+func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made, git *gitInitialized, next ...[2]string) error {
 	if git != nil {
 		made.Warnings = append(made.Warnings, git.warnings...)
 	}
 	for _, warning := range made.Warnings {
 		s.Warn(warning)
+	}
+	var commands []string
+	for _, n := range next {
+		commands = append(commands, n[0])
 	}
 	if asJSON {
 		return command.WriteJSON(s.Out, struct {
@@ -209,7 +259,8 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 			Made      []string        `json:"made"`
 			Git       *gitInitialized `json:"git,omitempty"`
 			Warnings  []string        `json:"warnings,omitempty"`
-		}{workspace, append([]string{}, made.Paths...), git, made.Warnings})
+			Next      []string        `json:"next,omitempty"`
+		}{workspace, append([]string{}, made.Paths...), git, made.Warnings, commands})
 	}
 	fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
 	for _, path := range made.Paths {
@@ -222,6 +273,9 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 		git.print(s.Out)
 	} else if len(made.Paths) == 0 {
 		fmt.Fprintln(s.Out, "  everything was there")
+	}
+	for _, n := range next {
+		fmt.Fprintf(s.Out, "next: %s\n  %s\n", visible.Line(n[0]), n[1])
 	}
 	return nil
 }

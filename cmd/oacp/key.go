@@ -39,8 +39,8 @@ func newKeyCommand(s *command.Streams) *cli.Command {
 		Name:     "key",
 		Category: command.CategorySigning,
 		Usage:    "manage signing keys",
-		Description: `A key belongs to one agent on this machine. The private key stays in $OACP_HOME/keys,
-readable only by you; oacp trust import takes the public key.`,
+		Description: `A key belongs to one agent on this machine. The private key stays in $OACP_HOME/keys
+(by default ~/oacp/keys), readable only by you; oacp trust import takes the public key.`,
 		Subcommands: []*cli.Command{newKeyGenCommand(s), newKeyListCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(c *cli.Context) error {

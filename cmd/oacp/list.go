@@ -138,7 +138,10 @@ func printList(messages []find.Message, s *command.Streams) {
 			created = s.Time(at)
 		}
 		state := stateTexts(m.Recipients, s)
-		if m.Err != nil {
+		switch held := m.Copies[0]; {
+		case held.IsHeld() && m.Err != nil:
+			state = append(state, paint(s, colors{color.FgYellow}, "held"))
+		case m.Err != nil:
 			state = append(state, paint(s, colors{color.FgRed}, "not valid"))
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }

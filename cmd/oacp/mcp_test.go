@@ -51,6 +51,18 @@ func TestMCP(t *testing.T) {
 		command.Env = append(os.Environ(), "HOME="+home, "USERPROFILE="+home)
 		return connectTools(t, &mcp.CommandTransport{Command: command})
 	}
+	// Before there is a run, a model can send mail only.
+	before := start("claude")
+	tools, err := before.session.ListTools(t.Context(), nil)
+	if err != nil || len(tools.Tools) < 8 || slices.ContainsFunc(tools.Tools, func(tool *mcp.Tool) bool {
+		return strings.Contains(tool.Name, "agent") || strings.Contains(tool.Name, "receive")
+	}) {
+		t.Errorf("the tools without a run are %v (%v), want those for mail", tools, err)
+	}
+	if err := before.session.Close(); err != nil {
+		t.Error(err)
+	}
+	c.must(t, "bridge", "send", "--runs-dir", filepath.Join(home, ".agentpair", "runs"), "--from", "claude", "--to", "codex", "--type", "chat", "--content", "hi")
 	claude, codex := start("claude"), start("codex")
 	claude.call(t, "send_message", map[string]any{"to": "codex", "type": "question", "subject": "Which port?", "body": "?"})
 	claude.call(t, "send_to_agent", map[string]any{"to": "codex", "message_type": "task", "content": "Implement login form"})

@@ -75,7 +75,7 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, o.agent, s)
+		agent, err := command.ActingAgent(w, o.agent, s)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (o nextOptions) print(ctx context.Context, w *mailbox.Workspace, agent sche
 	if err := s.Out.Flush(); err != nil || o.json {
 		return err
 	}
-	whenDone := "oacp reply ID --ack, or oacp ack ID"
+	whenDone := "oacp reply ID --ack --body TEXT, or oacp ack ID"
 	if len(pending) == 1 {
 		whenDone = o.afterWork(pending[0].Message)
 	}
@@ -172,9 +172,9 @@ func (o nextOptions) afterWork(m *schema.Message) string {
 	case !m.Type.IsRequest():
 		return ack
 	case m.Type.Answer() == schema.ReviewFeedback:
-		return reply + " --ack --type review_lgtm (or review_feedback)"
+		return reply + " --ack --type review_lgtm --body TEXT; --type review_feedback asks for changes"
 	case m.Type == schema.Handoff:
 		return reply + " --ack --body-file FILE; oacp send --template handoff_complete prints one to fill in"
 	}
-	return reply + " --ack"
+	return reply + " --ack --body TEXT"
 }

@@ -90,7 +90,7 @@ var (
 	mailCommands = []string{
 		"inbox --agent b", "inbox --all --json", "status", "status ID", "read ID", "thread ID", "dashboard --once",
 		"send --from a --to b --type question --subject s --body x", "send --from b --to a --type question --subject s --body x",
-		"reply ID --from b --body y", "ack ID --agent b --archive", "validate .", "add-agent b --runtime claude",
+		"reply ID --from b --body y", "ack ID --agent b", "validate .", "add-agent b --runtime claude",
 	}
 	turnCommands   = []string{"status", "dashboard --once", "watch --agent b", "run --agent b --once --driver echo"}
 	mirrorCommands = []string{"mirror --bridge LOG", "bridge send --bridge LOG --from b --to a --type chat --content x", "mirror --bridge LOG"}
@@ -107,7 +107,7 @@ var obstaclePlaces = []struct {
 	{"agents/b/inbox/", "inbox --agent b", [][]string{mailCommands, turnCommands, mirrorCommands}},
 	{"agents/b/outbox/", "send --from b --to a --type question --subject s --body x", [][]string{mailCommands, turnCommands, mirrorCommands}},
 	{"agents/b/dead_letter/", "status", [][]string{mailCommands, turnCommands}},
-	{"agents/b/archive/", "ack ID --agent b --archive", [][]string{mailCommands, turnCommands}},
+	{"agents/b/inbox/archive/", "ack ID --agent b", [][]string{mailCommands, turnCommands}},
 	{"agents/b/config.yaml", "run --agent b --once --driver echo", [][]string{mailCommands, turnCommands}},
 	{"agents/b/agent_card.yaml", "", [][]string{mailCommands, turnCommands}},
 	{"agents/b/status.yaml", "", [][]string{mailCommands}},

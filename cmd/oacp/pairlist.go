@@ -80,7 +80,7 @@ func newPairRun(o pair.Overview) pairRun {
 	run := pairRun{
 		ID: o.Run.ID, Repository: m.RepoPath, Folder: m.Dir(), Files: o.Run.Folder, Prompt: m.Prompt, State: m.State,
 		Running: o.Driven, Resumable: o.Resumable(), Iteration: m.CurrentIteration, MaxIterations: m.MaxIterations,
-		Spent: m.Spent, Verdict: m.Verdict, Created: m.CreatedAt, Updated: m.UpdatedAt, Error: m.Error,
+		Spent: m.Spent, Verdict: m.Verdict, Created: m.CreatedAt.UTC().Truncate(time.Second), Updated: m.UpdatedAt.UTC().Truncate(time.Second), Error: m.Error,
 		isLog: errors.Is(o.Err, pair.ErrForeignRun) && m.IsLog(),
 	}
 	if o.Err != nil {

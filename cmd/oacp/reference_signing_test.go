@@ -74,13 +74,16 @@ func signingCases() []referenceCase {
 			{line: "trust revoke " + key + " --project demo --all-receivers --json"}, {line: importLine}, {line: "trust list --project demo --json"},
 		}},
 		{name: "trust refused", files: demoProject(stub, map[string]string{"bad.pub.json": "{}\n", "list.pub.json": "[]\n"}, changed(`"kty"`, `"d": "AAAA", "kty"`, stubFile("private.pub.json", claude))), steps: []referenceStep{
-			{line: "trust import HOME/claude.pub.json --project demo"}, {line: "trust import HOME/claude.pub.json --project none --agent codex"},
+			{line: "trust import HOME/claude.pub.json --project demo"},
 			{line: "trust import HOME/claude.pub.json --project demo --agent nobody"}, {line: "trust import HOME/claude.pub.json --project demo --agent ../codex"},
 			{line: "trust import HOME/none.pub.json --project demo --agent codex"}, {line: "trust import HOME/bad.pub.json --project demo --agent codex"},
 			{line: "trust import HOME/list.pub.json --project demo --agent codex"}, {line: "trust import HOME/private.pub.json --project demo --agent codex"},
 			{line: "trust revoke " + otherKey + " --project demo --agent codex"}, {line: "trust revoke " + otherKey + " --project demo --all-receivers"},
-			{line: "trust revoke " + otherKey + " --project demo"}, {line: "trust revoke x --project demo --agent codex"}, {line: "trust list --project none"}, {line: "trust"},
+			{line: "trust revoke " + otherKey + " --project demo"}, {line: "trust revoke x --project demo --agent codex"}, {line: "trust"},
 		}},
+		{name: "trust in an unknown project", files: demoProject(stub), steps: []referenceStep{
+			{line: "trust import HOME/claude.pub.json --project none --agent codex"}, {line: "trust list --project none"},
+		}, differs: "an unknown project is a failure of every command, not a wrong command line", exits: []int{1, 1}},
 		{name: "trust in a file that is wrong", files: demoProject(stub, map[string]string{"projects/demo/agents/codex/trust/allowed_signers.yaml": "version: 1\nsigners: [{agent: claude}]\n"}, signedBy(claude, message)), steps: []referenceStep{
 			{line: "trust list --project demo"}, {line: importLine}, {line: "verify HOME/message.yaml --project demo --receiver codex --json"},
 		}},
@@ -96,7 +99,7 @@ func signingCases() []referenceCase {
 			{line: importLine}, {line: "verify HOME/projects/demo/agents/codex/inbox/" + mailName + " --json"}},
 			differs: "the pins of the agent whose mailbox holds the file count", exits: []int{0, 0}},
 		{name: "verify for an unknown agent", files: demoProject(signedBy(claude, message)), steps: one("verify HOME/message.yaml --project demo --receiver codx"),
-			differs: "an unknown name is a mistake", exits: []int{2}},
+			differs: "an unknown name is a mistake", exits: []int{1}},
 		{name: "verify nothing", files: demoProject(), steps: []referenceStep{{line: "verify"}, {line: "verify HOME/none.yaml"}, {line: "verify HOME/projects"}}},
 		{name: "list no keys", files: demoProject(), steps: []referenceStep{
 			{line: "key list --json"}, {line: "key list --agent claude"}, {line: "key"}, {line: "key gen"}, {line: "key gen --agent ../x"},

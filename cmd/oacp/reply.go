@@ -81,6 +81,12 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
+		if _, inSession := command.SessionAgent(w, s); inSession && o.readsFile() {
+			return &failure.Error{
+				Code: "file_in_session", Err: errors.New("in a live session, which sends answers without asking, no flag reads a file"),
+				Hint: "use --body TEXT, or standard input: its program checks what that reads",
+			}
+		}
 		original, err := conversation.Original(found, from)
 		if err == nil {
 			err = turn.CheckFence(ctx, w, original.ID, from, s.Getenv)

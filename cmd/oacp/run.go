@@ -208,8 +208,9 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 			return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
 		}
 		config.Once = o.once
-		config.Contract = func(ctx context.Context, answer *schema.Message) error {
-			return command.CheckDraft(ctx, w, answer, validate.Source{})
+		config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
+			err = command.CheckDraft(ctx, w, answer, validate.Source{})
+			return err != nil && failure.Of(err).Code == "invalid_message", err
 		}
 		if err := checkContractProgram(w, config.Reply); err != nil {
 			return err

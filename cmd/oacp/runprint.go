@@ -41,6 +41,9 @@ func (p *runPrinter) print(e turn.Event) {
 // finish prints how turns ended whose messages are still in the inbox.
 func (p *runPrinter) finish() {
 	for _, e := range p.ended {
+		if e.Kind == turn.EventSucceeded {
+			e.Reason = "only the turn: the message is still in the inbox"
+		}
 		p.write(e)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,9 +18,18 @@ import (
 	"testing"
 )
 
+// hearHangups lets the processes that tests start get SIGHUP, even if nohup runs the tests: a signal that has a
+// handler has its default effect on new processes.
+func hearHangups() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+}
+
 // TestSignal stops a real process that waits.
 func TestSignal(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGHUP: 129, syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+	hearHangups()
+	for sent, want := range map[syscall.Signal]int{syscall.SIGHUP: 129, syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		c := newSession(t, "a,b")
 		command := exec.CommandContext(t.Context(), "oacp", "send", "--dir", c.Dir,
 			"--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--wait", "--json")
@@ -36,26 +46,27 @@ func TestSignal(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatalf("send printed nothing; standard error:\n%s", stderr.String())
 		}
-		if err := command.Process.Signal(signal); err != nil {
+		if err := command.Process.Signal(sent); err != nil {
 			t.Fatal(err)
 		}
 		if !lines.Scan() || !strings.Contains(lines.Text(), `"code":"interrupted"`) {
-			t.Errorf("%v: printed %q, want an error with the code interrupted", signal, lines.Text())
+			t.Errorf("%v: printed %q, want an error with the code interrupted", sent, lines.Text())
 		}
 		_ = command.Wait() // the status says it
 		if got := command.ProcessState.ExitCode(); got != want {
-			t.Errorf("%v: exit status is %d, want %d; standard error:\n%s", signal, got, want, stderr.String())
+			t.Errorf("%v: exit status is %d, want %d; standard error:\n%s", sent, got, want, stderr.String())
 		}
 		if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "1 pending") {
-			t.Errorf("%v: the inbox is %q, want the message in it", signal, out)
+			t.Errorf("%v: the inbox is %q, want the message in it", sent, out)
 		}
 	}
 }
 
 // TestSignalBreaksOffQuery checks that a signal stops a query that waits for a silent bridge.
 func TestSignalBreaksOffQuery(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
-		t.Run(signal.String(), func(t *testing.T) {
+	hearHangups()
+	for _, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sent.String(), func(t *testing.T) {
 			t.Parallel()
 			listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 			if err != nil {
@@ -77,14 +88,14 @@ func TestSignalBreaksOffQuery(t *testing.T) {
 				_, err = lines.ReadString('\n') // the query
 			}
 			if err == nil {
-				err = command.Process.Signal(signal)
+				err = command.Process.Signal(sent)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			_ = command.Wait() // the status says it
-			if got, want := command.ProcessState.ExitCode(), 128+int(signal); got != want {
-				t.Errorf("%v: exit status is %d, want %d", signal, got, want)
+			if got, want := command.ProcessState.ExitCode(), 128+int(sent); got != want {
+				t.Errorf("%v: exit status is %d, want %d", sent, got, want)
 			}
 		})
 	}

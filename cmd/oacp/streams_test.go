@@ -94,7 +94,7 @@ func TestTableOnTerminal(t *testing.T) {
 
 func TestBodyOnTerminal(t *testing.T) {
 	c := withHostileMessage(t)
-	if out, want := c.must(t, "read", "aaa1"), "one\ttab\n\x1b]0;title\a\u202etxet\n"; !strings.HasSuffix(out, want) {
+	if out, want := c.must(t, "read", "aaa1"), "| one\ttab\n| \\x1b]0;title\\x07\\u202etxet\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("in a pipe the body is %q, want %q at the end", out, want)
 	}
 	c.OutTerminal = true

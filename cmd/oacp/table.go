@@ -16,6 +16,7 @@ import (
 // A table aligns rows in columns without lines around them, so that its text can be copied and cut
 // apart. It is our own because a library of tables makes every command start later.
 type table struct {
+	s    *command.Streams
 	rows [][]string
 	// The columns in shorten, counted from 1, are cut if the table is wider than the terminal. A width
 	// of 0 cuts nothing.
@@ -32,7 +33,7 @@ var cells = displaywidth.Options{ControlSequences: true}
 // newTable returns a table with a header. On a terminal the columns to shorten share the width that
 // the others leave; in a pipe nothing is cut.
 func newTable(s *command.Streams, header row, shorten ...int) *table {
-	t := &table{width: s.Width, shorten: shorten}
+	t := &table{s: s, width: s.Width, shorten: shorten}
 	for i, name := range header {
 		header[i] = paint(s, colors{color.Bold}, fmt.Sprint(name))
 	}
@@ -44,6 +45,9 @@ func (t *table) add(values row) {
 	texts := make([]string, len(values))
 	for i, value := range values {
 		texts[i] = fmt.Sprint(value)
+		if !t.s.OutTerminal {
+			texts[i] = visible.ModelLine(texts[i])
+		}
 	}
 	t.rows = append(t.rows, texts)
 }

@@ -113,7 +113,7 @@ func printThread(s *command.Streams, thread []turn.Node, bodies bool) {
 		fmt.Fprintln(s.Out, line)
 		if bodies {
 			fmt.Fprintln(s.Out)
-			printBody(s, thread[i].Message.Body)
+			printBody(s, thread[i].Message)
 			if i < len(thread)-1 {
 				fmt.Fprintln(s.Out)
 			}

@@ -25,11 +25,12 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 		Usage:    "manage the keys that agents trust",
 		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
 only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
-lists known keys and grants nothing.`,
-		Subcommands: []*cli.Command{newTrustImportCommand(s), newTrustListCommand(s), newTrustRevokeCommand(s)},
+lists known keys and grants nothing. sign-policy protects the pins and config.yaml, in
+which signing: verify_mode: enforce makes AGENT read only verified messages.`,
+		Subcommands: []*cli.Command{newTrustImportCommand(s), newTrustListCommand(s), newTrustRevokeCommand(s), newTrustSignPolicyCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(c *cli.Context) error {
-			return needsCommand(c, "trust", "import", "list", "revoke")
+			return needsCommand(c, "trust", "import", "list", "revoke", "sign-policy")
 		},
 	}
 }
@@ -38,6 +39,7 @@ lists known keys and grants nothing.`,
 type trustOptions struct {
 	workspace   command.Workspace
 	agent       string
+	key         string
 	catalogOnly bool
 	all         bool
 	json        bool
@@ -47,20 +49,6 @@ func (o *trustOptions) flags(agent string, more ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{&cli.StringFlag{Name: "agent", Usage: agent, Destination: &o.agent}}, more,
 		[]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags())
 }
-
-// with opens the workspace. A workspace that is not there is a wrong command line here, as it is
-// for the reference implementation.
-func (o *trustOptions) with(s *command.Streams, use func(*mailbox.Workspace) error) error {
-	w, err := command.Open(o.workspace.Place(s), nil)
-	if err != nil {
-		return asUsage(err)
-	}
-	defer w.Close() // nothing is left to be written
-	return use(w)
-}
-
-// asUsage makes an error one of the command line, with its hint.
-func asUsage(err error) error { return failure.Usagef("%w", err).WithHint(failure.Of(err).Hint) }
 
 // onlyArgument returns the only argument of a command, which is called what.
 func onlyArgument(c *cli.Context, what string) (string, error) {
@@ -106,7 +94,7 @@ EXAMPLES:
 }
 
 func runTrustImport(ctx context.Context, o trustOptions, file string, s *command.Streams) error {
-	return o.with(s, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		const hint = "import the KEY.pub.json that oacp key gen wrote, unchanged"
 		text, err := readInput(file, s)
 		if err != nil {
@@ -155,7 +143,7 @@ func newTrustListCommand(s *command.Streams) *cli.Command {
 }
 
 func runTrustList(o trustOptions, s *command.Streams) error {
-	return o.with(s, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		list := struct {
 			Catalog []trust.Entry                      `json:"catalog"`
 			Pins    map[schema.AgentName][]trust.Entry `json:"pins"`
@@ -228,7 +216,7 @@ EXAMPLES:
 }
 
 func runTrustRevoke(ctx context.Context, o trustOptions, text string, s *command.Streams) error {
-	return o.with(s, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		id, err := signing.ParseKeyID(text)
 		if err != nil {
 			return failure.WithHint(err, "oacp trust list shows the ids of keys")
@@ -243,6 +231,57 @@ func runTrustRevoke(ctx context.Context, o trustOptions, text string, s *command
 		fmt.Fprintf(s.Out, "OK: revoked %s\n", done.KeyID)
 		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
 			fmt.Fprintf(s.Out, "  %s: %s\n", agent, done.Receivers[agent])
+		}
+		return nil
+	})
+}
+
+func newTrustSignPolicyCommand(s *command.Streams) *cli.Command {
+	var o trustOptions
+	return &cli.Command{
+		Name:      "sign-policy",
+		Usage:     "sign the files that say what an agent trusts",
+		ArgsUsage: "[PROJECT] --agent AGENT",
+		Description: `sign-policy signs config.yaml and trust/allowed_signers.yaml of AGENT with its own
+key. From then on, on this machine, they count only with a good signature: run it
+again after each change to config.yaml. trust import and revoke sign the file that
+they change. If config.yaml has no good signature, AGENT reads only verified messages,
+and oacp run does not start.
+
+EXAMPLES:
+   oacp trust sign-policy --project my-project --agent codex`,
+		Flags: o.flags("sign the files of `AGENT`",
+			&cli.StringFlag{Name: "kid", Category: command.Rare, Usage: "sign with the key `KEY` only (default: all keys of AGENT)", Destination: &o.key}),
+		Action: func(c *cli.Context) error {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
+				return err
+			}
+			if _, err := schema.ParseAgentName(o.agent); o.agent == "" || err != nil {
+				return failure.Usagef("needs --agent, the agent whose files are to be signed")
+			}
+			return runTrustSignPolicy(c.Context, o, s)
+		},
+	}
+}
+
+func runTrustSignPolicy(ctx context.Context, o trustOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		done, err := trust.SignPolicy(ctx, w, schema.AgentName(o.agent), signing.KeyID(o.key), s.Now())
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, done)
+		}
+		for _, one := range done {
+			verb := "signed"
+			if one.Again {
+				verb = "re-signed"
+			}
+			fmt.Fprintf(s.Out, "OK: %s %s\n", verb, visible.Line(one.Path))
+			for _, id := range one.KeyIDs {
+				fmt.Fprintf(s.Out, "  kid: %s\n", id)
+			}
 		}
 		return nil
 	})

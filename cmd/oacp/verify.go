@@ -43,7 +43,7 @@ is the agent of the mailbox. The result is one of
    signed-verified     a pinned key of its sender signed these bytes    status 0
    signed-unknown-kid  no pinned key signed it                          status 3
    signed-INVALID      the bytes, signature or sender were changed      status 3
-      signed-REVOKED      the key that signed it was revoked            status 3
+   signed-REVOKED      the key that signed it was revoked               status 3
 
 If the file cannot be read, the status is 2. verify changes nothing without
 --quarantine or --attach-audit.
@@ -75,7 +75,7 @@ func runVerify(ctx context.Context, o verifyOptions, file string, s *command.Str
 	}
 	source, pins, pinsErr, err := o.findPins(file, s)
 	if err != nil {
-		return asUsage(err)
+		return err
 	}
 	result := trust.Verify(data, pins, pinsErr)
 	report := trust.NewReport(result, source, s.Now())

@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
 type watchOptions struct {
@@ -269,11 +270,14 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 
 // isMail reports whether an error is about a message that is not valid. It is printed as far as it
 // can be read, as other messages are.
-func isMail(e watch.Event) bool { return e.Kind == watch.EventError && e.Message != nil }
+func isMail(e watch.Event) bool {
+	return e.Kind == watch.EventError && (e.Message != nil || e.IsHeld())
+}
 
 // watchJSON is the reference implementation's event, with its keys sorted and more keys.
 type watchJSON struct {
 	Agent          schema.AgentName      `json:"agent"`
+	Auth           signing.Status        `json:"auth,omitempty"`
 	Code           string                `json:"code,omitempty"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	CreatedAt      schema.Timestamp      `json:"created_at_utc,omitempty"`
@@ -282,6 +286,7 @@ type watchJSON struct {
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
 	File           string                `json:"file,omitempty"`
 	From           schema.AgentName      `json:"from,omitempty"`
+	Held           string                `json:"held,omitempty"`
 	Hint           string                `json:"hint,omitempty"`
 	ID             schema.ID             `json:"id,omitempty"`
 	Path           string                `json:"path,omitempty"`
@@ -303,7 +308,9 @@ func newWatchJSON(e watch.Event) watchJSON {
 	if e.Project != "" {
 		j.Project = &e.Project
 	}
-	if e.Err != nil {
+	if held, ok := errors.AsType[*mailbox.HeldError](e.Err); ok {
+		j.Auth, j.Held = held.Status, held.Error()
+	} else if e.Err != nil {
 		j.Error = failure.OneLine(e.Err.Error())
 		if f := failure.Of(e.Err); e.Name == "" { // the error concerns no single file
 			j.Code, j.Hint = f.Code, f.Hint

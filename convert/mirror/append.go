@@ -46,7 +46,6 @@ type appender struct {
 type recordLog interface {
 	Path() string
 	Find(ctx context.Context, id string) ([]bridge.Entry, error)
-	FindPrefix(ctx context.Context, prefix string) ([]bridge.Entry, error)
 	SendAll(ctx context.Context, records []bridge.Record) ([]bridge.Receipt, error)
 }
 
@@ -149,11 +148,7 @@ func (a *appender) write(ctx context.Context, all []outgoing) (again []*schema.M
 
 // hasOrigin reports whether the log has the record that a message was derived from.
 func (a *appender) hasOrigin(ctx context.Context, m *schema.Message, o convert.Origin) (bool, error) {
-	find := a.log.Find
-	if o.IsPrefix() {
-		find = a.log.FindPrefix
-	}
-	found, err := find(ctx, o.ID)
+	found, err := a.log.Find(ctx, o.ID)
 	isOrigin := func(e bridge.Entry) bool { return o.Names(e.Record) && e.From == string(m.From) }
 	return slices.ContainsFunc(found, isOrigin), err
 }

@@ -117,7 +117,7 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
 		return d.derive(ctx, e, v)
 	case m.Auth != "" && m.File == "":
-		return d.refuse(e, m, "the record of a signed message lacks the file, as an earlier version wrote it")
+		return d.refuse(e, m, "the record of a signed message lacks the file")
 	}
 	agents := m.To
 	if to == "" { // the broadcast goes to the agents of this workspace, not to those of the one that derived m
@@ -145,18 +145,11 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 // that is not looked up.
 func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.AgentName) (taken, sent bool, err error) {
 	identity, err := identityOf(m)
-	words, wordsErr := wordsOf(m)
-	if err := errors.Join(err, wordsErr); err != nil {
-		return false, false, err
-	}
-	if d.recorded[identity] {
-		return false, true, nil
+	if err != nil || d.recorded[identity] {
+		return false, err == nil, err
 	}
 	there, taken, err := d.sentTo(ctx, m)
-	if there == nil {
-		return taken, d.recorded[words], err
-	}
-	return taken, to == "" || slices.Contains(there, to), err
+	return taken, there != nil && (to == "" || slices.Contains(there, to)), err
 }
 
 // derive takes a record that carries no message. It becomes one message to at most
@@ -180,9 +173,6 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 			return d.refuse(e, nil, err.Error())
 		}
 		had, taken, err := d.sentTo(ctx, m)
-		if err == nil && had == nil {
-			had, err = d.findEarlier(e.Record, m, v.Part)
-		}
 		if err != nil {
 			return err
 		}

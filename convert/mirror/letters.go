@@ -18,8 +18,7 @@ import (
 // deadLetter is a record that cannot be delivered: its message or, if there is none, the JSON of
 // the record, which is YAML too.
 type deadLetter struct {
-	// names are the file names that the letter may have. The first is that of a new one.
-	names  []string
+	name   string
 	data   []byte
 	reason mailbox.DeadLetterReason
 }
@@ -32,17 +31,11 @@ func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLe
 		return letter, letter.setRecord(r)
 	}
 	letter.reason.ID, letter.reason.From = m.ID, m.From
-	for _, id := range append([]schema.ID{m.ID}, convert.EarlierIDs(r, 0)...) {
-		named := *m
-		named.ID = id
-		name, err := named.LongFileName()
-		if err != nil {
-			return letter, err
-		}
-		if len(m.To) > 1 {
-			name = strings.TrimSuffix(name, schema.FileExtension) + "_" + r.To + schema.FileExtension
-		}
-		letter.names = append(letter.names, name)
+	if letter.name, err = m.LongFileName(); err != nil {
+		return letter, err
+	}
+	if len(m.To) > 1 {
+		letter.name = strings.TrimSuffix(letter.name, schema.FileExtension) + "_" + r.To + schema.FileExtension
 	}
 	letter.data, err = schema.Encode(m)
 	if errors.Is(err, schema.ErrSigned) {
@@ -60,7 +53,7 @@ func (l *deadLetter) setRecord(r bridge.Record) error {
 		data, err = short.Encode()
 		l.reason.Reason += "; the record is truncated here and complete in the log"
 	}
-	l.names = []string{"bridge_x" + convert.Fingerprint(r) + schema.FileExtension}
+	l.name = "bridge_x" + convert.Fingerprint(r) + schema.FileExtension
 	l.data = append(data, '\n')
 	if sender := schema.AgentName(r.From); sender.Valid() {
 		l.reason.From = sender
@@ -84,10 +77,8 @@ func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
 		folder, makeFolder = mailbox.BoxName(from, mailbox.DeadLetters), w.MakeFolder
 	}
 	for _, place := range []string{lettersName, folder} {
-		for _, name := range l.names {
-			if _, err := w.Root().Lstat(place + "/" + name); !errors.Is(err, fs.ErrNotExist) {
-				return "", cmp.Or(err, fs.ErrExist)
-			}
+		if _, err := w.Root().Lstat(place + "/" + l.name); !errors.Is(err, fs.ErrNotExist) {
+			return "", cmp.Or(err, fs.ErrExist)
 		}
 	}
 	if err := makeFolder(folder); err != nil {
@@ -103,8 +94,8 @@ func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if err := dir.Replace(l.names[0]+mailbox.ReasonSuffix, append(reason, '\n'), 0o644); err != nil {
+	if err := dir.Replace(l.name+mailbox.ReasonSuffix, append(reason, '\n'), 0o644); err != nil {
 		return "", err
 	}
-	return dir.Path(l.names[0]), dir.Replace(l.names[0], l.data, 0o644)
+	return dir.Path(l.name), dir.Replace(l.name, l.data, 0o644)
 }

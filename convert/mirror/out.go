@@ -249,6 +249,9 @@ func (s *scan) load(f *outboxFile) {
 	if err == nil {
 		f.message, err = validate.Read(data)
 	}
+	for i := 0; err == nil && i < len(f.message.To); i++ { // the same agents read the log
+		_, err = s.Workspace.Decode(mailbox.Entry{Agent: f.message.To[i], Box: mailbox.Inbox, Name: f.name}, data)
+	}
 	if info, statErr := dir.Lstat(f.name); statErr != nil {
 		err = statErr
 	} else if keyOf(f.agent, f.name, info) != f.key {

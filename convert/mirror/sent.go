@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -24,10 +23,9 @@ type foreignFiles struct {
 
 // outboxCopy is a message in an outbox.
 type outboxCopy struct {
-	id          schema.ID
-	words       sentMessage
-	to          []schema.AgentName
-	contextKeys string
+	id    schema.ID
+	words sentMessage
+	to    []schema.AgentName
 }
 
 // sentTo returns to whom the message was sent, nil if it was not. Taken reports whether there is a
@@ -99,31 +97,6 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]outbo
 	return files.copies[m.ID], nil
 }
 
-// findEarlier returns the recipients of the message under an id that an earlier version gave it,
-// nil if there is none.
-func (d *deliverer) findEarlier(r bridge.Record, m *schema.Message, part int) ([]schema.AgentName, error) {
-	for _, id := range convert.EarlierIDs(r, part) {
-		earlier := *m
-		earlier.ID = id
-		name, err := earlier.LongFileName()
-		if err != nil {
-			return nil, err
-		}
-		there, err := d.read(m.From, name)
-		if err != nil {
-			return nil, err
-		}
-		if there == nil {
-			continue
-		}
-		earlier.ContextKeys = there.contextKeys
-		if words, err := wordsOf(&earlier); err != nil || there.words == words {
-			return there.to, err
-		}
-	}
-	return nil, nil
-}
-
 // read returns the message in a file of an outbox; nil if there is none.
 func (d *deliverer) read(agent schema.AgentName, name string) (*outboxCopy, error) {
 	data, err := d.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name})
@@ -138,7 +111,7 @@ func (d *deliverer) read(agent schema.AgentName, name string) (*outboxCopy, erro
 		return nil, nil // a file that is not valid is not the message
 	}
 	words, err := wordsOf(m)
-	return &outboxCopy{m.ID, words, m.To, m.ContextKeys}, err
+	return &outboxCopy{m.ID, words, m.To}, err
 }
 
 // isOurs reports whether a file is named as the workspace itself names it, by a time to the minute.

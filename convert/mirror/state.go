@@ -102,7 +102,6 @@ func hasPlace(ctx context.Context, log *bridge.Log, place bridge.Cursor) (bool, 
 // the log does not have the last such place, it is another log: the third form follows, and all
 // copies before it count as new. The messages stay known. The file is only appended to; a line that
 // a crash cut off or damaged is ignored, so that its copy is looked at again and found in the log.
-// Earlier versions wrote a dash for the key of a forgotten copy.
 type ledger struct {
 	workspace *mailbox.Workspace
 	name      string // below the workspace
@@ -155,7 +154,7 @@ func identityOf(m *schema.Message) (sentMessage, error) {
 }
 
 // wordsOf identifies a message but for its recipients: a workspace that does not know some of them
-// has the message without those. Earlier versions wrote this into the ledger.
+// has the message without those.
 func wordsOf(m *schema.Message) (sentMessage, error) {
 	without := *m
 	without.To = nil
@@ -194,7 +193,7 @@ func loadLedger(ctx context.Context, w *mailbox.Workspace, log *bridge.Log) (*le
 func parseLine(line string) (ledgerLine, bool) {
 	key, message, _ := strings.Cut(line, " ")
 	sum, id, _ := strings.Cut(message, " ")
-	whole := (len(key) == keyDigits || key == "-") && len(sum) == sumDigits && id != ""
+	whole := len(key) == keyDigits && len(sum) == sumDigits && id != ""
 	return ledgerLine{copyKey(key), sentMessage(message)}, whole
 }
 

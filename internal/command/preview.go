@@ -19,6 +19,8 @@ func Preview(e *mailbox.Entry) *schema.Message {
 	case e.Message != nil:
 		m = *e.Message
 		m.Subject = cmp.Or(m.Subject, "(no subject)")
+	case e.IsHeld():
+		m.Subject = "(held: unverified under enforce)"
 	case errors.As(e.Err, &invalid):
 		m.Subject = "(invalid YAML)"
 	default:

@@ -26,6 +26,9 @@ type Streams struct {
 	// text is never cut.
 	Width int
 
+	// AsPerson says that a person wants the command, not a program: see SessionAgent.
+	AsPerson bool
+
 	Getenv func(string) string
 	// Dir is the working folder. It is empty if that folder was removed.
 	Dir string

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -50,22 +52,33 @@ func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
 }
 
-// Open opens the workspace of a place. Messages sent there are signed with the keys in the home of the
-// place, or else of the workspace, if their senders' settings ask for it.
+// Open opens the workspace of a place. Keys are in the home of the place, or else of the workspace: messages sent
+// there are signed, and messages there are held, if their senders' or receivers' settings ask for it. Options may
+// set another Screen.
 func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
 	dir, err := place.Find()
 	if err != nil {
 		return nil, err
 	}
-	var signing mailbox.Options
-	if options != nil {
-		signing = *options
-	}
-	signing.Sign = trust.Signer(func(w *mailbox.Workspace) (string, error) {
+	trusting := trust.Options(func(w *mailbox.Workspace) (string, error) {
+		place := place
 		place.WorkingDir = w.Dir() // a project has its home around it
 		return place.HomeDir()
 	})
-	return mailbox.Open(dir, &signing)
+	trusting.Viewer = func(w *mailbox.Workspace) schema.AgentName {
+		if place.Getenv == nil {
+			return ""
+		}
+		agent, _ := project.InferAgent(w, place.Getenv) // without one, a person looks
+		return agent
+	}
+	if options != nil {
+		trusting.NoSync = options.NoSync
+		if options.Screen != nil {
+			trusting.Screen = options.Screen
+		}
+	}
+	return mailbox.Open(dir, &trusting)
 }
 
 // With opens the workspace, calls use and closes it.
@@ -96,10 +109,53 @@ func explainAgent(err error, place project.Place) error {
 	return errors.Join(err, w.Close())
 }
 
-// AgentOf returns the agent that a flag names, or else the one that the environment names.
-func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
+// AgentOf returns the agent that a flag names, or else the one that the environment names. It is the one that
+// looks at the workspace from then on.
+func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentName, err error) {
 	if flag != "" {
-		return schema.ParseAgentName(flag)
+		agent, err = schema.ParseAgentName(flag)
+	} else {
+		agent, err = project.InferAgent(w, s.Getenv)
 	}
-	return project.InferAgent(w, s.Getenv)
+	if err == nil {
+		w.ViewAs(agent)
+	}
+	return agent, err
+}
+
+// ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that is the agent of the
+// session: else the error is a *project.OtherAgentError.
+func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
+	agent, err := AgentOf(w, flag, s)
+	own, inSession := SessionAgent(w, s)
+	switch {
+	case !inSession, err == nil && agent == own:
+		return agent, err
+	case errors.Is(err, project.ErrNoSender):
+		return own, nil
+	}
+	return "", cmp.Or(err, error(&project.OtherAgentError{Session: own, Other: agent}))
+}
+
+// SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run commands without
+// asking its user, so each of its commands counts as one of the session, whatever workspace it names. A person
+// can write --as-person first, for which programs ask, or use a terminal.
+func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inSession bool) {
+	if s.InTerminal || s.AsPerson || s.Getenv(orphans.Variable) != "" {
+		return "", false
+	}
+	agent, err := project.SessionAgent(w, s.Getenv)
+	if err == nil {
+		return agent, true
+	}
+	dir, err := Workspace{}.Place(s).Find()
+	if err != nil || dir == w.Dir() {
+		return "", false
+	}
+	here, err := mailbox.Open(dir, nil)
+	if err != nil {
+		return "", false
+	}
+	agent, err = project.SessionAgent(here, s.Getenv)
+	return agent, errors.Join(err, here.Close()) == nil
 }

@@ -33,15 +33,24 @@ func (d *Dir) Close() error { return errors.Join(d.handle.Close(), d.root.Close(
 
 // Create writes a new file and returns it open and claimed, which it is before it has any bytes;
 // Finish makes it durable. On an error, Create removes the file.
+//
+// Its modification time is the shortest time before the one that Changed returns. A program that
+// still writes leaves both equal, so the file shows that it is whole.
 func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("creating %s: %w", d.Path(name), cause(err))
 	}
 	claim(file)
+	d.share(file, 0o644)
 	if err := write(file, data); err != nil {
 		err = fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
 		return nil, errors.Join(err, file.Close(), d.Remove(name))
+	}
+	if info, err := file.Stat(); err == nil {
+		// Without it, the file takes a moment longer to count as whole. Some FUSE programs set both or neither.
+		modified := info.ModTime().Add(-1)
+		_ = d.root.Chtimes(name, modified, modified)
 	}
 	return file, nil
 }

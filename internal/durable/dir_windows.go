@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// Changed returns the zero time, because Windows does not tell.
+func Changed(fs.FileInfo) time.Time { return time.Time{} }
+
 // syncDir does nothing: Windows has no way to sync a folder, and NTFS journals the names in it.
 func syncDir(*os.File) error { return nil }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockMode makes lock files readable only by their owner.
+// lockMode makes lock files readable only by their owner: who can open one can hold it.
 const lockMode = 0o600
 
 // NewLock returns an unlocked lock on the file at the path. Locking creates a missing file,
@@ -15,10 +15,12 @@ func NewLock(path string) *flock.Flock {
 	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(lockMode))
 }
 
-// NewLock returns an unlocked lock on a file of the folder, and makes the file if it is missing.
-// Locking does not make the file: the path may lead elsewhere by then.
+// NewLock returns an unlocked lock on a file of the folder, and makes the file if it is missing. If
+// a group shares the folder, it shares the lock, too. Locking does not make the file: the path may
+// lead elsewhere by then.
 func (d *Dir) NewLock(name string) *flock.Flock {
 	if file, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode); err == nil {
+		d.share(file, groupRead)
 		_ = file.Close() // nothing was written; locking reports errors
 	}
 	return flock.New(d.Path(name), flock.SetFlag(lockFlags&^os.O_CREATE), flock.SetPermissions(lockMode))

@@ -126,6 +126,9 @@ func (d *Dir) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", d.Path(name), cause(d.explain(name, err)))
 	}
+	if flag&os.O_CREATE != 0 {
+		d.share(file, mode)
+	}
 	return file, nil
 }
 

@@ -1,6 +1,21 @@
 package durable
 
-import "golang.org/x/sys/unix"
+import (
+	"io/fs"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Changed returns when the bytes or the attributes of a file last changed. No program can set that
+// time. It is zero if the system does not tell.
+func Changed(info fs.FileInfo) time.Time {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(stat.Ctimespec.Unix())
+	}
+	return time.Time{}
+}
 
 func renameExclusively(from int, name string, to int, newName string) error {
 	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_EXCL)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
@@ -30,7 +31,7 @@ func (d *Dir) replace(do replacing, name string, data []byte, mode fs.FileMode) 
 	}
 	hidden := filepath.Base(temporary.Name())
 	err = write(temporary, data)
-	err = errors.Join(err, temporary.Chmod(mode))
+	err = errors.Join(err, temporary.Chmod(d.shared(mode)))
 	if err = errors.Join(err, do.syncFile(temporary), temporary.Close()); err == nil {
 		err = do.rename(d.root, hidden, name)
 	}
@@ -56,7 +57,7 @@ func (d *Dir) Prepare(name string, data []byte, mode fs.FileMode) (*Replacement,
 	}
 	r := &Replacement{d, filepath.Base(temporary.Name()), name}
 	err = write(temporary, data)
-	if err = errors.Join(err, temporary.Chmod(mode), temporary.Close()); err != nil {
+	if err = errors.Join(err, temporary.Chmod(d.shared(mode)), temporary.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), r.Discard())
 	}
 	return r, nil
@@ -77,6 +78,18 @@ func (d *Dir) createTemporary(name string) (*os.File, error) {
 			return file, err
 		}
 	}
+}
+
+// Sweep removes what killed processes left of replacements of a file. The caller makes sure that nobody
+// replaces it meanwhile.
+func (d *Dir) Sweep(name string) error {
+	names, err := d.Names()
+	for _, hidden := range names {
+		if strings.HasPrefix(hidden, "."+name+".tmp-") {
+			err = errors.Join(err, d.Remove(hidden))
+		}
+	}
+	return err
 }
 
 // SetAside renames a file of the folder, and replaces what has the new name.

@@ -172,11 +172,11 @@ func (l Lock) sign(dir *durable.Dir, now time.Time, mark orphans.Mark) error {
 	if err != nil {
 		host = "unknown"
 	}
-	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now.UTC(), Mark: mark})
+	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second), Mark: mark})
 	if err != nil {
 		return err
 	}
-	return dir.Replace(l.Note, append(data, '\n'), 0o600)
+	return dir.Replace(l.Note, append(data, '\n'), 0o644)
 }
 
 // holder returns the process that took the lock last, or nil if it is unknown.

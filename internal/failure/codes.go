@@ -27,6 +27,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
@@ -84,14 +85,17 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 func mailboxRules() []rule {
 	return []rule{
 		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
+		{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
 		{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
+		{"occupied", as[*project.OccupiedError]("oacp init --dir .oacp makes the workspace in a folder of its own")},
+		{"nested_workspace", as[*project.NestedError]("oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
 		})},
 		{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
 			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
 		})},
-		{"reserved_name", is(mailbox.ErrPostmaster, "give the agent another name")},
+		{"reserved_name", is(mailbox.ErrPostmaster, "an agent needs another name, and nobody reads mail to this one")},
 		{"same_name", hinting(func(e *mailbox.SameNameError) string {
 			return fmt.Sprintf("write %s, or give the agent another name", e.Other)
 		})},
@@ -99,7 +103,7 @@ func mailboxRules() []rule {
 		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the full id")},
 		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
 		{"id_taken", is(mailbox.ErrIDTaken, "omit id and created_at_utc, and the message gets new ones")},
-		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy: if the agent does not have the message, send it again to that agent alone")},
+		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone")},
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 		{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
@@ -109,8 +113,11 @@ func mailboxRules() []rule {
 			return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
+		{"held", hinting(func(e *mailbox.HeldError) string {
+			return fmt.Sprintf("oacp trust import lets %s trust the key of its sender; a person may look at it with oacp read --unverified", e.Agent)
+		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
-			return "only a recipient can reply; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
+			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
 		{"claim_lost", as[*turn.FencedError]("leave the message to that machine; oacp status shows how far it gets")},
 		{"already_answered", hinting(func(e *turn.AnsweredError) string {
@@ -121,6 +128,11 @@ func mailboxRules() []rule {
 			return hint
 		})},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
+		{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
+			const most = 5
+			names := e.Names[:min(most, len(e.Names))]
+			return visible.Shell(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
+		})},
 	}
 }
 
@@ -181,6 +193,9 @@ func signingRules() []rule {
 			return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
 		})},
 		{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
+		{"bad_policy", hinting(func(e *trust.PolicyError) string {
+			return "if the change was intended, " + visible.Shell("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
+		})},
 		{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
 		{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 		{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
@@ -209,16 +224,18 @@ func bridgeRules() []rule {
 func turnRules() []rule {
 	return []rule{
 		{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
-		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
+		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
 		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
-			name := visible.Shell(e.Messages[0])
-			return "oacp read " + name + " shows the reason, oacp restore " + name + " tries it again; it is in agents/NAME/dead_letter"
+			if name := e.Messages[0]; !schema.IsMessageFile(name) {
+				return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", name, e.Agent)
+			}
+			return fmt.Sprintf("oacp list --box dead_letter --agent %s lists it; the file beside it says why it is not a message", e.Agent)
 		})},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE removes the file from the inbox")},
 		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
 		{"cursor", is(watch.ErrCursor, "")},
-		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query sends it a prompt, --socket names another path")},
+		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
 		{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
 		{"agent_unavailable", unavailable},
 		{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
@@ -249,7 +266,7 @@ func unavailable(err error) (hint string, ok bool) {
 		hint = "the process there does not answer as an Ash bridge; a bridge that sends ready only once may have " +
 			"sent it to another client: restart it"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		hint = "oacp ash serve starts a bridge and prints its socket"
+		hint = "oacp ash serve --driver claude starts a bridge and prints its socket"
 	}
 	return hint, true
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // ClaudeTerminalEnv returns the variables of ClaudeEnv. It also writes settings, so that claude starts
-// in a terminal in the folder without a question, and runs oacp reply without asking, as a person may decide.
+// in a terminal in the folder without a question.
 func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 	t.Helper()
 	config := filepath.Join(home, ".claude")
@@ -24,9 +24,7 @@ func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 		"customApiKeyResponses": map[string]any{"approved": []string{key}, "rejected": []string{}},
 		"projects":              map[string]any{resolved(t, folder): map[string]any{"hasTrustDialogAccepted": true}},
 	})
-	writeJSON(t, filepath.Join(config, "settings.json"), map[string]any{
-		"permissions": map[string]any{"defaultMode": "default", "allow": []string{"Bash(oacp reply:*)"}},
-	})
+	writeJSON(t, filepath.Join(config, "settings.json"), map[string]any{"permissions": map[string]any{"defaultMode": "default"}})
 	return s.ClaudeEnv(home)
 }
 

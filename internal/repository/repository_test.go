@@ -61,7 +61,7 @@ var imports = map[string][]string{
 		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/orphans", "internal/spelling",
 		"internal/visible",
 	},
 }
@@ -241,7 +241,8 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
-	"mailbox/project/find.go": "the folder of projects is in no workspace",
+	"mailbox/project/find.go":            "the folder of projects is in no workspace",
+	"internal/exclusive/holder_linux.go": "it asks the system about processes",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

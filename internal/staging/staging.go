@@ -73,6 +73,8 @@ type Copy struct {
 	// Dir is where the copy is staged, and File is its name there.
 	Dir  *durable.Dir
 	File string
+	// NotExclusive says that Publish found no exclusive rename: other machines may share the folders.
+	NotExclusive bool
 	// marks is the folder of the mark, or nil if there is none.
 	marks *durable.Dir
 	// open is the file, and claim is the file in the staging folder, from Create to Close. The claim
@@ -153,7 +155,10 @@ func (c *Copy) Close() {
 
 // Publish moves the copy to its box under a file name; see durable.Dir.Publish and PublishUnique.
 func (c *Copy) Publish(files durable.FileSystem, name string, unique bool) error {
-	err := files.Publish(c.Dir, c.File, c.Box, name, unique)
+	err := files.Publish(c.Dir, c.File, c.Box, name, false)
+	if c.NotExclusive = errors.Is(err, durable.ErrNotExclusive); c.NotExclusive && unique {
+		err = files.Publish(c.Dir, c.File, c.Box, name, true)
+	}
 	if err == nil {
 		// The copy is published even if its mark cannot be removed; a recovery removes it later.
 		_ = c.DropMark(files)

@@ -276,7 +276,7 @@ func TestSection(t *testing.T) {
 }
 
 // TestAllowedCommands checks that claude may run the commands that a digest and the page for agents name and that neither
-// send nor undo anything, and no others.
+// send files nor undo anything, and no others.
 func TestAllowedCommands(t *testing.T) {
 	text, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{Greeting: true, Agent: "claude", Budget: live.MaxBudget})
 	again, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{})
@@ -287,7 +287,7 @@ func TestAllowedCommands(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?m)(?:^    |[`(;:,] ?)oacp ([a-z]+)").FindAllStringSubmatch(guide.Agent+text+again, -1) {
 		switch match[1] {
 		case "next": // a session needs no waiting
-		case "reply", "restore", "send", "thread": // claude asks before these
+		case "restore", "send", "thread": // claude asks before these
 		default:
 			named = append(named, match[1])
 		}

@@ -103,9 +103,9 @@ func (s server) ours(d *document) ([]any, error) {
 }
 
 // allowed are the commands that claude may run without asking: those that a digest and oacp help agent name, without
-// those that can send a file, such as oacp reply --body-file, or lift a limit of turns. The tools of the MCP server
-// answer without asking. Other commands, such as oacp run, start programs.
-var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "status"}
+// those that can send a file or lift a limit of turns. A rule allows all flags, so in a session ack and reply themselves refuse to act
+// for another agent, and reply to read a file. Other commands, such as oacp run, start programs.
+var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "status"}
 
 // permissions returns the parts of claude's settings that let it use the tools of the MCP server and those commands
 // without asking.

@@ -10,7 +10,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // A copyOf is a file of a mailbox, whatever its folder.
@@ -79,7 +78,7 @@ func (r *Repository) event(kind gitmail.Kind, at copyOf, box mailbox.Box) gitmai
 	if err != nil {
 		return e // the file name has to do
 	}
-	if m, err := validate.Read(data); err == nil {
+	if m, err := r.workspace.Decode(entry, data); err == nil {
 		e.ID, e.From, e.To, e.Type, e.Subject = m.ID, m.From, m.To, m.Type, m.Subject
 	}
 	return e

@@ -118,9 +118,14 @@ func (e *NotRecipientError) Error() string {
 }
 
 // Original returns the message that the agent can reply to, of the files that Find found. It returns a
-// *NotRecipientError, or the error of a message that is not valid.
+// *NotRecipientError, or the error of a message that is not valid or that the agent does not read.
 func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, error) {
 	m := found[0].Message
+	for _, e := range found {
+		if e.Agent == agent && e.IsHeld() {
+			return nil, fmt.Errorf("message %s cannot be answered: %w", m.ID, e.Err)
+		}
+	}
 	if err := found[0].Err; err != nil {
 		return nil, fmt.Errorf("message %s cannot be answered: it is not valid: %w", m.ID, err)
 	}

@@ -27,7 +27,7 @@ const (
 	SeveritySkipped Severity = "skip"
 )
 
-// Categories of findings. The reference implementation has those up to Trust Root, and Memory Sync.
+// Categories of findings. The reference implementation has those up to Trust Root.
 const (
 	categoryWorkspace   = "Workspace"
 	categoryInbox       = "Inbox Health"
@@ -41,7 +41,6 @@ const (
 	categoryContracts   = "Contracts"
 	categoryGit         = "Git"
 	categoryNotRepaired = "Not repaired"
-	categoryMemory      = "Memory Sync"
 )
 
 // Categories are the categories that every workspace is inspected for, in order.

@@ -32,6 +32,13 @@ type inboxTrouble struct {
 // inboxTroubles are the troubles to look for. A file counts with the first one that it has.
 var inboxTroubles = []inboxTrouble{
 	{
+		severity: SeverityWarning,
+		has:      func(_ *inspection, e *mailbox.Entry) bool { return e.IsHeld() },
+		one:      func(e *mailbox.Entry) string { return "is held: " + e.Err.Error() },
+		many:     "files are held: they have no verified signature",
+		hint:     func(e *mailbox.Entry) string { return BadFileHint(*e) },
+	},
+	{
 		severity: SeverityError,
 		has:      func(_ *inspection, e *mailbox.Entry) bool { return e.Err != nil },
 		one:      func(e *mailbox.Entry) string { return fmt.Sprintf("cannot be read as a message: %v", e.Err) },
@@ -68,7 +75,7 @@ var inboxTroubles = []inboxTrouble{
 	},
 }
 
-// BadFileHint says how to deal with a file in an inbox that is not a message, as shell commands.
+// BadFileHint says how to deal with a file in an inbox that is not a message, or that is held, as shell commands.
 func BadFileHint(e mailbox.Entry) string {
 	name := []string{e.Name}
 	if e.Name[0] == '-' {
@@ -76,6 +83,9 @@ func BadFileHint(e mailbox.Entry) string {
 	}
 	command := func(words ...string) string {
 		return visible.Shell(slices.Concat([]string{"oacp"}, words, []string{"--agent", string(e.Agent)}, name)...)
+	}
+	if e.IsHeld() {
+		return fmt.Sprintf("oacp trust import lets %s trust a key; %s moves the file to the archive", e.Agent, command("ack"))
 	}
 	return fmt.Sprintf("%s shows it, %s moves it to the archive", command("read", "--raw"), command("ack"))
 }

@@ -92,7 +92,9 @@ func (i *inspection) unpinned(ctx context.Context, agent schema.AgentName, catal
 			senders = i.senders(ctx, agent)
 		}
 		severity, why := SeverityOK, ""
-		switch {
+		switch mode, _ := trust.ModeOf(i.w, agent); {
+		case mode == trust.Enforce:
+			severity, why = SeverityError, ", and reads only verified messages"
 		case pinnedElsewhere(l.KeyID, agent, pins):
 			severity, why = SeverityWarning, "; another agent does"
 		case senders[l.Agent]:

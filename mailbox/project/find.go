@@ -13,8 +13,8 @@ import (
 )
 
 // Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
-// else the nearest one at or above the working folder, where a linked worktree of a git repository
-// has that of the main worktree unless it has one of its own.
+// else the nearest one at or above the working folder. A linked worktree of a git repository has that of
+// the main worktree, also if git checked a copy of it out, unless it has one of its own.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
@@ -188,7 +188,7 @@ func holdsWorkspace(dir string) bool {
 func findUpward(dir string) (string, bool) {
 	for {
 		if found, ok := workspaceIn(dir); ok {
-			return found, true
+			return original(found), true
 		}
 		if main := MainFolder(dir); main != dir {
 			if found, ok := workspaceIn(main); ok {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"time"
@@ -32,7 +31,7 @@ const (
 const maxFileSize = 1 << 20
 
 // specVersion is the version of the protocol that a workspace declares.
-const specVersion = "0.4.0"
+const specVersion = "0.5.1"
 
 // InitOptions describes a new workspace.
 type InitOptions struct {
@@ -45,8 +44,9 @@ type InitOptions struct {
 	Repository string
 	// Links are made in the folder artifacts.
 	Links []Link
-	// Agents are the agents that get mailboxes.
-	Agents []schema.AgentName
+	// Agents are the agents that get mailboxes; with AgentsIfNew, they do only in a workspace that is new.
+	Agents      []schema.AgentName
+	AgentsIfNew bool
 	// Now is the time of creation.
 	Now time.Time
 }
@@ -92,7 +92,7 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	if err != nil {
 		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(filepath.Join(absolute, agentsName), 0o755); err != nil {
+	if err := durable.MakeDirs(filepath.Join(absolute, agentsName)); err != nil {
 		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	w, err := mailbox.Open(absolute, nil)
@@ -103,6 +103,10 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	known, err := w.Agents()
 	if err != nil {
 		return made, err
+	}
+	_, noMarker := w.Root().Lstat(MarkerName)
+	if options.AgentsIfNew && (len(known) > 0 || noMarker == nil) {
+		options.Agents = nil
 	}
 	for _, agent := range options.Agents {
 		if err := mailbox.CheckNewAgent(agent, known); err != nil {
@@ -306,7 +310,10 @@ func CheckMarker(w *mailbox.Workspace) error {
 }
 
 func readMarker(w *mailbox.Workspace) (m marker, err error) {
-	data, err := readMarkerFile(w)
+	return unmarshalMarker(readMarkerFile(w))
+}
+
+func unmarshalMarker(data []byte, err error) (m marker, _ error) {
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}

@@ -32,7 +32,7 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]any{
-		"project_name": "my-project", "repo_path": "/src/x", "spec_version": "0.4.0",
+		"project_name": "my-project", "repo_path": "/src/x", "spec_version": "0.5.1",
 		"created_at": "2026-03-13T14:30:00.000000+00:00", "updated_at": "2026-03-13T14:30:00.000000+00:00",
 	} {
 		if marker[field] != want {

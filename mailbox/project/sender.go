@@ -63,21 +63,33 @@ func ValidSession(id string) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, other)
 }
 
-// agentOfSession returns the agent of the session that runs this process, if one of the agents has
-// that session.
-func agentOfSession(w *mailbox.Workspace, agents []schema.AgentName, getenv func(string) string) (agent schema.AgentName, found bool) {
+// SessionAgent returns the agent of the live session that runs this process. The error matches ErrNoSender if none of the
+// workspace does.
+func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range sessionVariables {
 		id := getenv(variable)
 		if !ValidSession(id) {
 			continue
 		}
+		agents, err := w.Agents()
+		if err != nil {
+			return "", err
+		}
 		for _, agent := range agents {
 			if info, err := w.Root().Lstat(SessionsName(agent) + "/" + id + SessionSuffix); err == nil && info.Mode().IsRegular() {
-				return agent, true
+				return agent, nil
 			}
 		}
 	}
-	return "", false
+	return "", ErrNoSender
+}
+
+// An OtherAgentError says that a command in a live session would act for another agent.
+type OtherAgentError struct{ Session, Other schema.AgentName }
+
+// Error names both agents.
+func (e *OtherAgentError) Error() string {
+	return fmt.Sprintf("this session acts for %s, not for %s", e.Session, e.Other)
 }
 
 // InferAgent returns the agent that this process acts for. It is the first of: the agent of
@@ -90,16 +102,16 @@ func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentN
 	if !errors.Is(err, ErrNoSender) {
 		return agent, err
 	}
-	agents, err := w.Agents()
-	if err != nil {
-		return "", err
-	}
-	if agent, found := agentOfSession(w, agents, getenv); found {
-		return agent, nil
+	if agent, err = SessionAgent(w, getenv); !errors.Is(err, ErrNoSender) {
+		return agent, err
 	}
 	runtime := CurrentRuntime(getenv)
 	if runtime == "" {
 		return "", ErrNoSender
+	}
+	agents, err := w.Agents()
+	if err != nil {
+		return "", err
 	}
 	var matching []string
 	for _, agent := range agents {

@@ -28,6 +28,28 @@ func MainFolder(top string) string {
 	return filepath.Dir(common)
 }
 
+// original returns the workspace in the main worktree that the one in a linked worktree is a copy of, and
+// otherwise the workspace itself. A copy was created at the same time.
+func original(dir string) string {
+	for top := dir; ; top = filepath.Dir(top) {
+		if main := MainFolder(top); main != top {
+			below, err := filepath.Rel(top, dir)
+			first := filepath.Join(main, below)
+			if err != nil || !isWorkspace(first) {
+				return dir
+			}
+			copied, err := markerIn(dir)
+			if m, firstErr := markerIn(first); err == nil && firstErr == nil && m.CreatedAt != "" && m.CreatedAt == copied.CreatedAt {
+				return first
+			}
+			return dir
+		}
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil || top == filepath.Dir(top) {
+			return dir
+		}
+	}
+}
+
 // maxPath bounds the files of git that hold a path, in bytes.
 const maxPath = 4096
 

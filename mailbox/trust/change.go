@@ -91,6 +91,12 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		if err != nil {
 			return err
 		}
+		var sign func([]byte) ([]byte, error)
+		if receiver != "" {
+			if sign, err = signerOf(w, receiver); err != nil {
+				return err
+			}
+		}
 		i := slices.IndexFunc(listed, isNew)
 		if i < 0 {
 			new.CreatedAt = Optional(stub.CreatedAt)
@@ -99,7 +105,7 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 			return err
 		}
 		if r.Catalog != Unchanged {
-			if err := write(w, CatalogName, "entries", listed); err != nil {
+			if err := write(w, CatalogName, "entries", listed, nil); err != nil {
 				return err
 			}
 		}
@@ -125,7 +131,7 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		if r.Pins == Unchanged {
 			return nil
 		}
-		return write(w, PinsName(receiver), "signers", pins)
+		return write(w, PinsName(receiver), "signers", pins, sign)
 	})
 	return r, err
 }
@@ -170,6 +176,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 	}
 	err = locked(ctx, w, func() error {
 		changed := make(map[schema.AgentName][]Entry)
+		sign := make(map[schema.AgentName]func([]byte) ([]byte, error))
 		for _, agent := range receivers {
 			pins, err := Pins(w, agent)
 			if err != nil {
@@ -182,6 +189,9 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 				r.Receivers[agent] = Unchanged
 			default:
 				pins[i].Status = Revoked
+				if sign[agent], err = signerOf(w, agent); err != nil {
+					return err
+				}
 				changed[agent] = pins
 				r.Receivers[agent] = Revoked
 				r.Revoked = append(r.Revoked, agent)
@@ -191,7 +201,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 			return &NotPinnedError{id, receiver}
 		}
 		for _, agent := range r.Revoked {
-			if err := write(w, PinsName(agent), "signers", changed[agent]); err != nil {
+			if err := write(w, PinsName(agent), "signers", changed[agent], sign[agent]); err != nil {
 				return err
 			}
 		}
@@ -226,8 +236,8 @@ func underLock(ctx context.Context, dir *durable.Dir, file string, change func()
 	return change()
 }
 
-// write replaces a trust file. It sorts the entries by agent and key.
-func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
+// write replaces a trust file, and signs it unless sign is nil. It sorts the entries by agent and key.
+func write(w *mailbox.Workspace, name, list string, entries []Entry, sign func([]byte) ([]byte, error)) error {
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.KeyID, b.KeyID))
 	})
@@ -240,6 +250,9 @@ func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
 		scalar("version"), scalar(fileVersion), scalar(list), &items,
 	}}
 	data, err := encode(&document)
+	if err == nil && sign != nil {
+		data, err = sign(data)
+	}
 	if err != nil {
 		return err
 	}

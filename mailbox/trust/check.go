@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -59,6 +60,8 @@ func NewChecker(w *mailbox.Workspace) *Checker {
 // there is nothing to say.
 type Finding struct {
 	Verdict signing.Verdict `json:"signature,omitempty" jsonschema:"verified: the sender signed it with a key that the receiver trusts; unverified: nothing says who wrote it; bad: it was changed, it is not to the receiver, or the key is revoked. Absent if the receiver trusts no keys and the message is not signed."`
+	// Status is the outcome in the words of the reference implementation.
+	Status signing.Status `json:"-"`
 	// Reason says why the message is not verified.
 	Reason string `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
 }
@@ -69,6 +72,9 @@ func (f Finding) Text() string { return strings.TrimSuffix(string(f.Verdict)+": 
 // Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to
 // a receiver without pins, for copies of what the owner sent, and for what is not a message.
 func (c *Checker) Check(e mailbox.Entry) Finding {
+	if held, ok := errors.AsType[*mailbox.HeldError](e.Err); ok && held.Agent == e.Agent {
+		return Finding{held.Status.Verdict(), held.Status, held.Reason}
+	}
 	if e.Message == nil || e.Box == mailbox.Outbox {
 		return Finding{}
 	}
@@ -78,18 +84,19 @@ func (c *Checker) Check(e mailbox.Entry) Finding {
 		c.pins[e.Agent] = pins
 	}
 	if e.Message.Auth == "" && len(pins.keys) == 0 && pins.err == nil {
-		return Finding{}
+		return Finding{Status: signing.Unsigned}
 	}
 	r := Verify([]byte(e.Message.File), pins.keys, pins.err)
+	f := Finding{r.Status.Verdict(), r.Status, r.Reason}
 	switch {
 	case e.Message.Auth == "" && pins.err != nil:
-		return Finding{signing.VerdictUnverified, "it is not signed, and the pins cannot be used: " + pins.err.Error()}
+		f = Finding{signing.VerdictUnverified, signing.Unsigned, "it is not signed, and the pins cannot be used: " + pins.err.Error()}
 	case e.Message.Auth == "":
-		return Finding{signing.VerdictUnverified, "it is not signed"}
+		f = Finding{signing.VerdictUnverified, signing.Unsigned, "it is not signed"}
 	case r.Status == signing.Unsigned:
-		return Finding{signing.VerdictBad, "its signature is not the last line of the file"}
+		f = Finding{signing.VerdictBad, signing.Invalid, "its signature is not the last line of the file"}
 	case r.Status == signing.Verified && !e.Message.IsFor(e.Agent):
-		return Finding{signing.VerdictBad, "it is signed, but not to " + string(e.Agent) + ": somebody copied it here"}
+		f = Finding{signing.VerdictBad, signing.Invalid, "it is signed, but not to " + string(e.Agent) + ": somebody copied it here"}
 	}
-	return Finding{r.Status.Verdict(), r.Reason}
+	return f
 }

@@ -1,12 +1,14 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,9 +52,9 @@ func NewReport(r signing.Result, source string, now time.Time) Report {
 	return report
 }
 
-// Quarantine copies a bad message to the dead letters beside the folder of its file, as evidence,
-// and returns the path of the copy. The message stays where it is. The name of the copy is not that
-// of a message file.
+// Quarantine copies a message that is not verified to the dead letters beside the folder of its file, as
+// evidence, unless they have it, and returns the path of the copy. The message stays where it is. The name of
+// the copy is not that of a message file.
 func Quarantine(path string, data []byte, now time.Time) (copied string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -68,10 +70,24 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 	if err := root.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
+	letters, err := durable.OpenDir(root, dir, folder)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, letters.Close()) }()
 	sum := sha256.Sum256(data)
-	name := fmt.Sprintf("%s/%s.%x.%s", folder, filepath.Base(path), sum[:4], now.UTC().Format("20060102T150405Z"))
-	return filepath.Join(dir, filepath.FromSlash(name)), durable.ReplaceFile(root, dir, name, data, 0o600)
+	base := filepath.Base(path)
+	base = fmt.Sprintf("%s.%x.", base[:min(len(base), maxBase)], sum[:4])
+	names, err := letters.Names()
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, base) }); i >= 0 {
+		return letters.Path(names[i]), err
+	}
+	name := base + now.UTC().Format("20060102T150405Z")
+	return letters.Path(name), cmp.Or(err, letters.Replace(name, data, 0o600))
 }
+
+// maxBase is how much of a file name the name of its copy has, in bytes.
+const maxBase = 200
 
 // Attach writes a report into the record of an autonomy decision, a YAML file, under
 // result.message_auth. It refuses to replace one that is there. Other programs that use the lock of

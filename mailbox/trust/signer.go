@@ -33,40 +33,37 @@ type settings struct {
 	keyID signing.KeyID
 }
 
-// Signer returns a function for mailbox.Options that signs with the sender's keys if its settings or
-// the caller ask for it. The home function returns the folder that holds the keys; it is called only
-// then. Errors are a *SettingsError, a *signing.NoKeyError or a *signing.KeyFileError.
-func Signer(home func(*mailbox.Workspace) (string, error)) mailbox.SignFunc {
-	return func(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]byte, error) {
-		if m.From == mailbox.Postmaster {
-			return file, nil // it is no agent and has no keys
-		}
-		s, err := loadSettings(w, m.From)
-		if err != nil || !asked && !s.sign {
-			return file, err
-		}
-		dir, err := home(w)
-		if err != nil {
-			return nil, err
-		}
-		keys, err := signing.NewStore(dir).Load(m.From, s.keyID)
-		if err != nil {
-			return nil, err
-		}
-		signed, err := signing.Sign(file, keys...)
-		if err == nil && len(signed) > schema.MaxFileSize {
-			err = fmt.Errorf("%w: over %d bytes with the signature", schema.ErrTooLarge, schema.MaxFileSize)
-		}
-		if err != nil {
-			return nil, err
-		}
-		_, m.Auth, _ = signing.Split(signed) // Sign has just written it
-		m.File = string(signed)
-		return signed, nil
+// sign implements mailbox.SignFunc: it signs with the sender's keys if its settings or the caller ask for it.
+// Errors are a *SettingsError, a *PolicyError, a *signing.NoKeyError or a *signing.KeyFileError.
+func sign(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]byte, error) {
+	if m.From == mailbox.Postmaster {
+		return file, nil // it is no agent and has no keys
 	}
+	s, err := loadSettings(w, m.From)
+	if err != nil || !asked && !s.sign {
+		return file, err
+	}
+	home, err := w.Home()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := signing.NewStore(home).Load(m.From, s.keyID)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := signing.Sign(file, keys...)
+	if err == nil && len(signed) > schema.MaxFileSize {
+		err = fmt.Errorf("%w: over %d bytes with the signature", schema.ErrTooLarge, schema.MaxFileSize)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, m.Auth, _ = signing.Split(signed) // Sign has just written it
+	m.File = string(signed)
+	return signed, nil
 }
 
-// CheckSettings returns a *SettingsError if the settings for signing of an agent cannot be used.
+// CheckSettings returns a *SettingsError or a *PolicyError if the settings for signing of an agent cannot be used.
 func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 	_, err := loadSettings(w, agent)
 	return err
@@ -75,7 +72,7 @@ func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 // loadSettings reads the settings of an agent. Those of an agent without a file, or whose file says
 // nothing about signing, are the zero value.
 func loadSettings(w *mailbox.Workspace, agent schema.AgentName) (settings, error) {
-	full, data, err := read(w, "agents/"+string(agent)+"/config.yaml")
+	full, data, err := readPolicy(w, agent, signing.ReceiverConfig)
 	if e, ok := errors.AsType[*FileError](err); ok {
 		return settings{}, &SettingsError{e.Path, e.Err}
 	}

@@ -1,12 +1,14 @@
 // Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each
-// receiver and the catalog of the workspace, verifies messages against the pins, and signs messages
-// if the sender's settings ask for it.
+// receiver and the catalog of the workspace, verifies messages against the pins, holds those that are not
+// verified if the receiver's settings say so, and signs messages if the sender's settings ask for it. It signs
+// and verifies the files with these settings, too.
 //
 // The files are those of the reference implementation:
 //
 //	agents/<receiver>/trust/allowed_signers.yaml   the pins: only these grant trust
 //	trust/catalog.yaml                             who is who; being listed grants nothing
-//	agents/<sender>/config.yaml                    signing.sign_messages and signing.kid
+//	agents/<agent>/config.yaml                     the section signing
+//	$OACP_HOME/keys/policy_enrollment.json         which of these files count only with a signature
 package trust
 
 import (
@@ -106,13 +108,10 @@ func Catalog(w *mailbox.Workspace) ([]Entry, error) {
 	return entries, err
 }
 
-// Pins returns the pins of a receiver. A missing file is empty; the error is a *FileError if the
-// file cannot be used.
+// Pins returns the pins of a receiver. A missing file is empty; the error is a *FileError or a *PolicyError if
+// the file cannot be used.
 func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Entry, error) {
-	if _, err := schema.ParseAgentName(string(receiver)); err != nil {
-		return nil, err
-	}
-	full, data, err := read(w, PinsName(receiver))
+	full, data, err := readPolicy(w, receiver, signing.AllowedSigners)
 	if err != nil || data == nil {
 		return nil, err
 	}

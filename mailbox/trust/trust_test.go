@@ -26,8 +26,9 @@ func newWorkspace(t *testing.T, agents ...schema.AgentName) (w *mailbox.Workspac
 	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	sign := trust.Signer(func(*mailbox.Workspace) (string, error) { return home, nil })
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true, Sign: sign})
+	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options.NoSync = true
+	w, err := mailbox.Open(dir, &options)
 	if err != nil {
 		t.Fatal(err)
 	}

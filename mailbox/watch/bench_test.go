@@ -42,7 +42,7 @@ func BenchmarkWatchArrival(b *testing.B) {
 				b.StopTimer()
 				name := fmt.Sprintf("arrival%06d.yaml", len(took))
 				put(b, w, "codex", "."+name, "arriving")
-				writeFile(b, filepath.Join(w.BoxPath("gemini", mailbox.Outbox), name), messageText("codex", "."+name, "arriving"))
+				addFile(b, w.BoxPath("gemini", mailbox.Outbox), name, messageText("codex", "."+name, "arriving"))
 				from := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "."+name)
 				to := filepath.Join(w.BoxPath("codex", mailbox.Inbox), name)
 				b.StartTimer()

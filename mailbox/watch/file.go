@@ -8,7 +8,6 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // fileState is what a look at a file found.
@@ -83,7 +82,7 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
 	}
 	f.settled = f.seen.isQuiet(now)
 	if last, ok := b.unsettled[name]; !ok || f.settled || !last.equal(f.seen.Version) {
-		b.read(dir, &f)
+		b.read(dir, &f, now)
 	}
 	return f
 }
@@ -105,7 +104,7 @@ func (b *box) lastSeen(name string) Sighting {
 }
 
 // read reads a file and completes what was found.
-func (b *box) read(dir *durable.Dir, f *finding) {
+func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
 	info, lookErr := dir.Lstat(f.name)
 	switch {
@@ -116,7 +115,7 @@ func (b *box) read(dir *durable.Dir, f *finding) {
 		f.settled, f.seen.Since = false, time.Now()
 		return
 	case err == nil:
-		f.message, err = validate.Read(data)
+		f.message, err = b.workspace.Decode(b.entry(f.name), data)
 	}
 	if err != nil {
 		f.state, f.err = fileBad, err
@@ -124,7 +123,7 @@ func (b *box) read(dir *durable.Dir, f *finding) {
 	}
 	e := b.entry(f.name)
 	e.Message = f.message
-	f.state, f.settled = fileMessage, f.settled || isCopied(b.workspace, e, data)
+	f.state, f.settled = fileMessage, f.settled || isCopied(b.workspace, e, info, data, now)
 }
 
 // judge compares what was found with what was reported, and returns the changes of a settled file.

@@ -125,7 +125,7 @@ func TestFileThatIsReportedAtOnce(t *testing.T) {
 	text := messageText("codex", "m1.yaml", "one")
 	b := newFileBench(t)
 	b.write(text)
-	writeFile(t, b.box.workspace.BoxPath("gemini", mailbox.Outbox)+"/m.yaml", text)
+	addFile(t, b.box.workspace.BoxPath("gemini", mailbox.Outbox), "m.yaml", text)
 	if got := b.look(true); !slices.Equal(got, []EventKind{EventArrived}) {
 		t.Errorf("a file with a copy in its sender's outbox reports %q, want its arrival", got)
 	}
@@ -134,7 +134,7 @@ func TestFileThatIsReportedAtOnce(t *testing.T) {
 		t.Errorf("a scan of a missing file reports %q, want that it has left", got)
 	}
 	b.write(messageText("codex", "m2.yaml", "two"))
-	b.age(Quiet)
+	b.now = b.now.Add(2 * oldAfter)
 	if got := b.look(true); !slices.Equal(got, []EventKind{EventArrived}) {
 		t.Errorf("an old file reports %q, want its arrival", got)
 	}

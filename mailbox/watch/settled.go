@@ -3,6 +3,7 @@ package watch
 import (
 	"bytes"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -12,8 +13,13 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Quiet is how long a file must stay unchanged to count as complete if no other copy proves it.
-const Quiet = 250 * time.Millisecond
+const (
+	// Quiet is how long a file must stay unchanged to count as complete if no other copy proves it.
+	Quiet = 250 * time.Millisecond
+	// oldAfter is the age from which on a file counts as unchanged at first sight. File systems count
+	// time in steps of up to two seconds, and the clock of a file server may be slow.
+	oldAfter = time.Minute
+)
 
 // Version tells two states of a file apart without reading it.
 type Version struct {
@@ -38,13 +44,26 @@ type Sighting struct {
 }
 
 // Seen returns the sighting of a file that info describes now. s is the file's previous sighting. A
-// file without one has not changed since its modification time.
+// file without one may have changed just now, unless it is old.
 func (s Sighting) Seen(info fs.FileInfo, now time.Time) Sighting {
-	version := versionOf(info)
-	if s.Since.IsZero() && version.Modified.Before(now) {
-		return Sighting{version, version.Modified}
+	if s.Since.IsZero() && isOld(info, now) {
+		return Sighting{versionOf(info), now.Add(-oldAfter)}
 	}
-	return s.next(version, now)
+	return s.next(versionOf(info), now)
+}
+
+// isOld reports whether nobody has written to a file for long. A program can set the time of the last
+// write, but not that of the last change.
+func isOld(info fs.FileInfo, now time.Time) bool {
+	return now.Sub(info.ModTime()) >= oldAfter && now.Sub(durable.Changed(info)) >= oldAfter
+}
+
+// isWhole reports whether a file shows that nobody is writing it: it is old, or its times are those
+// of a file that was written whole; see durable.Dir.Create. A time far before the change was set.
+func isWhole(info fs.FileInfo, now time.Time) bool {
+	changed := durable.Changed(info)
+	after := changed.Sub(info.ModTime())
+	return info.Mode().IsRegular() && (isOld(info, now) || changed.IsZero() || 0 < after && after < oldAfter)
 }
 
 func (s Sighting) next(version Version, now time.Time) Sighting {
@@ -61,25 +80,30 @@ func (s Sighting) isQuiet(now time.Time) bool { return !now.Before(s.QuietAt()) 
 
 // Settled reports whether a message file in an inbox or outbox is complete, or whether another
 // program may still be writing it. A file is complete if the message's other copy, in its sender's
-// outbox or in a recipient's inbox, has the same bytes, and otherwise when the file has been
-// unchanged for Quiet. A caller that reads the file afterwards must check that it is still as it
-// was seen. Only Agent, Box and Name of the entry are used.
+// outbox or in a recipient's inbox, is complete by its times and has the same bytes, and otherwise
+// when the file has been unchanged for Quiet. A caller that reads the file afterwards must check that
+// it is still as it was seen. Only Agent, Box and Name of the entry are used.
 func Settled(w *mailbox.Workspace, e mailbox.Entry, seen Sighting, now time.Time) bool {
 	if seen.isQuiet(now) {
 		return true
+	}
+	info, err := w.Root().Lstat(mailbox.BoxName(e.Agent, e.Box) + "/" + e.Name)
+	if err != nil {
+		return false
 	}
 	data, err := w.ReadRaw(e)
 	if err == nil {
 		e.Message, err = validate.Read(data)
 	}
-	return err == nil && isCopied(w, e, data)
+	return err == nil && isCopied(w, e, info, data, now)
 }
 
-// isCopied reports whether another copy of the entry's message has the same data.
-func isCopied(w *mailbox.Workspace, e mailbox.Entry, data []byte) bool {
-	others, box := e.Message.To, mailbox.Inbox
-	if e.Box == mailbox.Inbox {
-		others, box = []schema.AgentName{e.Message.From}, mailbox.Outbox
+// isCopied reports whether another file holds the entry's message with the same data, and is whole.
+// One program may be writing both copies, or one file under two names.
+func isCopied(w *mailbox.Workspace, e mailbox.Entry, info fs.FileInfo, data []byte, now time.Time) bool {
+	others, box := []schema.AgentName{e.Message.From}, mailbox.Outbox
+	if e.Box == mailbox.Outbox {
+		others, box = e.Message.To, mailbox.Inbox
 	}
 	names := []string{e.Name, e.Message.FileName()}
 	if long, err := e.Message.LongFileName(); err == nil {
@@ -93,7 +117,11 @@ func isCopied(w *mailbox.Workspace, e mailbox.Entry, data []byte) bool {
 		defer dir.Close() // nothing is written
 		return slices.ContainsFunc(names, func(name string) bool {
 			other, err := dir.ReadFile(name, schema.MaxFileSize)
-			return err == nil && bytes.Equal(other, data)
+			if err != nil || !bytes.Equal(other, data) {
+				return false
+			}
+			otherInfo, err := dir.Lstat(name) // after it was read: a write in between shows
+			return err == nil && isWhole(otherInfo, now) && !os.SameFile(info, otherInfo)
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,9 +45,23 @@ func TestSettledByTime(t *testing.T) {
 			t.Errorf("step %d: settled %t, want %t", i, got, step.want)
 		}
 	}
-	seen = Sighting{}
-	if !look(now.Add(-Quiet), now) {
-		t.Error("a file that was last written long before it is seen is not settled")
+	for _, first := range []struct {
+		what          string
+		modified, now time.Duration
+		want          bool
+	}{
+		{"is a second old, which a new one is where times are whole seconds", -time.Second, 0, false},
+		{"got an old time from its writer", -time.Hour, 0, false},
+		{"is old", 0, oldAfter + time.Second, true},
+		{"has a time to come", 2 * oldAfter, oldAfter + time.Second, false},
+	} {
+		seen = Sighting{}
+		if got := look(now.Add(first.modified), now.Add(first.now)); got != first.want {
+			t.Errorf("a file that %s counts as settled at first sight: %t", first.what, got)
+		}
+		if later := now.Add(first.now + Quiet); !Settled(w, entry, seen, later) {
+			t.Errorf("a file that %s is not settled after %v", first.what, Quiet)
+		}
 	}
 }
 
@@ -83,4 +98,46 @@ func TestSettledByCopy(t *testing.T) {
 	}
 	writeFile(t, r.Inboxes[0], text)
 	want("an inbox copy whose outbox copy has another name", inbox, false)
+}
+
+// TestSettledByUnfinishedCopy checks that a copy that may be unfinished itself proves nothing, for a
+// program may be writing both.
+func TestSettledByUnfinishedCopy(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	var boxes map[string]mailbox.Entry
+	resend := func() *mailbox.Receipt {
+		r := send(t, w, draft("codex"))
+		boxes = map[string]mailbox.Entry{
+			r.Inboxes[0]: {Agent: "codex", Box: mailbox.Inbox, Name: filepath.Base(r.Inboxes[0])},
+			r.Outbox:     {Agent: "claude", Box: mailbox.Outbox, Name: filepath.Base(r.Outbox)},
+		}
+		return r
+	}
+	want := func(what string, age time.Duration, want bool) {
+		t.Helper()
+		for path, e := range boxes {
+			now := time.Now().Add(age)
+			if got := Settled(w, e, Sighting{Since: now}, now); got != want {
+				t.Errorf("%s: %s is settled: %t", what, path, got)
+			}
+		}
+	}
+	text, old := readFile(t, resend().Outbox), time.Now().Add(-time.Hour)
+	want("both were sent", 0, true)
+	for path := range boxes {
+		writeFile(t, path, text[:len(text)-9])
+	}
+	want("both are being written", 0, false)
+	want("both were written long ago", 2*oldAfter, true)
+	for path := range boxes {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("both got an old time from their writer", 0, false)
+	r := resend()
+	if err := errors.Join(os.Remove(r.Inboxes[0]), os.Link(r.Outbox, r.Inboxes[0])); err != nil {
+		t.Fatal(err)
+	}
+	want("both are one file", 0, false)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -92,6 +93,18 @@ func readFile(t testing.TB, path string) string {
 func writeFile(t testing.TB, path, data string) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(data), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addFile adds a whole file to a folder, as a sender does.
+func addFile(t testing.TB, folder, name, data string) {
+	t.Helper()
+	dir, err := durable.OpenPath(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(durable.AddFile(durable.Disk{}, dir, name, []byte(data)), dir.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // listing is the message files in a folder of a mailbox.
@@ -98,7 +98,7 @@ func (s *source) agent(ctx context.Context, w *mailbox.Workspace, name schema.Ag
 	result := Agent{AgentStatus: reading.status, Inbox: len(inbox.names)}
 	for _, at := range []time.Time{inbox.modified, outbox.modified, journal.modified} {
 		if at.After(result.Activity) {
-			result.Activity = at.UTC()
+			result.Activity = at.UTC().Truncate(time.Second)
 		}
 	}
 	if err := errors.Join(err, outboxErr, reading.err); err != nil {
@@ -114,6 +114,7 @@ const latestMessages = 100
 type messageReading struct {
 	message  *Message
 	modified time.Time
+	trusted  trust.Stamp // by which it was read
 	seen     int
 }
 
@@ -127,9 +128,9 @@ func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 			if err != nil {
 				continue // the agent's row has the error
 			}
-			recorded := markOf(journalPath(w, agent)).modified
+			recorded, trusted := markOf(journalPath(w, agent)).modified, trust.StampOf(w, agent)
 			for _, name := range latest(listed.names, latestMessages) {
-				m := s.message(w, agent, in, name)
+				m := s.message(w, agent, in, name, trusted)
 				if m == nil {
 					continue
 				}
@@ -165,23 +166,24 @@ func sortMessages(messages []Message) {
 }
 
 // message reads a message file, unless it did so before.
-func (s *source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbox.Box, name string) *Message {
+func (s *source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbox.Box, name string, trusted trust.Stamp) *Message {
 	path := filepath.Join(w.BoxPath(agent, in), name)
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil // it was removed meanwhile
 	}
-	if known := s.texts[path]; known != nil && known.modified.Equal(info.ModTime()) {
+	if known := s.texts[path]; known != nil && known.modified.Equal(info.ModTime()) && known.trusted == trusted {
 		known.seen = s.current
 		return known.message
 	}
-	reading := &messageReading{modified: info.ModTime(), seen: s.current}
+	reading := &messageReading{modified: info.ModTime(), trusted: trusted, seen: s.current}
 	s.texts[path] = reading
-	data, err := w.ReadRaw(mailbox.Entry{Agent: agent, Box: in, Name: name, Path: path})
+	e := mailbox.Entry{Agent: agent, Box: in, Name: name, Path: path}
+	data, err := w.ReadRaw(e)
 	if err != nil {
 		return nil
 	}
-	m, err := validate.Read(data)
+	m, err := w.Decode(e, data)
 	if m == nil || m.ID == "" {
 		return nil
 	}

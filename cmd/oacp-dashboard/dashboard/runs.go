@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
@@ -69,7 +70,7 @@ func (s *source) run(ctx context.Context, run bridge.Run) Run {
 	if now := markOf(run.BridgePath()); now != r.bridge {
 		r.bridge, r.bridgeErr = now, r.readBridge(ctx)
 		if r.run.State == stateLog { // nobody updates its manifest
-			r.run.Updated = now.modified.UTC()
+			r.run.Updated = now.modified.UTC().Truncate(time.Second)
 		}
 	}
 	if now := markOf(run.TranscriptPath()); now != r.transcript {
@@ -123,7 +124,7 @@ func (r *runReading) readManifest() {
 		r.run.State = stateLog
 	}
 	r.run.Iteration, r.run.MaxIterations = m.CurrentIteration, m.MaxIterations
-	r.run.Updated, r.run.Error, r.run.Turn, r.run.Turns = m.UpdatedAt, m.Error, "", m.Waiting()
+	r.run.Updated, r.run.Error, r.run.Turn, r.run.Turns = m.UpdatedAt.UTC().Truncate(time.Second), m.Error, "", m.Waiting()
 	if len(r.run.Turns) > 0 {
 		r.run.Turn = r.run.Turns[0]
 	}

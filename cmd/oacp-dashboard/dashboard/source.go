@@ -168,7 +168,7 @@ func newSource(config config) *source {
 // Gather returns a snapshot, which says what could not be read. The error is the context's.
 func (s *source) Gather(ctx context.Context) (Snapshot, error) {
 	s.current++
-	snapshot := Snapshot{At: time.Now().UTC(), zone: s.config.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
+	snapshot := Snapshot{At: time.Now().UTC().Truncate(time.Second), zone: s.config.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
 	for _, w := range s.config.Workspaces {
 		snapshot.Workspaces = append(snapshot.Workspaces, s.workspace(ctx, w))
 	}

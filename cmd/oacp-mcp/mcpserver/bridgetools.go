@@ -20,14 +20,18 @@ import (
 
 // addBridgeTools offers the three tools of AgentPair's bridge.
 func (s *Server) addBridgeTools() {
-	addTool(s, "send_to_agent", "Send to an agent over the bridge",
-		"Append a message to the bridge log. The same message sent twice is in it once, so a call may be repeated.",
+	mail := ""
+	if s.workspace != nil {
+		mail = " Not mail: that goes by send_message."
+	}
+	addTool(s, "send_to_agent",
+		"Append a message to the bridge log, once even if the call is repeated."+mail,
 		mcp.ToolAnnotations{IdempotentHint: true}, s.sendToAgent)
-	addTool(s, "receive_messages", "Receive messages from the bridge",
-		"Get the bridge messages to you or to everyone, oldest first, or wait for some. They stay in the log.",
+	addTool(s, "receive_messages",
+		"Get the messages of the bridge log to you or to everyone, oldest first, or wait for some."+mail,
 		reads(), s.awaitRecords)
-	addTool(s, "bridge_status", "Status of the bridge",
-		"Count the messages in the bridge log by agent and type, and the signals.",
+	addTool(s, "bridge_status",
+		"Count the messages in the bridge log by agent and type, and the signals."+mail,
 		reads(), s.bridgeStatus)
 }
 

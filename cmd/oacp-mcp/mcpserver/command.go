@@ -42,10 +42,11 @@ talks to it on standard input and output. With --listen the command serves strea
 HTTP to clients that present the token from --token-file or $OACP_MCP_TOKEN. Without
 either, it generates a token and prints it once.
 
-The bridge log is --bridge, or that of the run --run-id of the repository, or of its
-latest run. If there is no run, the first message sent creates run 1. With --bridge or
---run-id the command also works without a workspace, with the bridge tools only. After
-SIGTERM or ^C, the command finishes the calls under way and exits with status 0.
+There are also tools for a bridge log: --bridge, or that of the run --run-id of the
+repository, or of its latest run. Without these flags and without a run, there are
+none. With --bridge or --run-id the command also works without a workspace, with the
+bridge tools only. After SIGTERM or ^C, the command finishes the calls under way and
+exits with status 0.
 
 EXAMPLES:
    claude mcp add oacp -- oacp mcp --agent claude
@@ -85,7 +86,11 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		return o.serve(ctx, Options{Agent: agent, Workspace: w, Bridge: &location}, s)
+		options := Options{Agent: agent, Workspace: w}
+		if !location.Missing { // a model would take a log that nobody reads for mail
+			options.Bridge = &location
+		}
+		return o.serve(ctx, options, s)
 	})
 	if errors.Is(err, mailbox.ErrNoWorkspace) && o.log.Given() {
 		return o.serve(ctx, Options{Agent: schema.AgentName(o.agent), Bridge: &location}, s)

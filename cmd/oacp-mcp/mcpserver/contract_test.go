@@ -34,6 +34,7 @@ func installContract(t *testing.T) {
 // TestContracts checks that the tools that send refuse a body that does not fit the workspace's
 // schemas, and that numbers in an object count as numbers.
 func TestContracts(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // a program that is installed is not the one to test
 	r := newRoom(t, "claude", "codex")
 	folder := filepath.Join(r.workspace.Dir(), "schemas")
 	const text = `{"type": "object", "required": ["line"], "properties": {"line": {"type": "integer", "minimum": 1, "description": "The line, from 1."}}}`

@@ -16,8 +16,8 @@ import (
 
 // listing is what the tools that list something take.
 type listing struct {
-	Limit limit  `json:"limit,omitempty" jsonschema:"At most so many, 20 if left out."`
-	After string `json:"after,omitempty" jsonschema:"The field next of the previous page."`
+	Limit limit  `json:"limit,omitempty" jsonschema:"Default 20."`
+	After string `json:"after,omitempty" jsonschema:"The next of the page before."`
 }
 
 type inboxList struct {
@@ -36,10 +36,12 @@ type unreadable struct {
 	Type      schema.Type      `json:"type,omitempty" jsonschema:"What the message is for."`
 	Priority  schema.Priority  `json:"priority,omitempty" jsonschema:"P0 is the most urgent, P3 the least."`
 	Subject   string           `json:"subject,omitempty" jsonschema:"What it is about."`
+
+	held bool
 }
 
 func newUnreadable(e mailbox.Entry) unreadable {
-	u := unreadable{File: e.Name, Error: cut(e.Err.Error(), reasonTokens)}
+	u := unreadable{File: e.Name, Error: cut(e.Err.Error(), reasonTokens), held: e.IsHeld()}
 	if m := e.Message; m != nil {
 		u.MessageID, u.From, u.Type = cut(m.ID, idTokens), cut(m.From, nameTokens), cut(m.Type, nameTokens)
 		u.Priority, u.Subject = cut(m.Priority, nameTokens), cut(m.Subject, subjectTokens)
@@ -49,6 +51,9 @@ func newUnreadable(e mailbox.Entry) unreadable {
 
 // line says the same in one line.
 func (u unreadable) line() string {
+	if u.held {
+		return fmt.Sprintf("held: %s: %s", oneLine(u.File), oneLine(u.Error))
+	}
 	if u.Subject == "" && u.From == "" {
 		return fmt.Sprintf("not a message: %s: %s", oneLine(u.File), oneLine(u.Error))
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 type messageIDInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message, or at least four characters of its last part."`
+	MessageID string `json:"message_id" jsonschema:"Its id, or at least four characters of its last part."`
 }
 
 type readMessageInput struct {

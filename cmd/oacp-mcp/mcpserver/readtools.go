@@ -21,20 +21,20 @@ import (
 
 // addReadTools offers the mailbox tools that change nothing.
 func (s *Server) addReadTools() {
-	addTool(s, "list_inbox", "List the inbox",
-		"List your pending messages in the order to work on them: by priority, then requests, then the oldest.",
+	addTool(s, "list_inbox",
+		"List your pending messages in the order to work on them.",
 		reads(), s.listInbox)
-	addTool(s, "read_message", "Read a message",
-		"Get a message in full, wherever it is: pending, sent, acknowledged or dead letter.",
+	addTool(s, "read_message",
+		"Get a message in full: pending, sent, acknowledged or dead letter.",
 		reads(), s.readMessage)
-	addTool(s, "show_thread", "Show a conversation",
-		"List the conversation that a message belongs to, answers below what they answer, with the stage of each.",
+	addTool(s, "show_thread",
+		"List the conversation of a message as a tree, with the stage of each.",
 		reads(), s.showThread)
-	addTool(s, "list_owed", "List what is owed",
-		"List the requests that wait for your answer, and your own that wait for others' answers.",
+	addTool(s, "list_owed",
+		"List the requests that wait for your answer, and yours that wait for others.",
 		reads(), s.listOwed)
-	addTool(s, "validate_message", "Check a message file",
-		"Check the text of a message file: place, rule and fix of each problem. send_message checks anyway.",
+	addTool(s, "validate_message",
+		"Check a message file that you wrote yourself; send_message checks what it sends.",
 		reads(), s.validateMessage)
 }
 
@@ -197,7 +197,7 @@ func newThreadMessage(n turn.Node, number int, now time.Time, conversation schem
 
 type validateMessageInput struct {
 	YAML     string `json:"yaml" jsonschema:"The text of the file."`
-	FileName string `json:"file_name,omitempty" jsonschema:"Its name, which is checked against the content if message files have such names."`
+	FileName string `json:"file_name,omitempty" jsonschema:"Its name, to be checked too."`
 }
 
 type validity struct {

@@ -18,11 +18,11 @@ import (
 )
 
 type receiveMessagesInput struct {
-	Agent   string  `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
+	Agent   string  `json:"agent,omitempty" jsonschema:"You."`
 	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of the answer before: only messages after it."`
 	Offset  offset  `json:"offset,omitempty" jsonschema:"The next_offset of the answer before, to read on in a long message."`
-	Limit   limit   `json:"limit,omitempty" jsonschema:"At most so many, 20 if left out."`
-	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"If there is nothing new, wait at most so long; 0 if left out."`
+	Limit   limit   `json:"limit,omitempty" jsonschema:"Default 20."`
+	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"To wait if there is nothing new, at most 480."`
 }
 
 func (in receiveMessagesInput) wait() time.Duration { return in.Seconds.wait() }

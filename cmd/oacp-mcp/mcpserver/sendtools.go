@@ -19,42 +19,43 @@ import (
 
 // addSendTools offers the mailbox tools that change something.
 func (s *Server) addSendTools() {
-	addTool(s, "send_message", "Send a message",
-		"Deliver a message to the inbox of every recipient, or to none: then the call fails. To answer, use reply_message.",
+	addTool(s, "send_message",
+		"Send a message to agents: the inbox of every recipient gets it, or the call fails. To answer, use reply_message.",
 		mcp.ToolAnnotations{}, s.sendMessage)
-	addTool(s, "reply_message", "Answer a message",
-		"Answer a message: to its sender, in its conversation. The message stays in your inbox until acknowledge_message.",
+	addTool(s, "reply_message",
+		"Answer a message, in its conversation. It stays in your inbox without acknowledge. For a review, model, turns, "+
+			"input_tokens, output_tokens, wall_time_s and est_cost_usd may say what it took.",
 		mcp.ToolAnnotations{}, s.replyMessage)
-	addTool(s, "acknowledge_message", "Acknowledge a message",
-		"Remove a message from your inbox when its work is done, not when you read it. The sender keeps a copy.",
+	addTool(s, "acknowledge_message",
+		"Take a message out of your inbox when its work is done, not when you read it.",
 		mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}, s.acknowledgeMessage)
 }
 
 type sendMessageInput struct {
-	To             recipients      `json:"to" jsonschema:"1 to 10 agents: one name, names with commas, or an array; all is every other agent."`
-	Type           schema.Type     `json:"type" jsonschema:"What it is for. handoff, handoff_complete and follow_up need fields in the body; an error names those that are missing."`
+	To             recipients      `json:"to" jsonschema:"Up to 10 agents: names with commas or an array; all is every other one."`
+	Type           schema.Type     `json:"type" jsonschema:"handoff, handoff_complete and follow_up need fields in the body; an error names them."`
 	Subject        string          `json:"subject" jsonschema:"At most 200 characters."`
-	Body           schema.Value    `json:"body" jsonschema:"A text of at most 20,000 characters, or an object."`
-	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 normal (default), P3 some time."`
+	Body           schema.Value    `json:"body" jsonschema:"Text of at most 20,000 characters, or an object."`
+	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 (urgent) to P3; default P2."`
 	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"YYYY-MM-DDTHH:MM:SSZ."`
-	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one answers, in its conversation."`
-	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"The conversation, or the id of a message in it; without in_reply_to."`
-	Channel        string          `json:"channel,omitempty" jsonschema:"A label of letters, digits, - and _."`
-	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of a pull request."`
-	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of a packet."`
-	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"What the recipient should know, at most 500 words."`
+	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"The id of a message to follow up."`
+	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
+	Channel        string          `json:"channel,omitempty"`
+	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
+	RelatedPacket  string          `json:"related_packet,omitempty"`
+	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context for the recipient, at most 500 words."`
 	telemetry
 }
 
 // telemetry is what a reviewer may say about the work. Only review_feedback, review_addressed and
-// review_lgtm carry it.
+// review_lgtm carry it. Arguments without a description are accepted, and not in the list of tools.
 type telemetry struct {
-	Model        string  `json:"model,omitempty" jsonschema:"In the answer of a review, who did it."`
-	Turns        digits  `json:"turns,omitempty" jsonschema:"Like model."`
-	InputTokens  digits  `json:"input_tokens,omitempty" jsonschema:"Like model."`
-	OutputTokens digits  `json:"output_tokens,omitempty" jsonschema:"Like model."`
-	WallTimeS    decimal `json:"wall_time_s,omitempty" jsonschema:"Like model."`
-	EstCostUSD   decimal `json:"est_cost_usd,omitempty" jsonschema:"Like model."`
+	Model        string  `json:"model,omitempty"`
+	Turns        digits  `json:"turns,omitempty"`
+	InputTokens  digits  `json:"input_tokens,omitempty"`
+	OutputTokens digits  `json:"output_tokens,omitempty"`
+	WallTimeS    decimal `json:"wall_time_s,omitempty"`
+	EstCostUSD   decimal `json:"est_cost_usd,omitempty"`
 }
 
 func (t telemetry) fields() schema.Telemetry {
@@ -66,13 +67,13 @@ func (t telemetry) fields() schema.Telemetry {
 
 type replyMessageInput struct {
 	messageIDInput
-	Body        schema.Value    `json:"body" jsonschema:"A text of at most 20,000 characters, or an object."`
-	Type        schema.Type     `json:"type,omitempty" jsonschema:"By default what fits, such as review_feedback to a review_request, or handoff_complete, with an object as body, to a handoff."`
-	Subject     string          `json:"subject,omitempty" jsonschema:"By default Re: and its subject."`
-	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
-	Final       bool            `json:"final,omitempty" jsonschema:"This is the whole answer, whatever its type. Without it, a notification does not answer a task or a review."`
-	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Then take the message out of your inbox. The answer is final."`
-	Again       bool            `json:"again,omitempty" jsonschema:"Send it even if you have answered the message before."`
+	Body        schema.Value    `json:"body" jsonschema:"As in send_message."`
+	Type        schema.Type     `json:"type,omitempty" jsonschema:"As in send_message; default: the one that answers, such as review_feedback."`
+	Subject     string          `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
+	Priority    schema.Priority `json:"priority,omitempty"`
+	Final       bool            `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
+	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"The answer is final, and the message leaves your inbox."`
+	Again       bool            `json:"again,omitempty" jsonschema:"Send even a second answer."`
 	telemetry
 }
 

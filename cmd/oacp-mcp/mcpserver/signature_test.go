@@ -17,7 +17,9 @@ import (
 func TestSignatures(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	dir := r.workspace.Dir()
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true, Sign: trust.Signer(func(*mailbox.Workspace) (string, error) { return r.dir, nil })})
+	options := trust.Options(func(*mailbox.Workspace) (string, error) { return r.dir, nil })
+	options.NoSync = true
+	w, err := mailbox.Open(dir, &options)
 	if err != nil {
 		t.Fatal(err)
 	}

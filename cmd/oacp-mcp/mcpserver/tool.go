@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,17 +26,15 @@ import (
 // everything else, and the programs do not show them to a model. The text that call returns says
 // the same as the result.
 func addTool[In, Out any](
-	s *Server, name, title, description string, effect mcp.ToolAnnotations,
+	s *Server, name, description string, effect mcp.ToolAnnotations,
 	call func(ctx context.Context, in In) (result Out, text string, err error),
 ) {
-	effect.OpenWorldHint = new(false)
-	if effect.DestructiveHint == nil && !effect.ReadOnlyHint {
-		effect.DestructiveHint = new(false)
+	if !effect.ReadOnlyHint { // else the other hints mean nothing
+		effect.OpenWorldHint = new(false)
+		effect.DestructiveHint = cmp.Or(effect.DestructiveHint, new(false))
 	}
 	input := schemaOf[In](inputTypes())
-	definition := &mcp.Tool{
-		Name: name, Title: title, Description: description, Annotations: &effect, InputSchema: input,
-	}
+	definition := &mcp.Tool{Name: name, Description: description, Annotations: &effect, InputSchema: listed(input)}
 	s.results[name] = schemaOf[Out](outputTypes())
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in In
@@ -61,6 +60,23 @@ func addTool[In, Out any](
 			StructuredContent: json.RawMessage(structured),
 		}, nil
 	})
+}
+
+// listed returns a schema of arguments as the list of tools has it, which every session of a model pays for:
+// without arguments that have no description, and of optional ones without the values that an error would name.
+func listed(input *jsonschema.Schema) *jsonschema.Schema {
+	short := *input
+	short.AdditionalProperties, short.PropertyOrder, short.Properties = nil, nil, make(map[string]*jsonschema.Schema)
+	for name, property := range input.Properties {
+		one := *property
+		if !slices.Contains(input.Required, name) {
+			one.Enum, one.Minimum, one.Maximum = nil, nil, nil
+		}
+		if one.Description != "" {
+			short.Properties[name] = &one
+		}
+	}
+	return &short
 }
 
 // reads is the effect of a tool that changes nothing. The other hints are about changes.
@@ -158,7 +174,7 @@ func hintFor(err error, code string) string {
 	}
 	return map[string]string{
 		"already_answered": "another session of yours may have answered: read_message shows the answer; with again, this one is sent too",
-		"copy_gone":        "someone removed its copy: if the agent does not have the message, send it again to that agent alone",
+		"copy_gone":        "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone",
 		"queued":           "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
 		"not_durable":      "it is sent: do not send it again",
 		"not_found":        "list_inbox shows the ids of the pending messages",

@@ -28,16 +28,15 @@ func (s seconds) wait() time.Duration { return time.Duration(s) * time.Second }
 
 // addWaitTool offers the mailbox tool that waits.
 func (s *Server) addWaitTool() {
-	addTool(s, "next_message", "Wait for the next message",
-		"Get the first pending message in full, or wait for one. The same message comes again until "+
-			"acknowledge_message, or reply_message with acknowledge, removes it from the inbox.",
+	addTool(s, "next_message",
+		"Get the first pending message in full, or wait for one. It comes again until it is acknowledged.",
 		reads(), s.nextMessage)
 }
 
 type nextMessageInput struct {
-	Seconds *seconds         `json:"wait_seconds,omitempty" jsonschema:"Wait at most so many seconds, 50 if left out; 0 does not wait."`
-	Type    schema.Type      `json:"type,omitempty" jsonschema:"Only a message of this type."`
-	From    schema.AgentName `json:"from,omitempty" jsonschema:"Only a message from this agent."`
+	Seconds *seconds         `json:"wait_seconds,omitempty" jsonschema:"Default 50, at most 480."`
+	Type    schema.Type      `json:"type,omitempty" jsonschema:"Only one of this type."`
+	From    schema.AgentName `json:"from,omitempty" jsonschema:"Only one from this agent."`
 }
 
 func (in nextMessageInput) wait() time.Duration {

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package exclusive
+
+func holderOf(string) string { return unknownHolder }

@@ -1,0 +1,63 @@
+package repository
+
+import (
+	"go/ast"
+	"slices"
+	"testing"
+)
+
+// decoding lists the files that decode messages by themselves, with the reason why nobody gets to see those of an
+// agent that reads only verified ones.
+var decoding = map[string]string{
+	"mailbox/screen.go":                   "this is where files are held",
+	"mailbox/trust/screen.go":             "it looks at a recipient after the signature",
+	"mailbox/trust/check.go":              "it looks at the sender after the signature",
+	"mailbox/send.go":                     "it compares ids of what is sent",
+	"mailbox/recovery.go":                 "it completes deliveries",
+	"mailbox/receive.go":                  "it delivers",
+	"mailbox/watch/settled.go":            "it finds the other copy of a file, to compare the bytes",
+	"mailbox/gitmail/incoming.go":         "it delivers",
+	"mailbox/gitmail/outgoing.go":         "it carries files",
+	"mailbox/gitmail/paths.go":            "it names files",
+	"mailbox/gitmail/left.go":             "it judges whether a file is a message",
+	"convert/mirror/sent.go":              "it finds what it has sent itself",
+	"convert/mirror/out.go":               "it asks for each recipient of what others sent",
+	"turn/conclude.go":                    "it compares a message with the one that had a turn",
+	"validate/change/blobs.go":            "it judges what a change adds",
+	"cmd/oacp-mcp/mcpserver/readtools.go": "it judges the text that it is given",
+}
+
+// opened lists the files that open workspaces without the keys of their agents, with the reason.
+var opened = map[string]string{
+	"mailbox/project/init.go":       "it makes folders",
+	"cmd/oacp/initgit.go":           "it makes a repository",
+	"internal/command/workspace.go": "it adds the keys",
+}
+
+// TestMailboxesAreScreened checks that programs open workspaces with internal/command.Open, and read messages
+// in mailboxes as mailbox.Entry has them or with Workspace.Decode. So no reader can forget that an agent reads
+// only verified messages.
+func TestMailboxesAreScreened(t *testing.T) {
+	found := make(map[string]bool)
+	for _, f := range programFiles(t) {
+		f.selections(func(from string, selected *ast.SelectorExpr) {
+			switch name := selected.Sel.Name; {
+			case from == "validate" && slices.Contains([]string{"Read", "Decode", "Bytes"}, name):
+				if found[f.name()] = true; decoding[f.name()] == "" {
+					f.report(t, selected, "%s decodes a message; use Workspace.Decode, or list the file here with a reason", f.name())
+				}
+			case from == "mailbox" && name == "Open":
+				if found[f.name()] = true; opened[f.name()] == "" {
+					f.report(t, selected, "%s opens a workspace; use command.Open, or list the file here with a reason", f.name())
+				}
+			}
+		})
+	}
+	for _, list := range []map[string]string{decoding, opened} {
+		for name := range list {
+			if !found[name] {
+				t.Errorf("%s is listed, but does neither", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package mailbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// A HeldError says that a file in a mailbox is not read as a message, because an agent reads only what
+// has a verified signature. It has nothing of what the file holds.
+type HeldError struct {
+	Path string
+	// Agent is the one that reads only verified messages.
+	Agent schema.AgentName
+	// Status is the outcome of the verification, and Reason says it in words.
+	Status signing.Status
+	Reason string
+}
+
+// Error names the agent and the reason.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s reads only verified messages, and %s", e.Agent, e.Reason)
+}
+
+// A ScreenFunc returns the check of an agent that reads only verified messages, nil if it reads all.
+type ScreenFunc func(w *Workspace, agent schema.AgentName) Check
+
+// A Check returns why the bytes of a file are not to be read, nil if they are. In the agent's own mailbox, a
+// message that is not to the agent is held, too.
+type Check func(data []byte, own bool) *HeldError
+
+// Unscreened is a ScreenFunc for those who want to look at everything.
+func Unscreened(*Workspace, schema.AgentName) Check { return nil }
+
+// screenWithoutKeys is the ScreenFunc of a workspace without keys. It holds everything for an agent whose
+// settings may ask for verified messages.
+func screenWithoutKeys(w *Workspace, agent schema.AgentName) Check {
+	const maxSettings = 1 << 20
+	data, err := durable.ReadFile(w.root, w.dir, agentsName+"/"+string(agent)+"/config.yaml", maxSettings)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(bytes.ToLower(data), []byte("enforce")) {
+		return nil
+	}
+	return func([]byte, bool) *HeldError {
+		return &HeldError{Status: signing.Untrusted, Reason: "the workspace was opened without keys"}
+	}
+}
+
+// ViewAs makes the agent the one that looks at the workspace: if it reads only verified messages, that goes for
+// all mailboxes but its own outbox. It must not be called while others use the workspace.
+func (w *Workspace) ViewAs(agent schema.AgentName) {
+	w.viewer = func() schema.AgentName { return agent }
+}
+
+// checkOf returns the check of the files in a box: that of its owner, unless these are what the owner sent, and
+// that of the agent that looks.
+func (w *Workspace) checkOf(agent schema.AgentName, box Box) func(data []byte) *HeldError {
+	askers := []schema.AgentName{agent}
+	if box == Outbox {
+		askers = nil
+	}
+	if viewer := w.viewer(); viewer != "" && viewer != agent {
+		askers = append(askers, viewer)
+	}
+	checks := make(map[schema.AgentName]Check)
+	for _, asker := range askers {
+		if check := w.screen(w, asker); check != nil {
+			checks[asker] = check
+		}
+	}
+	return func(data []byte) *HeldError {
+		for asker, check := range checks {
+			if held := check(data, asker == agent); held != nil {
+				held.Agent = asker
+				return held
+			}
+		}
+		return nil
+	}
+}
+
+// Decode reads the bytes of a file in a mailbox as a message. Only Agent, Box and Name of the entry are used.
+// Whoever shows a message or acts on it gets it from here or from an Entry: the error is a *HeldError for what
+// must not be shown. Other errors are those of validate.Read.
+func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
+	return decode(w.checkOf(e.Agent, e.Box), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
+}
+
+func decode(check func(data []byte) *HeldError, path string, data []byte) (*schema.Message, error) {
+	if held := check(data); held != nil {
+		held.Path = path
+		return nil, held
+	}
+	return validate.Read(data)
+}
+
+// IsHeld reports whether the file of an entry is held.
+func (e *Entry) IsHeld() bool {
+	_, held := errors.AsType[*HeldError](e.Err)
+	return held
+}
+
+// nameHeld returns the held files that are copies of what others sent, by their names. Each gets the message
+// of the sender's copy: nothing in the held file counts.
+func nameHeld(held, found []Entry) (named []Entry) {
+	sent := make(map[string]*schema.Message)
+	for _, e := range found {
+		if e.Box == Outbox && e.Err == nil {
+			sent[e.Name] = e.Message
+		}
+	}
+	for _, e := range held {
+		if m := sent[e.Name]; m != nil && e.Box != Outbox && m.IsFor(e.Agent) {
+			clone := *m
+			e.Message = &clone
+			named = append(named, e)
+		}
+	}
+	return named
+}

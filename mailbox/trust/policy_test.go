@@ -1,0 +1,376 @@
+package trust_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+// writeFile writes a file of the workspace. Its time differs from that of any version before.
+func writeFile(t *testing.T, w *mailbox.Workspace, name, text string) {
+	t.Helper()
+	path := filepath.Join(w.Dir(), filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t *testing.T, w *mailbox.Workspace, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.Dir(), filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+const (
+	configOfCodex = "agents/codex/config.yaml"
+	pinsOfCodex   = "agents/codex/trust/allowed_signers.yaml"
+	enforcing     = "signing:\n  verify_mode: enforce\n"
+)
+
+// newSignedWorkspace returns a workspace in which codex trusts a key of claude, reads only verified messages, and
+// has signed both files.
+func newSignedWorkspace(t *testing.T) (w *mailbox.Workspace, home string) {
+	t.Helper()
+	w, home = newWorkspace(t, "claude", "codex")
+	imports(t, w, newKey(t, home, "claude"), "codex")
+	newKey(t, home, "codex")
+	writeFile(t, w, configOfCodex, enforcing)
+	done, err := trust.SignPolicy(t.Context(), w, "codex", "", time.Now())
+	if err != nil || len(done) != 2 || done[0].Again || done[0].Status != signing.Verified {
+		t.Fatalf("signed %+v, %v", done, err)
+	}
+	return w, home
+}
+
+func TestSignPolicy(t *testing.T) {
+	w, home := newWorkspace(t, "claude", "codex")
+	sign := func() ([]trust.Signed, error) { return trust.SignPolicy(t.Context(), w, "codex", "", time.Now()) }
+	writeFile(t, w, configOfCodex, strings.TrimSuffix(enforcing, "\n"))
+	if _, ok := errors.AsType[*signing.NoKeyError](second(sign())); !ok {
+		t.Error("signed without a key")
+	}
+	first := newKey(t, home, "codex")
+	newKey(t, home, "codex")
+	if _, err := sign(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), pinsOfCodex) {
+		t.Errorf("signing a file that is missing: %v", err)
+	}
+	enrollment := filepath.Join(home, "keys", "policy_enrollment.json")
+	if _, err := os.Stat(enrollment); err == nil || readFile(t, w, configOfCodex)+"\n" != enforcing {
+		t.Error("signed one of two files, or enrolled it")
+	}
+	imports(t, w, newKey(t, home, "claude"), "codex")
+	if done, err := sign(); err != nil || len(done[0].KeyIDs) != 2 {
+		t.Fatalf("signed %+v, %v", done, err)
+	}
+	if text := readFile(t, w, configOfCodex); !strings.HasPrefix(text, enforcing+"auth: ") {
+		t.Errorf("the signed file is %q", text)
+	}
+	if info, err := os.Stat(filepath.Join(w.Dir(), configOfCodex)); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the signed file has %v, %v", info, err)
+	}
+	if info, err := os.Stat(enrollment); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the list of signed files has %v, %v", info, err)
+	}
+	done, err := trust.SignPolicy(t.Context(), w, "codex", first.KeyID, time.Now())
+	if err != nil || !done[1].Again || len(done[1].KeyIDs) != 1 || strings.Count(readFile(t, w, pinsOfCodex), "auth: ") != 1 {
+		t.Errorf("signed again: %+v, %v", done, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestPolicyFailsClosed changes signed files, and what is known about them.
+func TestPolicyFailsClosed(t *testing.T) {
+	sibling := func(t *testing.T, w *mailbox.Workspace, home string) { // the same agent and files elsewhere
+		other, err := trust.SignPolicy(t.Context(), otherWorkspace(t, home), "codex", "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(other[0].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, w, configOfCodex, string(data))
+	}
+	for name, test := range map[string]struct {
+		change         func(t *testing.T, w *mailbox.Workspace, home string)
+		mode           trust.Mode
+		config, pinsOK bool
+	}{
+		"nothing": {func(*testing.T, *mailbox.Workspace, string) {}, trust.Enforce, true, true},
+		"another mode": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			writeFile(t, w, configOfCodex, strings.Replace(readFile(t, w, configOfCodex), "enforce", "off", 1))
+		}, trust.Enforce, false, true},
+		"a config without its signature": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			writeFile(t, w, configOfCodex, "signing:\n  verify_mode: off\n")
+		}, trust.Enforce, false, true},
+		"a config that says nothing": {func(t *testing.T, w *mailbox.Workspace, _ string) { writeFile(t, w, configOfCodex, "") }, trust.Enforce, false, true},
+		"no config": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			if err := os.Remove(filepath.Join(w.Dir(), configOfCodex)); err != nil {
+				t.Fatal(err)
+			}
+		}, trust.Enforce, false, true},
+		"a signed config of another workspace": {sibling, trust.Enforce, false, true},
+		"the pins as a config": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			writeFile(t, w, configOfCodex, readFile(t, w, pinsOfCodex))
+		}, trust.Enforce, false, true},
+		"pins without their signature": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			content, _, _ := strings.Cut(readFile(t, w, pinsOfCodex), "auth: ")
+			writeFile(t, w, pinsOfCodex, content)
+		}, trust.Enforce, true, false},
+		"no pins": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			if err := os.Remove(filepath.Join(w.Dir(), pinsOfCodex)); err != nil {
+				t.Fatal(err)
+			}
+		}, trust.Enforce, true, false},
+		"a list of signed files that is damaged": {func(t *testing.T, _ *mailbox.Workspace, home string) {
+			if err := os.WriteFile(filepath.Join(home, "keys", "policy_enrollment.json"), []byte("{}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, trust.Enforce, false, false},
+		"no keys": {func(t *testing.T, _ *mailbox.Workspace, home string) {
+			if err := os.RemoveAll(filepath.Join(home, "keys")); err != nil {
+				t.Fatal(err)
+			}
+		}, trust.Enforce, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, home := newSignedWorkspace(t)
+			test.change(t, w, home)
+			mode, configErr := trust.ModeOf(w, "codex")
+			pins, pinsErr := trust.Pins(w, "codex")
+			isPolicy := func(err error) bool { _, ok := errors.AsType[*trust.PolicyError](err); return ok }
+			if mode != test.mode || isPolicy(configErr) == test.config || isPolicy(pinsErr) == test.pinsOK || (len(pins) == 1) != test.pinsOK {
+				t.Errorf("the mode is %s (%v), and there are %d pins (%v)", mode, configErr, len(pins), pinsErr)
+			}
+			// Nobody sends by settings that count for nothing, or changes a file that does.
+			_, _, _, sendErr := w.Compose(schema.Message{From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Question, Subject: "S", Body: schema.TextValue("B")}, nil)
+			_, importErr := trust.Import(t.Context(), w, newKey(t, t.TempDir(), "claude"), "codex")
+			if (sendErr == nil) != test.config || (importErr == nil) != test.pinsOK {
+				t.Errorf("sending: %v; importing a key: %v", sendErr, importErr)
+			}
+		})
+	}
+}
+
+// otherWorkspace returns another workspace with the same agents and home.
+func otherWorkspace(t *testing.T, home string) *mailbox.Workspace {
+	t.Helper()
+	source, _ := newWorkspace(t, "claude", "codex")
+	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	w, err := mailbox.Open(source.Dir(), &options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	writeFile(t, w, configOfCodex, enforcing)
+	writeFile(t, w, pinsOfCodex, "version: 1\n")
+	return w
+}
+
+// TestWritersSign checks that who changes signed pins signs them again, or changes nothing.
+func TestWritersSign(t *testing.T) {
+	w, home := newSignedWorkspace(t)
+	stub := newKey(t, home, "claude")
+	imports(t, w, stub, "codex")
+	if _, err := trust.Revoke(t.Context(), w, stub.KeyID, ""); err != nil {
+		t.Fatal(err)
+	}
+	pins, err := trust.Pins(w, "codex")
+	if err != nil || len(pins) != 2 || !strings.Contains(readFile(t, w, pinsOfCodex), "\nauth: ") {
+		t.Errorf("the pins are %+v, %v", pins, err)
+	}
+	keys, err := filepath.Glob(filepath.Join(home, "keys", "*", "codex", "*", "*[^b].json"))
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("codex has the keys %v, %v", keys, err)
+	}
+	if err := os.Rename(keys[0], keys[0]+".away"); err != nil {
+		t.Fatal(err)
+	}
+	before, catalog := readFile(t, w, pinsOfCodex), readFile(t, w, trust.CatalogName)
+	other := newKey(t, home, "claude")
+	for what, change := range map[string]func() error{
+		"import": func() error { return second(trust.Import(t.Context(), w, other, "codex")) },
+		"revoke": func() error { return second(trust.Revoke(t.Context(), w, pins[0].KeyID, "")) },
+	} {
+		if _, ok := errors.AsType[*signing.NoKeyError](change()); !ok && what == "import" || readFile(t, w, pinsOfCodex) != before || readFile(t, w, trust.CatalogName) != catalog {
+			t.Errorf("%s without the key of codex changed something, or did not say so", what)
+		}
+	}
+}
+
+// TestModes checks that the mode is what the reference implementation takes it for.
+func TestModes(t *testing.T) {
+	w, _ := newWorkspace(t, "codex")
+	for config, want := range map[string]trust.Mode{
+		"":                                                  trust.Off,
+		"signing:":                                          trust.Off,
+		"signing: true # verify_mode":                       trust.Off,
+		"signing: {verify_mode: off}":                       trust.Off,
+		"signing: {verify_mode: warn}":                      trust.Warn,
+		"signing: {verify_mode: ' Enforce '}":               trust.Enforce,
+		"signing: {verify_mode: enforced}":                  trust.Off,
+		"signing: {verify_mode: [off]}":                     trust.Enforce,
+		"mode: &m enforce\nsigning: {verify_mode: *m}":      trust.Enforce,
+		"signing: {verify_mode: off, verify_mode: enforce}": trust.Enforce, // readers differ
+		"signing: {verify_mode: off":                        trust.Enforce,
+	} {
+		writeFile(t, w, configOfCodex, config)
+		if got, err := trust.ModeOf(w, "codex"); got != want {
+			t.Errorf("%q: the mode is %q (%v), want %q", config, got, err, want)
+		}
+	}
+	if mode, err := trust.ModeOf(w, "nobody"); mode != trust.Off || err != nil {
+		t.Errorf("without a config: %s, %v", mode, err)
+	}
+}
+
+// TestScreen checks what a workspace gives to those who read it, for each outcome of a verification.
+func TestScreen(t *testing.T) {
+	w, home := newSignedWorkspace(t)
+	send := func(sign bool) mailbox.Entry {
+		t.Helper()
+		receipt, err := w.Send(t.Context(), schema.Message{
+			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "S", Body: schema.TextValue("B"),
+		}, &mailbox.SendOptions{Sign: sign})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := w.Find(t.Context(), string(receipt.Message.ID))
+		if err != nil || len(entries) != 2 {
+			t.Fatalf("found %+v, %v", entries, err)
+		}
+		at := 0
+		if entries[0].Box != mailbox.Inbox {
+			at = 1
+		}
+		return entries[at]
+	}
+	if e := send(true); e.Err != nil || e.Message == nil {
+		t.Errorf("a verified message is %+v", e)
+	}
+	status := func(e mailbox.Entry) signing.Status {
+		t.Helper()
+		held, ok := errors.AsType[*mailbox.HeldError](e.Err)
+		if !ok || held.Agent != "codex" || held.Path != e.Path {
+			t.Fatalf("%+v is not held for codex: %v", e, e.Err)
+		}
+		return held.Status
+	}
+	// The sender's copy says what is held, and nothing else does.
+	plain := send(false)
+	if got := status(plain); got != signing.Unsigned || plain.Message == nil {
+		t.Errorf("an unsigned message is %s", got)
+	}
+	inbox, err := w.Inbox(t.Context(), "codex")
+	if err != nil || len(inbox) != 2 || inbox[1].Message != nil || status(inbox[1]) != signing.Unsigned {
+		t.Errorf("the inbox is %+v, %v", inbox, err)
+	}
+	if f := trust.NewChecker(w).Check(inbox[1]); f.Verdict != signing.VerdictUnverified || f.Status != signing.Unsigned {
+		t.Errorf("the finding is %+v", f)
+	}
+	data, err := w.ReadRaw(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := w.Decode(plain, data); m != nil || !errors.As(err, new(*mailbox.HeldError)) {
+		t.Errorf("decoded %+v, %v", m, err)
+	}
+	// For an agent that looks, what others have sent counts as well, but not what it has sent itself.
+	w.ViewAs("codex")
+	outbox, err := w.List(t.Context(), "claude", mailbox.Outbox)
+	if err != nil || len(outbox) != 2 || outbox[0].Err != nil || status(outbox[1]) != signing.Unsigned {
+		t.Errorf("to codex, the outbox of claude is %+v, %v", outbox, err)
+	}
+	w.ViewAs("claude")
+	if entries, err := w.Find(t.Context(), string(plain.Message.ID)); err != nil || entries[0].Err != nil {
+		t.Errorf("to claude, its message is %+v, %v", entries, err)
+	}
+	// What claude may not know is held for codex all the same, and a new key changes that at once.
+	newKey(t, home, "claude")
+	keys, err := signing.NewStore(home).List("claude")
+	if err != nil || len(keys) != 2 {
+		t.Fatalf("claude has %d keys, %v", len(keys), err)
+	}
+	for _, k := range keys {
+		if _, err := trust.Revoke(t.Context(), w, k.ID, "codex"); err == nil {
+			continue
+		}
+		imports(t, w, stubOfKey(t, k), "codex")
+		if e := send(true); e.Err != nil {
+			t.Errorf("with the new key: %v", e.Err)
+		}
+	}
+	if inbox, err := w.Inbox(t.Context(), "codex"); err != nil || inbox[0].Err != nil || status(inbox[2]) == "" {
+		t.Errorf("with the new key, the inbox is %+v, %v", inbox, err)
+	}
+	if got := status(must(w.Inbox(t.Context(), "codex"))[1]); got != signing.Revoked && got != signing.Unsigned {
+		t.Errorf("the message of the revoked key is %s", got)
+	}
+}
+
+func stubOfKey(t *testing.T, k *signing.Key) signing.PublicStub {
+	t.Helper()
+	data, err := os.ReadFile(k.StubPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return must(signing.ParsePublicStub(data))
+}
+
+// TestWithoutKeys checks that a program that opens a workspace without keys reads nothing of an agent whose
+// settings speak of enforce.
+func TestWithoutKeys(t *testing.T) {
+	w, _ := newSignedWorkspace(t)
+	if _, err := w.Send(t.Context(), schema.Message{
+		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "S", Body: schema.TextValue("B"),
+	}, &mailbox.SendOptions{Sign: true}); err != nil {
+		t.Fatal(err)
+	}
+	for options, held := range map[*mailbox.Options]bool{nil: true, {Screen: mailbox.Unscreened}: false} {
+		other, err := mailbox.Open(w.Dir(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		entries, err := other.Inbox(t.Context(), "codex")
+		if err != nil || len(entries) != 1 || entries[0].IsHeld() != held {
+			t.Errorf("with %+v, the inbox is %+v, %v", options, entries, err)
+		}
+	}
+}
+
+func TestQuarantine(t *testing.T) {
+	inbox := filepath.Join(t.TempDir(), "inbox")
+	path := filepath.Join(inbox, "message.yaml")
+	now := time.Date(2026, 8, 7, 12, 0, 0, 0, time.UTC)
+	for _, test := range []struct{ text, want string }{
+		{"a", "message.yaml.ca978112.20260807T120000Z"}, {"a", "message.yaml.ca978112.20260807T120000Z"}, {"b", "message.yaml.3e23e816.20260807T120000Z"},
+	} {
+		if err := os.MkdirAll(inbox, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		copied, err := trust.Quarantine(path, []byte(test.text), now)
+		if err != nil || filepath.Base(copied) != test.want || filepath.Base(filepath.Dir(copied)) != "dead_letter" {
+			t.Errorf("%q is copied to %s, %v; want %s", test.text, copied, err, test.want)
+		}
+		if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v, %v", copied, info, err)
+		}
+	}
+	long := filepath.Join(inbox, strings.Repeat("x", 250)+".yaml")
+	if _, err := trust.Quarantine(long, []byte("a"), now); err != nil {
+		t.Errorf("a long name: %v", err)
+	}
+}

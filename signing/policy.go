@@ -1,0 +1,130 @@
+package signing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Policy is a file of settings by which an agent judges messages. Its signature is good for this
+// project, agent and kind of file alone.
+type Policy struct {
+	Kind     PolicyKind       `json:"kind"`
+	Project  string           `json:"project"`
+	Receiver schema.AgentName `json:"receiver"`
+}
+
+// A PolicyKind is a kind of policy file.
+type PolicyKind string
+
+// The kinds of policy files.
+const (
+	// ReceiverConfig is an agent's config.yaml.
+	ReceiverConfig PolicyKind = "receiver_config"
+	// AllowedSigners is the file with an agent's pins.
+	AllowedSigners PolicyKind = "allowed_signers"
+)
+
+var policies = profile{"oacp-policy+yaml", "urn:oacp:policy:v1", []string{"agent", "domain", "instance", "policy", "scheme"}}
+
+// Key returns the name of the policy in lists: project, receiver and kind.
+func (p Policy) Key() string { return p.Project + "/" + string(p.Receiver) + "/" + string(p.Kind) }
+
+// SignPolicy signs a policy file as it is now: it replaces the signature of an earlier version.
+func SignPolicy(file []byte, p Policy, keys ...*Key) ([]byte, error) {
+	claim, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	content, _, malformed := Split(file)
+	if malformed != nil {
+		content = bytes.TrimRight(file, " \t\r\n")
+		content = content[:bytes.LastIndexByte(content, '\n')+1]
+	}
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		content = append(slices.Clip(content), '\n')
+	}
+	return policies.sign(content, `"policy":`+string(claim)+",", keys)
+}
+
+// VerifyPolicy returns an error unless one of the signatures of a file is good for the policy: one of the
+// keys made it, which must belong to its receiver. The error is ErrNotSigned if there is no trailer.
+func VerifyPolicy(file []byte, p Policy, keys []PublicStub) error {
+	signed, auth, err := Split(file)
+	if err != nil {
+		return err
+	}
+	if auth == "" {
+		return ErrNotSigned
+	}
+	signatures, err := policies.parse(auth)
+	if err != nil {
+		return err
+	}
+	var reasons []error
+	for _, s := range signatures {
+		err := s.verifyPolicy(signed, p, keys)
+		if err == nil {
+			return nil
+		}
+		reasons = append(reasons, fmt.Errorf("key %.12s…: %w", s.KeyID, err))
+	}
+	return errors.Join(reasons...)
+}
+
+// ErrNotSigned says that a file has no signature.
+var ErrNotSigned = errors.New("it is not signed")
+
+func (s *Signature) verifyPolicy(signed []byte, p Policy, keys []PublicStub) error {
+	claim, err := object(s.policy, "the header's policy", "kind", "project", "receiver")
+	for name, want := range map[string]string{"kind": string(p.Kind), "project": p.Project, "receiver": string(p.Receiver)} {
+		if err != nil {
+			return err
+		}
+		var got string
+		if got, err = text(claim, name); err == nil && got != want {
+			err = fmt.Errorf("the signature is for another file: its %s is not %s", name, want)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(keys, func(k PublicStub) bool { return k.KeyID == s.KeyID && k.Agent == p.Receiver })
+	if i < 0 || s.AgentName() != p.Receiver {
+		return fmt.Errorf("%s has no such key on this machine", p.Receiver)
+	}
+	key, err := keys[i].JWK.PublicKey()
+	if err == nil && !s.verify(signed, key) {
+		err = errors.New("the file was changed after it was signed")
+	}
+	return err
+}
+
+// Stubs returns the public halves of an agent's keys. Files that are not public keys are left out.
+func (s Store) Stubs(agent schema.AgentName) (stubs []PublicStub, err error) {
+	root, err := durable.OpenRoot(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() // nothing was written
+	names, err := fs.Glob(root.FS(), "*/*/*/*"+stubSuffix)
+	for _, name := range names {
+		data, err := s.read(root, name)
+		if err != nil {
+			continue
+		}
+		if stub, err := ParsePublicStub(data); err == nil && stub.Agent == agent {
+			stubs = append(stubs, stub)
+		}
+	}
+	return stubs, err
+}
