@@ -50,6 +50,9 @@ func (e *exchange) differences(v *view, agent schema.AgentName, keys, sent map[s
 				}
 				return
 			}
+			if was.mode != folder && day < e.r.settings.Since {
+				return // old mail that is not wanted here; what is here anyway is found by its file
+			}
 			err = cmp.Or(err, check(below+box+"/"+day, into, day, each))
 			// Pruning leaves a list.
 			for _, side := range []*view{v, e.base} {
