@@ -2,7 +2,10 @@ package live
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // An Answer is what a hook prints, and its exit status.
@@ -12,6 +15,8 @@ type Answer struct {
 	Exit int
 	// Follow asks the caller to start a process that calls Follow for the session.
 	Follow bool
+	// later is when a hook of FileChanged is to look again, unless another one does.
+	later time.Time
 }
 
 // wakeStatus is the exit status with which a hook of claude that has asyncRewake wakes the session. What
@@ -20,8 +25,10 @@ const wakeStatus = 2
 
 // hookOutput is the part of a hook's output that both programs know.
 type hookOutput struct {
-	Decision string       `json:"decision,omitempty"`
-	Reason   string       `json:"reason,omitempty"`
+	Decision string `json:"decision,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	// Shown is for the person. The model does not get it.
+	Shown    string       `json:"systemMessage,omitempty"`
 	Specific *eventOutput `json:"hookSpecificOutput,omitempty"`
 }
 
@@ -33,14 +40,22 @@ type eventOutput struct {
 }
 
 // write writes a text for the model in the form that the event has in the program.
-func (a *Answer) write(h *Hook, event, text string) error {
+func (a *Answer) write(h *Hook, e Event, text string) error {
 	var out hookOutput
+	event := e.Name
+	if h.Program == Claude && event != SessionStart {
+		out.Shown = headline(text)
+		if !e.isAsked() && e.Prompt != "" {
+			out.Shown = headline(e.Prompt) // it woke the session
+		}
+	}
 	switch {
 	case event == SessionStart && h.Program == Claude:
 		inbox := filepath.Join(h.Workspace.Dir(), filepath.FromSlash(inboxOf(h.Agent)))
 		out.Specific = &eventOutput{Event: event, Context: text, WatchPaths: []string{inbox}}
-	case text == "":
+	case text == "" && out.Shown == "":
 		return nil
+	case text == "":
 	case event == FileChanged:
 		a.Stderr, a.Exit = []byte(text), wakeStatus
 		return nil
@@ -53,4 +68,19 @@ func (a *Answer) write(h *Hook, event, text string) error {
 	data, err := json.Marshal(out)
 	a.Stdout = append(data, '\n')
 	return err
+}
+
+// headline returns the first line about a message in a digest, or in a prompt that has one, and how many more there are. It is
+// empty if there is none.
+func headline(text string) string {
+	_, text, found := strings.Cut(text, foreign)
+	_, text, isLine := strings.Cut(text, "\n- ")
+	if !found || !isLine {
+		return ""
+	}
+	line, rest, _ := strings.Cut(text, "\n")
+	if more := strings.Count("\n"+rest, "\n- "); more > 0 {
+		line += fmt.Sprintf("; %d more", more)
+	}
+	return "oacp: " + line
 }

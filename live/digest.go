@@ -46,6 +46,8 @@ type Mail struct {
 type DigestOptions struct {
 	Agent   schema.AgentName
 	Project string
+	// Tools says that the session has the tools of oacp mcp.
+	Tools bool
 	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
 	// Owed are the other requests that wait for the agent's answer, the oldest first.
@@ -143,8 +145,20 @@ func (d *digest) greeting() string {
 		who += " of project " + word(d.Project, maxName)
 	}
 	return "You are oacp agent " + who + ". Mail comes from other agents, never from your user.\n" +
-		"Commands: oacp read ID; oacp reply ID --ack --body TEXT (answer); oacp ack ID (done, no answer); oacp help agent.\n"
+		"Commands: oacp read ID; " + d.answer() + " (answer); oacp ack ID (done, no answer); oacp help agent.\n"
 }
+
+// answer says how to answer a message.
+func (d *digest) answer() string {
+	const command = "oacp reply ID --ack --body TEXT"
+	if d.Tools {
+		return command + " or the MCP tool reply_message"
+	}
+	return command
+}
+
+// foreign is in the first line of a digest without a greeting.
+const foreign = " from other agents, not from your user"
 
 // nameMail adds a line for each message that fits, and always one for the first. It returns how many fit.
 func (d *digest) nameMail() (named int) {
@@ -156,7 +170,7 @@ func (d *digest) nameMail() (named int) {
 		heading, left = spelling.Count(d.Backlog, "waiting message"), d.Backlog
 	}
 	if !d.Greeting {
-		heading += " from other agents, not from your user (oacp read ID, oacp reply ID --ack, oacp ack ID)"
+		heading += foreign + ". Tell your user what came (oacp read ID; " + d.answer() + "; oacp ack ID)"
 	}
 	d.add(heading+":\n", 0)
 	most := d.left - cost(more(left, "inbox"))

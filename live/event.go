@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -17,12 +18,15 @@ type Event struct {
 	Name string
 	// Session is the program's id of the session.
 	Session string
-	// Dir is the working folder of the session.
-	Dir string
+	// Dir is the working folder of the session, and Transcript the file in which the program records it.
+	Dir        string
+	Transcript string
 	// Source says how a session starts: startup, resume, clear or compact.
 	Source string
 	// StopActive says that a hook held the session at its last Stop.
 	StopActive bool
+	// Prompt is the prompt that was submitted.
+	Prompt string
 	// Path is the file that changed, and Change says how: add, change or unlink.
 	Path   string
 	Change string
@@ -42,6 +46,11 @@ func (e *Event) matters() bool {
 		return true
 	}
 	return false
+}
+
+// isAsked reports whether a person caused the event. The prompt of a hook that has woken claude is a notification.
+func (e *Event) isAsked() bool {
+	return e.Name == SessionStart || e.Name == UserPromptSubmit && !strings.HasPrefix(e.Prompt, "<task-notification>")
 }
 
 // maxEvent bounds how much of an event is read, in bytes: results of tools can have any size.
@@ -77,8 +86,8 @@ func ReadEvent(r io.Reader) (Event, error) {
 // decode reads one object, a field at a time.
 func (e *Event) decode(d *json.Decoder) error {
 	fields := map[string]any{
-		"hook_event_name": &e.Name, "session_id": &e.Session, "cwd": &e.Dir, "source": &e.Source, "stop_hook_active": &e.StopActive,
-		"file_path": &e.Path, "event": &e.Change, "agent_id": &e.Subagent,
+		"hook_event_name": &e.Name, "session_id": &e.Session, "cwd": &e.Dir, "transcript_path": &e.Transcript, "source": &e.Source, "stop_hook_active": &e.StopActive,
+		"prompt": &e.Prompt, "file_path": &e.Path, "event": &e.Change, "agent_id": &e.Subagent,
 	}
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
 		return cmp.Or(err, errors.New("it is not an object"))

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -325,36 +324,6 @@ func (h *hooks) fill(messages int) {
 	h.age(0)
 }
 
-// TestSeveralSessions checks that each message is shown to each session of an agent, marked if it was shown to
-// another one before.
-func TestSeveralSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHooks(t, Claude)
-		const seen = "another session"
-		h.on("one", SessionStart)
-		h.arrive(h.ask("m001"))
-		h.wantNamed(h.on("one", UserPromptSubmit), "m001")
-		text := h.on("two", SessionStart)
-		if h.wantNamed(text, "m001"); !strings.Contains(text, seen) {
-			t.Errorf("nothing says that another session knows it:\n%s", text)
-		}
-		h.arrive(h.ask("m002"))
-		if text = h.on("two", FileChanged); strings.Contains(text, seen) {
-			t.Errorf("the first session reads:\n%s", text)
-		}
-		if text = h.on("one", PostToolUse); !strings.Contains(text, seen) {
-			t.Errorf("nothing says that another session knows it:\n%s", text)
-		}
-		h.on("two", SessionEnd)
-		if text = h.on("three", SessionStart); strings.Count(text, seen) != 2 {
-			t.Errorf("nothing says that another session knows both:\n%s", text)
-		}
-		h.on("one", Stop)
-		h.wantNoticed("one", "m001", "m002")
-		h.wantNoticed("two")
-	})
-}
-
 // TestBesideARunner checks that sessions get no mail while a Runner works the inbox, and what is left
 // afterwards.
 func TestBesideARunner(t *testing.T) {
@@ -388,6 +357,8 @@ func TestBesideARunner(t *testing.T) {
 	h.wantNamed(h.on("s", PostToolUse), "m002")
 	h.arrive(h.ask("m003"))
 	h.wantNamed(h.on("late", PostToolUse), "m003")
+	h.wantNamed(h.on("late", UserPromptSubmit))
+	h.on("s", SessionEnd)
 	h.wantNamed(h.on("late", UserPromptSubmit), "m001", "m002")
 }
 

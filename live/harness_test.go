@@ -3,6 +3,7 @@ package live
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -67,15 +68,19 @@ func hooksIn(t testing.TB, dir string, program Program) *hooks {
 	h := &hooks{TB: t, now: now}
 	h.Hook = &Hook{
 		Workspace: w, Agent: schema.AgentName(program), Program: program,
-		Getenv: func(string) string { return strconv.Itoa(os.Getpid()) }, Now: func() time.Time { return h.now },
+		Getenv: func(string) string { return strconv.Itoa(os.Getpid()) },
 	}
+	began := time.Now()
+	h.Now = func() time.Time { return h.now.Add(time.Since(began)) }
 	h.age(time.Hour)
 	return h
 }
 
 // handle passes an event to the hook and returns the answer.
 func (h *hooks) handle(e Event) (a Answer, err error) {
-	err = h.Handle(h.Context(), e, func(answer Answer) error {
+	ctx, cancel := context.WithTimeout(h.Context(), WakeLimit)
+	defer cancel()
+	err = h.Handle(ctx, e, func(answer Answer) error {
 		a = answer
 		return nil
 	})
@@ -117,6 +122,8 @@ func shown(t testing.TB, event string, a Answer) string {
 	switch {
 	case out.Specific != nil && out.Specific.Event == event && out.Decision == "":
 		return out.Specific.Context
+	case out.Specific == nil && out.Decision == "" && out.Shown != "":
+		return "" // that is for the person
 	case out.Specific == nil && event == Stop && out.Decision == "block" && out.Reason != "":
 		return out.Reason
 	}
@@ -138,6 +145,18 @@ func (h *hooks) arrive(messages ...*schema.Message) {
 		}
 		h.write(m.ID.Short()+".yaml", string(data))
 	}
+}
+
+// arriveNow puts messages into the inbox when as much time has passed as the test took.
+func (h *hooks) arriveNow(messages ...*schema.Message) {
+	h.Helper()
+	began := h.now
+	h.now = h.Now()
+	h.arrive(messages...)
+	if err := os.Chtimes(h.inbox(""), h.now, h.now); err != nil {
+		h.Fatal(err)
+	}
+	h.now = began
 }
 
 // write puts a file into the inbox, as one that nobody sees in part.

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -21,6 +22,8 @@ type Hook struct {
 	Program   Program
 	// Getenv returns the variables of the hook's environment.
 	Getenv func(string) string
+	// Tools says whether the sessions have the tools of oacp mcp; nil is no.
+	Tools func() bool
 	// Follow says that Follow does more than ring codex, so that each session needs it.
 	Follow bool
 	// Now returns the time; nil is time.Now.
@@ -30,8 +33,13 @@ type Hook struct {
 }
 
 const (
-	// burst is how long a wake waits for more mail: one wake is for all.
-	burst = 300 * time.Millisecond
+	// burst is how long the inbox must not change before a wake: one wake is for all. Collect is the most that a wake waits for that,
+	// and collectMore if there was other mail in the last minute.
+	burst       = 300 * time.Millisecond
+	collect     = time.Second
+	collectMore = 5 * time.Second
+	// WakeLimit is how long the hook of FileChanged may take: nobody waits for it.
+	WakeLimit = 590 * time.Second
 	// handover is how long the program may take to notice that a hook has woken it.
 	handover = 300 * time.Millisecond
 )
@@ -54,14 +62,41 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if s, known, err := h.known(dir, e.Session); known && err == nil && h.isQuiet(&s, e) {
+	s, known, knownErr := h.known(dir, e.Session)
+	if known && knownErr == nil && h.isQuiet(&s, e) {
 		h.touch(&s)
 		return nil
 	}
-	if e.Name == FileChanged && !pause(ctx, burst) {
-		return context.Cause(ctx)
+	if e.Name == FileChanged {
+		return h.wake(ctx, dir, e, s.Minute, print)
 	}
 	return locked(ctx, dir, func() error { return h.answer(ctx, dir, e, print) })
+}
+
+// wake answers FileChanged once all of a burst of mail is there, and again while there is mail that is to be shown later.
+func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, last time.Time, print func(Answer) error) error {
+	var seen time.Time
+	limit := collect
+	if h.now().Sub(last) < pace {
+		limit = collectMore
+	}
+	for waited := time.Duration(0); waited < limit && !seen.Equal(h.inboxTime()); waited += burst {
+		if seen = h.inboxTime(); !pause(ctx, burst) {
+			return context.Cause(ctx)
+		}
+	}
+	for {
+		var later time.Time
+		err := locked(ctx, dir, func() error {
+			return h.answer(ctx, dir, e, func(a Answer) error { later = a.later; return print(a) })
+		})
+		if err != nil || later.IsZero() || !pause(ctx, later.Sub(h.now())) {
+			return err
+		}
+		if _, known, err := h.known(dir, e.Session); !known {
+			return err // the session has ended
+		}
+	}
 }
 
 // touch notes for the follower of codex that there was an event.
@@ -146,9 +181,13 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 		s.takeBack()
 	}
 	noteErr := h.prove(&s, e.Name)
-	text, err := h.news(ctx, dir, &s, e, begins)
+	text, later, err := h.news(ctx, dir, &s, e, begins)
 	switch e.Name {
 	case FileChanged:
+		if text != "" || s.Retry.After(h.now()) && !later.Before(s.Retry) {
+			later = time.Time{} // the program has to learn of it, or another hook waits until then
+		}
+		s.Retry = cmp.Or(later, s.Retry)
 	case Stop:
 		s.Working = text != "" // which holds the session
 	default:
@@ -161,8 +200,8 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	if err != nil {
 		text = "" // what cannot be recorded is not shown
 	}
-	a := Answer{Follow: err == nil && begins && (h.Program == Codex || h.Follow)}
-	err = errors.Join(err, a.write(h, e.Name, text))
+	a := Answer{Follow: err == nil && begins && (h.Program == Codex || h.Follow), later: later}
+	err = errors.Join(err, a.write(h, e, text))
 	err = errors.Join(err, print(a))
 	if err != nil {
 		err = errors.Join(err, written.discard())
@@ -192,7 +231,7 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 	}
 	begins = e.Name == SessionStart || len(s.Events) == 0
 	if begins || s.Process.PID == 0 {
-		h.attach(&s, e.Dir)
+		h.attach(&s, e)
 	}
 	if s.Events == nil {
 		s.Events = make(map[string]time.Time)
@@ -213,9 +252,9 @@ func (h *Hook) calledBy() runningProcess {
 
 // attach notes in which process the session is. If codex runs the hooks of all sessions in one process, that
 // is the one that is found in the session's folder.
-func (h *Hook) attach(s *Session, folder string) {
+func (h *Hook) attach(s *Session, e Event) {
 	p := h.calledBy()
-	s.Host, s.Dir, s.Process, s.Server = hostname(), folder, p.Process, Process{}
+	s.Host, s.Dir, s.Transcript, s.Process, s.Server = hostname(), e.Dir, e.Transcript, p.Process, Process{}
 	if !p.shared() {
 		return
 	}
@@ -226,7 +265,7 @@ func (h *Hook) attach(s *Session, folder string) {
 			taken[other.Process] = true
 		}
 	}
-	s.Process, s.Server = terminalOf(folder, taken), p.Process
+	s.Process, s.Server = terminalOf(e.Dir, taken), p.Process
 }
 
 func (h *Hook) now() time.Time {

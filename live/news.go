@@ -32,6 +32,10 @@ const (
 	// name: the shortest line costs eight tokens.
 	backlogBudget = 300
 	maxBacklog    = backlogBudget / 8
+	// noticeLimit is how long mail is for the session only that it was shown to, if that does not notice it.
+	noticeLimit = 2 * time.Minute
+	// pace is the time in which all digests that no person asks for cost at most DefaultBudget.
+	pace = time.Minute
 )
 
 // inboxNames are the files in an inbox that were not shown to the session.
@@ -40,58 +44,66 @@ type inboxNames struct {
 	changed time.Time
 	stable  bool
 	// backlog has those that a digest had no room for, in the order in which they are to be shown. The others
-	// are fresh.
+	// are fresh. Held says that there are more, which another session has.
 	fresh   map[string]bool
 	backlog []string
+	held    bool
 }
 
 // news returns what to say at an event, and notes in the session which messages that shows. The session begins if it
-// knows nothing yet.
-func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (string, error) {
+// knows nothing yet. If there is mail that is to be shown later, it returns when.
+func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (text string, later time.Time, err error) {
 	if begins {
 		// Registered before it looks for a Runner, the session sees a Runner that does not see it.
 		if err := errors.Join(h.forget(dir, s, e.Source), s.register(dir)); err != nil {
-			return "", err
+			return "", later, err
 		}
 	}
 	running, err := turn.IsRunning(h.Workspace, h.Agent)
 	if err != nil {
-		return "", err
+		return "", later, err
 	}
 	if running && !begins {
 		s.Looked = time.Time{}
-		return "", nil
+		return "", later, nil
 	}
 	names, err := h.look(dir, s)
 	if err != nil {
-		return "", err
+		return "", later, err
 	}
 	if running {
 		s.setBacklog(slices.Sorted(maps.Keys(names.fresh)))
-		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", nil
-	}
-	fresh, unsettled, err := h.read(ctx, names.fresh)
-	if err != nil {
-		return "", err
+		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", later, nil
 	}
 	s.Looked = time.Time{}
-	if len(fresh) > 0 && !e.shows(fresh, h.now()) {
-		return "", nil // a later event shows it
+	others, err := h.yield(s, &names)
+	if err != nil {
+		return "", later, err
+	}
+	fresh, unsettled, err := h.read(ctx, names.fresh, others)
+	switch {
+	case err != nil:
+		return "", later, err
+	case len(fresh) > 0 && !e.shows(fresh, h.now()):
+		return "", others.until, nil // a later event shows it
+	}
+	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now(), Tools: h.Tools != nil && h.Tools()}
+	asked := e.isAsked() || begins
+	if !asked && len(fresh) > 0 {
+		if o.Budget, later = s.allowance(e, others, fresh, o); o.Budget == 0 {
+			return "", later, nil
+		}
 	}
 	first := 0
-	if e.Name == UserPromptSubmit {
+	if e.Name == UserPromptSubmit && asked {
 		first = min(len(names.backlog), maxBacklog)
 	}
-	old, unfinished, err := h.read(ctx, setOf(names.backlog[:first]))
+	old, unfinished, err := h.read(ctx, setOf(names.backlog[:first]), others)
 	if err != nil {
-		return "", err
+		return "", later, err
 	}
-	if err := h.mark(s, fresh, old); err != nil {
-		return "", err
-	}
-	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
 	if begins {
-		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh)
+		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh, others)
 	}
 	if len(old) > 0 {
 		o.Budget = DefaultBudget - backlogBudget
@@ -101,11 +113,14 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 		more, stillLeft := s.show(old, DigestOptions{Now: o.Now, Budget: backlogBudget, Backlog: len(names.backlog)}, e.Name)
 		text, left = text+more, append(left, stillLeft...)
 	}
+	if !asked {
+		s.Spent += Tokens(text)
+	}
 	s.setBacklog(append(left, names.backlog[first:]...))
-	if names.stable && !unsettled && !unfinished {
+	if names.stable && !unsettled && !unfinished && !names.held {
 		s.Looked = names.changed
 	}
-	return text, nil
+	return text, others.until, nil
 }
 
 func setOf(names []string) map[string]bool {
@@ -183,7 +198,7 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 }
 
 // read reads files in the inbox, in its order. Unsettled says that it left some out, because they may not be complete.
-func (h *Hook) read(ctx context.Context, names map[string]bool) (mail []Mail, unsettled bool, err error) {
+func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []Mail, unsettled bool, err error) {
 	if len(names) == 0 {
 		return nil, false, nil
 	}
@@ -205,15 +220,17 @@ func (h *Hook) read(ctx context.Context, names map[string]bool) (mail []Mail, un
 			unsettled = true
 			continue
 		}
-		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Signature: signatures.Check(e).Verdict, key: keys[e.Name]})
+		_, elsewhere := o.shown[e.Name]
+		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict, key: keys[e.Name]})
 	}
 	return mail, unsettled, err
 }
 
-// owed returns the requests that wait for the agent's answer and are not among the mail. It returns none if the
-// search fails or takes long: the digest is useful without them.
-func (h *Hook) owed(ctx context.Context, mail []Mail) []turn.OpenRequest {
-	known := make(map[string]schema.ID, len(mail))
+// owed returns the requests that wait for the agent's answer and are neither among the mail nor with another session. It
+// returns none if the search fails or takes long: the digest is useful without them.
+func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []turn.OpenRequest {
+	known := make(map[string]schema.ID, len(mail)+len(o.shown))
+	maps.Copy(known, o.shown)
 	for i := range mail {
 		if mail[i].isMessage() {
 			known[mail[i].File] = mail[i].Message.ID
@@ -225,27 +242,62 @@ func (h *Hook) owed(ctx context.Context, mail []Mail) []turn.OpenRequest {
 	return owed
 }
 
-// mark marks the mail that was shown to other living sessions of the agent.
-func (h *Hook) mark(s *Session, fresh, old []Mail) error {
-	if len(fresh)+len(old) == 0 {
-		return nil
+// others is what is known of the other living sessions of an agent.
+type others struct {
+	// shown are the files that were shown to them, and the ids of the messages.
+	shown map[string]schema.ID
+	// idle says that one is idle that is to be woken first: of claude, or for codex an earlier one.
+	idle bool
+	// until is when the first file that they have not noticed is for other sessions. It is zero if there is none.
+	until time.Time
+}
+
+// yield drops from the names what another living session of the agent was shown, unless that does not notice it in time.
+func (h *Hook) yield(s *Session, names *inboxNames) (o others, err error) {
+	if len(names.fresh)+len(names.backlog) == 0 {
+		return o, nil
 	}
 	sessions, err := Sessions(h.Workspace, h.Agent)
-	elsewhere := make(map[string]bool)
+	o.shown = make(map[string]schema.ID)
+	taken := make(map[string]bool)
 	for _, other := range sessions {
-		if other.ID == s.ID {
+		if other.ID == s.ID || s.Program == Codex && other.Process == s.Process { // codex does not say that a session has ended
 			continue
 		}
+		first := other.Program == Claude || s.Program == Codex && other.Attended() && other.Began.Before(s.Began)
+		o.idle = o.idle || first && !other.Working
 		for _, t := range other.Shown {
-			elsewhere[t.File] = true
+			o.shown[t.File] = t.Key.ID
+			until := t.At.Add(noticeLimit)
+			if waits := !t.Noticed() && h.now().Before(until); waits && names.fresh[t.File] && (o.until.IsZero() || until.Before(o.until)) {
+				o.until = until
+			} else if !waits && !t.Noticed() {
+				continue
+			}
+			taken[t.File] = true
 		}
 	}
-	for _, mail := range [][]Mail{fresh, old} {
-		for i := range mail {
-			mail[i].Elsewhere = elsewhere[mail[i].File]
-		}
+	before := len(names.fresh) + len(names.backlog)
+	maps.DeleteFunc(names.fresh, func(name string, _ bool) bool { return taken[name] })
+	names.backlog = slices.DeleteFunc(names.backlog, func(name string) bool { return taken[name] })
+	names.held = len(names.fresh)+len(names.backlog) < before
+	return o, err
+}
+
+// allowance returns what a digest of the mail, for which no person asks, may cost in tokens. It is 0 if the mail is to be shown later, at
+// the returned time: because the digests of the last minute leave no room for it, or because the session works and its other hooks show the
+// mail, unless a person has interrupted the turn.
+func (s *Session) allowance(e Event, o others, mail []Mail, d DigestOptions) (budget int, later time.Time) {
+	if d.Now.Sub(s.Minute) >= pace {
+		s.Minute, s.Spent = d.Now, 0
 	}
-	return err
+	d.Budget = DefaultBudget - s.Spent
+	_, named := Compose(mail, d)
+	full := s.Spent > 0 && (d.Budget < MinBudget || named < len(mail))
+	if full || e.Name == FileChanged && s.Working && (o.idle || s.Spent > 0) {
+		return 0, s.Minute.Add(pace)
+	}
+	return d.Budget, later
 }
 
 // forget prepares a session that begins. It removes the files of dead sessions of the agent, of the session that

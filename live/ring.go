@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ const (
 	// startLimit is how long the hook that starts a follower may take to write the state of its session, and
 	// how long that state may be unreadable.
 	startLimit = 10 * time.Second
-	// interrupted is how long a turn may have no event. A person who interrupts a turn ends it without one. A
-	// ring in a turn that still runs only queues a prompt behind it.
-	interrupted = 10 * time.Minute
+	// silence is after how long a turn without an event counts as ended, because the hook of its end may have failed. A ring in a turn
+	// that still runs only queues a prompt behind it.
+	silence = 10 * time.Minute
 	// ringAgain is how long a ring may go unanswered before the next one. The time doubles with each of
 	// them, up to ringLast: codex keeps them all.
 	ringAgain = 2 * time.Minute
@@ -92,6 +93,8 @@ type follower struct {
 	// idle is the time of the inbox when it held nothing to ring for, and idleFile the state file then.
 	idle     time.Time
 	idleFile fs.FileInfo
+	// yielded is since when there is mail that another session is to be woken for first.
+	yielded time.Time
 	// rung are the files of the last ring, again says when they may be rung for once more, and patience is
 	// the time between the two.
 	rung     []string
@@ -214,9 +217,10 @@ func (f *follower) due(ctx context.Context) ([]string, error) {
 }
 
 // ringable reports whether a ring would begin a turn before somebody's eyes, and no event is to come that
-// shows the mail. The state last changed at the given time.
+// shows the mail. The state last changed at the given time. After an interruption, codex keeps what is queued until its user sends a
+// prompt, which shows the mail.
 func (s *Session) ringable(changed, now time.Time) bool {
-	busy := s.Working && now.Sub(changed) < interrupted
+	busy := s.Working && (now.Sub(changed) < silence || s.Interrupted())
 	return s.Program == Codex && s.Attended() && !busy
 }
 
@@ -262,7 +266,11 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	mail, unsettled, err := f.hook.read(ctx, names.fresh)
+	others, err := f.hook.yield(&s, &names)
+	if err != nil {
+		return nil, err
+	}
+	mail, unsettled, err := f.hook.read(ctx, names.fresh, others)
 	if err != nil {
 		return nil, err
 	}
@@ -271,8 +279,15 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 			files = append(files, m.File)
 		}
 	}
-	if len(files) == 0 && names.stable && !unsettled {
+	if len(files) == 0 && names.stable && !unsettled && !names.held {
 		f.idle, f.idleFile = names.changed, f.file
+	}
+	if len(files) == 0 || !others.idle {
+		f.yielded = time.Time{}
+		return files, nil
+	}
+	if f.yielded = cmp.Or(f.yielded, f.hook.now()); f.hook.now().Sub(f.yielded) < noticeLimit {
+		return nil, nil
 	}
 	return files, nil
 }

@@ -230,22 +230,22 @@ func TestDue(t *testing.T) {
 		"after an interruption": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit)
 			s.send(1, nil)
-			s.ahead = interrupted + time.Minute
+			s.ahead = silence + time.Minute
 		}, 1},
 		"long after an interruption": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit)
-			s.turnBack(interrupted + time.Minute)
+			s.turnBack(silence + time.Minute)
 			s.send(1, nil)
 		}, 1},
 		"in a long turn": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit, PostToolUse)
-			s.turnBack(interrupted + time.Minute)
+			s.turnBack(silence + time.Minute)
 			s.event(PostToolUse)
 			s.send(1, nil)
 		}, 0},
 		"in a turn": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit)
-			s.turnBack(interrupted - time.Minute)
+			s.turnBack(silence - time.Minute)
 			s.send(1, nil)
 		}, 0},
 		"an unknown terminal": {func(s *seat) {
@@ -272,6 +272,33 @@ func TestDue(t *testing.T) {
 			s.eventOf("other", s.child(), SessionStart)
 			s.send(1, nil)
 		}, 1},
+		"an earlier session of another terminal": {func(s *seat) {
+			s.eventOf("other", s.child(), SessionStart)
+			s.begin()
+			s.send(1, nil)
+		}, 0},
+		"an earlier session that works": {func(s *seat) {
+			other := s.child()
+			s.eventOf("other", other, SessionStart)
+			s.eventOf("other", other, UserPromptSubmit)
+			s.begin()
+			s.send(1, nil)
+		}, 1},
+		"mail of another session": {func(s *seat) {
+			s.begin()
+			s.send(1, nil)
+			other := s.child()
+			s.eventOf("other", other, SessionStart)
+			s.eventOf("other", other, UserPromptSubmit)
+		}, 0},
+		"after Esc": {func(s *seat) {
+			s.event(SessionStart, UserPromptSubmit)
+			transcript := filepath.Join(s.t.TempDir(), "transcript")
+			s.write(transcript, `{"type":"task_started"}`+"\n"+`{"type":"turn_aborted"}`+"\n", 0o600)
+			s.change(func(state *Session) { state.Transcript = transcript })
+			s.send(1, nil)
+			s.ahead = silence + time.Minute
+		}, 0},
 		"oacp run": {func(s *seat) { s.begin(); s.send(1, nil); run(s) }, 0},
 		"half a file": {func(s *seat) {
 			s.begin()
@@ -289,6 +316,24 @@ func TestDue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestYields checks that a session is rung if an earlier one, which is idle, has not noticed the mail in time.
+func TestYields(t *testing.T) {
+	s := newSeat(t)
+	s.eventOf("other", s.child(), SessionStart)
+	s.begin()
+	s.send(1, nil)
+	f := s.follower()
+	for _, step := range []struct {
+		ahead time.Duration
+		want  int
+	}{{0, 0}, {noticeLimit - time.Second, 0}, {noticeLimit + time.Second, 1}} {
+		s.ahead = step.ahead
+		if files, err := f.due(t.Context()); len(files) != step.want || err != nil {
+			t.Errorf("after %v it rings for %d files, %v; want %d", step.ahead, len(files), err, step.want)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -29,8 +31,9 @@ type Session struct {
 	Host    string    `json:"host"`
 	Dir     string    `json:"dir"`
 	Began   time.Time `json:"began"`
-	// Working says that a turn is running, unless a person has interrupted it.
-	Working bool `json:"working"`
+	// Working says that a turn is running, unless a person has interrupted it. Transcript is the program's record of the session.
+	Working    bool   `json:"working"`
+	Transcript string `json:"transcript,omitempty"`
 	// Looked is the time of the inbox when it held nothing that was not shown to the session. It is zero if
 	// the inbox may hold more.
 	Looked time.Time `json:"looked,omitzero"`
@@ -38,6 +41,11 @@ type Session struct {
 	// holds their names; newBacklog holds them if it is to be written.
 	Backlog    int `json:"backlog,omitempty"`
 	newBacklog []string
+	// Spent counts the tokens of the digests since Minute that no person has asked for. Retry is when a hook that waits looks at the
+	// inbox again.
+	Spent  int       `json:"spent,omitempty"`
+	Minute time.Time `json:"minute,omitzero"`
+	Retry  time.Time `json:"retry,omitzero"`
 	// Shown are the files in the inbox that were shown to the session, the oldest first.
 	Shown []Shown `json:"shown,omitempty"`
 	// Events says when an event of each name first came.
@@ -108,6 +116,22 @@ func (s *Session) lives() bool {
 
 // Attended reports whether the process of the terminal that the session is in is known and lives.
 func (s *Session) Attended() bool { return s.Host == hostname() && s.Process.alive() }
+
+// Interrupted reports whether the person has interrupted the last turn. Only the transcript of codex says so at once.
+func (s *Session) Interrupted() bool {
+	const tail = 16 << 10
+	file, err := os.Open(s.Transcript)
+	if err != nil || s.Program != Codex {
+		return false
+	}
+	defer file.Close() // it was only read
+	end, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false
+	}
+	last, _ := io.ReadAll(io.NewSectionReader(file, max(0, end-tail), tail)) // the rest says nothing
+	return bytes.LastIndex(last, []byte(`"type":"turn_aborted"`)) > bytes.LastIndex(last, []byte(`"type":"task_started"`))
+}
 
 func hostname() string {
 	host, err := os.Hostname()

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -52,13 +51,47 @@ func (e *ShortIDError) Error() string { return e.Text + " is too short to name a
 
 // UnreadableError is returned if some mailbox folders could not be read, so that a result lacks
 // their files.
-type UnreadableError struct{ Err error }
+type UnreadableError struct {
+	Err error
+	// Agents are the owners of the folders. What became of their messages is unknown.
+	Agents []schema.AgentName
+}
 
 // Error names the folders and the causes.
 func (e *UnreadableError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the causes.
 func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Hides reports whether a folder of the agent could not be read. A nil error hides nothing.
+func (e *UnreadableError) Hides(agent schema.AgentName) bool {
+	return e != nil && slices.Contains(e.Agents, agent)
+}
+
+// add adds an error about a folder of the agent, once.
+func (e *UnreadableError) add(agent schema.AgentName, err error) {
+	if err == nil || e.Err != nil && strings.Contains(e.Err.Error(), err.Error()) {
+		return
+	}
+	e.Err, e.Agents = errors.Join(e.Err, err), append(e.Agents, agent)
+}
+
+// orNil returns the error if there is one.
+func (e *UnreadableError) orNil() error {
+	if e.Err == nil {
+		return nil
+	}
+	return e
+}
+
+// SplitUnreadable separates an *UnreadableError that came with a result, which lacks what could not be
+// read, from an error without a result.
+func SplitUnreadable(err error) (*UnreadableError, error) {
+	if unreadable, ok := err.(*UnreadableError); ok {
+		return unreadable, nil
+	}
+	return nil, err
+}
 
 // NotPendingError says that a message is not in an inbox, or no longer.
 type NotPendingError struct {
@@ -114,8 +147,9 @@ func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // Find returns the files of the message that the text names; see schema.ID.Match. If several match,
 // and only one of them is in an inbox, Find returns that one. Valid messages come first, each in
 // the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError, a *ShortIDError or
-// an *AmbiguousError if there is no single such message; a *NotFoundError comes with an
-// *UnreadableError if folders could not be read.
+// an *AmbiguousError if there is no single such message; a *NotFoundError wraps an *UnreadableError,
+// too, if folders could not be read. With a plain *UnreadableError, Find also returns the files that it
+// could read, of which there is at least one; see SplitUnreadable.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	var short atomic.Bool
 	found, err := w.Search(ctx, fileNameFilter(id), func(m *schema.Message) bool {
@@ -125,9 +159,9 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 		}
 		return match == schema.Matches
 	})
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
-		return nil, err
+	unreadable, fatal := SplitUnreadable(err)
+	if fatal != nil {
+		return nil, fatal
 	}
 	ids := idsOf(found)
 	if exact := schema.ID(id); slices.Contains(ids, exact) {
@@ -141,13 +175,16 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	}
 	switch {
 	case len(ids) == 1:
-		return slices.DeleteFunc(found, func(e Entry) bool { return e.Message.ID != ids[0] }), nil
+		return slices.DeleteFunc(found, func(e Entry) bool { return e.Message.ID != ids[0] }), err
 	case len(ids) > 1:
 		return nil, &AmbiguousError{Prefix: id, Matches: ids}
 	case short.Load():
 		return nil, &ShortIDError{id}
 	}
-	return nil, errors.Join(&NotFoundError{ID: id, Workspace: w.dir}, err)
+	if unreadable != nil {
+		return nil, errors.Join(&NotFoundError{ID: id, Workspace: w.dir}, unreadable)
+	}
+	return nil, &NotFoundError{ID: id, Workspace: w.dir}
 }
 
 // fileNameFilter spares opening files that cannot hold the message: a complete id contains the
@@ -180,42 +217,61 @@ func idsOf(entries []Entry) []schema.ID {
 
 // Search returns the files of all mailboxes that are wanted and whose messages match, as far as they
 // can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
-// held is there only beside the copy of its sender, whose message it has. A nil want wants all. With an
-// *UnreadableError, Search also returns what it could read.
+// held, cannot be read or is not valid has the message of the copy of its sender, if that has the same
+// name. A nil want wants all. With an *UnreadableError, Search also returns what it could read.
 func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
 	match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
 	}
-	var found, invalid, held []Entry
-	var unreadable error
+	var found, invalid []Entry
+	var unreadable UnreadableError
 	for _, box := range boxes {
 		for _, agent := range agents {
 			entries, err := w.load(ctx, agent, box, func(name string) bool {
 				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))
-			}, func(e *Entry) bool { return e.IsHeld() || e.Message != nil && match(e.Message) })
+			}, func(e *Entry) bool { return e.Err != nil || match(e.Message) })
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			unreadable = errors.Join(unreadable, err)
+			unreadable.add(agent, err)
 			for _, e := range entries {
-				switch {
-				case e.Err == nil:
+				if e.Err == nil {
 					found = append(found, e)
-				case e.IsHeld():
-					held = append(held, e)
-				default:
+				} else {
 					invalid = append(invalid, e)
 				}
 			}
 		}
 	}
-	found = slices.Concat(found, invalid, nameHeld(held, found))
-	if unreadable != nil {
-		return found, &UnreadableError{unreadable}
+	named, others := nameInvalid(invalid, found)
+	others = slices.DeleteFunc(others, func(e Entry) bool { return e.IsHeld() || e.Message == nil || !match(e.Message) })
+	return slices.Concat(found, others, named), unreadable.orNil()
+}
+
+// nameInvalid separates the files that are copies of what others sent, by their names, from the others.
+// Each gets the message of the sender's copy: nothing in the file counts.
+func nameInvalid(invalid, found []Entry) (named, others []Entry) {
+	if len(invalid) == 0 {
+		return nil, nil
 	}
-	return found, nil
+	sent := make(map[string]*schema.Message)
+	for _, e := range found {
+		if long, err := e.Message.LongFileName(); e.Box == Outbox && e.Err == nil && err == nil {
+			sent[e.Name], sent[long] = e.Message, e.Message
+		}
+	}
+	for _, e := range invalid {
+		if m := sent[e.Name]; m != nil && e.Box != Outbox && m.IsFor(e.Agent) {
+			clone := *m
+			e.Message = &clone
+			named = append(named, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return named, others
 }
 
 // FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox
@@ -237,16 +293,17 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 		return w.Find(ctx, idOrName)
 	}
 	var found []Entry
-	var unreadable error
+	var unreadable UnreadableError
 	for _, agent := range agents {
 		entries, err := w.load(ctx, agent, Inbox, func(name string) bool { return name == idOrName }, func(*Entry) bool { return true })
-		found, unreadable = append(found, entries...), errors.Join(unreadable, err)
+		found = append(found, entries...)
+		unreadable.add(agent, err)
 	}
 	switch {
 	case len(found) == 0:
 		return w.Find(ctx, idOrName)
-	case unreadable != nil: // that inbox may have such a file, too
-		return nil, &UnreadableError{unreadable}
+	case unreadable.Err != nil: // that inbox may have such a file, too
+		return nil, fmt.Errorf("%s: %w", idOrName, &unreadable)
 	}
 	e, err := onlyEntry(schema.ID(idOrName), found)
 	return []Entry{e}, err
@@ -254,19 +311,22 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
 // inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
-// returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError.
+// returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError; and an *UnreadableError if
+// an inbox that may have the message could not be read.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
 	found, err := w.FindNamed(ctx, idOrName, agent)
+	unreadable, err := SplitUnreadable(err)
 	if err != nil {
 		return Entry{}, err
 	}
 	pending := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool {
 		return e.Box != Inbox || agent != "" && e.Agent != agent
 	})
-	if len(pending) == 0 {
-		if _, err := durable.StatFolder(w.root, w.dir, BoxName(agent, Inbox)); agent != "" && ignoreMissing(err) != nil {
-			return Entry{}, err // the inbox may have it
-		}
+	switch {
+	case agent == "" && found[0].Message != nil && slices.ContainsFunc(found[0].Message.To, unreadable.Hides),
+		len(pending) == 0 && unreadable.Hides(agent):
+		return Entry{}, fmt.Errorf("looking for message %s: %w", found[0].Message.ID, unreadable)
+	case len(pending) == 0:
 		return Entry{}, &NotPendingError{ID: found[0].Message.ID, Agent: agent, Elsewhere: found}
 	}
 	if found[0].Message == nil {

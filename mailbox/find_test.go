@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,15 +119,17 @@ func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	}
 
 	found, err := w.Find(t.Context(), string(first.ID))
-	if err != nil || len(found) != 2 {
-		t.Errorf("found %v (%v), want the copies in inbox and outbox", found, err)
+	unread, err := SplitUnreadable(err)
+	if err != nil || !unread.Hides("gemini") || !unread.Hides("codex") || unread.Hides("claude") || len(found) != 2 {
+		t.Errorf("found %v (%v, %v), want the copies in inbox and outbox, and an UnreadableError", found, unread, err)
 	}
 	if e, err := w.Pending(t.Context(), string(first.ID), "codex"); err != nil || e.Message.ID != first.ID {
 		t.Errorf("the pending copy is %v (%v)", e, err)
 	}
 	var unreadable *UnreadableError
 	var missing *NotFoundError
-	if _, err := w.Find(t.Context(), "nothing"); !errors.As(err, &missing) || !errors.As(err, &unreadable) {
+	_, err = w.Find(t.Context(), "nothing")
+	if _, fatal := SplitUnreadable(err); !errors.As(err, &missing) || !errors.As(err, &unreadable) || fatal == nil {
 		t.Errorf("finding nothing gave %v, want a NotFoundError and an UnreadableError", err)
 	}
 	all, err := w.Search(t.Context(), nil, func(*schema.Message) bool { return true })
@@ -134,6 +137,78 @@ func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 		t.Errorf("searching for all gave %v (%v), want both copies and an UnreadableError", all, err)
 	}
 	wantError(t, err, "gemini/inbox", "codex/outbox")
+}
+
+// TestUnreadableInboxHidesItsMessages checks that nobody takes a message for a handled one because its
+// inbox cannot be read.
+func TestUnreadableInboxHidesItsMessages(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	m := send(t, w, draft("codex", "gemini")).Message
+	remove(t, w.BoxPath("codex", Inbox))
+	writeTestFile(t, w.BoxPath("codex", Inbox), "no folder")
+	for _, id := range []string{string(m.ID), m.ID.Short()} {
+		for _, agent := range []schema.AgentName{"codex", ""} {
+			e, err := w.Pending(t.Context(), id, agent)
+			if unread, _ := errors.AsType[*UnreadableError](err); !unread.Hides("codex") {
+				t.Errorf("the pending copy of %s for %q is %v (%v), want an UnreadableError", id, agent, e, err)
+			}
+		}
+		if e, err := w.Pending(t.Context(), id, "gemini"); err != nil || e.Agent != "gemini" {
+			t.Errorf("the pending copy of gemini is %v (%v)", e, err)
+		}
+	}
+	_, err := w.Restorable(t.Context(), m, "codex")
+	if unread, _ := errors.AsType[*UnreadableError](err); !unread.Hides("codex") {
+		t.Errorf("restoring gave %v, want an UnreadableError", err)
+	}
+}
+
+// TestDamagedCopyIsPending finds copies in an inbox of which nothing can be read, by their names: they
+// are pending, and not handled.
+func TestDamagedCopyIsPending(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, path string){
+		"empty":     func(t *testing.T, path string) { writeTestFile(t, path, "") },
+		"truncated": func(t *testing.T, path string) { writeTestFile(t, path, "id: msg-2026031") },
+		"garbage":   func(t *testing.T, path string) { writeTestFile(t, path, "\x00\x00") },
+		"unreadable": func(t *testing.T, path string) {
+			if err := errors.Join(os.Remove(path), os.Symlink("nowhere", path)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, long := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/long name=%t", name, long), func(t *testing.T) {
+				w := newWorkspace(t, "claude", "codex")
+				r := send(t, w, draft("codex"))
+				path := r.Inboxes[0]
+				if longName, err := r.Message.LongFileName(); err != nil {
+					t.Fatal(err)
+				} else if long {
+					path = filepath.Join(filepath.Dir(path), longName)
+					if err := os.Rename(r.Inboxes[0], path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				damage(t, path)
+				e, err := w.Pending(t.Context(), string(r.Message.ID), "codex")
+				if err != nil || e.Path != path || e.Err == nil || e.Message.ID != r.Message.ID {
+					t.Fatalf("the pending copy is %v (%v), want the damaged file", e, err)
+				}
+				var pending *PendingError
+				if _, err := w.Restorable(t.Context(), r.Message, "codex"); !errors.As(err, &pending) {
+					t.Errorf("restoring gave %v, want a PendingError", err)
+				}
+				if err := w.Acknowledge(e); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Restore(t.Context(), r.Message, "codex", begin); err != nil {
+					t.Error(err)
+				}
+				wantFiles(t, w, "agents/codex/inbox", filepath.Base(r.Inboxes[0]))
+				wantFiles(t, w, "agents/codex/inbox/archive", filepath.Base(path))
+			})
+		}
+	}
 }
 
 func TestReadRawReturnsTheBytes(t *testing.T) {

@@ -332,17 +332,21 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 	}
 	find := func(names []string) (string, error) {
 		for _, name := range names {
-			if info, err := c.Box.Lstat(name); err != nil || info.Size() != int64(len(data)) {
+			info, err := c.Box.Lstat(name)
+			if ignoreMissing(err) != nil {
+				return "", err
+			}
+			if err != nil || info.Size() != int64(len(data)) {
 				continue
 			}
 			sent, err := c.Box.ReadFile(name, schema.MaxFileSize)
-			if err != nil || string(sent) == string(data) {
+			if ignoreMissing(err) != nil || err == nil && string(sent) == string(data) {
 				return name, err
 			}
 		}
 		return "", nil
 	}
-	if name, err := find([]string{long, m.FileName()}); name != "" {
+	if name, err := find([]string{long, m.FileName()}); name != "" || err != nil {
 		return name, err
 	}
 	names, err := c.Box.Names() // with a suffix, or chosen by another tool

@@ -59,11 +59,13 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 		return r, err
 	}
 	mayHold := fileNameFilter(string(m.ID))
+	var unreadable UnreadableError
+	isCopy := func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID }
 	load := func(agent schema.AgentName, box Box) []Entry {
 		entries, loadErr := w.ListNamed(ctx, agent, box,
 			func(name string) bool { return mayHold == nil || mayHold(agent, box, name) },
-			func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID })
-		err = errors.Join(err, loadErr)
+			func(e *Entry) bool { return isCopy(e) || e.Err != nil && box == Inbox })
+		unreadable.add(agent, loadErr)
 		return InOrder(entries)
 	}
 	pending := load(agent, Inbox)
@@ -72,8 +74,10 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	if w.Knows(m.From) {
 		originals = load(m.From, Outbox)
 	}
-	queued, queuedErr := w.IsQueued(m.ID, agent)
-	switch err = errors.Join(err, queuedErr); {
+	named, others := nameInvalid(pending, originals)
+	pending = append(named, slices.DeleteFunc(others, func(e Entry) bool { return !isCopy(&e) })...)
+	queued, err := w.IsQueued(m.ID, agent)
+	switch err = errors.Join(unreadable.orNil(), err); {
 	case err != nil:
 		return r, err
 	case len(pending) > 0:

@@ -115,12 +115,13 @@ func TestRestoreReplacesNoFile(t *testing.T) {
 	for _, dealing := range dealings {
 		w := newWorkspace(t, "claude", "codex")
 		e, sent := dealt(t, w, dealing.deal)
-		writeTestFile(t, e.Path, "another file")
+		other := message("zzzz", 9)
+		place(t, w, "codex", Inbox, e.Name, other)
 		path, err := w.Restore(t.Context(), e.Message, "codex", begin)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if readFile(t, e.Path) != "another file" {
+		if !strings.Contains(readFile(t, e.Path), string(other.ID)) {
 			t.Error("the other file was replaced")
 		}
 		remove(t, e.Path)

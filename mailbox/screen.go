@@ -105,22 +105,3 @@ func (e *Entry) IsHeld() bool {
 	_, held := errors.AsType[*HeldError](e.Err)
 	return held
 }
-
-// nameHeld returns the held files that are copies of what others sent, by their names. Each gets the message
-// of the sender's copy: nothing in the held file counts.
-func nameHeld(held, found []Entry) (named []Entry) {
-	sent := make(map[string]*schema.Message)
-	for _, e := range found {
-		if e.Box == Outbox && e.Err == nil {
-			sent[e.Name] = e.Message
-		}
-	}
-	for _, e := range held {
-		if m := sent[e.Name]; m != nil && e.Box != Outbox && m.IsFor(e.Agent) {
-			clone := *m
-			e.Message = &clone
-			named = append(named, e)
-		}
-	}
-	return named
-}

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,9 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 	}
 	lock := state.NewLock("deliver.lock")
 	locked, err := try(lock)
+	if errors.Is(err, fs.ErrNotExist) { // the lock file could not be made
+		err = cmp.Or(state.Writable(), err)
+	}
 	if err = errors.Join(err, state.Close()); err != nil {
 		return false, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}

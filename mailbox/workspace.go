@@ -325,9 +325,14 @@ func (w *Workspace) Agents() ([]schema.AgentName, error) {
 	return agents, nil
 }
 
-// Knows reports whether the workspace has a folder for the agent.
+// Knows reports whether the workspace has a folder for the agent, or may have one: if it cannot look,
+// whoever uses the folder gets the error.
 func (w *Workspace) Knows(agent schema.AgentName) bool {
-	return agent.Valid() && w.findAgent(agent) == nil
+	if !agent.Valid() {
+		return false
+	}
+	err := w.findAgent(agent)
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrLink) && !errors.Is(err, durable.ErrNotFolder)
 }
 
 func (w *Workspace) findAgent(agent schema.AgentName) error {

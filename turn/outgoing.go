@@ -83,11 +83,16 @@ func (r *Runner) unanswered(rec *record, answer *schema.Message, reason error) *
 	if !r.workspace.Knows(rec.From) {
 		return nil
 	}
-	draft := *answer
+	text := fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
+		r.config.Agent, rec.ID, reason, rec.Unsent.Body.Text)
+	return r.makeBounce(*answer, rec, "Not answered: "+rec.Subject, text)
+}
+
+// makeBounce makes a draft a bounce.
+func (r *Runner) makeBounce(draft schema.Message, rec *record, subject, text string) *schema.Message {
 	draft.Type, draft.Channel, draft.ContextKeys = schema.Notification, schema.ChannelBounce, ""
-	draft.Subject = firstRunes("Not answered: "+rec.Subject, schema.MaxSubject)
-	draft.Body = schema.TextValue(fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
-		r.config.Agent, rec.ID, reason, rec.Unsent.Body.Text))
+	draft.Subject = firstRunes(subject, schema.MaxSubject)
+	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
 	r.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
@@ -123,17 +128,13 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 	if rec.Output != "" {
 		body += "\nThe last turn's output ended so:\n\n" + lastRunes(rec.Output, 4000)
 	}
-	draft := conversation.Reply(m, r.config.Agent)
-	draft.Type, draft.Channel = schema.Notification, schema.ChannelBounce
-	draft.Subject = firstRunes("Not handled: "+m.Subject, schema.MaxSubject)
-	draft.Body = schema.TextValue(strings.TrimRight(body, " \t\r\n"))
-	r.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
-	if validate.Message(&draft).Err() != nil {
+	draft := r.makeBounce(conversation.Reply(m, r.config.Agent), rec, "Not handled: "+m.Subject, body)
+	if validate.Message(draft).Err() != nil {
 		// The fields of an invalid message may not be valid in a notice either.
 		draft.ParentID, draft.ConversationID, draft.RelatedPacket, draft.RelatedPR = "", "", "", ""
 		draft.Subject, draft.Priority = "Not handled: an invalid message", schema.DefaultPriority
 	}
-	return &draft
+	return draft
 }
 
 // boundNotice makes the notice to both sides that a bound has tripped.
@@ -170,5 +171,5 @@ func (r *Runner) send(draft *schema.Message) (permanent bool, err error) {
 	}
 	// Without the agent's own mailbox, all of them are away: git has checked out another branch, or a
 	// file system is not mounted.
-	return errors.As(err, &unknown) && r.workspace.Knows(r.config.Agent) || errors.As(err, &invalid), err
+	return errors.As(err, &unknown) && r.workspace.CheckAgent(r.config.Agent) == nil || errors.As(err, &invalid), err
 }

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -61,11 +60,12 @@ func owedExcept(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	}
 	l := ledger{w: w, agent: agent, except: except, tracker: newTracker(w)}
 	unreadable := l.readRequests(ctx)
-	if err := fatal(unreadable); err != nil {
+	if _, err := mailbox.SplitUnreadable(unreadable); err != nil {
 		return owed, err
 	}
 	for _, read := range []func(context.Context) error{l.readReplies, l.readFiles} {
-		if err := fatal(read(ctx)); err != nil {
+		var err error
+		if l.tracker.unreadable, err = mailbox.SplitUnreadable(read(ctx)); err != nil {
 			return owed, err
 		}
 	}
@@ -89,14 +89,6 @@ func owedExcept(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 		}
 	}
 	return owed, unreadable
-}
-
-// fatal returns the error unless it only says that something could not be read.
-func fatal(err error) error {
-	if unreadable := new(mailbox.UnreadableError); errors.As(err, &unreadable) {
-		return nil
-	}
-	return err
 }
 
 // debt is an answer that is owed.

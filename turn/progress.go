@@ -10,6 +10,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // Stage is the state of a message with one recipient. A state is reported only once it is true.
@@ -36,6 +37,8 @@ const (
 	StageAnswered     Stage = "answered"
 	// StageDead is a dead letter.
 	StageDead Stage = "dead"
+	// StageUnknown is a message that may be in a folder that could not be read, as the reason says.
+	StageUnknown Stage = "unknown"
 )
 
 // Progress is how far a message got with one recipient.
@@ -75,24 +78,30 @@ type Reply struct {
 }
 
 // Track returns how far a message got with each of its recipients. The id may be the unique
-// beginning of one. Track changes nothing. Its errors are those of Workspace.Find.
+// beginning of one. Track changes nothing. Its errors are those of Workspace.Find. It returns an
+// *mailbox.UnreadableError with the progress if a stage is unknown.
 func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, error) {
+	t := newTracker(w)
 	found, err := w.Find(ctx, id)
-	if err != nil {
+	if t.unreadable, err = mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
 	m := found[0].Message
 	replies, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
 		return box == mailbox.Outbox && m.IsFor(agent) && conversation.MayFollow(name, m.CreatedAt.Time())
 	}, func(reply *schema.Message) bool { return reply.ParentID == m.ID })
-	if unreadable := new(mailbox.UnreadableError); err != nil && !errors.As(err, &unreadable) {
+	if _, err := mailbox.SplitUnreadable(err); err != nil { // Find could not read these boxes, either
 		return nil, err
 	}
-	all, err := newTracker(w).track(m, found, replies)
-	if err == nil {
-		addClaims(ctx, w, m.ID, all)
+	all, err := t.track(m, found, replies)
+	if err != nil {
+		return nil, err
 	}
-	return all, err
+	addClaims(ctx, w, m.ID, all)
+	if slices.ContainsFunc(all, func(p Progress) bool { return p.Stage == StageUnknown }) {
+		return all, t.unreadable
+	}
+	return all, nil
 }
 
 // tracker tells how far messages got. It reads the history of each agent once.
@@ -100,6 +109,8 @@ type tracker struct {
 	w       *mailbox.Workspace
 	now     time.Time
 	inboxes map[schema.AgentName]*inboxState
+	// unreadable are the folders that the files of the messages may be in.
+	unreadable *mailbox.UnreadableError
 }
 
 func newTracker(w *mailbox.Workspace) *tracker {
@@ -146,7 +157,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	}
 	inbox, ok := places[mailbox.Inbox]
 	if !ok {
-		return p, p.trackGone(t.w, m, rec, places)
+		return p, p.trackGone(t, m, rec, places)
 	}
 	p.Path = inbox.Path
 	p.Stage = state.stage(m, rec, t.now)
@@ -158,7 +169,10 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	case p.Stage == StageHeld:
 		p.Reason = rec.Held
 	case inbox.Err != nil:
-		p.Reason = "it is not valid: " + inbox.Err.Error()
+		p.Reason = inbox.Err.Error()
+		if _, isInvalid := errors.AsType[*validate.InvalidError](inbox.Err); isInvalid {
+			p.Reason = "it is not valid: " + p.Reason
+		}
 	}
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
 		p.RetryAt = inSeconds(rec.RetryAt)
@@ -198,10 +212,10 @@ func (p *Progress) addReplies(m *schema.Message, rec *record, all []mailbox.Entr
 }
 
 // trackGone fills in what became of a message that is not in the inbox.
-func (p *Progress) trackGone(w *mailbox.Workspace, m *schema.Message, rec *record, places map[mailbox.Box]mailbox.Entry) error {
+func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *record, places map[mailbox.Box]mailbox.Entry) error {
 	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != succeeded {
 		p.Stage = StageDead
-		reason, err := w.Reason(letter)
+		reason, err := t.w.Reason(letter)
 		switch {
 		case err == nil:
 			p.Reason, p.Attempts = reason.Reason, reason.Attempts
@@ -214,9 +228,13 @@ func (p *Progress) trackGone(w *mailbox.Workspace, m *schema.Message, rec *recor
 		p.Stage = StageDead
 		return nil
 	}
-	if queued, err := w.IsQueued(m.ID, p.Agent); queued || err != nil {
+	if queued, err := t.w.IsQueued(m.ID, p.Agent); queued || err != nil {
 		p.Stage = StageStored
 		return err
+	}
+	if _, archived := places[mailbox.Archive]; rec.Outcome == "" && !archived && t.unreadable.Hides(p.Agent) {
+		p.Stage, p.Reason = StageUnknown, "its mailbox cannot be read"
+		return nil
 	}
 	p.Stage = StageDone
 	if rec.Outcome == "" {

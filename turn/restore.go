@@ -35,7 +35,7 @@ const WasPending = "pending"
 // are those of Workspace.Find and Workspace.Restore.
 func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName, dryRun bool) ([]Restored, error) {
 	found, err := w.Find(ctx, id)
-	if err != nil {
+	if _, err = mailbox.SplitUnreadable(err); err != nil { // restoring looks at what it needs
 		return nil, err
 	}
 	m := found[0].Message

@@ -87,7 +87,8 @@ var ErrStateLost = errors.New("the state of the inbox was removed or replaced du
 // *BusyError if another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot
 // be started at startup, or at any time with Once; and ErrStateLost if state was removed meanwhile.
 // With Once it is a *DeadLettersError if messages could not be handled, and an
-// *UnreadableFilesError if files could not be read. Other errors are about the workspace.
+// *UnreadableFilesError if files could not be read. Other errors are about the workspace, such as an
+// inbox that could not be read.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = lockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
@@ -267,7 +268,7 @@ func (r *Runner) result() error {
 	if files := r.unreadableFiles(); len(files) > 0 {
 		errs = append(errs, &UnreadableFilesError{Files: files})
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.watcher.Unread())...)
 }
 
 // follow works until the context ends or, with Once, nothing is left to do. It returns when all

@@ -29,6 +29,7 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 		}
 	}
 	t := newTracker(w)
+	t.unreadable, _ = mailbox.SplitUnreadable(err)
 	nodes := make([]Node, len(thread))
 	for i, m := range thread {
 		progress, err := t.track(m.Message, m.Files, answers[m.Message.ID])
@@ -42,7 +43,7 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 
 // urgency orders stages: what needs somebody comes first, then what is least far.
 var urgency = []Stage{
-	StageDead, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageInTurn,
+	StageDead, StageUnknown, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageInTurn,
 	StageAcknowledged, StageDone, StageAnswered,
 }
 

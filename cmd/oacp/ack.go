@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -83,8 +84,7 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 		if err != nil && (o.all || !errors.Is(err, project.ErrNoSender)) {
 			return err
 		}
-		var entries []mailbox.Entry
-		var left []string
+		var entries, left []mailbox.Entry
 		if o.all {
 			entries, left, err = o.pending(ctx, w, agent, s)
 		} else {
@@ -99,8 +99,13 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 			return err
 		}
 		done, err := o.acknowledge(w, entries)
+		for _, e := range left {
+			if _, failed := errors.AsType[syscall.Errno](e.Err); failed { // it may be a message
+				err = cmp.Or(err, e.Err)
+			}
+		}
 		if len(done) > 0 || o.all {
-			err = errors.Join(o.print(agent, done, left, s), err)
+			err = errors.Join(o.print(agent, done, left, err != nil, s), err)
 		}
 		return err
 	})
@@ -140,15 +145,15 @@ func (o ackOptions) named(ctx context.Context, w *mailbox.Workspace, agent schem
 	return entries, nil
 }
 
-// pending returns the messages in the agent's inbox that are wanted, and the names of the files that
-// are not valid messages.
-func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, s *command.Streams) (wanted []mailbox.Entry, left []string, err error) {
+// pending returns the messages in the agent's inbox that are wanted, and the files that are not valid
+// messages.
+func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, s *command.Streams) (wanted, left []mailbox.Entry, err error) {
 	o.selection.warn(w, s)
 	entries, err := w.Inbox(ctx, agent)
 	for _, e := range entries {
 		switch {
 		case e.Err != nil:
-			left = append(left, e.Name)
+			left = append(left, e)
 		case o.selection.matches(e.Message):
 			wanted = append(wanted, e)
 		}
@@ -157,19 +162,23 @@ func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent sch
 }
 
 // print prints what is done and, after --all, which files are left because they are not messages.
-func (o ackOptions) print(agent schema.AgentName, done []acknowledgedJSON, left []string, s *command.Streams) error {
-	if len(left) > 0 {
-		s.Warn(fmt.Sprintf("not a valid message, so it stays: %s; oacp inbox says what is wrong", strings.Join(left, ", ")))
+func (o ackOptions) print(agent schema.AgentName, done []acknowledgedJSON, left []mailbox.Entry, failed bool, s *command.Streams) error {
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name)
+	}
+	if len(names) > 0 {
+		s.Warn(fmt.Sprintf("not a valid message, so it stays: %s; oacp inbox says what is wrong", strings.Join(names, ", ")))
 	}
 	if o.json {
 		// One line, because an error may follow on another.
 		answer := map[string]any{"acknowledged": done}
-		if len(left) > 0 {
-			answer["left"] = left
+		if len(names) > 0 {
+			answer["left"] = names
 		}
 		return command.WriteJSONLine(s.Out, answer)
 	}
-	if len(done) == 0 {
+	if len(done) == 0 && !failed {
 		fmt.Fprintf(s.Out, "%s: nothing to acknowledge\n", agent)
 	}
 	for _, one := range done {

@@ -128,14 +128,13 @@ func (r *arrivals) stageFrom(sender schema.AgentName) (from, to string) {
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	inbox := r.workspace.BoxPath("codex", mailbox.Inbox)
-	from, to = filepath.Join(inbox, "."+name), filepath.Join(inbox, name)
-	for _, path := range []string{from, filepath.Join(r.workspace.BoxPath(sender, mailbox.Outbox), name)} {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
+	for _, file := range []string{mailbox.BoxName("codex", mailbox.Inbox) + "/." + name, mailbox.BoxName(sender, mailbox.Outbox) + "/" + name} {
+		if _, err := r.workspace.AddFile(file, data); err != nil {
 			r.b.Fatal(err)
 		}
 	}
-	return from, to
+	inbox := r.workspace.BoxPath("codex", mailbox.Inbox)
+	return filepath.Join(inbox, "."+name), filepath.Join(inbox, name)
 }
 
 func (r *arrivals) awaitStart() {

@@ -137,7 +137,7 @@ func TestDocumentedKeys(t *testing.T) {
 	for name, printed := range map[string]any{"version": command.Version{}, "demo": demoResult{}, "validate": validate.Diagnostic{}} {
 		row := regexp.MustCompile("(?m)^\\| `" + name + "` \\|.*$").FindString(string(page))
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(printed)) {
-			if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); !strings.Contains(row, "`"+key+"`") {
+			if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" && !strings.Contains(row, "`"+key+"`") {
 				t.Errorf("docs/json.md does not name the key %q of %s: %s", key, name, row)
 			}
 		}

@@ -102,6 +102,7 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 	}
 	w.ViewAs(agent)
 	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
+	h.Tools = func() bool { return command.FindSeparate("mcp") != "" } // setup registers it with the hooks
 	exit, err := o.handle(ctx, h, e, s)
 	if err != nil {
 		if noteErr := live.NoteError(w, s.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {
@@ -117,7 +118,11 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 // handle prints the answer to an event and returns the exit status.
 func (o hookOptions) handle(ctx context.Context, h *live.Hook, e live.Event, s *command.Streams) (exit int, err error) {
 	defer notPanic(&err)
-	ctx, cancel := context.WithTimeout(ctx, hookLimit)
+	limit := hookLimit
+	if e.Name == live.FileChanged {
+		limit = live.WakeLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	follow := false
 	err = h.Handle(ctx, e, func(a live.Answer) error {

@@ -120,7 +120,10 @@ func entryOf(session *live.Session) sessionEntry {
 		Agent: session.Agent, Program: session.Program, ID: session.ID, Process: session.Process.PID, Dir: session.Dir,
 		Since: session.Began.UTC().Truncate(time.Second), State: "idle", Shown: []schema.ID{}, Noticed: []schema.ID{},
 	}
-	if session.Working {
+	switch {
+	case session.Working && session.Interrupted():
+		e.State = "interrupted"
+	case session.Working:
 		e.State = "working"
 	}
 	for _, shown := range session.Shown {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +38,7 @@ func TestMain(m *testing.M) {
 // TestScript runs the scripts in testdata/script. They are the documentation of the command line by
 // example.
 func TestScript(t *testing.T) {
+	hearHangups()
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -72,6 +75,14 @@ func TestScript(t *testing.T) {
 			"await":  await,
 		},
 	})
+}
+
+// hearHangups lets the processes that tests start get SIGHUP, even if nohup runs the tests: a signal that has a
+// handler has its default effect on new processes.
+func hearHangups() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 }
 
 // references name other implementations: a checkout of the reference, and commands. Scripts that

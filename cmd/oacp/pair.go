@@ -57,7 +57,6 @@ A proof is a command, or several joined by &&, and runs without a shell.
 EXAMPLES:
    oacp pair "Fix the failing test" --proof "go test ./..."
    oacp pair --agent claude --review codex --worktree "Add rate limiting"
-   oacp pair --claude-only "Describe the packages in README.md"
    oacp pair --tmux --proof "make test" - <task
    oacp pair --run-id 3`,
 		Flags:       o.flags(),
@@ -92,8 +91,8 @@ func (o *pairOptions) flags() []cli.Flag {
 		&cli.StringFlag{Name: "session", Category: command.Rare, Usage: "continue the run in which an agent has the session `ID`", Destination: &o.session},
 		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: pair.DefaultTimeout.String()},
 		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
-		&cli.BoolFlag{Name: "mailbox", Usage: "give the agents their mail, and copy their messages to their mailboxes", Destination: &o.mailbox},
-		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print what the agents say and which tools they call"},
+		&cli.BoolFlag{Name: "mailbox", Category: command.Rare, Usage: "give the agents their mail, and copy their messages to their mailboxes", Destination: &o.mailbox},
+		&cli.BoolFlag{Name: "verbose", Category: command.Rare, Aliases: []string{"v"}, Usage: "print what the agents say and which tools they call"},
 		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		command.JSONFlag(&o.json),

@@ -100,6 +100,7 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 		var messages []shown
 		for _, id := range o.ids {
 			found, err := w.FindNamed(ctx, id, schema.AgentName(o.agent))
+			unreadable, err := mailbox.SplitUnreadable(err)
 			if err != nil {
 				return err
 			}
@@ -120,6 +121,9 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 				return err
 			case e.Message == nil:
 				return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
+			}
+			if unreadable != nil {
+				s.Warn("there may be more copies: " + failure.OneLine(unreadable.Error()))
 			}
 			list := places(w, found)
 			for i := range list {

@@ -57,6 +57,9 @@ EXAMPLES:
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
+			if o.final && o.typ == string(schema.Question) {
+				return failure.Usagef("--final: a question is never the answer")
+			}
 			if err := errors.Join(o.check(c), o.wait.check(c), o.sync.Check()); err != nil {
 				return err
 			}
@@ -68,7 +71,7 @@ EXAMPLES:
 func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 	return o.withWorkspace(ctx, s, func(w *mailbox.Workspace) error {
 		found, err := w.Find(ctx, o.id)
-		if err != nil {
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
 			return err
 		}
 		from, err := sender(w, o.from, s)

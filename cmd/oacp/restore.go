@@ -64,7 +64,7 @@ func runRestore(ctx context.Context, o restoreOptions, s *command.Streams) error
 		whole := make([]string, len(o.ids))
 		for i, id := range o.ids {
 			found, err := w.Find(ctx, id)
-			if err != nil {
+			if _, err = mailbox.SplitUnreadable(err); err != nil {
 				return err
 			}
 			whole[i] = string(found[0].Message.ID)

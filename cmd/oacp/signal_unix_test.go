@@ -10,21 +10,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 )
-
-// hearHangups lets the processes that tests start get SIGHUP, even if nohup runs the tests: a signal that has a
-// handler has its default effect on new processes.
-func hearHangups() {
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	}
-}
 
 // TestSignal stops a real process that waits.
 func TestSignal(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,10 +39,11 @@ recipient:
    noticed        in the inbox, and the model of a live session has it
    held, expired  in the inbox, and gets no turn
    in_turn        an agent is working on it
-   acknowledged   removed from the inbox without a turn
+   acknowledged   handled without a turn
    done           its turn succeeded
    answered       acknowledged or done, with an answer
    dead           given up
+   unknown        its mailbox cannot be read
 
 EXAMPLES:
    oacp status
@@ -170,17 +172,17 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 
 func showProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
 	progress, err := turn.Track(ctx, w, id)
-	if err != nil {
+	switch {
+	case len(progress) == 0:
 		return err
-	}
-	if asJSON {
-		return command.WriteJSON(s.Out, struct {
+	case asJSON:
+		return errors.Join(command.WriteJSON(s.Out, struct {
 			ID         string          `json:"id"`
 			Recipients []turn.Progress `json:"recipients"`
-		}{string(progress[0].ID), progress})
+		}{string(progress[0].ID), progress}), err)
 	}
 	printProgress(progress, s)
-	return nil
+	return err
 }
 
 // printProgress prints a line for each recipient, and one for each reply.

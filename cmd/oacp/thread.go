@@ -177,7 +177,7 @@ func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) erro
 		id := schema.ConversationID(o.id)
 		if _, err := schema.ParseConversationID(id); err != nil {
 			found, err := w.Find(ctx, o.id)
-			if err != nil {
+			if _, err = mailbox.SplitUnreadable(err); err != nil {
 				return err
 			}
 			id = conversation.Of(found[0].Message)

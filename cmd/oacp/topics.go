@@ -21,9 +21,10 @@ types - message types, and what answers each
    handoff_complete     I took it over, done   wants no answer
    brainstorm_followup  these are my ideas     wants no answer
 
-oacp reply chooses the type that answers, unless --type names another. With
---final, a reply of any type but question answers. oacp owed lists requests
-without an answer; oacp status ID shows the message that answered one.
+oacp reply chooses the type of the answer, unless --type names another: to a
+task_request a notification, which --ack makes final. A final reply of any type
+but question answers. oacp owed lists requests without an answer; oacp status ID
+shows the message that answered one.
 
 handoff, handoff_complete, review_feedback and follow_up have bodies with
 fields: oacp send --template handoff prints one to fill in. A workspace can

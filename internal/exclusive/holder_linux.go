@@ -20,14 +20,11 @@ func holderOf(path string) string {
 		fields := strings.Fields(line) // 1: FLOCK ADVISORY WRITE 4711 08:02:131 0 EOF
 		if len(fields) > 5 && fields[1] == "FLOCK" && strings.HasSuffix(fields[5], inode) {
 			stat, _ := os.ReadFile("/proc/" + fields[4] + "/stat") // 4711 (oacp) T 1 …
-			process, state, known := strings.Cut(string(stat), ") ")
-			switch {
-			case !known:
-				return "process " + fields[4]
-			case strings.HasPrefix(state, "T"):
+			process, state, _ := strings.Cut(string(stat), ") ")
+			if strings.HasPrefix(state, "T") {
 				return "process " + process + "), which is stopped,"
 			}
-			return "process " + process + ")"
+			return "process " + fields[4]
 		}
 	}
 	return unknownHolder

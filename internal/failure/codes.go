@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,6 +44,9 @@ type rule struct {
 
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
+	if unreadable, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
+		err = unreadable.Err // whatever else it says, that is why
+	}
 	for _, r := range slices.Concat(mailboxRules(), gitRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
 		hint, ok := r.match(err)
 		if !ok {
@@ -114,7 +118,8 @@ func mailboxRules() []rule {
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"held", hinting(func(e *mailbox.HeldError) string {
-			return fmt.Sprintf("oacp trust import lets %s trust the key of its sender; a person may look at it with oacp read --unverified", e.Agent)
+			name := filepath.Base(e.Path)
+			return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.Shell(name))
 		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
@@ -326,7 +331,7 @@ func generalRules() []rule {
 		{"invalid_message", as[*validate.InvalidError]("")},
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
-		{"permission", is(fs.ErrPermission, "")},
+		{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
 		{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
 			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
 		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
@@ -99,7 +100,9 @@ func TestFailures(t *testing.T) {
 		{context.DeadlineExceeded, 1, "timeout", "deadline"},
 		{fmt.Errorf("writing: %w", syscall.ENOSPC), 1, "disk_full", "oacp: writing: no space left on device\nhint: free disk space and try again\n"},
 		{fmt.Errorf("folder x: %w", syscall.EROFS), 1, "read_only", "oacp: folder x: read-only file system\nhint: make it writable; in a sandbox, commands can write only to"},
-		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\n"},
+		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\nhint: ls -ld shows the owner"},
+		{errors.Join(&mailbox.NotFoundError{ID: "x"}, &mailbox.UnreadableError{Err: fs.ErrPermission}), 1, "permission", "hint: ls -ld"},
+		{&mailbox.UnreadableError{Err: durable.ErrNotFolder}, 1, "bad_file", "hint: a folder belongs there"},
 		{&failure.SignalError{Signal: syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
 		{&failure.SignalError{Signal: syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
 		{errors.New("one\ntwo"), 1, "failed", "oacp: one; two\n"},

@@ -20,6 +20,7 @@ var events = map[live.Program][]string{
 // changes between releases.
 const (
 	hookTimeout = 30
+	wakeTimeout = 600
 	endTimeout  = 3
 )
 
@@ -39,8 +40,11 @@ type hookEntry struct {
 
 func entryFor(event, command string) hookEntry {
 	entry := hookEntry{Type: "command", Command: command, Timeout: hookTimeout, AsyncRewake: event == live.FileChanged}
-	if event == live.SessionEnd {
+	switch event {
+	case live.SessionEnd:
 		entry.Timeout = endTimeout
+	case live.FileChanged:
+		entry.Timeout = wakeTimeout
 	}
 	return entry
 }

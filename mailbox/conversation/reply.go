@@ -72,7 +72,7 @@ func startedBy(id schema.ID) schema.ConversationID {
 // message that no longer exists, but whose complete id is given, found is false.
 func After(ctx context.Context, w *mailbox.Workspace, id string) (parent schema.ID, in schema.ConversationID, found bool, err error) {
 	entries, err := w.Find(ctx, id)
-	if err == nil {
+	if _, err = mailbox.SplitUnreadable(err); err == nil {
 		return entries[0].Message.ID, Of(entries[0].Message), true, nil
 	}
 	in = startedBy(schema.ID(id))

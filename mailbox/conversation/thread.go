@@ -5,7 +5,6 @@ package conversation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -35,14 +34,13 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 		m.Body = schema.Value{}
 		return m.ID != ""
 	})
-	var unreadable *mailbox.UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
+	if _, err := mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
 	start := only(all, id)
 	if start == nil {
 		found, err := w.Find(ctx, id)
-		if err != nil {
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
 			return nil, err
 		}
 		start = found[0].Message
@@ -90,7 +88,7 @@ func readBodies(ctx context.Context, w *mailbox.Workspace, thread []Node) error 
 	found, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
 		return files[file{agent, box, name}] != nil
 	}, func(*schema.Message) bool { return true })
-	if unreadable := new(mailbox.UnreadableError); err != nil && !errors.As(err, &unreadable) {
+	if _, err := mailbox.SplitUnreadable(err); err != nil {
 		return err
 	}
 	for _, e := range found {

@@ -85,7 +85,7 @@ func BadFileHint(e mailbox.Entry) string {
 		return visible.Shell(slices.Concat([]string{"oacp"}, words, []string{"--agent", string(e.Agent)}, name)...)
 	}
 	if e.IsHeld() {
-		return fmt.Sprintf("oacp trust import lets %s trust a key; %s moves the file to the archive", e.Agent, command("ack"))
+		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; %s moves the file to the archive", e.Agent, command("ack"))
 	}
 	return fmt.Sprintf("%s shows it, %s moves it to the archive", command("read", "--raw"), command("ack"))
 }

@@ -46,6 +46,8 @@ const (
 	Stored State = "stored"
 	// Sent is a copy in an outbox of which a query with that box says no more.
 	Sent State = "sent"
+	// Unknown is a message that may be in a folder that could not be read.
+	Unknown State = "unknown"
 	// Gone is a message of which neither the recipient nor the sender has a copy.
 	Gone State = "gone"
 )
@@ -71,9 +73,9 @@ type Message struct {
 // but for a query with a box. With a *mailbox.UnreadableError, Messages also returns what it could read.
 func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, error) {
 	entries, err := q.entries(ctx, w)
-	var unreadable *mailbox.UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
-		return nil, err
+	unreadable, fatal := mailbox.SplitUnreadable(err)
+	if fatal != nil {
+		return nil, fatal
 	}
 	messages := group(entries)
 	if q.Limit > 0 && len(messages) > q.Limit {
@@ -88,7 +90,7 @@ func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, er
 		isStaged[id] = true
 	}
 	for i := range messages {
-		messages[i].locate(q.Box, isStaged)
+		messages[i].locate(q.Box, isStaged, unreadable)
 	}
 	return messages, err
 }
@@ -218,7 +220,7 @@ var states = []struct {
 }{{mailbox.Inbox, Pending}, {mailbox.DeadLetters, Dead}, {mailbox.Archive, Acknowledged}}
 
 // locate fills in what became of the message.
-func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool) {
+func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool, unreadable *mailbox.UnreadableError) {
 	has := func(agent schema.AgentName, box mailbox.Box) bool {
 		return slices.ContainsFunc(m.Copies, func(e mailbox.Entry) bool { return e.Box == box && (agent == "" || e.Agent == agent) })
 	}
@@ -233,6 +235,8 @@ func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool) {
 			return Sent
 		case staged[m.ID]:
 			return Stored
+		case unreadable.Hides(agent):
+			return Unknown
 		case has("", mailbox.Outbox):
 			return Acknowledged
 		}

@@ -47,6 +47,8 @@ type box struct {
 	reported record
 	cursor   *cursor
 	failure  string
+	// unread is why the last look failed.
+	unread error
 	// recovers marks the first box of a workspace. Its events report failed recoveries.
 	recovers       bool
 	recoverFailure string
@@ -158,12 +160,22 @@ func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []c
 	return changes, nil
 }
 
+// Unread returns why boxes could not be read when the Watcher last looked, nil if all could. It must
+// not be called during a loop.
+func (w *Watcher) Unread() error {
+	var err error
+	for _, b := range w.boxes {
+		err = errors.Join(err, b.unread)
+	}
+	return err
+}
+
 // openDir opens the box. It returns nil if the box does not exist. If the whole mailbox is missing,
 // that is an error: a file system may not be mounted, or a checkout may be half done.
 func (b *box) openDir() (*durable.Dir, error) {
 	name := mailbox.BoxName(b.agent, b.name)
 	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), name)
-	if errors.Is(err, fs.ErrNotExist) && b.workspace.Knows(b.agent) {
+	if errors.Is(err, fs.ErrNotExist) && b.workspace.CheckAgent(b.agent) == nil {
 		return nil, nil
 	}
 	return dir, err

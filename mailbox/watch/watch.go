@@ -279,6 +279,7 @@ func (w *Watcher) look(ctx context.Context, follow bool) {
 			}
 			w.queue = append(w.queue, c)
 		}
+		b.unread = err
 		w.report(b, &b.failure, err)
 	}
 }

@@ -63,7 +63,7 @@ type bodyPart struct {
 
 func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMessage, string, error) {
 	found, err := s.workspace.Find(ctx, in.MessageID)
-	if err != nil {
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return fullMessage{}, "", err
 	}
 	// Copies may differ. The agent's own one counts.

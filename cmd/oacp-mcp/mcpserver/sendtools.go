@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -119,8 +120,11 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 }
 
 func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, string, error) {
+	if in.Final && in.Type == schema.Question {
+		return sentMessage{}, "", argumentErrorf("final: a question is never the answer")
+	}
 	found, err := s.workspace.Find(ctx, in.MessageID)
-	if err != nil {
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return sentMessage{}, "", err
 	}
 	original, err := conversation.Original(found, s.agent)

@@ -1,0 +1,262 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// beginTwo begins two idle sessions.
+func (h *hooks) beginTwo() {
+	h.Helper()
+	for _, s := range []string{"one", "two"} {
+		h.on(s, SessionStart)
+	}
+}
+
+// TestOneOfTwoSessions checks which events show a message to another session, when one session of claude was shown it.
+func TestOneOfTwoSessions(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// events are those of the first session after it was shown the message.
+		events string
+		later  time.Duration
+		// event is that of the second session, and shows whether it names the message.
+		event string
+		shows bool
+	}{
+		{"a wake", "", 0, Stop, false},
+		{"a tool call", "", 0, PostToolUse, false},
+		{"a prompt", "", 0, UserPromptSubmit, false},
+		{"a start", "", 0, SessionStart, false},
+		{"before the limit", "", noticeLimit - time.Second, Stop, false},
+		{"after the limit", "", noticeLimit, Stop, true},
+		{"noticed", "UserPromptSubmit Stop", noticeLimit, Stop, false},
+		{"noticed long ago", "UserPromptSubmit Stop", time.Hour, UserPromptSubmit, false},
+		{"not yet noticed", "UserPromptSubmit", noticeLimit, Stop, true},
+		{"ended", "SessionEnd", 0, Stop, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHooks(t, Claude)
+				h.beginTwo()
+				h.arrive(h.ask("m001"))
+				h.wantNamed(h.on("one", FileChanged), "m001")
+				for _, event := range strings.Fields(test.events) {
+					h.wantNamed(h.on("one", event))
+				}
+				h.now = h.now.Add(test.later)
+				text := h.on("two", test.event)
+				if got := slices.Equal(named(text), []string{"m001"}); got != test.shows || !test.shows && strings.Contains(text, "owe") {
+					t.Errorf("it shows the message: %t, want %t:\n%s", got, test.shows, text)
+				}
+				if got := strings.Contains(text, "shown to another session"); got != (test.shows && test.name != "ended") {
+					t.Errorf("it is marked: %t:\n%s", got, text)
+				}
+			})
+		})
+	}
+}
+
+// TestWaitsForOther checks that the hook of an idle session waits until the other one has had its time, that only one hook
+// waits, and that it ends if there is nothing to wait for.
+func TestWaitsForOther(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(h *hooks)
+		want      []string
+		after     time.Duration
+	}{
+		"nothing":      {func(*hooks) {}, []string{"m001"}, noticeLimit},
+		"noticed":      {func(h *hooks) { h.on("one", UserPromptSubmit); h.on("one", Stop) }, nil, noticeLimit},
+		"acknowledged": {func(h *hooks) { h.leave("m001") }, nil, noticeLimit},
+		"ended":        {func(h *hooks) { h.on("two", SessionEnd) }, nil, noticeLimit},
+		"a prompt":     {func(h *hooks) { h.on("one", SessionEnd); h.wantNamed(h.on("two", UserPromptSubmit), "m001") }, nil, noticeLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHooks(t, Claude)
+				h.beginTwo()
+				h.arrive(h.ask("m001"))
+				h.wantNamed(h.on("one", FileChanged), "m001")
+				began, texts := time.Now(), make(chan string)
+				for range 3 {
+					go func() {
+						text := h.on("two", FileChanged)
+						if waited := time.Since(began); waited > collect && waited != test.after && waited != test.after+burst {
+							t.Errorf("a hook took %v", waited)
+						}
+						texts <- text
+					}()
+				}
+				h.wantNamed(<-texts)
+				h.wantNamed(<-texts)
+				test.meanwhile(h)
+				h.wantNamed(<-texts, test.want...)
+				if name == "ended" {
+					if _, err := Find(h.Workspace, h.Agent, "two"); err == nil {
+						t.Error("the hook of a session that has ended began it again")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestIdleBeforeBusy checks that a new file wakes the idle one of two sessions, whichever hook is first.
+func TestIdleBeforeBusy(t *testing.T) {
+	for _, order := range [][]string{{"one", "two"}, {"two", "one"}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHooks(t, Claude)
+			h.beginTwo()
+			h.on("one", UserPromptSubmit)
+			h.arrive(h.ask("m001"))
+			got := make(map[string]chan []string)
+			for _, s := range order {
+				answer := make(chan []string, 1)
+				go func() { answer <- named(h.on(s, FileChanged)) }()
+				got[s] = answer
+				time.Sleep(burst)
+			}
+			if names := <-got["two"]; !slices.Equal(names, []string{"m001"}) {
+				t.Errorf("%q were shown to the idle session", names)
+			}
+			h.on("two", UserPromptSubmit)
+			h.on("two", Stop)
+			if names := <-got["one"]; names != nil {
+				t.Errorf("%q were shown to the busy session", names)
+			}
+		})
+	}
+}
+
+// TestCeiling lets 100 messages come in 20 seconds while claude works. The digests cost DefaultBudget in a minute, each
+// message is named once, and few hooks wake the session.
+func TestCeiling(t *testing.T) {
+	for name, tool := range map[string]time.Duration{"tools": 2 * time.Second, "a long request": time.Hour, "short turns": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHooks(t, Claude)
+				h.on("s", SessionStart)
+				h.on("s", UserPromptSubmit)
+				var texts []string
+				wakes, ended := 0, make(chan string, 200)
+				note := func(text string) {
+					if text != "" {
+						texts = append(texts, text)
+					}
+				}
+				begin, worked := time.Now(), time.Duration(0)
+				for elapsed := time.Duration(0); elapsed < 5*time.Minute; elapsed = time.Since(begin) {
+					if n := int(elapsed / (200 * time.Millisecond)); n < 100 {
+						h.arriveNow(h.ask(fmt.Sprintf("m%03d", n)))
+						go func() { ended <- h.on("s", FileChanged) }()
+					}
+					time.Sleep(200 * time.Millisecond)
+					synctest.Wait()
+					for len(ended) > 0 {
+						if text := <-ended; text != "" {
+							wakes++
+							note(text)
+							if !h.state("s").Working {
+								text, _ := h.handle(Event{Name: UserPromptSubmit, Session: "s", Prompt: "<task-notification>"})
+								note(shown(t, UserPromptSubmit, text))
+							}
+						}
+					}
+					if worked += 200 * time.Millisecond; worked >= tool && tool > 0 {
+						worked = 0
+						note(h.on("s", PostToolUse))
+					}
+					if tool == 0 && h.state("s").Working {
+						note(h.on("s", Stop))
+					}
+				}
+				var all []string
+				tokens := 0
+				for _, text := range texts {
+					all = append(all, named(text)...)
+					tokens += Tokens(text)
+				}
+				if slices.Sort(all); len(all) != 100 || len(slices.Compact(slices.Clone(all))) != 100 {
+					t.Errorf("%d messages were named, want each of 100 once: %q", len(all), all)
+				}
+				t.Logf("%d digests, %d wakes, %d tokens", len(texts), wakes, tokens)
+				if tokens > 3500 || wakes > 10 {
+					t.Errorf("%d digests in %d wakes cost %d tokens, want less", len(texts), wakes, tokens)
+				}
+			})
+		})
+	}
+}
+
+// TestHeadline checks what the person is told.
+func TestHeadline(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.on("s", SessionStart)
+	h.arrive(h.ask("m001"))
+	digest := h.on("s", FileChanged)
+	for _, test := range []struct{ name, event, prompt, want string }{
+		{"a wake", UserPromptSubmit, "<task-notification>\n</task-notification>\nStop hook blocking error from command \"FileChanged\": " + digest, `"oacp: m001 question P2 from codex, 1m: Question m001"`},
+		{"a prompt", UserPromptSubmit, "Why did you say\n" + digest, ""},
+		{"another notification", UserPromptSubmit, "<task-notification>\n- a task has ended", ""},
+		{"no prompt", Stop, "", ""},
+	} {
+		a, err := h.handle(Event{Name: test.event, Session: "s", Prompt: test.prompt})
+		if text := shown(t, test.event, a); err != nil || text != "" || !strings.Contains(string(a.Stdout), test.want) || test.want == "" && len(a.Stdout) > 0 {
+			t.Errorf("%s: the hook says %s (%v), want only %s for the person", test.name, a.Stdout, err, test.want)
+		}
+	}
+	h.arrive(h.ask("m002"), h.ask("m003"))
+	a, err := h.handle(Event{Name: Stop, Session: "s"})
+	if want := `"systemMessage":"oacp: m002 question P2 from codex, 1m: Question m002; 1 more"`; err != nil || !strings.Contains(string(a.Stdout), want) {
+		t.Errorf("with two messages the hook says %s (%v), want %s", a.Stdout, err, want)
+	}
+}
+
+// TestInterrupted reads the ends of transcripts of codex.
+func TestInterrupted(t *testing.T) {
+	const begins, aborted = `{"type":"event_msg","payload":{"type":"task_started"}}`, `{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}`
+	said := `{"type":"response_item","payload":{"text":"a log has \"type\":\"turn_aborted\""}}`
+	long := strings.Repeat(said+"\n", 1000)
+	for text, want := range map[string]bool{
+		"": false, begins: false, begins + "\n" + said: false, begins + "\n" + aborted: true, begins + "\n" + aborted + "\n" + said: true,
+		begins + "\n" + aborted + "\n" + begins + "\n": false, begins + "\n" + long + aborted + "\n": true, begins + "\n" + aborted + "\n" + begins + "\n" + long: false,
+	} {
+		path := filepath.Join(t.TempDir(), "transcript.jsonl")
+		writeFile(t, path, text)
+		s := &Session{Program: Codex, Transcript: path}
+		if got := s.Interrupted(); got != want {
+			t.Errorf("%.80q… of %d bytes: interrupted is %t, want %t", text, len(text), got, want)
+		}
+		if s.Program = Claude; s.Interrupted() {
+			t.Error("a session of claude is interrupted")
+		}
+	}
+	if s := (&Session{Program: Codex, Transcript: filepath.Join(os.TempDir(), "missing", "file")}); s.Interrupted() {
+		t.Error("a session without a transcript is interrupted")
+	}
+}
+
+// TestBusyOnce checks that a busy session is woken once a minute, in case its turn was interrupted.
+func TestBusyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHooks(t, Claude)
+		h.on("s", SessionStart)
+		h.on("s", UserPromptSubmit)
+		began := time.Now()
+		for n := range 3 {
+			name := fmt.Sprintf("m00%d", n)
+			h.arriveNow(h.ask(name))
+			h.wantNamed(h.on("s", FileChanged), name)
+			h.wantNamed(h.on("s", FileChanged)) // which is over at once
+			if waited := time.Since(began); waited < time.Duration(n)*pace || waited > time.Duration(n)*pace+collect {
+				t.Errorf("wake %d comes after %v", n, waited)
+			}
+		}
+	})
+}
