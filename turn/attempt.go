@@ -273,6 +273,10 @@ func (r *Runner) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 		"OACP_WORKSPACE=" + r.workspace.Dir(),
 		"OACP_AGENT=" + string(r.config.Agent),
 		"OACP_ATTEMPT=" + strconv.Itoa(attempt),
+		FenceVariable + "=",
+	}
+	if r.config.Claims != nil {
+		env[len(env)-1] += strconv.Itoa(attempt)
 	}
 	prompt := string(raw)
 	if r.config.Input == InputBody {

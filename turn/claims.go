@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -40,6 +41,9 @@ type Claims interface {
 	Release(id schema.ID, turns int)
 }
 
+// startTime is how long a Runner that goes on waits for other machines at its start.
+const startTime = 2 * time.Second
+
 // stopTime is how long the claims may take to be given up when the Runner stops.
 const stopTime = 10 * time.Second
 
@@ -51,7 +55,12 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	if r.config.Claims == nil {
 		return nil
 	}
-	err := r.config.Claims.Start(ctx, func(err error) {
+	starting, cancel := ctx, context.CancelFunc(func() {})
+	if !r.config.Once {
+		starting, cancel = context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %v", startTime))
+	}
+	defer cancel()
+	err := r.config.Claims.Start(starting, func(err error) {
 		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 	})
 	if err != nil && !r.config.Once && ctx.Err() == nil {
@@ -208,6 +217,44 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	case rec.Outcome == "" && rec.RetryAt.IsZero():
 		r.config.Claims.Release(it.ID, rec.Attempts)
 	}
+}
+
+// FenceVariable is the variable of a turn that holds the number of its claim on the message. It rises with each turn on
+// any machine. It is empty without claims.
+const FenceVariable = "OACP_FENCE"
+
+// A FencedError says that a turn answers or acknowledges a message that another machine has taken over.
+type FencedError struct {
+	ID schema.ID
+	// Fence is the number of the turn's claim, and Claim the later one.
+	Fence int
+	Claim gitmail.Claim
+}
+
+// Error names the machine.
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", e.Claim.Machine, e.ID, e.Claim.Attempt, e.Fence)
+}
+
+// CheckFence returns a *FencedError if another machine has a later claim on a message than the turn that this process
+// belongs to, as of the last sync. Getenv returns variables of the process; without those of a turn on this message, there
+// is nothing to check.
+func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, getenv func(string) string) error {
+	fence, err := strconv.Atoi(getenv(FenceVariable))
+	if err != nil || getenv("OACP_MESSAGE_ID") != string(id) {
+		return nil
+	}
+	repository, err := gitmail.Open(ctx, w)
+	if err != nil {
+		return nil // the turn was in another workspace
+	}
+	claims, err := repository.ListClaims(ctx)
+	for _, c := range claims {
+		if c.Err == nil && c.ID == id && c.Agent == agent && c.Attempt > fence {
+			return &FencedError{ID: id, Fence: fence, Claim: c}
+		}
+	}
+	return err
 }
 
 // addClaims adds which machine has the message for each recipient that has it in the inbox. Most

@@ -51,7 +51,7 @@ type Settings struct {
 	MaxTurns      int  `yaml:"max_turns"`
 	MaxPairTurns  int  `yaml:"max_pair_turns"`
 	Parallel      int  `yaml:"parallel"`
-	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or empty
+	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or ClaimNone
 	// if there is one machine. Lease is how long a claim holds that is not renewed, and ClaimBatch how
 	// many messages are claimed at once.
 	Claim      string        `yaml:"claim"`
@@ -76,8 +76,12 @@ var settingNames = []string{
 	"timeout", "grace",
 }
 
-// ClaimGit is the setting claim of an inbox that several machines work with claims in git.
-const ClaimGit = "git"
+// The settings claim of an inbox: ClaimGit if several machines may work it, with claims in git, and ClaimNone if only
+// one does. Without the setting, a Runner that syncs makes claims.
+const (
+	ClaimGit  = "git"
+	ClaimNone = "none"
+)
 
 // maxSettings is the largest file that settings are read from, in bytes.
 const maxSettings = 1 << 20
@@ -161,8 +165,8 @@ func (s *Settings) load(data []byte) error {
 // CheckClaims returns an error if a setting about claims has a value that is not possible.
 func (s *Settings) CheckClaims() error {
 	switch {
-	case s.Claim != "" && s.Claim != ClaimGit:
-		return fmt.Errorf("claim: %q is not %s", s.Claim, ClaimGit)
+	case s.Claim != "" && s.Claim != ClaimGit && s.Claim != ClaimNone:
+		return fmt.Errorf("claim: %q is not %s or %s", s.Claim, ClaimGit, ClaimNone)
 	case s.Lease != 0 && (s.Lease < gitmail.MinLease || s.Lease > gitmail.MaxLease):
 		return fmt.Errorf("lease: %v is not between %v and %v", s.Lease, gitmail.MinLease, gitmail.MaxLease)
 	case s.ClaimBatch < 0 || s.ClaimBatch > gitmail.MaxBatch:

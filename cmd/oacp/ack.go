@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 type ackOptions struct {
@@ -88,6 +89,11 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 			entries, left, err = o.pending(ctx, w, agent, s)
 		} else {
 			entries, err = o.named(ctx, w, agent)
+		}
+		for _, e := range entries {
+			if e.Message != nil {
+				err = cmp.Or(err, turn.CheckFence(ctx, w, e.Message.ID, e.Agent, s.Getenv))
+			}
 		}
 		if err != nil {
 			return err

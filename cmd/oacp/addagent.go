@@ -32,7 +32,7 @@ func newAddAgentCommand(s *command.Streams) *cli.Command {
 		Description: `With --runtime, add-agent also writes a card and a status file. Commands that run in
 that runtime read the card to find out which agent they act for. The model and the
 description come from agents/NAME/profile.yaml in the home, if it exists. add-agent
-keeps existing files.
+keeps existing files. oacp remove-agent removes an agent.
 
 EXAMPLES:
    oacp add-agent reviewer

@@ -131,7 +131,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	}
 	syncsOnce := o.sync.IsSet() && o.wait.what == ""
 	if syncsOnce && o.json && err == nil {
-		synced := o.synchronizer.Once(ctx)
+		synced := o.synchronizer.Briefly(ctx)
 		o.synced = &synced
 	}
 	// A message with a receipt is sent, even if there is an error.
@@ -140,7 +140,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if err == nil && syncsOnce && !o.json {
-		o.synchronizer.Once(ctx) // if that fails, it says so, and the next sync takes the message along
+		o.synchronizer.Briefly(ctx) // if that fails, it says so, and the next sync takes the message along
 	}
 	if err != nil || o.wait.what == "" {
 		return err

@@ -29,7 +29,7 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
-		Usage:    "show everything at work",
+		Usage:    "see it at work",
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end. Each
 step shows a command that you can type yourself, and its output.`,
 		Flags: []cli.Flag{

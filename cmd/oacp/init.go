@@ -58,6 +58,8 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git", Destination: &o.git.on},
 			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &o.git.remote},
 			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)", Destination: &o.git.branch},
+			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week", Destination: &o.git.all},
+			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job", Destination: &o.git.pending},
 			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch", Destination: &o.git.ref},
 			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "record `PATH` as the repository in workspace.json", Destination: &o.repository},
 			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},

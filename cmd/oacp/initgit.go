@@ -28,6 +28,7 @@ import (
 type gitOptions struct {
 	on                  bool
 	remote, branch, ref string
+	all, pending        bool
 }
 
 // check returns an error if the flags contradict each other.
@@ -40,10 +41,29 @@ func (o *gitOptions) check(c *cli.Context) error {
 			return failure.Usagef("--%s is empty", name)
 		}
 	}
+	for _, name := range []string{"all", "pending"} {
+		if c.IsSet(name) && !o.on {
+			return failure.Usagef("--%s needs --git", name)
+		}
+	}
+	if o.all && o.pending {
+		return failure.Usagef("--all and --pending are mutually exclusive")
+	}
 	if o.branch != "" && o.ref != "" {
 		return failure.Usagef("--branch and --ref are mutually exclusive")
 	}
 	return nil
+}
+
+// mail returns the mail to take; none if no flag says which.
+func (o *gitOptions) mail() gitmail.Mail {
+	switch {
+	case o.all:
+		return gitmail.AllMail
+	case o.pending:
+		return gitmail.PendingMail
+	}
+	return ""
 }
 
 // gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
@@ -127,7 +147,7 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 	if o.git.branch != "" {
 		ref = "refs/heads/" + o.git.branch
 	}
-	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing})
+	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, Mail: o.git.mail()})
 	if err != nil {
 		unmake()
 		return nil, err

@@ -38,7 +38,7 @@ func newKeyCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "key",
 		Category: command.CategorySigning,
-		Usage:    "create and list signing keys",
+		Usage:    "manage signing keys",
 		Description: `A key belongs to one agent on this machine. The private key stays in $OACP_HOME/keys
 (by default ~/oacp/keys), readable only by you; oacp trust import takes the public key.`,
 		Subcommands: []*cli.Command{newKeyGenCommand(s), newKeyListCommand(s)},

@@ -53,6 +53,8 @@ func program() *command.Program {
 			{Name: "init", New: newInitCommand},
 			{Name: "commit", New: newCommitCommand},
 			{Name: "add-agent", New: newAddAgentCommand},
+			{Name: "remove-agent", New: newRemoveAgentCommand},
+			{Name: "prune", New: newPruneCommand},
 			{Name: "sync", New: newSyncCommand},
 			{Name: "setup", New: newSetupCommand},
 			{Name: "doctor", New: newDoctorCommand},

@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -90,6 +91,9 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 			}
 		}
 		original, err := conversation.Original(found, from)
+		if err == nil {
+			err = turn.CheckFence(ctx, w, original.ID, from, s.Getenv)
+		}
 		if err != nil {
 			return err
 		}

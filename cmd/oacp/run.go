@@ -42,7 +42,7 @@ func newRunCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Category:  command.CategoryTurns,
-		Usage:     "run an agent for each message",
+		Usage:     "run an agent per message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
 		Description: `run starts the command once for each message, in processing order. One such start is
 a turn. The command reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM,
@@ -196,6 +196,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := o.override(c, &settings); err != nil {
 			return err
 		}
+		claimsByDefault(c.Context, w, &settings, synchronizer != nil, o.once)
 		if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
 			if synchronizer, err = command.UsualSync(c.Context, s, w); err != nil {
 				return err

@@ -17,7 +17,7 @@ import (
 // claimFlags are for an inbox that several machines work.
 func claimFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "claim", Usage: "if several machines work the inbox, claim each message on the remote first: `HOW` is git"},
+		&cli.StringFlag{Name: "claim", Usage: "claim each message on the remote first, so that one machine works it: `HOW` is git, as with --sync, or none"},
 		&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
 		&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1"},
 	}
@@ -44,11 +44,26 @@ func overrideClaims(c *cli.Context, settings *turn.Settings) error {
 		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
 	}
 	for _, flag := range []string{"lease", "claim-batch"} {
-		if c.IsSet(flag) && settings.Claim == "" {
+		if c.IsSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.IsSet("sync") && !c.Bool("once")) {
 			return failure.Usagef("--%s requires --claim git", flag)
 		}
 	}
 	return nil
+}
+
+// claimsByDefault makes a runner that syncs all the time make claims, unless the settings say otherwise: two machines that
+// run one agent without them answer its mail twice. With --once, a remote that does not answer stops no turn.
+func claimsByDefault(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, synced, once bool) {
+	if settings.Claim == turn.ClaimNone {
+		settings.Claim = ""
+		return
+	}
+	if settings.Claim != "" || !synced || once {
+		return
+	}
+	if repository, err := gitmail.Open(ctx, w); err == nil && repository.Settings().URL != "" {
+		settings.Claim = turn.ClaimGit
+	}
 }
 
 // openClaims sets the claims of a configuration if the settings ask for some.

@@ -21,8 +21,7 @@ type syncOptions struct {
 	dryRun    bool
 	json      bool
 
-	squash bool
-	before string
+	squash, yes bool
 
 	installHook, removeHook bool
 }
@@ -50,13 +49,13 @@ names files that are not mail once, and leaves them where they are.
 EXAMPLES:
    oacp sync
    oacp sync --every 5s
-   oacp sync --squash --before 30d`,
+   oacp sync --squash`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Destination: &o.every},
 			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come and go, and change nothing", Destination: &o.dryRun},
 			command.JSONFlag(&o.json),
-			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the old history, here and on the remote; no mail is lost", Destination: &o.squash},
-			&cli.StringFlag{Name: "before", Category: command.Rare, Usage: "with --squash: history is old before `TIME`, an age or YYYY-MM-DDTHH:MM:SSZ", Value: "30d", Destination: &o.before},
+			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost", Destination: &o.squash},
+			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask", Destination: &o.yes},
 			&cli.BoolFlag{Name: "install-hook", Category: command.Rare, Usage: "let git pull and git push in your repository start oacp sync", Destination: &o.installHook},
 			&cli.BoolFlag{Name: "remove-hook", Category: command.Rare, Usage: "undo --install-hook", Destination: &o.removeHook},
 		}, o.workspace.Flags()...),
@@ -85,8 +84,8 @@ func (o *syncOptions) check(c *cli.Context) (err error) {
 		}
 	}
 	switch {
-	case c.IsSet("before") && !o.squash:
-		return failure.Usagef("--before needs --squash")
+	case c.IsSet("yes") && !o.squash:
+		return failure.Usagef("--yes needs --squash")
 	case c.IsSet("every"):
 		o.interval, err = command.SyncInterval("--every", o.every)
 	}
@@ -94,10 +93,6 @@ func (o *syncOptions) check(c *cli.Context) (err error) {
 }
 
 func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
-	before, err := parseSince(o.before, s.Now())
-	if err != nil {
-		return failure.Usagef("--before: %w", err)
-	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
@@ -111,7 +106,12 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 		printer := newSyncPrinter(o, w, repository.Settings(), s)
 		switch {
 		case o.squash:
-			squashed, err := repository.Squash(ctx, before, gitmail.Options{Waiting: s.NoteWaiting})
+			if name := repository.Settings().Name(); name != "" {
+				if err := confirm(s, o.yes, "replace the history of "+name+" for all machines, with a forced push?"); err != nil {
+					return err
+				}
+			}
+			squashed, err := repository.Squash(ctx, gitmail.Options{Waiting: s.NoteWaiting})
 			if err != nil {
 				return cmp.Or(context.Cause(ctx), err)
 			}

@@ -147,6 +147,28 @@ func (y *Synchronizer) Once(ctx context.Context) bool {
 	return done
 }
 
+// errNoAnswer says that a remote holds up a command no longer.
+var errNoAnswer = fmt.Errorf("the remote did not answer within %v", patience)
+
+// Briefly is Once for a command whose work is done: it waits two seconds for a remote to answer. A sync of another process
+// that begins meanwhile is enough, so commands that send at the same time share a push.
+func (y *Synchronizer) Briefly(ctx context.Context) bool {
+	if y == nil {
+		return true
+	}
+	done := true
+	for i, r := range y.repositories {
+		o := y.options(i)
+		o.Waiting, o.Share = y.streams.NoteWaiting, true
+		limited, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+		_, err := r.SyncUntil(limited, o)
+		cancel()
+		y.observe(ctx, i, err)
+		done = done && err == nil
+	}
+	return done
+}
+
 // first syncs the last workspace once. A signal ends it, and is the error.
 func (y *Synchronizer) first(ctx context.Context) error {
 	ctx, stop := UntilSignal(ctx)

@@ -125,6 +125,7 @@ func mailboxRules() []rule {
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
+		{"claim_lost", as[*turn.FencedError]("leave the message to that machine; oacp status shows how far it gets")},
 		{"already_answered", hinting(func(e *turn.AnsweredError) string {
 			hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
 			if e.Pending {

@@ -53,6 +53,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.SeveralFilesError{Agent: "a", Names: []string{"b c.yaml", "d.yaml"}}, 1, "ambiguous", "hint: oacp ack --agent a 'b c.yaml' d.yaml acknowledges these"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&conversation.NotRecipientError{Agent: "b", Message: &schema.Message{To: []schema.AgentName{"a"}}}, 1, "not_recipient", "hint: only a recipient can reply"},
+		{&turn.FencedError{ID: "msg-20260313T1430Z-a-aaaa", Fence: 1}, 1, "claim_lost", "leave the message to that machine"},
 		{&turn.AnsweredError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Answer: &schema.Message{ID: "msg-20260313T1431Z-b-bbbb"}, Pending: true}, 1, "already_answered",
 			"hint: oacp read bbbb shows the answer; --again sends another one; oacp ack aaaa acknowledges the message"},
 		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},

@@ -36,7 +36,8 @@ var imports = map[string][]string{
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
 	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/gitmail"},
-	"mailbox/gitmail": {"schema", "validate", "mailbox"},
+	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica"},
+	"mailbox/replica": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
 
 	"convert/mirror": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "convert"},

@@ -35,11 +35,11 @@ func newHistory(b *testing.B, messages int) *network {
 		n.importHistory(messages)
 	}
 	for _, name := range []string{"here", "there"} {
-		n.join(name, both...)
 		start := time.Now()
+		n.join(name, both...)
 		n.machines[len(n.machines)-1].sync()
 		if messages > 0 {
-			b.Logf("the first sync of %s took %v for %d messages", name, time.Since(start), messages)
+			b.Logf("%s joined in %v, with %d messages", name, time.Since(start), messages)
 		}
 	}
 	n.settle()
@@ -66,6 +66,9 @@ func (n *network) importHistory(messages int) {
 		at := begin.AddDate(0, 0, i/aDay).Add(time.Duration(i%aDay) * time.Minute)
 		if i%each == 0 {
 			fmt.Fprintf(stream, "commit %s\ncommitter A <a@example.com> %d +0000\ndata 0\n", mailRef, at.Unix())
+			if i == 0 {
+				fmt.Fprint(stream, "M 100644 inline .oacp-format\ndata 2\n2\n\n")
+			}
 		}
 		m := draft("claude", "codex")
 		m.Priority, m.CreatedAt = schema.P2, schema.NewTimestamp(at)
@@ -76,7 +79,9 @@ func (n *network) importHistory(messages int) {
 		if idErr != nil || nameErr != nil || dataErr != nil {
 			n.t.Fatal(idErr, nameErr, dataErr)
 		}
-		fmt.Fprintf(stream, "M 100644 inline agents/claude/outbox/%s/%s\ndata %d\n%s\n", at.Format("20060102"), name, len(data), data)
+		for _, box := range []string{"claude/outbox", "codex/inbox/archive"} {
+			fmt.Fprintf(stream, "M 100644 inline agents/%s/%s/%s\ndata %d\n%s\n", box, at.Format("20060102"), name, len(data), data)
+		}
 	}
 	if err := stream.Flush(); err != nil {
 		n.t.Fatal(err)

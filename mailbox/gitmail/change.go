@@ -30,10 +30,12 @@ const (
 	DeadLetter   Kind = "dead_letter"
 	Restored     Kind = "restored"
 	NewAgent     Kind = "agent"
+	RemovedAgent Kind = "removed_agent"
+	Pruned       Kind = "pruned"
 	Described    Kind = "workspace" // by workspace.json
 )
 
-var kinds = [...]Kind{Sent, Acknowledged, DeadLetter, Restored, NewAgent, Described}
+var kinds = [...]Kind{Sent, Acknowledged, DeadLetter, Restored, NewAgent, RemovedAgent, Described, Pruned}
 
 // Change is one thing that happened to a message or an agent, such as one that a sync carried.
 type Change struct {
@@ -73,6 +75,10 @@ func (c Change) String() string {
 	switch c.Kind {
 	case NewAgent:
 		return "new agent " + string(c.Agent)
+	case RemovedAgent:
+		return "agent " + string(c.Agent) + " removed"
+	case Pruned:
+		return "old mail pruned"
 	case Described:
 		return "workspace.json"
 	}
@@ -81,7 +87,8 @@ func (c Change) String() string {
 
 // verbs say what agents did with messages, as in: codex gave up …, and: 2 given up by codex
 var verbs = map[Kind]struct{ past, passive string }{
-	Sent: {"sent", "sent"}, Acknowledged: {"acknowledged", "acknowledged"}, DeadLetter: {"gave up", "given up"}, Restored: {"restored", "restored"},
+	Sent: {"sent", "sent"}, Acknowledged: {"acknowledged", "acknowledged"},
+	DeadLetter: {"gave up", "given up"}, Restored: {"restored", "restored"},
 }
 
 // agentList lists agents, but not more than three.
@@ -151,7 +158,9 @@ func summary(kind Kind, changes []Change) string {
 		return fmt.Sprintf("%d messages from %s", len(changes), of)
 	case NewAgent:
 		return "new agents " + of
-	case Described:
+	case RemovedAgent:
+		return "agents removed: " + of
+	case Described, Pruned:
 		return first.String()
 	}
 	return fmt.Sprintf("%d %s by %s", len(changes), verbs[kind].passive, of)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,31 +18,46 @@ const mostCommits = 20
 
 // commit makes commits of the edits on the tip, and returns the last one.
 func (e *exchange) commit(ctx context.Context, edits []*edit) (string, error) {
-	committer, err := e.r.committer(ctx)
+	groups := len(edits)
+	if groups > mostCommits {
+		groups = 1
+	}
+	commit, err := e.r.importCommits(ctx, e.tipID, e.now, edits)
+	if err != nil {
+		return "", err
+	}
+	return e.r.sign(ctx, e.tipID, commit, groups)
+}
+
+// importCommits makes commits of edits on a parent, which may be empty, and returns the last one.
+func (r *Repository) importCommits(ctx context.Context, parent string, now time.Time, edits []*edit) (string, error) {
+	committer, err := r.committer(ctx)
 	if err != nil {
 		return "", err
 	}
 	groups := [][]*edit{edits}
 	if len(edits) <= mostCommits {
-		groups = nil
-		for i := range edits {
-			groups = append(groups, edits[i:i+1])
-		}
+		groups = slices.Collect(slices.Chunk(edits, 1))
 	}
-	s := &stream{marks: make(map[string]int), tip: e.tip, committer: committer, now: e.r.now()}
+	s := &stream{marks: make(map[string]int), tip: parent, committer: committer, now: now}
 	for _, group := range groups {
 		s.commit(group)
 	}
+	return r.fastImport(ctx, s)
+}
+
+// fastImport makes the commits of a stream, and returns the last one.
+func (r *Repository) fastImport(ctx context.Context, s *stream) (string, error) {
 	fmt.Fprintf(&s.Buffer, "get-mark :%d\ndone\n", s.last)
-	out, err := e.r.git.RunInput(ctx, &s.Buffer, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
+	out, err := r.git.RunInput(ctx, &s.Buffer, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
 	if err != nil {
 		return "", err
 	}
 	commit := strings.TrimSpace(string(out))
-	if len(commit) != len(emptyTree(commit)) {
+	if len(commit) != 40 && len(commit) != 64 {
 		return "", fmt.Errorf("git fast-import: %w: %.100q", errTree, out)
 	}
-	return e.r.sign(ctx, e.tip, commit, len(groups))
+	return commit, nil
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
@@ -76,7 +92,7 @@ type stream struct {
 func (s *stream) commit(edits []*edit) {
 	for _, edit := range edits {
 		for _, file := range edit.write {
-			if s.marks[string(file.data)] == 0 {
+			if file.object == "" && s.marks[string(file.data)] == 0 {
 				s.last++
 				s.marks[string(file.data)] = s.last
 				fmt.Fprintf(s, "blob\nmark :%d\ndata %d\n%s\n", s.last, len(file.data), file.data)
@@ -103,6 +119,10 @@ func (s *stream) commit(edits []*edit) {
 			fmt.Fprintf(s, "D %s\n", path)
 		}
 		for _, file := range edit.write {
+			if file.object != "" {
+				fmt.Fprintf(s, "M %s %s %s\n", regular, file.object, file.path)
+				continue
+			}
 			fmt.Fprintf(s, "M %s :%d %s\n", regular, s.marks[string(file.data)], file.path)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // steps are those at which Sync calls the function of SetStep.
-var steps = []string{"locked", "fetched", "judged", "arrived", "removed", "revived", "base", "looked", "committed", "pushed", "recorded"}
+var steps = []string{"locked", "fetched", "merged", "arrived", "applied", "base", "committed", "pushed", "recorded"}
 
 // A correspondence is mail between claude on here and codex on there, in every state that a sync can
 // find: the messages are named after what happened to them since the last sync.
@@ -49,7 +49,7 @@ func newCorrespondence(t *testing.T) *correspondence {
 	c.settle()
 
 	c.there.acknowledge("claude", c.acknowledgedThere.Message.ID)
-	c.there.archive("claude", c.archivedThere.Message.ID)
+	c.there.acknowledge("claude", c.archivedThere.Message.ID)
 	c.there.bury("claude", c.buriedThere.Message.ID)
 	c.there.restore("claude", c.restoredThere)
 	c.sentThere = c.there.send("codex", "claude")
@@ -57,7 +57,7 @@ func newCorrespondence(t *testing.T) *correspondence {
 	c.there.acknowledge("claude", c.answered.Message.ID)
 	c.there.sync()
 	c.here.acknowledge("claude", c.acknowledgedHere.Message.ID)
-	c.here.archive("claude", c.archivedHere.Message.ID)
+	c.here.acknowledge("claude", c.archivedHere.Message.ID)
 	c.here.bury("claude", c.buriedHere.Message.ID)
 	c.here.restore("claude", c.restoredHere)
 	c.sentHere = c.here.send("claude", "codex")
@@ -82,7 +82,7 @@ func (c *correspondence) check(acknowledged, received []*mailbox.Receipt) {
 	pending = slices.DeleteFunc(pending, func(r *mailbox.Receipt) bool { return slices.Contains(acknowledged, r) })
 	for _, m := range c.machines {
 		m.want("claude", mailbox.Inbox, pending...)
-		m.want("claude", mailbox.Archive, c.archivedHere, c.archivedThere)
+		m.want("claude", mailbox.Archive, append([]*mailbox.Receipt{c.acknowledgedHere, c.acknowledgedThere, c.archivedHere, c.archivedThere, c.answered}, acknowledged...)...)
 		m.want("claude", mailbox.DeadLetters, c.buriedHere, c.buriedThere)
 		m.want("claude", mailbox.Outbox, c.sentHere)
 		m.want("codex", mailbox.Inbox, c.sentHere)
@@ -123,6 +123,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 					t.Fatalf("the process got past the step (%v): %q", p.err, p.lines)
 				}
 				acknowledged, received := m.happen(c)
+				if step == "applied" {
+					// It was put back, and the sync could not record that: it comes back once more.
+					acknowledged = slices.DeleteFunc(acknowledged, func(r *mailbox.Receipt) bool { return r == c.restoredThere })
+				}
 				c.runOnce(child{Role: "once", Dir: c.here.dir})
 				c.check(acknowledged, received)
 			})

@@ -70,7 +70,7 @@ func (r *Repository) syncedSince(then time.Time) bool {
 	return err == nil && last.After(then) && !last.After(r.now())
 }
 
-// syncedName is an empty file that was last written when a sync succeeded.
+// syncedName is an empty file whose time is that at which the last successful sync began.
 const syncedName = stateFolder + "/synced"
 
 // LastSync returns when a sync last succeeded. If none did, the error matches fs.ErrNotExist.
@@ -82,11 +82,10 @@ func (r *Repository) LastSync() (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// noteSync makes the present the time of the last sync.
-func (r *Repository) noteSync() error {
+// noteSync notes when a sync that succeeded began.
+func (r *Repository) noteSync(begun time.Time) error {
 	if _, err := r.w.AddFile(syncedName, nil); err != nil {
 		return err
 	}
-	now := r.now()
-	return r.w.Root().Chtimes(syncedName, now, now)
+	return r.w.Root().Chtimes(syncedName, begun, begun)
 }

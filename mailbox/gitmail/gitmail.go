@@ -1,38 +1,33 @@
 // Package gitmail carries the mail of a workspace between machines as commits of a git repository of
 // its own.
 //
-// The repository is in the folder .git of the workspace. It has no index and no working tree: Sync
-// compares the workspace's folders with trees, and delivers what arrives as [mailbox.Workspace.Receive]
-// does, so that every watcher and runner sees it whole and once.
+// The repository is in the folder .git of the workspace. It has no index and no working tree: git only reads
+// and writes trees here, and [mailbox/replica] says what they mean. New mail is delivered as
+// [mailbox.Workspace.Receive] does, so that every watcher and runner sees it whole and once.
 //
-// For each recipient, a message is unknown, pending or acknowledged on a machine. An outbox copy says
-// that it is known; known without an inbox copy, it is acknowledged. When two machines differ, the
-// later of these states wins. So histories that are squashed, rewound or rewritten need no common
-// ancestor, and nothing ever conflicts.
+// A sync that is killed at any point is repeated by the next one:
 //
-// A sync that is killed at any point repeats what is missing the next time:
-//
-//	fetch    the tip of the mailbox branch
-//	judge    what its tree adds to that of the base, the commit that the workspace is in step with
-//	receive  new messages; remove inbox copies that were acknowledged elsewhere; then move the base
-//	look     for what the folders add: outboxes, then staged copies, then inboxes
-//	commit   that on the tip, and push it if the tip is still the same; otherwise, begin again
+//	fetch    the tip of the mailbox branch, and the refs of machines whose pushes were refused
+//	merge    the workspace, the base, the tip and those refs: replica.Join
+//	apply    what the workspace lacks
+//	commit   on the tip what it lacks, and push that if the tip is still the same; otherwise, push it to the
+//	         ref of this machine, where all others find it
 //	record   the new commit as the base
+//
+// Mail that was fetched is delivered before the push, so that a push that hangs does not hold it up. That is
+// safe because applying a result twice is the same as once.
 package gitmail
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -51,10 +46,11 @@ const (
 	baseRef     = "refs/oacp/base"
 	trackingRef = "refs/remotes/oacp/mail"
 	nextRef     = "refs/oacp/next"
-	// lateRef is a list of paths: the changes that the base has, and boxes of the workspace refuse.
-	lateRef = "refs/oacp/late"
 	// claimRefs are the claims on messages, with the same names on the remote.
 	claimRefs = "refs/oacp/claims/"
+	// machineRefs are the commits of machines whose pushes to the branch were refused, with the same names on the
+	// remote.
+	machineRefs = "refs/oacp/machines/"
 )
 
 // stateFolder holds the lock and the cache.
@@ -68,6 +64,9 @@ type Settings struct {
 	Ref string
 	// remote is the name of the remote in the user's repository, or the URL.
 	remote string
+	// Since is the day from which the workspace keeps mail that was handled or given up, such as 20261121. It keeps
+	// pending mail of any age. If it is empty, the workspace keeps all mail.
+	Since string
 	// sign says that the user's commits are signed.
 	sign bool
 }
@@ -105,7 +104,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))
 	}
 	on := func(name string) bool { return slices.Contains([]string{"true", "yes", "on", "1"}, s[name]) }
-	r.settings = Settings{URL: s["remote.oacp.url"], Ref: s["oacp.ref"], remote: s["oacp.remote"], sign: on("commit.gpgsign")}
+	r.settings = Settings{URL: s["remote.oacp.url"], Ref: s["oacp.ref"], remote: s["oacp.remote"], Since: s["oacp.since"], sign: on("commit.gpgsign")}
 	r.git = repositoryOf(w, on("oacp.hooks"))
 	if r.settings.Ref == "" {
 		err := usable(ctx, w, r.git)
@@ -125,7 +124,7 @@ func ownSettings(ctx context.Context, r *git.Repository) (map[string]string, err
 // readSettings returns the settings of a workspace's repository by name.
 func readSettings(ctx context.Context, r *git.Repository, scope ...string) (map[string]string, error) {
 	out, err := r.Run(ctx, slices.Concat([]string{"config"}, scope,
-		[]string{"-z", "--get-regexp", `^(oacp\.(ref|hooks|remote)|remote\.oacp\.(push)?url|commit\.gpgsign)$`})...)
+		[]string{"-z", "--get-regexp", `^(oacp\.(ref|hooks|remote|since)|remote\.oacp\.(push)?url|commit\.gpgsign)$`})...)
 	if err != nil && git.Exit(err) != 1 {
 		return nil, err
 	}
@@ -178,12 +177,15 @@ type Options struct {
 	// Restore puts a message back into an inbox after another machine did so. The default is the
 	// Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// Share says that a sync of another process, begun after Sync was called, is enough.
+	Share bool
+	// Prune, if set, returns whether the bytes of a message that was handled or given up go.
+	Prune func(name string) bool
+	// RemoveAgent is an agent that is to be removed on all machines.
+	RemoveAgent schema.AgentName
 	// until, if set, ends the sync where it waits for others; see SyncUntil.
 	until context.Context
 }
-
-// patience is how long a sync tries to push while other machines are faster.
-const patience = 2 * time.Minute
 
 // Problem is a file that a sync passed over: one in the tree that is not taken, or one in the workspace
 // that does not travel.
@@ -201,199 +203,8 @@ type Result struct {
 	Commit string
 	// Pushes counts the attempts to push. There are several if other machines were faster.
 	Pushes int
+	// Pruned counts the copies of messages whose bytes were pruned.
+	Pruned int
 	// Whole says that the remote had no branch, although there was a sync before, so all of it is sent.
 	Whole bool
-}
-
-// Sync brings the workspace and the remote into step; without a remote, it only commits. It waits for
-// another sync of the workspace. An error is a *RemoteError, a *BlockedError, a *git.Error, or one of the
-// context or the file system; the next sync does what is missing.
-func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
-	unlock, err := r.begin(ctx, o)
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	e := r.newExchange(o)
-	if err := e.prepare(ctx); err != nil {
-		return Result{}, err
-	}
-	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
-		err = r.noteSync()
-		_ = r.collectGarbage(ctx) // a failure does not affect the mail
-	}
-	if err == nil && e.block != nil {
-		err = e.block
-	}
-	if more := len(e.result.Problems) - mostProblems; more > 0 {
-		e.result.Problems = append(e.result.Problems[:mostProblems], Problem{Path: "agents", Err: fmt.Errorf("%d more problems", more)})
-	}
-	return e.result, r.explain(ctx, err)
-}
-
-// mostProblems is how many problems a sync names: one commit can hold any number of them.
-const mostProblems = 50
-
-// prepare notes which boxes were removed, and finishes interrupted deliveries. One that cannot be finished
-// holds up no other mail.
-func (e *exchange) prepare(ctx context.Context) error {
-	if err := e.noteLost(); err != nil {
-		return err
-	}
-	if _, err := e.r.w.Recover(ctx); err != nil {
-		e.problem("state/outgoing", err)
-	}
-	return context.Cause(ctx)
-}
-
-// begin takes the lock of the repository, and waits until git has no locks there. It returns the function
-// that releases the lock.
-func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
-	ctx = o.untilEnd(ctx)
-	announced := o.announce("another sync of this workspace")
-	unlock, err = r.lock(ctx)
-	announced()
-	if err != nil {
-		return nil, err
-	}
-	r.step("locked")
-	if err := r.clearLocks(ctx, o); err != nil {
-		return nil, errors.Join(err, unlock())
-	}
-	return unlock, nil
-}
-
-// lockRetry is the pause between attempts to take the lock.
-const lockRetry = 20 * time.Millisecond
-
-// lock takes the lock of the repository, and returns the function that releases it.
-func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) {
-	if err := r.w.MakeStateFolder(stateFolder); err != nil {
-		return nil, err
-	}
-	dir, err := durable.OpenDir(r.w.Root(), r.w.Dir(), stateFolder)
-	if err != nil {
-		return nil, err
-	}
-	lock := dir.NewLock("sync.lock")
-	_, err = lock.TryLockContext(ctx, lockRetry)
-	if err = errors.Join(err, dir.Close()); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
-		}
-		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
-	}
-	return lock.Unlock, nil
-}
-
-// exchange is one sync.
-type exchange struct {
-	r      *Repository
-	o      Options
-	result Result
-	// base is the commit that the workspace is in step with, tip the commit that the sync brings it
-	// to, and made the commit that was last made here. Each is empty if there is none.
-	base, tip, made string
-	// there is the commit that the remote has. It has none if its branch was deleted, or before the
-	// first push.
-	there string
-	// cache is what is known of the last sync.
-	cache cache
-	// lateList is the object at lateRef, or empty. late are the paths for the next one, aside the boxes
-	// that say nothing about their messages, and block is the first error.
-	lateList    string
-	late, aside map[string]bool
-	block       *BlockedError
-	// touched are, in a dry run, the paths that the tip would change here.
-	touched map[string]bool
-}
-
-func (r *Repository) newExchange(o Options) *exchange {
-	return &exchange{r: r, o: o, cache: r.readCache(), late: make(map[string]bool), aside: make(map[string]bool)}
-}
-
-// run fetches, and repeats a round until the remote does not refuse what it pushes.
-func (e *exchange) run(ctx context.Context, round func(context.Context) (*RemoteError, error)) error {
-	const mostRefusals = 3
-	if err := e.fetch(ctx); err != nil {
-		return err
-	}
-	begun, refusals := time.Now(), 0
-	for attempt := 1; ; attempt++ {
-		start := time.Now()
-		refusal, err := round(ctx)
-		if refusal == nil || err != nil {
-			return err
-		}
-		if time.Since(begun) > patience {
-			return refusal
-		}
-		pause := time.Duration(rand.Int64N(int64(time.Since(start)) + 1))
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause * time.Duration(min(attempt, 8))):
-		}
-		// The remote refuses a push if another machine was faster, but also for other reasons: then its
-		// tip stays where it is.
-		before := e.tip
-		if err := e.fetch(ctx); err != nil {
-			return err
-		}
-		if refusals++; e.tip != before {
-			refusals = 0
-		}
-		if refusals == mostRefusals {
-			return refusal
-		}
-	}
-}
-
-// round receives what the tip has, and pushes what the workspace has. A refusal of the push is no
-// error.
-func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
-	e.r.step("fetched")
-	if e.tip != e.base || e.lateList != "" && e.tip != "" {
-		if err := e.catchUp(ctx); err != nil {
-			return nil, err
-		}
-		if err := e.receive(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := e.noteLost(); err != nil { // those removed since the sync began
-		return nil, err
-	}
-	d, err := e.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	e.r.step("looked")
-	if unpublished := e.tip != e.there && e.r.settings.URL != ""; (unpublished || len(d.edits) > 0) && !e.o.DryRun {
-		commit := e.tip
-		if len(d.edits) > 0 {
-			if commit, err = e.commit(ctx, d.edits); err != nil {
-				return nil, err
-			}
-		}
-		e.r.step("committed")
-		if refusal, err := e.push(ctx, commit); refusal != nil || err != nil {
-			return refusal, cmp.Or(context.Cause(ctx), err)
-		}
-		e.r.step("pushed")
-		e.tip = commit
-		if err := e.rebase(ctx); err != nil {
-			return nil, err
-		}
-		e.r.step("recorded")
-	}
-	for _, edit := range d.edits {
-		e.result.Changes = append(e.result.Changes, edit.Change)
-	}
-	e.result.Problems = append(e.result.Problems, d.problems...)
-	e.result.Commit = e.tip
-	if e.o.DryRun {
-		return nil, nil
-	}
-	return nil, e.keep(ctx, d)
 }

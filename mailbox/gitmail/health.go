@@ -51,12 +51,17 @@ func (r *Repository) Health(ctx context.Context) (h Health, err error) {
 	if h.Foreign, err = r.foreign(ctx, h.Commit); err != nil {
 		return h, err
 	}
-	e := &exchange{r: r, o: Options{DryRun: true}, base: h.Commit, tip: h.Commit}
-	d, err := e.look(ctx)
+	e := r.newExchange(ctx, Options{DryRun: true})
+	defer e.close()
+	e.baseID, e.tipID, e.cache = h.Commit, h.Commit, cache{}
+	if err := e.open(); err != nil {
+		return h, err
+	}
+	m, err := e.merge(ctx)
 	if err != nil {
 		return h, err
 	}
-	for _, edit := range d.edits {
+	for _, edit := range m.edits {
 		h.Unsent = append(h.Unsent, edit.Change)
 	}
 	return h, nil
@@ -85,11 +90,8 @@ func judgeFile(path, mode, size string) error {
 		return fmt.Errorf("its size is %.20q", size)
 	case bytes > schema.MaxFileSize:
 		return fmt.Errorf("it has %d bytes of at most %d", bytes, int64(schema.MaxFileSize))
-	case path == markerName:
-		return nil
 	}
-	_, err = parsePath(path)
-	return err
+	return checkPath(path)
 }
 
 // RemoveStaleLocks removes what StaleLocks finds while it holds the lock of the repository.

@@ -385,11 +385,11 @@ func (m *machine) checkNames() {
 		if len(parts) > 1 {
 			known = known && schema.AgentName(parts[1]).Valid()
 		}
-		if len(parts) == 4 && parts[3] != ".gitkeep" && parts[3] != ".synced" {
+		if len(parts) == 4 && parts[3] != ".gitkeep" && parts[3] != "archive" {
 			_, err := schema.ParseFileName(strings.TrimSuffix(parts[3], mailbox.ReasonSuffix))
 			known = known && err == nil
 		}
-		if !known || len(parts) > 4 {
+		if !known || len(parts) > 5 || len(parts) == 5 && parts[3] != "archive" {
 			m.n.t.Errorf("%q is in the workspace", below)
 		}
 		return nil

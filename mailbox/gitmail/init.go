@@ -10,8 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
@@ -48,6 +48,29 @@ type InitOptions struct {
 	Ref string
 	// Enclosing is the top of the user's repository, or empty. It need not hold the workspace.
 	Enclosing string
+	// Mail is the mail that a workspace takes which joins: RecentMail unless it is set.
+	Mail Mail
+}
+
+// Mail says which mail that was handled or given up a workspace takes when it joins. It takes pending mail of any age.
+type Mail string
+
+// The kinds of mail.
+const (
+	RecentMail  Mail = "recent" // of the last week
+	AllMail     Mail = "all"
+	PendingMail Mail = "pending" // no other
+)
+
+// since returns the setting oacp.since.
+func (m Mail) since(now time.Time) string {
+	switch m {
+	case AllMail:
+		return ""
+	case PendingMail:
+		return "99999999"
+	}
+	return now.UTC().AddDate(0, 0, -7).Format("20060102")
 }
 
 // Initialized says what Init did and found.
@@ -110,7 +133,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, err
 	}
 	if before == nil {
-		err = create(ctx, w, around, chosen, answer, &made)
+		err = create(ctx, w, around, chosen, answer, options.Mail, &made)
 		return made, err
 	}
 	unlock, err := (&Repository{w: w}).lock(ctx)
@@ -121,7 +144,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if made.Excluded, err = around.exclude(ctx); err != nil {
 		return made, err
 	}
-	err = complete(ctx, w, own, around, chosen, &made)
+	err = complete(ctx, w, own, around, chosen, options.Mail, &made)
 	return made, err
 }
 
@@ -155,7 +178,7 @@ func checkFormat(ctx context.Context, w *mailbox.Workspace, own *git.Repository,
 
 // create makes the repository under another name and renames it when it is complete, so that a killed
 // process leaves either all of it or none.
-func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, chosen *choice, answer answer, made *Initialized) (err error) {
+func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, chosen *choice, answer answer, mail Mail, made *Initialized) (err error) {
 	format := answer.objectFormat
 	if format == "" {
 		format = around.objectFormat
@@ -170,7 +193,7 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 		"--initial-branch="+path.Base(chosen.Ref), r.GitDir); err != nil {
 		return err
 	}
-	if err := complete(ctx, w, r, around, chosen, made); err != nil {
+	if err := complete(ctx, w, r, around, chosen, mail, made); err != nil {
 		return err
 	}
 	unlock, err := (&Repository{w: w}).lock(ctx)
@@ -192,25 +215,42 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 }
 
 // complete writes the settings of the repository, and fetches the ref if the remote has it.
-func complete(ctx context.Context, w *mailbox.Workspace, r *git.Repository, around *surroundings, chosen *choice, made *Initialized) error {
+func complete(ctx context.Context, w *mailbox.Workspace, r *git.Repository, around *surroundings, chosen *choice, mail Mail, made *Initialized) error {
 	if err := configure(ctx, w, r, around, chosen); err != nil {
+		return err
+	}
+	if err := limitMail(ctx, r, mail, made); err != nil {
 		return err
 	}
 	if !made.Found {
 		return nil
 	}
-	if err := fetch(ctx, r, chosen); err != nil {
+	if err := fetch(ctx, r, chosen, made.Created); err != nil {
 		made.Unreachable, made.Found = err, false
 		return ctx.Err()
 	}
 	return look(ctx, w, r, chosen, made)
 }
 
-// fetch brings the ref into the repository.
-func fetch(ctx context.Context, r *git.Repository, chosen *choice) error {
+// limitMail notes which old mail the workspace takes. One that had a repository keeps what it has, unless the caller
+// says what to take.
+func limitMail(ctx context.Context, r *git.Repository, mail Mail, made *Initialized) error {
+	if mail == "" && (!made.Created || !made.Found) {
+		return nil
+	}
+	_, err := r.Run(ctx, "config", "--file", filepath.Join(r.GitDir, "config"), "--replace-all", "oacp.since", mail.since(time.Now()))
+	return err
+}
+
+// fetch brings the ref into the repository: a new one needs the mail, and not its history.
+func fetch(ctx context.Context, r *git.Repository, chosen *choice, shallow bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, firstLimit, fmt.Errorf("no answer within %v: %w", firstLimit, context.DeadlineExceeded))
 	defer cancel()
-	_, err := r.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", remoteName, "+"+chosen.Ref+":"+trackingRef)
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}
+	if shallow {
+		args = append(args, "--depth=1")
+	}
+	_, err := r.Run(ctx, append(args, remoteName, "+"+chosen.Ref+":"+trackingRef)...)
 	return err
 }
 
@@ -224,8 +264,8 @@ func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *
 			marker = fields[2]
 		}
 	})
-	if err == nil && len(top) > 0 && !slices.Contains(top, "agents") && !slices.Contains(top, markerName) {
-		err = fmt.Errorf("%s %w: there is %s", chosen, ErrForeignBranch, strings.Join(top[:min(len(top), 5)], ", "))
+	if err == nil {
+		err = own.checkFormat(ctx, chosen, top)
 	}
 	if err == nil {
 		err = own.listTree(ctx, 3, []string{trackingRef, "--", "agents/"}, func(path string, _ []string) {
@@ -240,6 +280,20 @@ func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *
 	_, err = r.Run(ctx, "rev-parse", "--verify", "--quiet", baseRef)
 	made.Joined = err != nil
 	return own.takeMarker(ctx, marker)
+}
+
+// checkFormat returns an error if the fetched ref holds no mailboxes. The top is what it holds.
+func (r *Repository) checkFormat(ctx context.Context, chosen *choice, top []string) error {
+	s := newStore(ctx, r.git)
+	defer s.close()
+	v, err := s.view(trackingRef)
+	if err == nil {
+		err = v.checkFormat()
+	}
+	if errors.Is(err, ErrForeignBranch) {
+		err = fmt.Errorf("%s %w: there is %s", chosen, err, strings.Join(top[:min(len(top), 5)], ", "))
+	}
+	return err
 }
 
 // takeMarker gives a workspace without workspace.json that of the ref, if it is one. Otherwise the caller

@@ -54,7 +54,7 @@ func TestGivenUpTwice(t *testing.T) {
 	n.settle()
 	twice, archived := here.send("claude", "codex"), here.send("claude", "codex")
 	n.settle()
-	here.archive("codex", archived.Message.ID)
+	here.acknowledge("codex", archived.Message.ID)
 	for _, m := range n.machines {
 		reason := mailbox.DeadLetterReason{Reason: "it cannot be done on " + m.name}
 		if _, err := m.w.DeadLetter(m.entry("codex", twice.Message.ID), reason); err != nil {

@@ -44,12 +44,12 @@ func TestBoxRefusesMail(t *testing.T) {
 		old[i] = here.send("claude", "gemini")
 	}
 	original.settle()
-	there.archive("gemini", old[0].Message.ID)
+	there.acknowledge("gemini", old[0].Message.ID)
 	there.bury("gemini", old[1].Message.ID)
 	there.bury("gemini", old[2].Message.ID)
 	original.settle()
 	there.acknowledge("gemini", old[3].Message.ID)
-	there.archive("gemini", old[4].Message.ID)
+	there.acknowledge("gemini", old[4].Message.ID)
 	there.bury("gemini", old[5].Message.ID)
 	there.restore("gemini", old[2])
 	toGemini, fromGemini, incoming := there.send("claude", "gemini"), there.send("gemini", "codex"), there.send("codex", "claude")
@@ -66,7 +66,7 @@ func TestBoxRefusesMail(t *testing.T) {
 				for range 2 {
 					_, err := here.trySync()
 					_, blocked := errors.AsType[*gitmail.BlockedError](err)
-					if err != nil && (!blocked || !strings.Contains(err.Error(), "gemini/"+string(box))) || err == nil && name != "full" {
+					if err != nil && (!blocked || !strings.Contains(err.Error(), mailbox.BoxName("gemini", box))) || err == nil && name != "full" {
 						t.Errorf("sync = %v, want the name of the box", err)
 					}
 				}
@@ -83,7 +83,7 @@ func TestBoxRefusesMail(t *testing.T) {
 				n.settle()
 				for _, m := range n.machines {
 					m.want("gemini", mailbox.Inbox, old[0], old[2], toGemini)
-					m.want("gemini", mailbox.Archive, old[4])
+					m.want("gemini", mailbox.Archive, old[3], old[4])
 					m.want("gemini", mailbox.DeadLetters, old[1], old[5])
 					m.want("codex", mailbox.Inbox, fromGemini, outgoing)
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -23,14 +24,14 @@ const (
 )
 
 // StaleLocks returns the locks of git in the repository that are too old to belong to a process that
-// lives, as paths below the workspace.
+// lives, or have a time in the future, as paths below the workspace.
 func StaleLocks(w *mailbox.Workspace, now time.Time) (names []string, err error) {
-	return locksBefore(w, now.Add(-lockAge))
+	return locks(w, func(made time.Time) bool { return now.Sub(made).Abs() >= lockAge })
 }
 
-// locksBefore returns the locks that were made before a time. It leaves the lock of the index, which a sync
+// locks returns the locks whose times match. It leaves the lock of the index, which a sync
 // does not use, and those of worktrees to users who work in the repository by hand.
-func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err error) {
+func locks(w *mailbox.Workspace, match func(made time.Time) bool) (names []string, err error) {
 	root, err := w.Root().OpenRoot(gitName)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err er
 		case strings.HasSuffix(name, lockSuffix) && name != "index"+lockSuffix && entry.Type().IsRegular():
 			var info fs.FileInfo
 			info, err = entry.Info()
-			stale = err == nil && info.ModTime().Before(before)
+			stale = err == nil && match(info.ModTime())
 		}
 		if stale {
 			names = append(names, gitName+"/"+name)
@@ -88,7 +89,7 @@ func (r *Repository) clearLocks(ctx context.Context, o Options) error {
 		if _, err := r.removeStaleLocks(r.now()); err != nil {
 			return err
 		}
-		left, err := locksBefore(r.w, r.now().Add(lockAge))
+		left, err := locks(r.w, func(time.Time) bool { return true })
 		if len(left) == 0 || err != nil {
 			return err
 		}
@@ -102,4 +103,24 @@ func (r *Repository) clearLocks(ctx context.Context, o Options) error {
 		}
 	}
 	return nil // git says what is wrong
+}
+
+// mendRefs removes the refs that hold no name of an object, as a power failure leaves them, and reports whether
+// there were any. The remote has what they said.
+func (r *Repository) mendRefs() (mended bool) {
+	root := r.w.Root()
+	for _, folder := range []string{"/refs/oacp", "/refs/remotes", "/refs/heads"} {
+		_ = fs.WalkDir(root.FS(), gitName+folder, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() || strings.HasSuffix(name, lockSuffix) {
+				return nil
+			}
+			data, err := durable.ReadFile(root, r.w.Dir(), name, 1<<10)
+			object := strings.TrimSpace(string(data))
+			if err == nil && (len(object) < 40 || strings.Trim(object, "0123456789abcdef") != "") && !strings.HasPrefix(object, "ref: ") {
+				mended = root.Remove(name) == nil || mended
+			}
+			return nil
+		})
+	}
+	return mended
 }

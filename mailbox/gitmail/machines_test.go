@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -357,19 +358,10 @@ func (m *machine) entry(agent schema.AgentName, id schema.ID) mailbox.Entry {
 	return e
 }
 
-// acknowledge deletes a pending message, as older tools acknowledge.
 func (m *machine) acknowledge(agent schema.AgentName, id schema.ID) {
 	m.n.t.Helper()
-	if err := m.w.Remove(m.entry(agent, id)); err != nil {
-		m.n.t.Fatalf("%s: acknowledging: %v", m.name, err)
-	}
-}
-
-// archive acknowledges a message.
-func (m *machine) archive(agent schema.AgentName, id schema.ID) {
-	m.n.t.Helper()
 	if err := m.w.Acknowledge(m.entry(agent, id)); err != nil {
-		m.n.t.Fatalf("%s: archiving: %v", m.name, err)
+		m.n.t.Fatalf("%s: acknowledging: %v", m.name, err)
 	}
 }
 
@@ -500,7 +492,7 @@ func (m *machine) checkFolder(commit string) {
 	committed := make(map[string]string)
 	for line := range strings.SplitSeq(m.n.git(m.dir, "ls-tree", "-r", commit, "agents"), "\n") {
 		// "100644 blob <oid>\t<path>"
-		if about, path, ok := strings.Cut(line, "\t"); ok && filepath.Base(path) != ".gitkeep" {
+		if about, path, ok := strings.Cut(line, "\t"); ok && !strings.HasPrefix(filepath.Base(path), ".") && !strings.Contains(path, "/.restored/") {
 			committed[path] = strings.Fields(about)[2]
 		}
 	}
@@ -534,18 +526,17 @@ func (m *machine) checkFolder(commit string) {
 }
 
 // treePath returns the path that a file of a mailbox has in a commit: all boxes but inboxes have a
-// folder for each day, and the archive is not in the inbox.
+// folder for each day.
 func treePath(below string) string {
-	below = strings.Replace(below, "/inbox/archive/", "/archive/", 1)
-	parts := strings.Split(below, "/")
-	if len(parts) != 4 || parts[2] == string(mailbox.Inbox) {
+	folder, file := path.Split(below)
+	if strings.HasSuffix(folder, "/inbox/") {
 		return below
 	}
-	name, err := schema.ParseFileName(strings.TrimSuffix(parts[3], mailbox.ReasonSuffix))
+	name, err := schema.ParseFileName(strings.TrimSuffix(file, mailbox.ReasonSuffix))
 	if err != nil {
 		return below
 	}
-	return strings.Join([]string{parts[0], parts[1], parts[2], name.At.Format("20060102"), parts[3]}, "/")
+	return folder + name.At.Format("20060102") + "/" + file
 }
 
 func writeFile(t testing.TB, path, data string) {

@@ -1,209 +1,254 @@
 package gitmail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
-// place is the place of a file in the tree: a message, the reason of a dead letter, or the file that
-// keeps an agent's inbox.
-type place struct {
-	agent schema.AgentName
-	box   mailbox.Box
-	// name is that of the file in the tree. In the workspace, it can be shorter: see exchange.find.
-	name string
-}
-
+// What a tree holds besides messages.
 const (
 	markerName = "workspace.json"
-	keepName   = ".gitkeep"
+	// formatName is the file that says that a tree holds mailboxes, and in which way.
+	formatName = ".oacp-format"
+	format     = "2\n"
+	// keepName keeps the inbox of an agent, and removedName says that the agent was removed. Each holds the
+	// epoch of that.
+	keepName    = ".gitkeep"
+	removedName = ".removed"
+	// restoredName is the folder of files that hold the epochs of messages that were restored.
+	restoredName = ".restored"
+	// prunedName is the file in the folder of a day that lists messages which were pruned, with their epochs:
+	// their states stay, and their bytes go.
+	prunedName = ".pruned"
 )
 
-// boxes are the folders of a mailbox, in the order in which they are looked at: see exchange.look.
-var boxes = [...]mailbox.Box{mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters, mailbox.Inbox}
-
-// file returns the path in the workspace, and in the tree if that has no folders of days there.
-func (p place) file() string { return p.folder() + "/" + p.name }
-
-// folder returns the path of the box in the workspace.
-func (p place) folder() string { return mailbox.BoxName(p.agent, p.box) }
-
-// treeFolder returns the path of a box in the tree, where the archive is beside the inbox.
-func treeFolder(agent schema.AgentName, box mailbox.Box) string {
-	return "agents/" + string(agent) + "/" + string(box)
-}
-
-// path returns the path in the tree. Boxes that only grow have a folder for each day, because a commit
-// writes every folder on the way to a file again.
-func (p place) path() string {
-	if p.box == mailbox.Inbox {
-		return p.file()
-	}
-	return treeFolder(p.agent, p.box) + "/" + day(p.message()) + "/" + p.name
-}
-
-// message returns the name of the message file that the file is, or is about.
-func (p place) message() string {
-	if p.box == mailbox.DeadLetters {
-		return strings.TrimSuffix(p.name, mailbox.ReasonSuffix)
-	}
-	return p.name
-}
-
-// isReason reports whether the file is the reason of a dead letter.
-func (p place) isReason() bool { return p.message() != p.name }
-
-// day returns the day in the name of a message file, such as 20261121.
-func day(name string) string {
-	parsed, err := schema.ParseFileName(name)
-	if err != nil {
-		return ""
-	}
-	return parsed.At.UTC().Format("20060102")
-}
-
-// longestName bounds file names, in bytes, as file systems do.
-const longestName = 255
+// legacyArchive is where trees of earlier versions have archived messages, below the agent.
+const legacyArchive = "archive"
 
 var errForeign = errors.New("it is not a file of a mailbox")
 
-// parsePath parses a path in the tree.
-func parsePath(path string) (place, error) {
-	parts := strings.Split(path, "/")
-	if len(parts) < 4 || parts[0] != "agents" {
-		return place{}, errForeign
+// boxPath returns the path of a box, both in the workspace and in trees.
+func boxPath(agent schema.AgentName, box mailbox.Box) string { return mailbox.BoxName(agent, box) }
+
+// treePath returns the path of a message in trees. Boxes that only grow have a folder for each day, because a
+// commit writes every folder on the way to a file again.
+func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
+	if box == mailbox.Inbox {
+		return boxPath(agent, box) + "/" + name
 	}
-	p := place{agent: schema.AgentName(parts[1]), box: mailbox.Box(parts[2]), name: parts[len(parts)-1]}
-	if !isBox(p.box) {
-		return place{}, errForeign
-	}
-	if !p.agent.Valid() {
-		return place{}, fmt.Errorf("%.100q is not an agent name", parts[1])
-	}
-	if p.name == keepName && p.box == mailbox.Inbox && len(parts) == 4 {
-		return p, nil
-	}
-	if err := p.check(); err != nil {
-		return place{}, err
-	}
-	if path != p.path() {
-		return place{}, errForeign
-	}
-	return p, nil
+	return boxPath(agent, box) + "/" + replica.Day(name) + "/" + name
 }
 
-func isBox(box mailbox.Box) bool { return slices.Contains(boxes[:], box) }
+// epochPath returns the path of the file that holds the epoch of a message.
+func epochPath(c replica.Copy) string {
+	return "agents/" + string(c.Agent) + "/" + restoredName + "/" + c.Name
+}
 
-// check returns an error for a file whose name does not say that it is a message file, and which one.
-// Without a random part, two machines can choose the same name.
-func (p place) check() error {
-	if len(p.name) > longestName {
-		return errors.New("its name is too long")
+// A held is what a tree has of a message for one recipient.
+type held struct {
+	state replica.State
+	// epoch is that of the files.
+	epoch int
+	// object holds the bytes, and reason the reason of a dead letter. They are empty if there are none.
+	object, reason string
+	// paths are the files.
+	paths []string
+	// implied says that no file has the state, in a tree of an earlier version.
+	implied bool
+}
+
+// boxesOf are the folders in which a tree has messages of a stage.
+var boxesOf = [...]struct {
+	stage replica.Stage
+	path  func(c replica.Copy) string
+}{
+	{replica.Pending, func(c replica.Copy) string { return treePath(c.Agent, mailbox.Inbox, c.Name) }},
+	{replica.Dead, func(c replica.Copy) string { return treePath(c.Agent, mailbox.DeadLetters, c.Name) }},
+	{replica.Handled, func(c replica.Copy) string { return treePath(c.Agent, mailbox.Archive, c.Name) }},
+	{replica.Handled, func(c replica.Copy) string {
+		return "agents/" + string(c.Agent) + "/" + legacyArchive + "/" + replica.Day(c.Name) + "/" + c.Name
+	}},
+}
+
+// look returns what a tree has of a message.
+func (v *view) look(c replica.Copy) (h held, err error) {
+	if h.epoch, err = v.number(epochPath(c)); err != nil {
+		if _, refused := errors.AsType[errRefused](err); !refused {
+			return h, err
+		}
 	}
-	parsed, err := schema.ParseFileName(p.message())
-	switch {
-	case err != nil:
+	for _, at := range boxesOf {
+		path := at.path(c)
+		file, err := v.entry(path)
+		if err != nil {
+			return h, err
+		}
+		if !file.isFile() {
+			continue
+		}
+		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: at.stage})
+		h.object, h.paths = file.object, append(h.paths, path)
+		if at.stage != replica.Dead {
+			continue
+		}
+		if reason, err := v.entry(path + mailbox.ReasonSuffix); err != nil {
+			return h, err
+		} else if reason.isFile() {
+			h.reason, h.paths = reason.object, append(h.paths, path+mailbox.ReasonSuffix)
+		}
+	}
+	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
+		list, err := v.pruned(dayPath(c, stage))
+		if err != nil {
+			return h, err
+		}
+		if epoch, ok := list[c.Name]; ok {
+			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
+		}
+	}
+	if h.state.Stage == replica.Unknown && v.isLegacy() {
+		// Earlier versions deleted what was handled, and the outbox copy said so.
+		if sent, err := v.entry(treePath(replica.Sender(c.Name), mailbox.Outbox, c.Name)); err != nil {
+			return h, err
+		} else if sent.isFile() {
+			h.state, h.object, h.implied = replica.State{Stage: replica.Handled}, sent.object, true
+		}
+	}
+	return h, nil
+}
+
+// dayPath returns the folder of a message in the box of a stage.
+func dayPath(c replica.Copy, stage replica.Stage) string {
+	return boxPath(c.Agent, stage.Box()) + "/" + replica.Day(c.Name)
+}
+
+// pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. The list of
+// another program may hold anything.
+func (v *view) pruned(day string) (map[string]int, error) {
+	if list, ok := v.lists[day]; ok {
+		return list, nil
+	}
+	list := make(map[string]int)
+	v.lists[day] = list
+	at, err := v.entry(day + "/" + prunedName)
+	if err != nil || !at.isFile() {
+		return list, err
+	}
+	data, err := v.file(at.object)
+	if _, refused := errors.AsType[errRefused](err); refused {
+		return list, nil
+	}
+	for line := range strings.Lines(string(data)) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && replica.CheckName(name) == nil {
+			list[name] = epoch
+		}
+	}
+	return list, err
+}
+
+// isLegacy reports whether an earlier version of oacp made the tree.
+func (v *view) isLegacy() bool {
+	if v.root == "" {
+		return false
+	}
+	at, err := v.entry(formatName)
+	return err == nil && at == entry{}
+}
+
+// checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
+func (v *view) checkFormat() error {
+	at, err := v.entry(formatName)
+	if err != nil || v.root == "" {
 		return err
-	case parsed.Rand == "":
-		return errors.New("its name has no random part")
-	case p.box == mailbox.Outbox && parsed.From != p.agent:
-		return fmt.Errorf("its name says that %s sent it", parsed.From)
 	}
-	return nil
+	if at.isFile() {
+		data, err := v.file(at.object)
+		if err == nil && string(data) != format {
+			err = fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, strings.TrimSpace(string(data)))
+		}
+		return err
+	}
+	_, top, err := v.folder("")
+	if err != nil {
+		return err
+	}
+	_, agents, err := v.folder("agents")
+	if err != nil {
+		return err
+	}
+	for name := range agents {
+		if kept, err := v.entry("agents/" + name + "/inbox/" + keepName); err != nil || kept.isFile() {
+			return err
+		}
+	}
+	if len(top) == 0 || len(agents) == 0 && top[markerName].isFile() {
+		return nil // nobody has an agent yet
+	}
+	return ErrForeignBranch
 }
 
-// shortName returns the name that a message of this long name may have in the workspace, where it is
-// the only one; empty if there is none.
-func shortName(name string) string {
-	parsed, err := schema.ParseFileName(name)
-	if err != nil || parsed.Rand == "" || parsed.Suffix != "" {
-		return ""
+// agentState returns whether a tree has an agent: it is Pending while there is one, and Handled once it was
+// removed.
+func (v *view) agentState(agent schema.AgentName) (replica.State, error) {
+	state := replica.State{}
+	for path, stage := range map[string]replica.Stage{
+		boxPath(agent, mailbox.Inbox) + "/" + keepName: replica.Pending, "agents/" + string(agent) + "/" + removedName: replica.Handled,
+	} {
+		at, err := v.entry(path)
+		if err != nil {
+			return state, err
+		}
+		if !at.isFile() {
+			continue
+		}
+		epoch, err := v.number(path)
+		if _, refused := errors.AsType[errRefused](err); err != nil && !refused {
+			return state, err
+		}
+		state = replica.Join(state, replica.State{Epoch: epoch, Stage: stage})
 	}
-	return strings.TrimSuffix(name, "_"+parsed.Rand+schema.FileExtension) + schema.FileExtension
+	return state, nil
 }
 
-// find returns the name in the workspace of a file of the tree; empty if it is not there. A message that
-// was sent before the workspace had a repository can have a short name.
-func (e *exchange) find(p place) (name string, err error) {
-	_, err = e.r.w.Root().Lstat(p.file())
-	if at, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("looking for %s: %w", filepath.Join(e.r.w.Dir(), p.file()), at.Err)
+// checkPath returns an error for a path that no sync makes in a tree.
+func checkPath(path string) error {
+	parts := strings.Split(path, "/")
+	name := parts[len(parts)-1]
+	switch {
+	case path == markerName, path == formatName:
+		return nil
+	case len(parts) < 3 || parts[0] != "agents":
+		return errForeign
+	case !schema.AgentName(parts[1]).Valid():
+		return fmt.Errorf("%.100q is not an agent name", parts[1])
 	}
-	if err == nil {
-		return p.name, nil
+	agent, below := schema.AgentName(parts[1]), strings.Join(parts[2:], "/")
+	if below == removedName || below == "inbox/"+keepName || name == prunedName {
+		return nil
 	}
-	short := shortName(p.message())
-	if short == "" {
-		return "", nil
+	message := strings.TrimSuffix(name, mailbox.ReasonSuffix)
+	if err := replica.CheckName(message); err != nil {
+		return err
 	}
-	m, err := e.readFile(place{p.agent, p.box, short})
-	if err != nil {
-		return "", nil // another file has the short name, or none
+	c := replica.Copy{Agent: agent, Name: message}
+	for _, at := range boxesOf {
+		if at.path(c) == path || at.stage == replica.Dead && at.path(c)+mailbox.ReasonSuffix == path {
+			return nil
+		}
 	}
-	if long, err := m.LongFileName(); err != nil || long != p.message() {
-		return "", nil
+	switch path {
+	case treePath(agent, mailbox.Outbox, name):
+		return replica.CheckSent(agent, name)
+	case epochPath(c):
+		return nil
 	}
-	return short + strings.TrimPrefix(p.name, p.message()), nil
-}
-
-// treeName returns the name in the tree of a file in the workspace.
-func (e *exchange) treeName(p place) string {
-	parsed, err := schema.ParseFileName(p.message())
-	if err != nil || parsed.Rand != "" {
-		return p.name
-	}
-	m, err := e.readFile(place{p.agent, p.box, p.message()})
-	if err != nil {
-		return p.name // the check of the name says why it does not travel
-	}
-	long, err := m.LongFileName()
-	if err != nil {
-		return p.name
-	}
-	return long + strings.TrimPrefix(p.name, p.message())
-}
-
-// readFile reads a message file of the workspace.
-func (e *exchange) readFile(p place) (*schema.Message, error) {
-	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: p.name})
-	if err != nil {
-		return nil, err
-	}
-	return validate.Read(data)
-}
-
-// original returns the outbox copy of a message of the tree. If there is none, the error matches
-// fs.ErrNotExist.
-func (e *exchange) original(name string) (place, *schema.Message, error) {
-	parsed, err := schema.ParseFileName(name)
-	if err != nil {
-		return place{}, nil, err
-	}
-	p := place{parsed.From, mailbox.Outbox, name}
-	here, err := e.find(p)
-	if err == nil && here == "" {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return p, nil, err
-	}
-	m, err := e.readFile(place{p.agent, p.box, here})
-	return p, m, err
-}
-
-// pathOf returns where the tip has a new message: in an inbox, if the sender's outbox has none.
-func (e *exchange) pathOf(from schema.AgentName, name string, pending []schema.AgentName) string {
-	sent := place{from, mailbox.Outbox, name}.path()
-	if e.touched[sent] || len(pending) == 0 {
-		return sent
-	}
-	return place{pending[0], mailbox.Inbox, name}.path()
+	return errForeign
 }

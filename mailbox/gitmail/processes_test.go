@@ -185,15 +185,11 @@ func (c *child) deal(w *mailbox.Workspace, agent schema.AgentName, random *rand.
 		if random.IntN(3) == 0 {
 			continue // later
 		}
-		how, err := "archived", error(nil)
-		switch random.IntN(4) {
-		case 0:
+		how, err := "acknowledged", error(nil)
+		if random.IntN(4) == 0 {
 			how = "buried"
 			_, err = w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "it cannot be done"})
-		case 1:
-			how = "deleted" // as older tools acknowledge
-			err = w.Remove(e)
-		default:
+		} else {
 			err = w.Acknowledge(e)
 		}
 		if err == nil {

@@ -331,7 +331,7 @@ func (m *machine) boxes(agent schema.AgentName, box mailbox.Box) []schema.ID {
 // message has to be. Nobody saw a message that the same machine had dealt with before.
 func (r *race) dealt() map[string][]string {
 	dealt := make(map[string][]string)
-	boxes := map[string]string{"archived": "archive", "buried": "dead_letter"}
+	boxes := map[string]string{"acknowledged": "archive", "buried": "dead_letter"}
 	for _, m := range r.machines {
 		done := make(map[string]bool)
 		for line := range strings.Lines(readFile(r.t, r.journal(m))) {
@@ -343,16 +343,11 @@ func (r *race) dealt() map[string][]string {
 				continue
 			}
 			done[key] = true
-			dealt[key] = append(dealt[key], "")
-			if box := boxes[what]; box != "" {
-				dealt[key] = append(dealt[key], box)
-			}
+			dealt[key] = append(dealt[key], boxes[what])
 		}
 	}
 	for key, how := range dealt {
-		how = slices.DeleteFunc(how, func(box string) bool { return box == "" })
-		slices.Sort(how)
-		dealt[key] = slices.Compact(how)
+		dealt[key] = []string{slices.Min(how)} // handled is more than dead
 	}
 	return dealt
 }

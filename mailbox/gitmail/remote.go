@@ -36,8 +36,8 @@ func (e *RemoteError) Error() string {
 // Unwrap returns the cause.
 func (e *RemoteError) Unwrap() error { return e.Err }
 
-// fetch sets the base and the tip. Without a remote, or if it has no mail, the tip is the base: its history
-// goes out whole.
+// fetch sets the base, the tip and the refs of machines. Without a remote, or if it has no mail, the tip is the
+// base: its history goes out whole.
 func (e *exchange) fetch(ctx context.Context) error {
 	present := e.r.settings.URL != ""
 	if present {
@@ -49,24 +49,61 @@ func (e *exchange) fetch(ctx context.Context) error {
 			return err
 		}
 	}
-	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef, lateRef)
+	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef, strings.TrimSuffix(machineRefs, "/"))
 	if err != nil {
 		return err
 	}
-	e.base, e.tip, e.made, e.there, e.lateList = refs[baseRef], refs[trackingRef], refs[nextRef], refs[trackingRef], refs[lateRef]
-	if !present {
-		e.tip, e.there = e.base, ""
+	e.baseID, e.tipID, e.there = refs[baseRef], refs[trackingRef], refs[trackingRef]
+	next := refs[nextRef]
+	for _, ref := range []string{baseRef, trackingRef, nextRef} {
+		delete(refs, ref)
 	}
-	e.result.Whole = e.there == "" && e.base != "" && e.r.settings.URL != ""
-	return nil
+	e.machines = refs
+	if !present {
+		e.tipID, e.there, e.machines = e.baseID, "", nil
+	}
+	e.recorded = e.baseID
+	e.result.Whole = e.there == "" && e.baseID != "" && e.r.settings.URL != ""
+	return e.catchUp(ctx, next)
 }
 
-// fetch fetches the mail and the claims. It reports whether the remote has the mail's ref.
+// catchUp makes the commit that was last made here the base if the remote has it: a sync ended after its push, before it
+// recorded the commit. The workspace had all that the commit has.
+func (e *exchange) catchUp(ctx context.Context, next string) error {
+	ownRef, err := e.r.machineRef()
+	if next == "" || next == e.baseID || e.there == e.baseID || err != nil {
+		return err
+	}
+	pushed := e.machines[ownRef] == next || e.there == next
+	if !pushed && e.there != "" {
+		if pushed, err = e.r.descends(ctx, e.there, next); pushed && e.baseID != "" && err == nil {
+			recorded, err := e.r.descends(ctx, e.baseID, next)
+			if recorded || err != nil {
+				return err
+			}
+		}
+	}
+	if pushed && err == nil {
+		e.baseID = next
+	}
+	return err
+}
+
+// descends reports whether the history of a commit holds the older one. A damaged history does not.
+func (r *Repository) descends(ctx context.Context, commit, older string) (bool, error) {
+	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", older, commit)
+	if code := git.Exit(err); code == 1 || code == damaged {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// fetch fetches the mail, the claims and the refs of machines. It reports whether the remote has the mail's ref.
 func (r *Repository) fetch(ctx context.Context) (bool, error) {
 	const mostAttempts = 2
 	for attempt := 1; ; attempt++ {
 		_, fetchErr := r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
-			remoteName, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*")
+			remoteName, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
 		if fetchErr == nil {
 			return true, nil
 		}
@@ -140,21 +177,32 @@ func (r *Repository) refs(ctx context.Context, names ...string) (map[string]stri
 	return refs, nil
 }
 
-// push makes a commit the tip of the remote, if its tip is still the one that was fetched. A refusal of the
-// remote is no error.
-func (e *exchange) push(ctx context.Context, commit string) (refusal *RemoteError, err error) {
-	s := e.r.settings
-	if s.URL == "" {
-		return nil, nil
-	}
+// push makes a commit the tip of the remote, if its tip is still the one that was fetched; otherwise, the push is
+// stale. A refusal of the remote is no error.
+func (e *exchange) push(ctx context.Context, commit string) (stale bool, refusal *RemoteError, err error) {
+	ref := e.r.settings.Ref
 	e.result.Pushes++
-	defer e.o.announce(s.Name())()
-	out, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.there, remoteName, commit+":"+s.Ref)
+	defer e.o.announce(e.r.settings.Name())()
+	out, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--force-with-lease="+ref+":"+e.there, remoteName, commit+":"+ref)
 	if err == nil {
-		return nil, nil
+		return false, nil, nil
 	}
+	// The client compares with what the remote says first, and the remote once more when it moves the ref.
+	failed, isGit := gitError(err)
+	for _, race := range []string{"[rejected] (stale info)", "cannot lock ref", "incorrect old value provided", "failed to update ref", "reference already exists"} {
+		stale = stale || isGit && (bytes.Contains(out, []byte(race)) || strings.Contains(failed.Stderr, race))
+	}
+	if stale {
+		return true, nil, nil
+	}
+	refusal, err = e.refusal(out, err)
+	return false, refusal, err
+}
+
+// refusal turns the error of a push into the refusal of the remote, or the error of a hook of the user's.
+func (e *exchange) refusal(out []byte, err error) (*RemoteError, error) {
 	if unreachable, ok := errors.AsType[*RemoteError](err); ok {
-		return unreachable, nil
+		return nil, unreachable
 	}
 	// If the remote refuses, git prints a line about the ref, and if the remote ends the connection, the
 	// status is 128.
@@ -164,52 +212,41 @@ func (e *exchange) push(ctx context.Context, commit string) (refusal *RemoteErro
 	return e.r.remoteError(err, true), nil
 }
 
+// pushRef pushes a commit to the ref of this machine, which no other machine moves.
+func (e *exchange) pushRef(ctx context.Context, commit, ref string) (refusal *RemoteError, err error) {
+	defer e.o.announce(e.r.settings.Name())()
+	out, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", remoteName, "+"+commit+":"+ref)
+	if err != nil {
+		return e.refusal(out, err)
+	}
+	e.machines[ref] = commit
+	_, err = e.r.git.Run(ctx, "update-ref", ref, commit)
+	return nil, err
+}
+
+// machineRef returns the ref of this machine.
+func (r *Repository) machineRef() (string, error) {
+	number, err := workspaceNumber(r.w)
+	return machineRefs + number, err
+}
+
+// removeMachines deletes the refs that are folded into the branch. A ref that moved meanwhile stays, and so does
+// one that cannot be deleted: it says nothing new.
+func (e *exchange) removeMachines(ctx context.Context) {
+	if len(e.machines) == 0 {
+		return
+	}
+	args, refs, local := []string{"push", "--quiet", "--porcelain", "--no-verify"}, []string{remoteName}, ""
+	for ref, commit := range e.machines {
+		args, refs = append(args, "--force-with-lease="+ref+":"+commit), append(refs, ":"+ref)
+		local += "delete " + ref + "\n"
+	}
+	if _, err := e.r.overNetwork(ctx, append(args, refs...)...); err != nil {
+		return
+	}
+	_, _ = e.r.git.RunInput(ctx, strings.NewReader(local), "update-ref", "--stdin") // the next fetch does the same
+	e.machines = nil
+}
+
 // ErrHook says that a hook of the user refused to push the mail.
 var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks allows it")
-
-// rebase makes the tip the base.
-func (e *exchange) rebase(ctx context.Context) error {
-	var input strings.Builder
-	for _, ref := range []string{baseRef, e.r.settings.branchRef(), trackingRef} {
-		fmt.Fprintf(&input, "update %s %s\n", ref, e.tip)
-	}
-	_, err := e.r.git.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "--stdin")
-	if err != nil {
-		return fmt.Errorf("recording what the workspace is in step with: %w", err)
-	}
-	e.base = e.tip
-	return nil
-}
-
-// descends reports whether the history of a commit holds the older one. A damaged history does not.
-func (r *Repository) descends(ctx context.Context, commit, older string) (bool, error) {
-	if older == "" {
-		return false, nil
-	}
-	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", older, commit)
-	if code := git.Exit(err); code == 1 || code == damaged {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// catchUp makes the commit that was last made here the base, if the tip holds it and the base is older:
-// a sync ended after its push, before it recorded the commit. The commit describes this workspace at that
-// time, so it is no news here, and may be out of date.
-func (e *exchange) catchUp(ctx context.Context) error {
-	if e.made == "" || e.made == e.base {
-		return nil
-	}
-	if e.base != "" {
-		if ahead, err := e.r.descends(ctx, e.made, e.base); !ahead || err != nil {
-			return err
-		}
-	}
-	pushed, err := e.r.descends(ctx, e.tip, e.made)
-	if pushed {
-		e.base = e.made
-	}
-	return err
-}
-
-var errTree = errors.New("git printed something that cannot be read")

@@ -25,7 +25,7 @@ func (m *machine) squash(step func(name string)) (gitmail.Squashed, error) {
 	if step != nil {
 		r.SetStep(step)
 	}
-	return r.Squash(ctx, time.Now().Add(time.Minute), gitmail.Options{})
+	return r.Squash(ctx, gitmail.Options{})
 }
 
 // squash squashes, and kills itself at the step.
@@ -35,7 +35,7 @@ func (c *child) squash(ctx context.Context) error {
 		return err
 	}
 	r.SetStep(c.killAt)
-	_, err = r.Squash(ctx, time.Now().Add(time.Minute), gitmail.Options{})
+	_, err = r.Squash(ctx, gitmail.Options{})
 	return errors.Join(err, w.Close())
 }
 
@@ -65,7 +65,7 @@ func TestSquash(t *testing.T) {
 			}
 			n.settle()
 			there.acknowledge("codex", old[0].Message.ID)
-			there.archive("codex", old[1].Message.ID)
+			there.acknowledge("codex", old[1].Message.ID)
 			there.bury("codex", old[2].Message.ID)
 			there.sync()
 			away.acknowledge("codex", old[3].Message.ID)
@@ -85,8 +85,7 @@ func TestSquash(t *testing.T) {
 			if now := n.git(n.remote, "rev-parse", mailRef+"^{tree}"); now != tree || n.commits() != 1 {
 				t.Errorf("the remote has %d commits, and the tree %s; want one with the tree %s", n.commits(), now, tree)
 			}
-			here.want("claude", mailbox.Inbox, fromThere)
-			if log := n.git(here.dir, "log", "--format=%s", "oacp"); !strings.HasPrefix(log, fmt.Sprintf("%d commits before ", before)) {
+			if log := n.git(here.dir, "log", "--format=%s", "oacp"); !strings.HasPrefix(log, fmt.Sprintf("%d commits until ", before)) {
 				t.Errorf("the log here is %q", log)
 			}
 			if again, err := here.squash(nil); err != nil || again.Before != 1 || again.After != 1 || again.Commit != s.Commit {
@@ -97,7 +96,7 @@ func TestSquash(t *testing.T) {
 			for _, m := range n.machines {
 				m.want("codex", mailbox.Inbox, old[4], old[5], unsent)
 				m.want("claude", mailbox.Inbox, fromThere, fromAway)
-				m.want("codex", mailbox.Archive, old[1])
+				m.want("codex", mailbox.Archive, old[0], old[1], old[3])
 				m.want("codex", mailbox.DeadLetters, old[2])
 				m.want("claude", mailbox.Outbox, append(old, unsent)...)
 			}
@@ -128,8 +127,8 @@ func TestSquashIsRaced(t *testing.T) {
 	if len(sent) != 2 || s.After != 1 || n.commits() != 1 {
 		t.Errorf("after %d pushes of the other machine, squash = %+v and the remote has %d commits", len(sent), s, n.commits())
 	}
-	here.want("claude", mailbox.Inbox, sent...)
 	n.settle()
+	here.want("claude", mailbox.Inbox, sent...)
 	n.checkEqual()
 }
 
@@ -233,7 +232,7 @@ func TestRewoundFurtherAndFurther(t *testing.T) {
 	here.sync()
 	there.sync()
 	there.acknowledge("codex", done.Message.ID)
-	there.archive("codex", archived.Message.ID)
+	there.acknowledge("codex", archived.Message.ID)
 	there.sync()
 	here.sync()
 	history := strings.Fields(n.git(n.remote, "rev-list", mailRef))
@@ -249,7 +248,7 @@ func TestRewoundFurtherAndFurther(t *testing.T) {
 		n.settle()
 		for _, m := range n.machines {
 			m.want("codex", mailbox.Inbox, sent...)
-			m.want("codex", mailbox.Archive, archived)
+			m.want("codex", mailbox.Archive, done, archived)
 			m.want("claude", mailbox.Outbox, append([]*mailbox.Receipt{done, archived}, sent...)...)
 		}
 		n.checkEqual()

@@ -51,7 +51,7 @@ func TestTakenOver(t *testing.T) {
 	acknowledged, archived := here.send("codex", "claude"), there.send("codex", "claude")
 	sent = append(sent, acknowledged, archived)
 	here.acknowledge("claude", acknowledged.Message.ID)
-	there.archive("claude", archived.Message.ID)
+	there.acknowledge("claude", archived.Message.ID)
 	adopted := here.send("codex", "claude")
 	removeAll(t, adopted.Outbox)
 	sent, pending = append(sent, adopted), append(pending, adopted)
@@ -63,7 +63,7 @@ func TestTakenOver(t *testing.T) {
 	n.settle()
 	for _, m := range n.machines {
 		m.want("claude", mailbox.Inbox, pending...)
-		m.want("claude", mailbox.Archive, archived)
+		m.want("claude", mailbox.Archive, acknowledged, archived)
 		m.want("codex", mailbox.Outbox, sent...)
 	}
 	there.acknowledge("claude", sent[0].Message.ID)

@@ -2,89 +2,287 @@ package gitmail
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// regular is the mode of the only kind of file that is taken from a tree.
-const regular = "100644"
+const (
+	// regular is the mode of the only kind of file that is taken from a tree, and folder that of a tree.
+	regular = "100644"
+	folder  = "40000"
+	// damaged is the exit status of git for an object that is missing or cannot be read.
+	damaged = 128
+	// mostTree bounds the size of a tree in bytes.
+	mostTree = 256 << 20
+)
 
-// emptyTrees are the names of the tree without files, by the length of names.
-var emptyTrees = [...]string{
-	"4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-	"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+var errTree = errors.New("git printed something that cannot be read")
+
+// errRefused says that a file of a tree is not taken.
+type errRefused struct{ error }
+
+// An entry is what a tree has under a name. It is zero if there is nothing.
+type entry struct{ mode, object string }
+
+func (e entry) isFile() bool { return e.mode == regular }
+
+// A store reads objects of the repository with one git process, and their sizes with another. Both start
+// when they are needed.
+type store struct {
+	ctx          context.Context
+	git          *git.Repository
+	objects, ask *batch
+	// trees are those that were read, by object.
+	trees map[string]map[string]entry
 }
 
-func emptyTree(like string) string {
-	for _, tree := range emptyTrees {
-		if len(tree) == len(like) {
-			return tree
-		}
-	}
-	return emptyTrees[0]
+func newStore(ctx context.Context, g *git.Repository) *store {
+	return &store{ctx: ctx, git: g, trees: make(map[string]map[string]entry)}
 }
 
-// difference is one path that differs between two trees.
-type difference struct {
-	// status is A for added, D for deleted, M for modified or T for another type.
-	status byte
-	path   string
-	// mode and object are those of the new file.
-	mode, object string
+// batch is a git cat-file that answers one question after the other.
+type batch struct {
+	process *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	stderr  bytes.Buffer
+	// unread says that an answer was not read to its end.
+	unread bool
 }
 
-// diff returns how the tip differs from the base. Without a base, or with one that is damaged, it
-// returns all files of the tip.
-func (e *exchange) diff(ctx context.Context) ([]difference, error) {
-	out, err := []byte(nil), error(&git.Error{Exit: damaged})
-	if e.base != "" {
-		out, err = e.r.git.Run(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-commit-id", e.base, e.tip)
+func (s *store) open(b **batch, option string) (*batch, error) {
+	if *b != nil {
+		return *b, nil
 	}
-	if git.Exit(err) == damaged {
-		e.base = ""
-		out, err = e.r.git.Run(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-commit-id", emptyTree(e.tip), e.tip)
+	opened := &batch{process: s.git.Command(s.ctx, "cat-file", option)}
+	in, inErr := opened.process.StdinPipe()
+	out, outErr := opened.process.StdoutPipe()
+	opened.process.Stderr = &opened.stderr
+	err := errors.Join(inErr, outErr)
+	if err == nil {
+		err = opened.process.Start()
 	}
+	if err != nil {
+		return nil, git.Failure(s.ctx, err, []string{"cat-file"}, nil)
+	}
+	opened.in, opened.out, *b = in, bufio.NewReaderSize(out, 64<<10), opened
+	return opened, nil
+}
+
+// head asks for an object, and returns its name, kind and size. The kind is "missing" if there is none.
+func (s *store) head(b *batch, object string) (name, kind string, size int64, err error) {
+	line := ""
+	if _, err = io.WriteString(b.in, object+"\n"); err == nil {
+		line, err = b.out.ReadString('\n')
+	}
+	if err != nil {
+		b.unread = true
+		return "", "", 0, s.failure(b, err)
+	}
+	fields := strings.Fields(line) // 1234567 blob 100, or 1234567 missing
+	if len(fields) == 2 && fields[1] == "missing" {
+		return object, "missing", 0, nil
+	}
+	if len(fields) == 3 {
+		size, err = strconv.ParseInt(fields[2], 10, 64)
+	}
+	if len(fields) != 3 || err != nil {
+		b.unread = true
+		return "", "", 0, fmt.Errorf("git cat-file: %w: %.100q", errTree, line)
+	}
+	return fields[0], fields[1], size, nil
+}
+
+// failure returns why a process ended early.
+func (s *store) failure(b *batch, err error) error {
+	_ = b.in.Close()
+	if ended := git.Failure(s.ctx, b.process.Wait(), []string{"cat-file"}, b.stderr.Bytes()); ended != nil {
+		err = ended
+	}
+	s.forget(b)
+	return err
+}
+
+func (s *store) forget(b *batch) {
+	if s.objects == b {
+		s.objects = nil
+	}
+	if s.ask == b {
+		s.ask = nil
+	}
+}
+
+// read returns the bytes of an object of a kind. A missing one is a *git.Error with the status damaged.
+func (s *store) read(object, kind string, limit int64) (name string, data []byte, err error) {
+	b, err := s.open(&s.objects, "--batch")
+	if err != nil {
+		return "", nil, err
+	}
+	name, found, size, err := s.head(b, object)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case found == "missing":
+		return "", nil, &git.Error{Args: []string{"cat-file"}, Exit: damaged, Stderr: "object " + object + " is missing"}
+	case found != kind || size > limit:
+		b.unread = true
+		s.stop(b)
+		return "", nil, fmt.Errorf("git cat-file: %w: %s is a %s of %d bytes", errTree, object, found, size)
+	}
+	data = make([]byte, size+1) // a line feed follows
+	if _, err := io.ReadFull(b.out, data); err != nil {
+		b.unread = true
+		return "", nil, s.failure(b, err)
+	}
+	return name, data[:size], nil
+}
+
+// file returns the bytes of a file, if it is one and not too large.
+func (s *store) file(object string) ([]byte, error) {
+	b, err := s.open(&s.ask, "--batch-check")
 	if err != nil {
 		return nil, err
 	}
-	fields := slices.Collect(records(out))
-	var all []difference
-	for i := 0; i+1 < len(fields); i += 2 {
-		// :000000 100644 0000000 1234567 A
-		meta := strings.Fields(fields[i])
-		if len(meta) != 5 || len(meta[4]) != 1 {
-			return nil, fmt.Errorf("git diff-tree: %w: %.100q", errTree, fields[i])
-		}
-		all = append(all, difference{status: meta[4][0], path: fields[i+1], mode: meta[1], object: meta[3]})
+	_, kind, size, err := s.head(b, object)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == "missing":
+		return nil, &git.Error{Args: []string{"cat-file"}, Exit: damaged, Stderr: "object " + object + " is missing"}
+	case kind != "blob":
+		return nil, errRefused{errors.New("it is not a file")}
+	case size > schema.MaxFileSize:
+		return nil, errRefused{fmt.Errorf("%w: %d bytes of at most %d", durable.ErrTooLarge, size, int64(schema.MaxFileSize))}
 	}
-	return all, nil
+	_, data, err := s.read(object, "blob", schema.MaxFileSize)
+	return data, err
 }
 
-// damaged is the exit status of git for an object that is missing or cannot be read.
-const damaged = 128
+// tree returns the entries of a tree. Names may hold anything but NUL.
+func (s *store) tree(object string) (map[string]entry, error) {
+	if tree, ok := s.trees[object]; ok || object == "" { // nothing has no tree
+		return tree, nil
+	}
+	_, data, err := s.read(object, "tree", mostTree)
+	if err != nil {
+		return nil, err
+	}
+	raw := len(object) / 2 // the length of a name in bytes
+	tree := make(map[string]entry)
+	for len(data) > 0 {
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, name, isEntry := strings.Cut(string(head), " ")
+		if !ok || !isEntry || len(rest) < raw {
+			return nil, fmt.Errorf("git cat-file: %w: tree %s", errTree, object)
+		}
+		tree[name] = entry{mode, fmt.Sprintf("%x", rest[:raw])}
+		data = rest[raw:]
+	}
+	s.trees[object] = tree
+	return tree, nil
+}
 
-// list calls visit for each entry of the paths in the tip's tree: for that of the path itself, or with
-// recursive for all files below.
-func (e *exchange) list(ctx context.Context, recursive bool, paths []string, visit func(path, kind, object string)) error {
-	if e.tip == "" || len(paths) == 0 {
-		return nil
+// close ends the processes.
+func (s *store) close() {
+	for _, b := range []*batch{s.objects, s.ask} {
+		if b != nil {
+			s.stop(b)
+		}
 	}
-	var args []string
-	if recursive {
-		args = append(args, "-r")
+}
+
+func (s *store) stop(b *batch) {
+	_ = b.in.Close()
+	if b.unread {
+		_ = b.process.Cancel() // it waits for somebody to read the rest
 	}
-	return e.r.listTree(ctx, 3, append(append(args, e.tip, "--"), paths...), func(path string, fields []string) {
-		visit(path, fields[1], fields[2])
-	})
+	_ = b.process.Wait() // what it said was read before
+	s.forget(b)
+}
+
+// A view is the tree of a commit. Folders are read when they are needed.
+type view struct {
+	*store
+	commit, root string
+	// epochs and lists hold what files say that the states of messages need.
+	lists map[string]map[string]int
+}
+
+// view returns the tree of a commit; an empty one if there is none.
+func (s *store) view(commit string) (*view, error) {
+	v := &view{store: s, commit: commit, lists: make(map[string]map[string]int)}
+	if commit == "" {
+		return v, nil
+	}
+	_, data, err := s.read(commit, "commit", mostTree)
+	if err != nil {
+		return nil, err
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	root, ok := strings.CutPrefix(line, "tree ")
+	if !ok {
+		return nil, fmt.Errorf("git cat-file: %w: commit %s", errTree, commit)
+	}
+	v.root = root
+	return v, nil
+}
+
+// entry returns what is at a path.
+func (v *view) entry(path string) (entry, error) {
+	at := entry{folder, v.root}
+	if path == "" {
+		return at, nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if at.mode != folder {
+			return entry{}, nil
+		}
+		tree, err := v.tree(at.object)
+		if err != nil {
+			return entry{}, err
+		}
+		at = tree[name]
+	}
+	return at, nil
+}
+
+// folder returns the object and the entries of a folder. They are empty if it is none.
+func (v *view) folder(path string) (string, map[string]entry, error) {
+	at, err := v.entry(path)
+	if err != nil || at.mode != folder {
+		return "", nil, err
+	}
+	tree, err := v.tree(at.object)
+	return at.object, tree, err
+}
+
+// number returns the number in a file, such as that of an epoch; 0 if there is none.
+func (v *view) number(path string) (int, error) {
+	const most = 1 << 20
+	at, err := v.entry(path)
+	if err != nil || !at.isFile() {
+		return 0, err
+	}
+	data, err := v.file(at.object)
+	if refused, ok := errors.AsType[errRefused](err); ok {
+		return 0, refused
+	}
+	n, parseErr := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err == nil && len(data) > 0 && (parseErr != nil || n < 0 || n > most) {
+		return 0, errRefused{fmt.Errorf("it holds no number of at most %d", most)}
+	}
+	return n, err
 }
 
 // listTree runs git ls-tree, and calls visit for each entry with its path and the other fields: the mode,
@@ -114,91 +312,4 @@ func records(out []byte) iter.Seq[string] {
 			}
 		}
 	}
-}
-
-// sizes returns the sizes of those objects that are files, in bytes.
-func (r *Repository) sizes(ctx context.Context, objects []string) (map[string]int64, error) {
-	out, err := r.git.RunInput(ctx, strings.NewReader(strings.Join(objects, "\n")+"\n"), "cat-file", "--batch-check")
-	if err != nil {
-		return nil, err
-	}
-	sizes := make(map[string]int64, len(objects))
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line) // 1234567 blob 100, or 1234567 missing
-		if len(fields) != 3 || fields[1] != "blob" {
-			continue
-		}
-		if sizes[fields[0]], err = strconv.ParseInt(fields[2], 10, 64); err != nil {
-			return nil, fmt.Errorf("git cat-file: %w: %.100q", errTree, line)
-		}
-	}
-	return sizes, nil
-}
-
-// reader reads files of the repository, one after the other, with one git process.
-type reader struct {
-	ctx     context.Context
-	process *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	// sizes are those of the files that take reads.
-	sizes map[string]int64
-	// unread says that an object was not read to its end.
-	unread bool
-}
-
-func (r *Repository) openReader(ctx context.Context) (*reader, error) {
-	process := r.git.Command(ctx, "cat-file", "--batch")
-	in, err := process.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := process.StdoutPipe()
-	if err == nil {
-		err = process.Start()
-	}
-	if err != nil {
-		return nil, git.Failure(ctx, err, []string{"cat-file"}, nil)
-	}
-	return &reader{ctx: ctx, process: process, in: in, out: bufio.NewReader(out)}, nil
-}
-
-// read returns the bytes of an object of at most schema.MaxFileSize. After an error the reader can only be
-// closed.
-func (r *reader) read(object string) (data []byte, err error) {
-	defer func() { r.unread = err != nil }()
-	if _, err := io.WriteString(r.in, object+"\n"); err != nil {
-		return nil, fmt.Errorf("git cat-file: %w", err)
-	}
-	head, err := r.out.ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("git cat-file: %w", err)
-	}
-	fields := strings.Fields(head) // 1234567 blob 100
-	if len(fields) != 3 {
-		return nil, fmt.Errorf("git cat-file: %w: %.100q", errTree, head)
-	}
-	size, err := strconv.Atoi(fields[2])
-	if err != nil || size > schema.MaxFileSize {
-		return nil, fmt.Errorf("git cat-file: %w: %.100q", errTree, head)
-	}
-	data = make([]byte, size+1) // a line feed follows
-	if _, err := io.ReadFull(r.out, data); err != nil {
-		return nil, fmt.Errorf("git cat-file: %w", err)
-	}
-	return data[:size], nil
-}
-
-// close ends the process, if there is one.
-func (r *reader) close() error {
-	if r == nil {
-		return nil
-	}
-	_ = r.in.Close() // it fails if the process has ended, which Wait says
-	if r.unread {
-		_ = r.process.Cancel() // it waits for somebody to read the rest
-		_ = r.process.Wait()   // read returned the error
-		return nil
-	}
-	return git.Failure(r.ctx, r.process.Wait(), []string{"cat-file"}, nil)
 }

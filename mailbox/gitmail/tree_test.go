@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestReaderOfLargeObject closes a reader while git still writes an object that is too large.
+// TestReaderOfLargeObject ends a git while git still writes an object that is too large.
 func TestReaderOfLargeObject(t *testing.T) {
 	t.Parallel()
 	r := &Repository{git: &git.Repository{GitDir: filepath.Join(t.TempDir(), "r.git")}}
@@ -20,14 +20,12 @@ func TestReaderOfLargeObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := r.openReader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := in.read(strings.TrimSpace(string(blob))); err == nil {
+	s := newStore(t.Context(), r.git)
+	defer s.close()
+	if _, _, err := s.read(strings.TrimSpace(string(blob)), "blob", schema.MaxFileSize); err == nil {
 		t.Error("an object is read that is too large")
 	}
-	if err := in.close(); err != nil {
-		t.Error(err)
+	if _, err := s.file(strings.TrimSpace(string(blob))); err == nil {
+		t.Error("a file is read that is too large")
 	}
 }

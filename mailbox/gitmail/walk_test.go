@@ -88,7 +88,7 @@ func (w *walk) act(m *machine) {
 		m.acknowledge(agent, id)
 	case 1:
 		what = "archives"
-		m.archive(agent, id)
+		m.acknowledge(agent, id)
 	default:
 		what = "buries"
 		m.bury(agent, id)

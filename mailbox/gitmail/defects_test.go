@@ -1,0 +1,293 @@
+package gitmail_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// syncWith syncs with options and fails the test if that fails.
+func (m *machine) syncWith(o gitmail.Options, step func(name string)) gitmail.Result {
+	m.n.t.Helper()
+	r, err := gitmail.Open(m.n.t.Context(), m.w)
+	if err != nil {
+		m.n.t.Fatal(err)
+	}
+	if step != nil {
+		r.SetStep(step)
+	}
+	result, err := r.Sync(m.n.t.Context(), o)
+	if err != nil {
+		m.n.t.Fatalf("%s: sync: %v", m.name, err)
+	}
+	return result
+}
+
+// TestBoxRenamedAway renames a box away during a sync, and removes one twice with a refused sync in between. Both say
+// nothing about the mail.
+func TestBoxRenamedAway(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	pending := here.send("claude", "codex")
+	n.settle()
+	inbox := here.w.BoxPath("codex", mailbox.Inbox)
+	here.send("codex", "claude")
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "fetched" {
+			if err := os.Rename(inbox, inbox+"-away"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	there.sync()
+	there.want("codex", mailbox.Inbox, pending)
+	removeAll(t, inbox+"-away")
+
+	hook := writeScript(t, filepath.Join(n.remote, "hooks", "pre-receive"), "exit 1")
+	here.send("codex", "claude")
+	for range 2 {
+		removeAll(t, inbox)
+		if _, err := here.trySync(); err == nil {
+			t.Error("a refused sync succeeds")
+		}
+	}
+	removeAll(t, hook)
+	removeAll(t, inbox)
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, pending)
+	}
+	n.checkEqual()
+}
+
+// TestBystanders has the branch squashed, rewound, deleted and repaired after a message was restored, while other
+// machines were away. None of them acknowledges it.
+func TestBystanders(t *testing.T) {
+	t.Parallel()
+	for name, revise := range revisions {
+		if name == "replaced by code" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t, 3, both...)
+			here, there, away := n.machines[0], n.machines[1], n.machines[2]
+			old := n.tip()
+			r := here.send("claude", "codex")
+			n.settle()
+			there.acknowledge("codex", r.Message.ID)
+			n.settle()
+			here.restore("codex", r)
+			here.sync()
+			there.sync()
+			revise(n, old)
+			away.sync()
+			n.settle()
+			for _, m := range n.machines {
+				m.want("codex", mailbox.Inbox, r)
+				m.want("codex", mailbox.Archive)
+			}
+			n.checkEqual()
+		})
+	}
+}
+
+// TestBackup brings agents/ back from an old backup, which has a handled message pending and lacks later ones.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	first := here.send("claude", "codex")
+	n.settle()
+	backup := filepath.Join(n.dir, "backup")
+	if err := os.CopyFS(backup, os.DirFS(filepath.Join(here.dir, "agents"))); err != nil {
+		t.Fatal(err)
+	}
+	second := there.send("claude", "codex")
+	n.settle()
+	removeAll(t, filepath.Join(here.dir, "agents"))
+	if err := os.Rename(backup, filepath.Join(here.dir, "agents")); err != nil {
+		t.Fatal(err)
+	}
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, first, second)
+	}
+	n.checkEqual()
+}
+
+// TestEmptiedRefs has the refs as a power failure leaves them: empty, or full of NUL. The next sync mends them.
+func TestEmptiedRefs(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"empty": "", "NUL": strings.Repeat("\x00", 41)} {
+		for _, ref := range []string{baseRef, "refs/remotes/oacp/mail", "refs/oacp/next"} {
+			t.Run(name+" "+filepath.Base(ref), func(t *testing.T) {
+				n := newNetwork(t, 2, both...)
+				here, there := n.machines[0], n.machines[1]
+				before, after := here.send("claude", "codex"), there.send("codex", "claude")
+				n.settle()
+				writeFile(t, filepath.Join(here.dir, ".git", ref), content)
+				later := there.send("codex", "claude")
+				there.sync()
+				here.sync()
+				n.settle()
+				here.want("claude", mailbox.Inbox, after, later)
+				here.want("codex", mailbox.Inbox, before)
+				n.checkEqual()
+			})
+		}
+	}
+}
+
+// TestLockOfTheFuture has a lock of git that was made while the clock was wrong.
+func TestLockOfTheFuture(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 1, both...)
+	m := n.machines[0]
+	lock := filepath.Join(m.dir, ".git", baseRef+".lock")
+	writeFile(t, lock, "")
+	later := time.Now().Add(24 * time.Hour)
+	if err := os.Chtimes(lock, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := gitmail.StaleLocks(m.w, time.Now()); err != nil || len(names) != 1 {
+		t.Errorf("stale locks are %q, %v; want one", names, err)
+	}
+	m.send("claude", "codex")
+	start := time.Now()
+	m.sync()
+	if waited := time.Since(start); waited > 15*time.Second {
+		t.Errorf("the sync waited %v for the lock", waited)
+	}
+}
+
+// TestCodeBranch refuses to join a branch of code that happens to have agents/.
+func TestCodeBranch(t *testing.T) {
+	t.Parallel()
+	n := newRemote(t)
+	code := filepath.Join(n.dir, "code")
+	n.git(n.dir, "clone", "--quiet", n.remote, code)
+	writeFile(t, filepath.Join(code, "agents/planner/prompt.md"), "You plan.\n")
+	writeFile(t, filepath.Join(code, "agents/planner/inbox/README.md"), "Mail.\n")
+	n.git(code, "add", "-A")
+	n.git(code, "commit", "--quiet", "-m", "Agents")
+	n.git(code, "push", "--quiet", "origin", "HEAD:"+mailRef)
+	m := n.clone("here")
+	if err := m.tryInit(both...); !errors.Is(err, gitmail.ErrForeignBranch) {
+		t.Errorf("init = %v, want ErrForeignBranch", err)
+	}
+}
+
+// TestContention has another machine push between the fetch and the push of a sync. The mail goes to the ref of this
+// machine, where a third one finds it, and the next push folds it into the branch.
+func TestContention(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3, both...)
+	here, there, third := n.machines[0], n.machines[1], n.machines[2]
+	mine := here.send("claude", "codex")
+	var theirs *mailbox.Receipt
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "committed" && theirs == nil {
+			theirs = there.send("claude", "codex")
+			there.sync()
+		}
+	})
+	if refs := n.git(n.remote, "for-each-ref", "--format=%(refname)", "refs/oacp/machines"); strings.Count(refs, "\n") != 0 || refs == "" {
+		t.Errorf("the machines' refs are %q, want one", refs)
+	}
+	third.sync()
+	third.want("codex", mailbox.Inbox, mine, theirs)
+	third.send("codex", "claude")
+	third.sync()
+	if refs := n.git(n.remote, "for-each-ref", "refs/oacp/machines"); refs != "" {
+		t.Errorf("the machines' refs are %q, want none after a push", refs)
+	}
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, mine, theirs)
+	}
+	n.checkEqual()
+}
+
+// TestPrune prunes old mail on one machine, while another one is away with a pruned message pending. It does not come
+// back, even if the first machine removes its files and the remote is rewound.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3, both...)
+	here, there, away := n.machines[0], n.machines[1], n.machines[2]
+	done, dead, pending := here.send("claude", "codex"), here.send("claude", "codex"), here.send("claude", "codex")
+	n.settle()
+	here.acknowledge("codex", done.Message.ID)
+	here.bury("codex", dead.Message.ID)
+	here.sync()
+	there.sync()
+	may, err := here.w.Prunable(t.Context(), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result := here.syncWith(gitmail.Options{DryRun: true, Prune: may}, nil); result.Pruned != 2 {
+		t.Errorf("%d messages would be pruned, want 2", result.Pruned)
+	}
+	if result := here.syncWith(gitmail.Options{Prune: may}, nil); result.Pruned != 2 {
+		t.Errorf("%d messages were pruned, want 2", result.Pruned)
+	}
+	if pruned, err := here.w.Prune(t.Context(), may, false); err != nil || pruned.Messages != 2 || pruned.Copies != 2 {
+		t.Errorf("here, %+v were pruned, %v; want two and two", pruned, err)
+	}
+	if tree := n.git(n.remote, "ls-tree", "-r", "--name-only", mailRef); strings.Contains(tree, filepath.Base(done.Outbox)) {
+		t.Errorf("the branch still has the message:\n%s", tree)
+	}
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, pending)
+	}
+	here.want("codex", mailbox.Archive)
+	here.want("claude", mailbox.Outbox, pending)
+	there.want("codex", mailbox.Archive, done)
+	away.restore("codex", done)
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, pending, done)
+	}
+}
+
+// TestRemoveAgent removes an agent on one machine. It goes from all, also with mail that was on its way, and can be added
+// again.
+func TestRemoveAgent(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, "claude", "codex", "gemini")
+	here, there := n.machines[0], n.machines[1]
+	n.settle()
+	r, toGemini := there.send("gemini", "claude"), there.send("claude", "gemini")
+	here.syncWith(gitmail.Options{RemoveAgent: "gemini"}, nil)
+	there.sync()
+	n.settle()
+	for _, m := range n.machines {
+		if m.w.Knows("gemini") {
+			t.Errorf("%s still has the agent", m.name)
+		}
+	}
+	there.want("claude", mailbox.Inbox, r)
+	if kept, err := filepath.Glob(filepath.Join(there.dir, "state/removed/gemini-*/inbox", filepath.Base(toGemini.Outbox))); err != nil || len(kept) != 1 {
+		t.Errorf("there, state/removed has %q, %v; want the mail of the agent", kept, err)
+	}
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
+		if err := here.w.MakeFolder(mailbox.BoxName("gemini", box)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.settle()
+	if !there.w.Knows("gemini") {
+		t.Error("the agent was added again, and is not there")
+	}
+	again := here.send("claude", schema.AgentName("gemini"))
+	n.settle()
+	there.want("gemini", mailbox.Inbox, again)
+}

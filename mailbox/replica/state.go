@@ -1,0 +1,179 @@
+// Package replica says how the mailboxes of several machines become one: the states of a message, how
+// two of them join, which state a workspace has, and how it takes the state that was agreed on. It knows
+// nothing of the carrier between the machines; [mailbox/gitmail] is one.
+//
+// # The rule
+//
+// For each recipient, a message is in one of four stages. A stage is a file:
+//
+//	unknown   no file
+//	pending   agents/R/inbox/NAME
+//	dead      agents/R/dead_letter/NAME
+//	handled   agents/R/inbox/archive/NAME
+//
+// Within an epoch, a stage only grows. Restoring a message, which makes the stage smaller again, begins the
+// next epoch. [Join] of two states is the one that is known; or the one of the greater epoch; or the
+// greater stage. Outboxes join as sets do.
+//
+// Each machine remembers a base, the states that it last agreed on with the others. [Here] is what it says
+// about a message: the stage of its file, in the epoch of the base, or in the next one if the base has a
+// greater stage. Without a file, it is what the base says.
+//
+// A sync joins the states here with those that the carrier has, gives the carrier the result, makes the
+// files here agree with it, and then makes it the base.
+//
+// # Why nothing is lost, doubled or revived
+//
+// Join is commutative, associative and idempotent, and its result is never smaller than either side. So the
+// order and the number of syncs do not matter, nor whether one was interrupted and is repeated, nor which
+// history the carrier has: it may go back, or forget everything.
+//
+//   - Nothing is lost: no sync makes a state smaller, and a file that is missing says nothing. Whoever
+//     removes files, boxes or folders gets them back with the next sync.
+//   - Nothing is doubled: a message has one state for each recipient, and a file moves from one folder to
+//     another without replacing anything.
+//   - Nothing is revived: pending is smaller than handled, so a machine that was away cannot bring a handled
+//     message back. Only a restore can, which is the one thing that raises the epoch.
+//   - Nothing is handled by nobody: the stage handled comes from a file in an archive, or from a machine that
+//     had one.
+//
+// Two cases remain. If a sync is killed between the moment in which it puts a message that was restored
+// elsewhere into the inbox and the end of the sync, and an agent handles it before the next one, then the
+// message comes back once more. And a handled message whose every file was pruned or removed is gone.
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Stage says how far a message got.
+type Stage uint8
+
+// The stages, in their order.
+const (
+	Unknown Stage = iota
+	Pending
+	Dead
+	Handled
+)
+
+// stages are the names of the stages, and the boxes that hold their files.
+var stages = [...]struct {
+	name string
+	box  mailbox.Box
+}{{"unknown", ""}, {"pending", mailbox.Inbox}, {"dead", mailbox.DeadLetters}, {"handled", mailbox.Archive}}
+
+// String returns the name of the stage.
+func (s Stage) String() string { return stages[s].name }
+
+// Box returns the folder that holds files of the stage. It is empty for Unknown.
+func (s Stage) Box() mailbox.Box { return stages[s].box }
+
+// StageOf returns the stage of the files in a box. It is Unknown for an outbox.
+func StageOf(box mailbox.Box) Stage {
+	for stage := Pending; stage <= Handled; stage++ {
+		if stage.Box() == box {
+			return stage
+		}
+	}
+	return Unknown
+}
+
+// A State is what is known of a message for one recipient. The zero value is unknown.
+type State struct {
+	// Epoch counts the restores.
+	Epoch int
+	Stage Stage
+}
+
+// Join returns the state that two sides agree on.
+func Join(a, b State) State {
+	switch {
+	case a.Stage == Unknown:
+		return b
+	case b.Stage == Unknown:
+		return a
+	case a.Epoch != b.Epoch:
+		if a.Epoch > b.Epoch {
+			return a
+		}
+		return b
+	case a.Stage > b.Stage:
+		return a
+	}
+	return b
+}
+
+// Here returns what a workspace says of a message: the stage of its file, and the state that was last agreed
+// on. A stage only grows within an epoch, so a file of a smaller stage was restored here.
+func Here(file Stage, base State) State {
+	switch {
+	case file == Unknown:
+		return base
+	case file < base.Stage:
+		return State{base.Epoch + 1, file}
+	}
+	return State{base.Epoch, file}
+}
+
+// A Copy is a message for one recipient. The name is that of its files, the same on all machines.
+type Copy struct {
+	Agent schema.AgentName
+	Name  string
+}
+
+// longestName bounds file names, in bytes, as file systems do.
+const longestName = 255
+
+// CheckName returns an error for a name that is not one of a message which no other machine chooses.
+func CheckName(name string) error {
+	if len(name) > longestName {
+		return errors.New("its name is too long")
+	}
+	parsed, err := schema.ParseFileName(name)
+	if err == nil && parsed.Rand == "" {
+		err = errors.New("its name has no random part")
+	}
+	return err
+}
+
+// CheckSent is CheckName for a file in the outbox of an agent.
+func CheckSent(agent schema.AgentName, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if from := Sender(name); from != agent {
+		return fmt.Errorf("its name says that %s sent it", from)
+	}
+	return nil
+}
+
+// Sender returns the agent that sent a message, from the name of its file.
+func Sender(name string) schema.AgentName {
+	parsed, _ := schema.ParseFileName(name) // the caller has checked the name
+	return parsed.From
+}
+
+// Day returns the day in the name of a message file, such as 20261121. It is empty for other names.
+func Day(name string) string {
+	parsed, err := schema.ParseFileName(name)
+	if err != nil {
+		return ""
+	}
+	return parsed.At.UTC().Format("20060102")
+}
+
+// shortName returns the name that a message of this long name may have in the workspace, where it is the
+// only one; empty if there is none. Messages get long names only once their workspace is shared.
+func shortName(name string) string {
+	parsed, err := schema.ParseFileName(name)
+	if err != nil || parsed.Rand == "" || parsed.Suffix != "" {
+		return ""
+	}
+	return strings.TrimSuffix(name, "_"+parsed.Rand+schema.FileExtension) + schema.FileExtension
+}

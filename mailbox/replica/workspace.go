@@ -1,0 +1,365 @@
+package replica
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// A Workspace is the part of the mail that one machine has.
+type Workspace struct {
+	*mailbox.Workspace
+	// Restore puts a message back into an inbox. The default is the Restore of the workspace.
+	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+}
+
+// Files are the files of a mailbox.
+type Files struct {
+	// Stages are those of the messages that the agent got, and Sent are the messages that it sent, by the
+	// names that their files have on all machines.
+	Stages map[string]Stage
+	Sent   map[string]bool
+	// Problems are files that are not taken for messages, and Unread are boxes that could not be read: what
+	// they hold is as it was. Both are paths below the workspace.
+	Problems, Unread map[string]error
+}
+
+// ErrNoFolder says that something else is in the place of a box.
+var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is")
+
+// Scan lists a mailbox. A message that is in the inbox is pending, even if an interrupted move left another
+// file of it.
+func (w *Workspace) Scan(agent schema.AgentName) *Files {
+	f := &Files{Stages: make(map[string]Stage), Sent: make(map[string]bool), Problems: make(map[string]error), Unread: make(map[string]error)}
+	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
+		folder := mailbox.BoxName(agent, box)
+		info, err := w.Root().Lstat(folder)
+		if err == nil && !info.IsDir() {
+			f.Problems[folder] = ErrNoFolder
+			continue
+		}
+		if box == mailbox.Archive && !w.isFolder(mailbox.BoxName(agent, mailbox.Inbox)) {
+			continue
+		}
+		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.Unread[folder] = err
+		}
+		for _, file := range names {
+			if !schema.IsMessageFile(file) {
+				continue
+			}
+			name, err := w.longName(agent, box, file)
+			switch {
+			case err != nil:
+			case box == mailbox.Outbox:
+				err = CheckSent(agent, name)
+			default:
+				err = CheckName(name)
+			}
+			switch {
+			case err != nil:
+				f.Problems[folder+"/"+file] = err
+			case box == mailbox.Outbox:
+				f.Sent[name] = true
+			default:
+				f.Stages[name] = StageOf(box)
+			}
+		}
+	}
+	return f
+}
+
+func (w *Workspace) isFolder(name string) bool {
+	info, err := w.Root().Lstat(name)
+	return err == nil && info.IsDir()
+}
+
+// longName returns the name that a file has on all machines. Messages that were sent before the workspace was
+// shared can have short names, which say less.
+func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file string) (string, error) {
+	parsed, err := schema.ParseFileName(file)
+	if err != nil || parsed.Rand != "" {
+		return file, err
+	}
+	data, err := w.ReadRaw(mailbox.Entry{Agent: agent, Box: box, Name: file})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errors.New("it is gone")
+	}
+	if err != nil {
+		return "", err
+	}
+	m, _ := validate.Decode(data)
+	if m == nil {
+		return "", errors.New("its name has no random part")
+	}
+	return m.LongFileName()
+}
+
+// LongName returns the name that the file of a message has on all machines.
+func (w *Workspace) LongName(e mailbox.Entry) (string, error) {
+	return w.longName(e.Agent, e.Box, e.Name)
+}
+
+// Find returns the file of a message in a box; its name is empty if there is none.
+func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
+	e := mailbox.Entry{Agent: agent, Box: box, Name: name, Path: filepath.Join(w.BoxPath(agent, box), name)}
+	_, err := w.Root().Lstat(mailbox.BoxName(agent, box) + "/" + name)
+	if at, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
+		return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
+	}
+	if err == nil {
+		return e, nil
+	}
+	e.Name = ""
+	short := shortName(name)
+	if short == "" {
+		return e, nil
+	}
+	if _, err := w.Root().Lstat(mailbox.BoxName(agent, box) + "/" + short); err != nil {
+		return e, nil
+	}
+	if long, err := w.longName(agent, box, short); err == nil && long == name {
+		e.Name, e.Path = short, filepath.Join(w.BoxPath(agent, box), short)
+	}
+	return e, nil
+}
+
+// Look returns the stage of a message and its file, as they are now.
+func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
+	var failed error
+	for _, stage := range []Stage{Pending, Handled, Dead} {
+		e, err := w.Find(c.Agent, stage.Box(), c.Name)
+		if e.Name != "" && err == nil {
+			return stage, e, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return Unknown, mailbox.Entry{}, failed
+}
+
+// Read returns the bytes of a message: those of a file that the machine has of it.
+func (w *Workspace) Read(c Copy) ([]byte, error) {
+	_, e, err := w.Look(c)
+	if e.Name == "" {
+		e, err = w.Find(Sender(c.Name), mailbox.Outbox, c.Name)
+	}
+	if err == nil && e.Name == "" {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.ReadRaw(e)
+}
+
+// An Outcome is a state that was agreed on and that the workspace is to take.
+type Outcome struct {
+	Copy
+	// Was is the stage of the file when the workspace was scanned, and Want the one that it is to have.
+	Was, Want Stage
+	// Data are the bytes of the message; they are needed if there is no file. Reason is why it is dead.
+	Data, Reason []byte
+}
+
+// ErrChanged says that somebody changed the state of a message meanwhile, so it stays as it is until the next
+// sync.
+var ErrChanged = errors.New("the message was handled meanwhile")
+
+// Apply moves the file of a message, or makes one, and reports whether it did. It looks at the file again
+// first, and replaces nothing. A message that is new here, in any box, is received first.
+func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err error) {
+	now, e, err := w.Look(o.Copy)
+	if err != nil && now == Unknown {
+		return false, err
+	}
+	if now == o.Want && now == Dead && o.Reason != nil {
+		return false, w.addReason(o.Copy, e.Name, o.Reason)
+	}
+	switch {
+	case now == o.Want && now == Pending:
+		return false, w.removeCopies(o.Copy, e)
+	case now == o.Want:
+		return false, nil
+	case now != o.Was:
+		return false, ErrChanged
+	case o.Want == Pending:
+		return true, w.putBack(ctx, o)
+	case now == Unknown:
+		if err := w.withdraw(o); err != nil {
+			return false, err
+		}
+		return true, w.add(o)
+	}
+	if o.Want == Dead {
+		// Whoever sees a dead letter finds its reason.
+		if err := w.addReason(o.Copy, e.Name, o.Reason); err != nil {
+			return false, err
+		}
+	}
+	if there, err := w.Find(o.Agent, o.Want.Box(), o.Name); err != nil {
+		return false, err
+	} else if there.Name != "" { // an interrupted move left both
+		err = w.Remove(e)
+		return err == nil, err
+	}
+	if _, err := w.Move(e, o.Want.Box()); err != nil {
+		return false, err
+	}
+	if now == Dead {
+		e.Name += mailbox.ReasonSuffix
+		if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
+// letters, with the reason.
+func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
+	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
+		e, err := w.Find(c.Agent, box, c.Name)
+		if err != nil || e.Name == "" {
+			continue
+		}
+		data, err := w.ReadRaw(pending)
+		if old, oldErr := w.ReadRaw(e); err != nil || oldErr != nil || !bytes.Equal(data, old) {
+			continue
+		}
+		reason := e
+		reason.Name += mailbox.ReasonSuffix
+		for _, old := range []mailbox.Entry{e, reason} {
+			if err := w.Remove(old); err != nil && !mailbox.IsGone(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.
+func (w *Workspace) addReason(c Copy, file string, reason []byte) error {
+	if reason == nil {
+		return nil
+	}
+	folder := mailbox.BoxName(c.Agent, mailbox.DeadLetters)
+	if err := w.MakeFolder(folder); err != nil {
+		return err
+	}
+	return durable.ReplaceFile(w.Root(), w.Dir(), folder+"/"+cmp.Or(file, c.Name)+mailbox.ReasonSuffix, reason, 0o644)
+}
+
+// add makes the file of a message that was handled or given up elsewhere.
+func (w *Workspace) add(o Outcome) error {
+	if o.Want == Dead {
+		if err := w.addReason(o.Copy, o.Name, o.Reason); err != nil {
+			return err
+		}
+	}
+	folder := mailbox.BoxName(o.Agent, o.Want.Box())
+	if err := w.MakeFolder(folder); err != nil {
+		return err
+	}
+	_, err := w.AddFile(folder+"/"+o.Name, o.Data)
+	return err
+}
+
+// withdraw removes the staged copy of a message that was handled elsewhere, while its inbox here refused it:
+// once in the inbox, it would be taken for a restored message.
+func (w *Workspace) withdraw(o Outcome) error {
+	m, err := validate.Read(o.Data)
+	if err != nil {
+		return nil // no delivery stages it
+	}
+	queued, err := w.IsQueued(m.ID, o.Agent)
+	if !queued || err != nil {
+		return err
+	}
+	return w.Withdraw(m.ID, o.Agent)
+}
+
+// putBack puts a message back into an inbox.
+func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
+	m, err := validate.Read(o.Data)
+	if err != nil {
+		return err
+	}
+	if w.Restore != nil {
+		err = w.Restore(ctx, m, o.Agent)
+	} else {
+		_, err = w.Workspace.Restore(ctx, m, o.Agent, func(mailbox.Entry) error { return nil })
+	}
+	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok && pending.Path == "" {
+		_, err = w.Recover(ctx) // the copy is staged
+		return err
+	} else if ok {
+		return nil
+	}
+	return err
+}
+
+// TakeOver gives the messages that count as handled, because somebody deleted the inbox copy, files in the
+// archives. A workspace that was not shared, or was shared by an earlier version, may have some; in a shared
+// one, a missing file means nothing. It returns an error if some could not be made.
+func (w *Workspace) TakeOver(ctx context.Context) error {
+	agents, err := w.Agents()
+	if err != nil {
+		return err
+	}
+	for _, from := range agents {
+		sent, err := w.List(ctx, from, mailbox.Outbox)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range sent {
+			if e.Message == nil || e.Err != nil {
+				continue
+			}
+			if err := w.takeOver(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Workspace) takeOver(e mailbox.Entry) error {
+	for _, to := range e.Message.To {
+		if _, err := w.Root().Lstat(mailbox.BoxName(to, mailbox.Inbox)); err != nil {
+			continue // the folder was removed, so its files say nothing
+		}
+		name, err := e.Message.LongFileName()
+		if err != nil {
+			return err
+		}
+		c := Copy{to, name}
+		if parsed, err := schema.ParseFileName(e.Name); err == nil && parsed.Rand != "" {
+			c.Name = e.Name
+		}
+		stage, _, err := w.Look(c)
+		if err != nil || stage != Unknown {
+			continue
+		}
+		if queued, err := w.IsQueued(e.Message.ID, to); queued || err != nil {
+			continue
+		}
+		data, err := w.ReadRaw(e)
+		if err != nil {
+			return err
+		}
+		if err := w.add(Outcome{Copy: c, Want: Handled, Data: data}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
