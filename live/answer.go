@@ -43,7 +43,7 @@ type eventOutput struct {
 func (a *Answer) write(h *Hook, e Event, text string) error {
 	var out hookOutput
 	event := e.Name
-	if h.Program == Claude && event != SessionStart {
+	if event != SessionStart {
 		out.Shown = headline(text)
 		if !e.isAsked() && e.Prompt != "" {
 			out.Shown = headline(e.Prompt) // it woke the session

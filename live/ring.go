@@ -1,7 +1,6 @@
 package live
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,8 +92,6 @@ type follower struct {
 	// idle is the time of the inbox when it held nothing to ring for, and idleFile the state file then.
 	idle     time.Time
 	idleFile fs.FileInfo
-	// yielded is since when there is mail that another session is to be woken for first.
-	yielded time.Time
 	// rung are the files of the last ring, again says when they may be rung for once more, and patience is
 	// the time between the two.
 	rung     []string
@@ -274,20 +271,18 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	now := f.hook.now()
 	for _, m := range mail {
-		if m.Err == nil && Wakes(m.Message, f.hook.now()) {
+		switch {
+		case m.Err != nil || !Wakes(m.Message, now):
+		case others.idle && now.Sub(m.Message.CreatedAt.Time()) < noticeLimit:
+			names.held = true // the other session is rung first
+		default:
 			files = append(files, m.File)
 		}
 	}
 	if len(files) == 0 && names.stable && !unsettled && !names.held {
 		f.idle, f.idleFile = names.changed, f.file
-	}
-	if len(files) == 0 || !others.idle {
-		f.yielded = time.Time{}
-		return files, nil
-	}
-	if f.yielded = cmp.Or(f.yielded, f.hook.now()); f.hook.now().Sub(f.yielded) < noticeLimit {
-		return nil, nil
 	}
 	return files, nil
 }

@@ -168,11 +168,11 @@ func (r mcpRule) isAboutUs() bool {
 func (f found) claudeDisabled(config string) (problems []string) {
 	prescribed, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
 	prescribed = append(prescribed, filepath.Join(managed, "managed-settings.json"), filepath.Join(config, "remote-settings.json"))
-	paths := []string{filepath.Join(config, "settings.json")}
+	paths := append(slices.Clip(prescribed), filepath.Join(config, "settings.json"))
 	if f.Scope == Project {
 		paths = append(paths, filepath.Join(f.Dir, ".claude", "settings.json"), f.hooksPath)
 	}
-	for i, path := range append(prescribed, paths...) {
+	for i, path := range paths {
 		data, _ := readFile(path) // claude reports a file that is not valid
 		var s struct {
 			NoHooks   bool      `json:"disableAllHooks"`
@@ -182,21 +182,16 @@ func (f found) claudeDisabled(config string) (problems []string) {
 			Allowed   []mcpRule `json:"allowedMcpServers"`
 		}
 		_ = json.Unmarshal(bytes.TrimPrefix(data, []byte(byteOrderMark)), &s)
-		isPrescribed := i < len(prescribed)
-		for _, problem := range []struct {
-			is           bool
-			name, effect string
-		}{
-			{s.NoHooks, "disableAllHooks", "switches hooks off"},
-			{s.OnlyHooks && isPrescribed, "allowManagedHooksOnly", "switches hooks off"},
-			{s.OnlyRules && isPrescribed, "allowManagedPermissionRulesOnly", "makes claude ask before each command and tool of oacp"},
-			{slices.ContainsFunc(s.Denied, mcpRule.isAboutUs), "deniedMcpServers", "switches the MCP server off"},
-			{s.Allowed != nil && !slices.ContainsFunc(s.Allowed, mcpRule.isAboutUs), "allowedMcpServers", "switches the MCP server off"},
-		} {
-			if problem.is {
-				problems = append(problems, problem.name+" in "+path+" "+problem.effect)
+		note := func(is bool, name, effect string) {
+			if is {
+				problems = append(problems, name+" in "+path+" "+effect)
 			}
 		}
+		note(s.NoHooks, "disableAllHooks", "switches hooks off")
+		note(s.OnlyHooks && i < len(prescribed), "allowManagedHooksOnly", "switches hooks off")
+		note(s.OnlyRules && i < len(prescribed), "allowManagedPermissionRulesOnly", "makes claude ask before each command and tool of oacp")
+		note(slices.ContainsFunc(s.Denied, mcpRule.isAboutUs), "deniedMcpServers", "switches the MCP server off")
+		note(s.Allowed != nil && !slices.ContainsFunc(s.Allowed, mcpRule.isAboutUs), "allowedMcpServers", "switches the MCP server off")
 	}
 	path := filepath.Join(managed, "managed-mcp.json")
 	if _, err := os.Stat(path); err == nil {
