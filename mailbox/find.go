@@ -147,12 +147,13 @@ func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // Find returns the files of the message that the text names; see schema.ID.Match. If several match,
 // and only one of them is in an inbox, Find returns that one. Valid messages come first, each in
 // the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError, a *ShortIDError or
-// an *AmbiguousError if there is no single such message; a *NotFoundError wraps an *UnreadableError,
-// too, if folders could not be read. With a plain *UnreadableError, Find also returns the files that it
+// an *AmbiguousError if there is no single such message; a *NotFoundError comes with an *UnreadableError
+// if folders could not be read, and with a *HeldError if a file that is held may be the message. With a plain *UnreadableError, Find also returns the files that it
 // could read, of which there is at least one; see SplitUnreadable.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	var short atomic.Bool
-	found, err := w.Search(ctx, fileNameFilter(id), func(m *schema.Message) bool {
+	filter := fileNameFilter(id)
+	found, held, err := w.search(ctx, filter, func(m *schema.Message) bool {
 		match := m.ID.Match(id)
 		if match == schema.TooShort {
 			short.Store(true)
@@ -181,10 +182,14 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	case short.Load():
 		return nil, &ShortIDError{id}
 	}
-	if unreadable != nil {
-		return nil, errors.Join(&NotFoundError{ID: id, Workspace: w.dir}, unreadable)
+	err = &NotFoundError{ID: id, Workspace: w.dir}
+	switch {
+	case unreadable != nil:
+		err = errors.Join(err, unreadable)
+	case filter != nil && len(held) > 0: // a file that may be the message
+		err = errors.Join(err, held[0].Err)
 	}
-	return nil, &NotFoundError{ID: id, Workspace: w.dir}
+	return nil, err
 }
 
 // fileNameFilter spares opening files that cannot hold the message: a complete id contains the
@@ -221,11 +226,18 @@ func idsOf(entries []Entry) []schema.ID {
 // name. A nil want wants all. With an *UnreadableError, Search also returns what it could read.
 func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
 	match func(*schema.Message) bool) ([]Entry, error) {
+	found, _, err := w.search(ctx, want, match)
+	return found, err
+}
+
+// search is Search, but also returns the files that are held and not beside the copy of their sender.
+func (w *Workspace) search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
+	match func(*schema.Message) bool) (found, held []Entry, err error) {
 	agents, err := w.Agents()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var found, invalid []Entry
+	var invalid []Entry
 	var unreadable UnreadableError
 	for _, box := range boxes {
 		for _, agent := range agents {
@@ -233,7 +245,7 @@ func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName
 				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))
 			}, func(e *Entry) bool { return e.Err != nil || match(e.Message) })
 			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
+				return nil, nil, context.Cause(ctx)
 			}
 			unreadable.add(agent, err)
 			for _, e := range entries {
@@ -246,8 +258,13 @@ func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName
 		}
 	}
 	named, others := nameInvalid(invalid, found)
+	for _, e := range others {
+		if e.IsHeld() {
+			held = append(held, e)
+		}
+	}
 	others = slices.DeleteFunc(others, func(e Entry) bool { return e.IsHeld() || e.Message == nil || !match(e.Message) })
-	return slices.Concat(found, others, named), unreadable.orNil()
+	return slices.Concat(found, others, named), held, unreadable.orNil()
 }
 
 // nameInvalid separates the files that are copies of what others sent, by their names, from the others.

@@ -197,6 +197,7 @@ var enforceLines = map[string][]string{
 	"watch":      {"+watch", "+watch --json --state-id two", "watch --show-archived"},
 	"commit":     {"commit", "commit --dry-run"},
 	"doctor":     {"doctor", "doctor --json", "doctor --fix"},
+	"prune":      {"prune --dry-run --older-than 0s"},
 	"trust":      {"trust list"},
 	"verify":     {"verify agents/codex/inbox/" + plantedName},
 	"mirror":     {"+mirror --bridge LOG"},
@@ -209,7 +210,7 @@ var enforceLines = map[string][]string{
 var readsNoMailbox = map[string]string{
 	"pair": "its runs are in bridge logs", "bridge": "a log is no mailbox; see mirror", "convert": "it reads the file that it is given",
 	"validate": "it judges the file that it is given, for its writer", "sync": "it prints no field of a message",
-	"schema": "", "init": "", "add-agent": "", "setup": "", "key": "", "ash": "", "demo": "it has a scene of its own",
+	"schema": "", "init": "", "add-agent": "", "remove-agent": "it looks only at whether there is a message", "setup": "", "key": "", "ash": "", "demo": "it has a scene of its own",
 	"help": "", "version": "", "contract": "it gets bodies to judge",
 }
 

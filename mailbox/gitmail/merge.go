@@ -89,7 +89,7 @@ func (e *exchange) findStaged(ctx context.Context) error {
 	ids, _, err := e.r.w.Staged()
 	for _, id := range ids {
 		found, findErr := e.r.w.Find(ctx, string(id))
-		if findErr != nil {
+		if _, fatal := mailbox.SplitUnreadable(findErr); fatal != nil {
 			continue // it is not sent yet
 		}
 		for _, entry := range found {

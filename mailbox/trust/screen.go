@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,9 +92,9 @@ func newCheck(w *mailbox.Workspace, agent schema.AgentName) mailbox.Check {
 		held.Reason = outcomes[held.Status]
 		switch { // an error may quote the file
 		case policyErr != nil:
-			held.Reason += "; its config.yaml counts for nothing, as oacp doctor explains"
+			held.Reason += fmt.Sprintf("; %s counts for nothing, as oacp doctor explains", filepath.Join(w.Dir(), configName(agent)))
 		case pinsErr != nil:
-			held.Reason += "; its pins count for nothing, as oacp doctor explains"
+			held.Reason += fmt.Sprintf("; %s counts for nothing, as oacp doctor explains", filepath.Join(w.Dir(), PinsName(agent)))
 		}
 		return held
 	}
