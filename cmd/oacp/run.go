@@ -44,37 +44,26 @@ func newRunCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "run an agent per message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
-		Description: `run starts the command once for each message, in processing order. One such start is
-a turn. The command reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM,
-OACP_MESSAGE_SUBJECT, OACP_FILE and other variables describe it. No shell is involved.
-With --driver claude or codex, that program is the agent, with the tools of oacp mcp;
---allow says what it may do. When a turn succeeds, run acknowledges the message and,
-with --reply, sends the output as the answer. A turn that fails is retried; after
---max-attempts the message becomes a dead letter and its sender gets a notice.
+		Description: `run starts the command once for each message, in processing order: a turn. The command
+reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM, OACP_FILE
+and other variables describe it. No shell is involved. When a turn succeeds, run
+acknowledges the message and, with --reply, sends the output as the answer. A turn that
+fails is retried; after --max-attempts the message becomes a dead letter.
 
 Options can also be settings in the run section of agents/AGENT/config.yaml or
-workspace.json. One process at a time works an inbox. run works until it gets a
-signal; it then stops the current turn, leaves the message in the inbox and exits with
-status 0. With --once it exits when nothing is left to do, and fails if there were
-dead letters.
-
-With --claim git, several machines can work the inbox of a workspace made by oacp init
---git, and one of them handles each message.
-
---json prints one object per event, one per line.
+workspace.json. One process at a time works an inbox; with --claim git, one machine
+handles each message. A signal stops run and the current turn, and the message stays
+in the inbox. With --once, run fails if there were dead letters.
 
 EXAMPLES:
    oacp run --agent codex --reply -- cat
-   oacp run --agent codex --once --timeout 10m -- ./on-message.sh
-   oacp run --agent codex -- sh -c './on-message.sh | tee -a log'
-   oacp run --agent claude --driver claude --allow edits --reply
-   oacp run --agent codex --driver ash --socket /tmp/ash-1.sock --reply`,
+   oacp run --agent claude --driver claude --allow edits --reply`,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer to messages that expect one"},
+			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer"},
 			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body", Destination: &o.input},
 			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)", Destination: &o.autonomy},
-			&cli.StringSliceFlag{Name: "allow-from", Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others", Destination: &o.allowFrom},
+			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others", Destination: &o.allowFrom},
 			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "run turns only for messages whose signature AGENT can verify and hold others"},
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
@@ -83,7 +72,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			claimFlags()[0], claimFlags()[1], claimFlags()[2],
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do", Destination: &o.once},
-			o.sync.Flag(""),
+			o.sync.Flag(command.Rare),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.driver.flags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"), o.workspace.Flags()),
