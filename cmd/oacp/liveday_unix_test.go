@@ -114,6 +114,7 @@ func newAgentsDay(t *testing.T) *agentsDay {
 	t.Helper()
 	a := &agentsDay{session: newSession(t, "claude,codex"), t: t, unread: make(map[schema.ID]*schema.Message), tasks: make(map[schema.ID]int), cost: make(map[string]int)}
 	a.env["CLAUDE_PID"] = strconv.Itoa(os.Getpid())
+	a.Now = func() time.Time { return time.Now().Add(time.Duration(a.turn) * 5 * time.Minute) } // a turn takes some minutes
 	var err error
 	if a.w, err = mailbox.Open(a.Dir, &mailbox.Options{NoSync: true}); err != nil {
 		t.Fatal(err)
@@ -133,6 +134,9 @@ func (a *agentsDay) receive(drafts ...schema.Message) {
 			a.t.Fatal(result.Err)
 		}
 		a.unread[result.Receipt.Message.ID] = result.Receipt.Message
+	}
+	if err := os.Chtimes(a.w.BoxPath("claude", mailbox.Inbox), a.Now(), a.Now()); err != nil {
+		a.t.Fatal(err)
 	}
 }
 
