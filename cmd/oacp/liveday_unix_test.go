@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -164,30 +162,6 @@ func (a *agentsDay) on(event string) string {
 	return out.Specific.Context
 }
 
-// rest lets an hour pass between two turns: hooks bound what they show of their own accord within a minute.
-func (a *agentsDay) rest() {
-	a.t.Helper()
-	path := filepath.Join(a.Dir, project.SessionsName("claude"), "5e6f"+project.SessionSuffix)
-	data, err := os.ReadFile(path)
-	var state map[string]any
-	if err == nil {
-		err = json.Unmarshal(data, &state)
-	}
-	if minute, ok := state["minute"].(string); err == nil && ok {
-		var at time.Time
-		if at, err = time.Parse(time.RFC3339Nano, minute); err == nil {
-			state["minute"] = at.Add(-time.Hour)
-			data, err = json.Marshal(state)
-		}
-	}
-	if err == nil {
-		err = os.WriteFile(path, data, 0o644)
-	}
-	if err != nil {
-		a.t.Fatal(err)
-	}
-}
-
 // listen is what the model does with what a hook says: it reads the messages whose bodies are not complete.
 func (a *agentsDay) listen(what, text string) {
 	a.t.Helper()
@@ -274,7 +248,6 @@ func throughHooks(t *testing.T, day []turnOfDay) (cost map[string]int, wakes []i
 	a := newAgentsDay(t)
 	a.listen("hooks", a.on(live.SessionStart))
 	for _, turn := range day {
-		a.rest()
 		a.receive(turn.before...)
 		if turn.wakes {
 			text := a.on(live.FileChanged)
