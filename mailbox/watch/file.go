@@ -67,7 +67,8 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, waited := b.unsettled[name]; waited && b.readHandled(&f) {
+		_, waited := b.unsettled[name]
+		if _, known := b.reported.Messages[name]; waited && !known && b.readHandled(&f) {
 			return f
 		}
 		f.state, f.seen = fileGone, f.seen.next(goneVersion, now)
