@@ -179,11 +179,13 @@ func (e *exchange) receive(ctx context.Context, m *merge) (later []*outcome, err
 	}
 	done, names := 0, slices.Sorted(maps.Keys(arrivals))
 	for names := range slices.Chunk(names, receiveBatch) {
+		for range names {
+			if done++; e.o.Progress != nil {
+				e.o.Progress(done, len(arrivals))
+			}
+		}
 		if err := e.deliver(ctx, names, arrivals); err != nil {
 			return nil, err
-		}
-		if done += len(names); e.o.Progress != nil {
-			e.o.Progress(done, len(arrivals))
 		}
 	}
 	return later, nil
