@@ -49,6 +49,7 @@ func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	names, err := dir.Names()
+	err = ignoreMissing(err) // somebody removes state/
 	for _, left := range groupStaged(names) {
 		ids = append(ids, left.id)
 	}

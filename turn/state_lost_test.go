@@ -36,7 +36,7 @@ func TestStateRemoved(t *testing.T) {
 		t.Errorf("Run = %v, want ErrStateLost", err)
 	}
 	if want := "turn_started turn_interrupted"; rec.kinds() != want || turns != 1 {
-		t.Errorf("events %s, want %s", rec.kinds(), want)
+		t.Errorf("events %s, want %s: %v", rec.kinds(), want, rec.events)
 	}
 	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
 		t.Errorf("%d messages in the inbox, want both", got)

@@ -185,6 +185,7 @@ func (w *Watcher) forget() {
 		for _, name := range names {
 			delete(b.reported.Messages, name)
 			delete(b.reported.Unreadable, name)
+			delete(b.unsettled, name) // else a file that was gone would be looked for in the archive
 		}
 		b.todo = append(b.todo, names...)
 	}
