@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // acts runs a turn and returns what the agent did.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
 // The test binary runs itself as the agent. The argument after this one selects what such a process

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // hostOf serves the bridge and returns a client of it.

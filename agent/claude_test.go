@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // realClaude returns a driver for the real claude program, whose model is the script. The changes

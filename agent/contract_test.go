@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // program is one way in which a driver runs a real agent.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // TestDriversLeaveNothing checks that no goroutine outlives its driver.

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // TestKilledRunner checks that a tool that never ends by itself is killed when the process that

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // TestCancelStopsTools cancels a turn in which the program runs a command that never ends.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
 // childVariable names what a copy of the test binary does instead of testing.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/schema"
 )
 

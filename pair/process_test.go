@@ -15,7 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
 func TestMain(m *testing.M) {

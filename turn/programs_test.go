@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/agent"
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/terminal"
+	"github.com/oacp-go/oacp/internal/testing/terminal"
 )
 
 // newZone writes a time zone and returns the path of the file, a value for TZ.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/live"
 )
 

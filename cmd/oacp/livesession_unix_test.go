@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
-	"github.com/oacp-go/oacp/internal/terminal"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/terminal"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"

@@ -20,7 +20,7 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
 func TestMain(m *testing.M) {

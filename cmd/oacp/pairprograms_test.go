@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/pair"
 )
 

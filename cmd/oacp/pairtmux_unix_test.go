@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/terminal"
+	"github.com/oacp-go/oacp/internal/testing/terminal"
 )
 
 // A tmuxScene is oacp pair --tmux in a terminal, with agents that show a line and then wait to be

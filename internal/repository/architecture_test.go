@@ -76,8 +76,7 @@ func packageOf(folder string) string {
 // forTests reports whether only tests use the package; ARCHITECTURE.md names such packages below
 // its table.
 func forTests(folder string) bool {
-	return slices.Contains([]string{"internal/memoryfolder", "internal/modelstub", "internal/terminal"}, folder) ||
-		strings.HasPrefix(folder, "internal/testing/")
+	return strings.HasPrefix(folder, "internal/testing/")
 }
 
 // TestArchitectureNamesFiles checks that every file that the page names exists: a path from the

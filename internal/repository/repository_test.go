@@ -52,10 +52,10 @@ var imports = map[string][]string{
 
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
-	"internal/exclusive": {"internal/durable", "internal/orphans"},
-	"internal/git":       {"internal/processgroup"},
-	"internal/staging":   {"schema", "internal/durable"},
-	"internal/terminal":  {"internal/modelstub", "internal/processgroup"},
+	"internal/exclusive":        {"internal/durable", "internal/orphans"},
+	"internal/git":              {"internal/processgroup"},
+	"internal/staging":          {"schema", "internal/durable"},
+	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
 		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",

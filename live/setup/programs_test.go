@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 )

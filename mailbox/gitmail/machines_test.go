@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/memoryfolder"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"

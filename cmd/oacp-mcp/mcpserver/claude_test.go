@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // TestClaude lets the real Claude Code command line list the tools of a server that it starts and

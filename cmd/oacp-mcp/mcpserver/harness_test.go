@@ -16,7 +16,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"

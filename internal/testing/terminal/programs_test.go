@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // hooks is a file with a hook that tells the model a word with each prompt.

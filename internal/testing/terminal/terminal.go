@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/modelstub"
 	"github.com/oacp-go/oacp/internal/processgroup"
+	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
 // Options say what runs in a terminal.
