@@ -26,6 +26,8 @@ type Hook struct {
 	Tools func() bool
 	// Follow says that Follow does more than ring codex, so that each session needs it.
 	Follow bool
+	// Pace is the time in which all digests that no person asks for cost at most DefaultBudget; zero is a minute.
+	Pace time.Duration
 	// Now returns the time; nil is time.Now.
 	Now func() time.Time
 	// caller returns the process that called the hook. Tests replace it.
@@ -77,7 +79,7 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, last time.Time, print func(Answer) error) error {
 	var seen time.Time
 	limit := collect
-	if h.now().Sub(last) < pace {
+	if h.now().Sub(last) < h.pace() {
 		limit = collectMore
 	}
 	for waited := time.Duration(0); waited < limit && !seen.Equal(h.inboxTime()); waited += burst {
@@ -274,6 +276,8 @@ func (h *Hook) now() time.Time {
 	}
 	return h.Now()
 }
+
+func (h *Hook) pace() time.Duration { return cmp.Or(h.Pace, defaultPace) }
 
 // prove records what an event proves: the messages that the model has noticed. After an error, the next
 // event proves it.

@@ -34,8 +34,7 @@ const (
 	maxBacklog    = backlogBudget / 8
 	// noticeLimit is how long mail is for the session only that it was shown to, if that does not notice it.
 	noticeLimit = 2 * time.Minute
-	// pace is the time in which all digests that no person asks for cost at most DefaultBudget.
-	pace = time.Minute
+	defaultPace = time.Minute
 )
 
 // inboxNames are the files in an inbox that were not shown to the session.
@@ -90,7 +89,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now(), Tools: h.Tools != nil && h.Tools()}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
-		if o.Budget, later = s.allowance(e, others, fresh, o); o.Budget == 0 {
+		if o.Budget, later = s.allowance(e, others, fresh, o, h.pace()); o.Budget == 0 {
 			return "", later, nil
 		}
 	}
@@ -287,7 +286,7 @@ func (h *Hook) yield(s *Session, names *inboxNames) (o others, err error) {
 // allowance returns what a digest of the mail, for which no person asks, may cost in tokens. It is 0 if the mail is to be shown later, at
 // the returned time: because the digests of the last minute leave no room for it, or because the session works and its other hooks show the
 // mail, unless a person has interrupted the turn.
-func (s *Session) allowance(e Event, o others, mail []Mail, d DigestOptions) (budget int, later time.Time) {
+func (s *Session) allowance(e Event, o others, mail []Mail, d DigestOptions, pace time.Duration) (budget int, later time.Time) {
 	if d.Now.Sub(s.Minute) >= pace {
 		s.Minute, s.Spent = d.Now, 0
 	}

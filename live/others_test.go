@@ -254,7 +254,7 @@ func TestBusyOnce(t *testing.T) {
 			h.arriveNow(h.ask(name))
 			h.wantNamed(h.on("s", FileChanged), name)
 			h.wantNamed(h.on("s", FileChanged)) // which is over at once
-			if waited := time.Since(began); waited < time.Duration(n)*pace || waited > time.Duration(n)*pace+collect {
+			if waited := time.Since(began); waited < time.Duration(n)*defaultPace || waited > time.Duration(n)*defaultPace+collect {
 				t.Errorf("wake %d comes after %v", n, waited)
 			}
 		}

@@ -77,6 +77,9 @@ func notPanic(err *error) {
 	}
 }
 
+// hookPace is the Pace of hooks. Tests shorten it.
+var hookPace time.Duration
+
 // runHook answers an event.
 func runHook(ctx context.Context, o hookOptions, program live.Program, s *command.Streams) (err error) {
 	defer notPanic(&err)
@@ -101,7 +104,7 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 		return nil
 	}
 	w.ViewAs(agent)
-	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Pace: hookPace, Now: s.Now}
 	h.Tools = func() bool { return command.FindSeparate("mcp") != "" } // setup registers it with the hooks
 	exit, err := o.handle(ctx, h, e, s)
 	if err != nil {

@@ -125,11 +125,11 @@ func TestClaudeIsShown(t *testing.T) {
 	r = s.awaitPrompt("continue it")
 	wantCount(t, r, 0, "Please say.", "Gamma informs")
 	wantCount(t, r, 1, "You owe 14 answers", "Alpha waits") // what is open, without the bodies
-	s.awaitIdle()
+	cleared := s.awaitIdle()[0].ID
 
 	term.Say("/clear")
 	s.awaitSessions("the session is another", func(sessions []live.Session) bool {
-		return len(sessions) == 1 && len(sessions[0].Shown) >= len(shown)
+		return len(sessions) == 1 && sessions[0].ID != cleared && len(sessions[0].Shown) >= len(shown)
 	})
 	term.Say("start anew")
 	wantCount(t, s.awaitPrompt("start anew"), 1, shown...)

@@ -51,7 +51,7 @@ func newLiveScene(t testing.TB, script modelstub.Script) *liveScene {
 	}
 	s := &liveScene{t: t, oacp: oacp, claude: modelstub.Program(t, "claude"), home: t.TempDir(), folder: t.TempDir()}
 	s.server = modelstub.Start(t, script)
-	s.env = s.server.ClaudeTerminalEnv(t, s.home, s.folder)
+	s.env = append(s.server.ClaudeTerminalEnv(t, s.home, s.folder), testPace+"=4s")
 	s.run("init", "--dir", s.folder, "--agents", claudeAgent+",codex")
 	if s.w, err = mailbox.Open(s.folder, nil); err != nil {
 		t.Fatal(err)

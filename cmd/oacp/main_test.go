@@ -23,9 +23,15 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
+// testPace is the variable of a test for the Pace of its hooks.
+const testPace = "OACP_TEST_PACE"
+
 func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
+	}
+	if pace := os.Getenv(testPace); pace != "" { // in a command that a test runs
+		hookPace, _ = time.ParseDuration(pace)
 	}
 	testscript.Main(m, map[string]func(){
 		"oacp":           main,
