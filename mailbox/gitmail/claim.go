@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -104,23 +103,18 @@ func (c *Claim) text() string {
 
 // parseClaim parses the message of a commit. Only what text writes is accepted.
 func parseClaim(text string) (Claim, error) {
-	data, ok := strings.CutPrefix(text, claimHeader)
-	if !ok || len(text) > maxClaim {
-		return Claim{}, errors.New("it is not a claim")
-	}
 	var t claimText
-	if err := json.Unmarshal([]byte(data), &t); err != nil {
-		return Claim{}, fmt.Errorf("the claim is not valid: %w", err)
+	data, ok := strings.CutPrefix(text, claimHeader)
+	if !ok || len(text) > maxClaim || json.Unmarshal([]byte(data), &t) != nil {
+		return Claim{}, errors.New("it is not a claim")
 	}
 	c := t.Claim
 	c.workspace, c.process, c.counter, c.Lease = t.Workspace, t.Process, t.Counter, t.Lease
-	switch {
-	case machineName(c.Machine) != c.Machine, !isRandom(c.workspace), !isRandom(c.process),
-		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree,
-		c.Attempt < 0, c.Attempt > maxAttempts, c.Lease <= 0, c.Lease > MaxLease:
+	isRandom := func(s string) bool { return len(s) == 2*randomSize && strings.Trim(s, "0123456789abcdef") == "" }
+	if machineName(c.Machine) != c.Machine || !isRandom(c.workspace) || !isRandom(c.process) || c.text() != text ||
+		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree ||
+		c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > MaxLease {
 		return Claim{}, errors.New("a value in the claim is not possible")
-	case c.text() != text:
-		return Claim{}, errors.New("the claim is not written in the usual way")
 	}
 	return c, nil
 }
@@ -133,20 +127,16 @@ func claimAt(ref, object, text string) Claim {
 	return c
 }
 
-func isRandom(text string) bool {
-	return len(text) == 2*randomSize && strings.Trim(text, "0123456789abcdef") == ""
-}
-
 // machineName returns a host's name with letters, digits, dots, underscores and hyphens only.
 func machineName(host string) string {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	name := strings.Map(func(c rune) rune {
-		if strings.ContainsRune(allowed, c) {
-			return c
+	name := []byte(host[:min(len(host), maxMachine)])
+	for i, c := range name {
+		if strings.IndexByte(allowed, c) < 0 {
+			name[i] = '-'
 		}
-		return '-'
-	}, host)
-	return cmp.Or(name[:min(len(name), maxMachine)], "unknown")
+	}
+	return cmp.Or(string(name), "unknown")
 }
 
 func hostName() string {

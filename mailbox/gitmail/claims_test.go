@@ -62,8 +62,7 @@ func (m *testMachine) reach(ctx context.Context) error {
 	return nil
 }
 
-func (m *testMachine) push(ctx context.Context, updates []refUpdate) ([]refResult, error) {
-	results := make([]refResult, len(updates))
+func (m *testMachine) push(ctx context.Context, updates []refUpdate) error {
 	m.shared.mu.Lock()
 	pushed := make(map[string]bool)
 	for i, u := range updates {
@@ -76,29 +75,27 @@ func (m *testMachine) push(ctx context.Context, updates []refUpdate) ([]refResul
 	}
 	m.shared.mu.Unlock()
 	if err := m.reach(ctx); err != nil {
-		return results, err
+		return err
 	}
 	m.shared.mu.Lock()
 	defer m.shared.mu.Unlock()
-	m.shared.pushes++
-	for i, u := range updates {
-		switch {
-		case m.shared.objects[u.ref] != u.from:
-			results[i] = refStale
-		case u.to == "":
-			delete(m.shared.objects, u.ref)
-			results[i] = refMoved
-		default:
-			m.shared.objects[u.ref] = u.to
-			results[i] = refMoved
-		}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mute {
-		return make([]refResult, len(updates)), errDown
+	m.shared.pushes++
+	for i, u := range updates {
+		if m.shared.objects[u.ref] != u.from {
+			continue
+		}
+		if updates[i].moved = !m.mute; u.to == "" {
+			delete(m.shared.objects, u.ref)
+		} else {
+			m.shared.objects[u.ref] = u.to
+		}
 	}
-	return results, nil
+	if m.mute {
+		return errDown
+	}
+	return nil
 }
 
 func (m *testMachine) remote(ctx context.Context, _ string) (map[string]string, error) {
@@ -170,15 +167,10 @@ func startMachine(t testing.TB, shared *sharedRefs, name, workspace string, hand
 	m := &testMachine{t: t, shared: shared, refs: make(map[string]string), pending: make(map[schema.ID]bool), handled: handled}
 	m.Claims = newClaims(ClaimOptions{Agent: "codex", Lease: testLease}, m, workspace)
 	m.machine, m.sync = name, m.syncAll
-	m.Claims.pending = func(file string) bool {
+	m.Claims.pending = func(_ context.Context, w Wanted) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.pending[schema.ID(file)]
-	}
-	m.inbox = func(context.Context) (map[schema.ID]bool, error) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return maps.Clone(m.pending), nil
+		return m.pending[w.ID]
 	}
 	if err := m.Start(t.Context(), func(err error) {
 		m.set(func() { m.warnings = append(m.warnings, err.Error()) })
@@ -393,8 +385,9 @@ func TestClaims(t *testing.T) {
 		"an answer that is lost on its way": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1))
 			a.set(func() { a.mute = true })
-			if err := a.put(t.Context(), []*heldClaim{a.held[number(1).ID]}); err != nil {
-				t.Errorf("the remote has the renewal: %v", err)
+			time.Sleep(testLease)
+			if err := a.Confirm(t.Context(), number(1).ID); err != nil || len(a.warnings) > 0 {
+				t.Errorf("the remote has the renewals: %v, %q", err, a.warnings)
 			}
 			a.mustTake(1, number(2))
 			a.Done(number(1).ID)

@@ -1,0 +1,200 @@
+package gitmail
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// ClaimOptions say how claims on messages in the inbox of an agent are made. Lease is how long a claim holds without a
+// renewal; see DefaultLease. Sync are the options of the syncs that claims need.
+type ClaimOptions struct {
+	Agent schema.AgentName
+	Lease time.Duration
+	Sync  Options
+}
+
+// NewClaims returns claims on the messages of an agent. It needs no remote that answers. Another process
+// must not work the same inbox of this workspace between Start and Stop.
+func (r *Repository) NewClaims(ctx context.Context, o ClaimOptions) (*Claims, error) {
+	if r.settings.URL == "" {
+		return nil, ErrNoRemote
+	}
+	tree, err := r.git.Run(ctx, "hash-object", "-w", "-t", "tree", "--stdin")
+	if err != nil {
+		return nil, err
+	}
+	number, err := workspaceNumber(r.w)
+	c := newClaims(o, &gitRefs{r: r, tree: strings.TrimSpace(string(tree))}, number)
+	c.sync = func(ctx context.Context) error {
+		_, err := r.Sync(ctx, o.Sync)
+		return err
+	}
+	c.pending = func(ctx context.Context, w Wanted) bool {
+		if w.File != "" {
+			_, err := r.w.Root().Lstat(mailbox.BoxName(o.Agent, mailbox.Inbox) + "/" + w.File)
+			return !mailbox.IsGone(err)
+		}
+		entries, err := r.w.Inbox(ctx, o.Agent)
+		return err != nil || slices.ContainsFunc(entries, func(e mailbox.Entry) bool { return e.Message != nil && e.Message.ID == w.ID })
+	}
+	return c, err
+}
+
+func newClaims(o ClaimOptions, refs claimStore, workspace string) *Claims {
+	return &Claims{
+		agent: o.Agent, lease: cmp.Or(o.Lease, DefaultLease), machine: hostName(), workspace: workspace, process: randomNumber(),
+		refs: refs, now: time.Now, changed: make(chan struct{}, 1), pushing: make(chan struct{}, 1), held: make(map[schema.ID]*heldClaim),
+	}
+}
+
+func randomNumber() string {
+	raw := make([]byte, randomSize)
+	_, _ = rand.Read(raw) // it never fails
+	return hex.EncodeToString(raw)
+}
+
+// workspaceNumber returns a number of the workspace on this machine, by which a process recognizes the
+// claims of an earlier process that died. A copy of the workspace elsewhere has another one, so that it does
+// not take the claims of the original for its own.
+func workspaceNumber(w *mailbox.Workspace) (string, error) {
+	const name = stateFolder + "/number"
+	if err := w.MakeStateFolder(stateFolder); err != nil {
+		return "", err
+	}
+	if _, err := w.AddFile(name, []byte(randomNumber()+"\n")); err != nil {
+		return "", err
+	}
+	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
+	sum := sha256.Sum256([]byte(strings.Join([]string{strings.TrimSpace(string(data)), hostName(), w.Dir()}, "\x00")))
+	return hex.EncodeToString(sum[:randomSize]), err
+}
+
+// ListClaims returns the claims of all agents and machines as of the last sync, including refs that hold
+// no claim.
+func (r *Repository) ListClaims(ctx context.Context) ([]Claim, error) {
+	return (&gitRefs{r: r}).local(ctx, claimRefs)
+}
+
+// claimStore is where claims are: gitRefs, or memory in a test. push makes updates and notes which refs moved; the error
+// says why others did not, unless they were elsewhere. remote returns the objects of refs with a prefix, and local the
+// claims there that the last sync fetched.
+type claimStore interface {
+	push(ctx context.Context, updates []refUpdate) error
+	remote(ctx context.Context, prefix string) (map[string]string, error)
+	local(ctx context.Context, prefix string) ([]Claim, error)
+}
+
+// refUpdate moves a ref of the remote from one object to the commit of a claim with a text, or deletes it if there is
+// none. An object that is empty stands for no ref.
+type refUpdate struct {
+	ref, from, text string
+	begun           time.Time
+	state           ClaimState
+	// to is the commit, and moved says that the ref is known to be there.
+	to    string
+	moved bool
+}
+
+// pushedRefs is how many refs a push updates at most. A command line has room for so many.
+const pushedRefs = 50
+
+// gitRefs are the claims of a repository. Only push needs the empty tree.
+type gitRefs struct {
+	r    *Repository
+	tree string
+}
+
+func (g *gitRefs) push(ctx context.Context, updates []refUpdate) (err error) {
+	for i, u := range updates {
+		if u.text == "" {
+			continue
+		}
+		who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, u.begun.Unix()))
+		commit := fmt.Sprintf("tree %s\nauthor %s\ncommitter %[2]s\n\n%s\n", g.tree, who, u.text)
+		out, err := g.r.git.RunInput(ctx, strings.NewReader(commit), "hash-object", "-w", "-t", "commit", "--stdin")
+		if err != nil {
+			return err
+		}
+		updates[i].to = strings.TrimSpace(string(out))
+	}
+	for some := range slices.Chunk(updates, pushedRefs) {
+		err = errors.Join(err, g.pushSome(ctx, some))
+	}
+	return err
+}
+
+func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) error {
+	args, moves := []string{"push", "--porcelain", "--no-verify", "--no-signed"}, []string{remoteName}
+	for _, u := range updates {
+		args, moves = append(args, "--force-with-lease="+u.ref+":"+u.from), append(moves, u.to+":"+u.ref)
+	}
+	var out, stderr bytes.Buffer
+	command := g.r.git.Command(ctx, append(args, moves...)...)
+	command.Stdout, command.Stderr = &out, &stderr
+	err := git.Failure(ctx, command.Run(), args[:1], stderr.Bytes())
+	known := 0
+	var refusal string
+	for line := range strings.Lines(out.String()) {
+		flag, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		names, summary, isRef := strings.Cut(rest, "\t") // from:to
+		_, ref, _ := strings.Cut(names, ":")
+		i := slices.IndexFunc(updates, func(u refUpdate) bool { return u.ref == ref })
+		switch {
+		case i < 0 || !isRef:
+		case strings.Contains("*+-", flag): // not "=", for which the remote has the object from an earlier push
+			updates[i].moved = true
+			known++
+		case strings.HasPrefix(summary, "[rejected]"): // the ref was elsewhere
+			known++
+		case flag == "!":
+			refusal = ref + ": " + summary
+		}
+	}
+	if refusal != "" {
+		e := g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: refusal}, true)
+		e.Claims = true
+		return e
+	}
+	if err != nil && known < len(updates) { // otherwise git says once more that it did not do all
+		return g.r.remoteError(err, false)
+	}
+	return nil
+}
+
+func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string, error) {
+	out, err := g.r.git.Run(ctx, "ls-remote", "--refs", remoteName, prefix+"*")
+	if err != nil {
+		return nil, g.r.remoteError(err, false)
+	}
+	objects := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		object, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		objects[ref] = object
+	}
+	return objects, nil
+}
+
+func (g *gitRefs) local(ctx context.Context, prefix string) (claims []Claim, err error) {
+	const format = "--format=%(refname) %(objectname) %(contents:subject)"
+	out, err := g.r.git.Run(ctx, "for-each-ref", format, strings.TrimSuffix(prefix, "/"))
+	for line := range strings.Lines(string(out)) {
+		ref, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		object, text, _ := strings.Cut(rest, " ")
+		claims = append(claims, claimAt(ref, object, text))
+	}
+	return claims, err
+}
