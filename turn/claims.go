@@ -41,8 +41,23 @@ type Claims interface {
 	Release(id schema.ID, turns int)
 }
 
-// startTime is how long a Runner that goes on waits for other machines at its start.
-const startTime = 2 * time.Second
+// startTime is how long a Runner that goes on waits for other machines at its start, and startTimeOnce how long one
+// with Once does, which fails without them.
+const (
+	startTime     = 2 * time.Second
+	startTimeOnce = 5 * time.Second
+)
+
+// An UnclaimedError ends a run with Once: without a claim no turn begins, and other machines could not be asked.
+type UnclaimedError struct{ Err error }
+
+// Error says why they could not be asked.
+func (e *UnclaimedError) Error() string {
+	return "no turn begins without a claim on its message: " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *UnclaimedError) Unwrap() error { return e.Err }
 
 // stopTime is how long the claims may take to be given up when the Runner stops.
 const stopTime = 10 * time.Second
@@ -55,19 +70,20 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	if r.config.Claims == nil {
 		return nil
 	}
-	starting, cancel := ctx, context.CancelFunc(func() {})
-	if !r.config.Once {
-		starting, cancel = context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %v", startTime))
+	limit := startTime
+	if r.config.Once {
+		limit = startTimeOnce
 	}
+	starting, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the remote did not answer within %v", limit))
 	defer cancel()
 	err := r.config.Claims.Start(starting, func(err error) {
 		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 	})
-	if err != nil && !r.config.Once && ctx.Err() == nil {
-		r.away(err)
-		return nil
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return err
+	r.away(cmp.Or(context.Cause(starting), err))
+	return r.stop
 }
 
 // stopClaims gives up all claims. If a signal stopped the Runner, a failure is only a warning.
@@ -196,7 +212,7 @@ func (r *Runner) away(why error) {
 	r.pausedUntil = r.now().Add(min(maxAway, r.config.backoff(r.absences)))
 	r.schedule.wakeAll()
 	if r.config.Once {
-		r.stop = why
+		r.stop = &UnclaimedError{why}
 		return
 	}
 	if r.absences == 1 {

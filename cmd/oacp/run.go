@@ -185,7 +185,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := o.override(c, &settings); err != nil {
 			return err
 		}
-		claimsByDefault(c.Context, w, &settings, synchronizer != nil, o.once)
+		claimsByDefault(c.Context, w, &settings, synchronizer != nil)
 		if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
 			if synchronizer, err = command.UsualSync(c.Context, s, w); err != nil {
 				return err
@@ -220,7 +220,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 			}
 		}
 		noteWords(c, settings.Command, s)
-		if err := openClaims(c.Context, w, &settings, &config); err != nil {
+		if err := openClaims(c.Context, s, w, &settings, &config); err != nil {
 			return err
 		}
 		if runner, err = turn.New(w, config); err != nil {

@@ -44,21 +44,21 @@ func overrideClaims(c *cli.Context, settings *turn.Settings) error {
 		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
 	}
 	for _, flag := range []string{"lease", "claim-batch"} {
-		if c.IsSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.IsSet("sync") && !c.Bool("once")) {
+		if c.IsSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.IsSet("sync")) {
 			return failure.Usagef("--%s requires --claim git", flag)
 		}
 	}
 	return nil
 }
 
-// claimsByDefault makes a runner that syncs all the time make claims, unless the settings say otherwise: two machines that
-// run one agent without them answer its mail twice. With --once, a remote that does not answer stops no turn.
-func claimsByDefault(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, synced, once bool) {
+// claimsByDefault makes a runner that syncs make claims, unless the settings say otherwise: two machines that
+// run one agent without them answer its mail twice.
+func claimsByDefault(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, synced bool) {
 	if settings.Claim == turn.ClaimNone {
 		settings.Claim = ""
 		return
 	}
-	if settings.Claim != "" || !synced || once {
+	if settings.Claim != "" || !synced {
 		return
 	}
 	if repository, err := gitmail.Open(ctx, w); err == nil && repository.Settings().URL != "" {
@@ -67,7 +67,7 @@ func claimsByDefault(ctx context.Context, w *mailbox.Workspace, settings *turn.S
 }
 
 // openClaims sets the claims of a configuration if the settings ask for some.
-func openClaims(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, config *turn.Config) error {
+func openClaims(ctx context.Context, s *command.Streams, w *mailbox.Workspace, settings *turn.Settings, config *turn.Config) error {
 	if settings.Claim == "" {
 		return nil
 	}
@@ -75,7 +75,11 @@ func openClaims(ctx context.Context, w *mailbox.Workspace, settings *turn.Settin
 	if err != nil {
 		return err
 	}
-	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: command.SyncOptions(w)})
+	options := command.SyncOptions(w)
+	if config.Once {
+		options.Waiting = s.NoteWaiting
+	}
+	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: options})
 	if err != nil {
 		return err
 	}

@@ -91,6 +91,8 @@ type Synchronizer struct {
 	// remotes are the states of the repositories' remotes. The lock guards them.
 	lock    sync.Mutex
 	remotes []RemoteState
+	// isSilent says that the remotes did not answer from the beginning to the end of the work.
+	isSilent bool
 }
 
 // Open returns the synchronizer of the workspaces, or nil without --sync. It fails if no workspace has
@@ -157,16 +159,20 @@ func (y *Synchronizer) Briefly(ctx context.Context) bool {
 		return true
 	}
 	done := true
-	for i, r := range y.repositories {
-		o := y.options(i)
-		o.Waiting, o.Share = y.streams.NoteWaiting, true
-		limited, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
-		_, err := r.SyncUntil(limited, o)
-		cancel()
-		y.observe(ctx, i, err)
-		done = done && err == nil
+	for i := range y.repositories {
+		done = y.briefly(ctx, i) && done
 	}
 	return done
+}
+
+func (y *Synchronizer) briefly(ctx context.Context, i int) (done bool) {
+	o := y.options(i)
+	o.Waiting, o.Share = y.streams.NoteWaiting, true
+	limited, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	defer cancel()
+	_, err := y.repositories[i].SyncUntil(limited, o)
+	y.observe(ctx, i, err)
+	return err == nil
 }
 
 // first syncs the last workspace once. A signal ends it, and is the error.
@@ -224,8 +230,7 @@ const patience = 2 * time.Second
 
 // A Beginning is the first sync of a command that ends by itself.
 type Beginning struct {
-	streams *Streams
-	name    string
+	y *Synchronizer
 	// done is closed when the first sync has ended. It is nil if Begin waited for that.
 	done <-chan struct{}
 	stop func()
@@ -239,7 +244,7 @@ func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) *Beginnin
 	}
 	var first sync.WaitGroup
 	first.Add(len(y.repositories))
-	b := &Beginning{streams: y.streams, name: y.remotes[0].Name, stop: y.start(ctx, true, first.Done)}
+	b := &Beginning{y: y, stop: y.start(ctx, true, first.Done)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -255,18 +260,24 @@ func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) *Beginnin
 	return b
 }
 
-// Await waits for the first sync if Begin did not, and reports whether mail may have come since then.
+// Await waits for the first sync if Begin did not, for two more seconds, and reports whether mail may have come since
+// then.
 func (b *Beginning) Await(ctx context.Context) bool {
 	if b.done == nil {
 		return false
 	}
-	b.streams.NoteWaiting(b.name)
+	b.y.streams.NoteWaiting(b.y.remotes[0].Name)
 	select {
 	case <-b.done:
+		b.done = nil
+		return ctx.Err() == nil
+	case <-time.After(patience):
+		for i := range b.y.remotes {
+			b.y.unanswered(ctx, i)
+		}
 	case <-ctx.Done():
 	}
-	b.done = nil
-	return ctx.Err() == nil
+	return false
 }
 
 // Stop ends all syncs.
@@ -301,7 +312,14 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 		ctx, cancel = context.WithTimeout(ctx, lastSync)
 		defer cancel()
 	}
-	y.Once(ctx)
+	for i := range y.repositories {
+		switch {
+		case y.answers(i): // it may carry much mail now
+			y.once(ctx, i)
+		case !y.isSilent:
+			y.briefly(ctx, i)
+		}
+	}
 	return err
 }
 
@@ -317,6 +335,11 @@ func (y *Synchronizer) during(ctx context.Context, ends bool, work func() error)
 	if err == nil && begun.Await(ctx) {
 		err = work()
 	}
+	select {
+	case <-begun.done:
+	default:
+		y.isSilent = begun.done != nil
+	}
 	return err
 }
 
@@ -329,18 +352,33 @@ func (y *Synchronizer) observe(ctx context.Context, i int, err error) {
 	}
 }
 
+// answers reports whether the last sync succeeded.
+func (y *Synchronizer) answers(i int) bool {
+	y.lock.Lock()
+	defer y.lock.Unlock()
+	return y.remotes[i].answers
+}
+
+// unanswered notes that a remote did not answer yet, unless it did.
+func (y *Synchronizer) unanswered(ctx context.Context, i int) {
+	if !y.answers(i) {
+		y.observe(ctx, i, &gitmail.RemoteError{URL: gitmail.PublicURL(y.repositories[i].Settings().URL), Err: errNoAnswer})
+	}
+}
+
 // A RemoteState remembers whether syncs with a remote fail, to say so once.
 type RemoteState struct {
 	// Name is what messages call the remote.
 	Name string
-	// failing is the code of the last failure, or empty.
+	// failing is the code of the last failure, or empty, and answers says that the last sync succeeded.
 	failing string
+	answers bool
 }
 
 // Observe warns about the first sync that fails, or fails for another reason than the last one, and notes
 // the first one that succeeds again. It reports whether it printed anything.
 func (r *RemoteState) Observe(err error, s *Streams) bool {
-	if err == nil {
+	if r.answers = err == nil; r.answers {
 		recovered := r.failing != ""
 		if r.failing = ""; recovered {
 			s.Note("in step with " + r.Name + " again")

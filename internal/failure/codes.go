@@ -167,6 +167,7 @@ func gitRules() []rule {
 		{"not_signed", about(gitmail.ErrSigning, func(e *gitmail.RepositoryError) string {
 			return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
 		})},
+		{"remote_unreachable", as[*turn.UnclaimedError]("the mail stays in the inbox; if no other machine works it, oacp run --claim none gives it turns without the remote")},
 		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
 			return "mail waits for the next sync; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
 		})},
