@@ -61,6 +61,9 @@ const (
 	DefaultMaxPairTurns = 120
 	DefaultTimeout      = 30 * time.Minute
 	defaultFirstRetry   = time.Second
+	// defaultBatchOnce is the ClaimBatch of a run that handles what is there: a push for each message would take most
+	// of its time.
+	defaultBatchOnce = 20
 	defaultLastRetry    = 5 * time.Minute
 )
 
@@ -105,7 +108,7 @@ type Config struct {
 	// each further one, up to LastRetry, less a random part of up to half of it.
 	FirstRetry, LastRetry time.Duration
 	// Claims, if set, let several machines work the inbox. ClaimBatch is how many messages are claimed
-	// at once.
+	// at once; the default is 1, and 20 with Once.
 	Claims     Claims
 	ClaimBatch int
 	// Once ends the run when nothing is left to do here: what other machines have does not count.
@@ -154,6 +157,9 @@ func (c *Config) complete() error {
 	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
+	if c.ClaimBatch == 0 && c.Once {
+		c.ClaimBatch = defaultBatchOnce
+	}
 	c.ClaimBatch = cmp.Or(c.ClaimBatch, 1)
 	c.FirstRetry = cmp.Or(c.FirstRetry, defaultFirstRetry)
 	c.LastRetry = cmp.Or(c.LastRetry, max(defaultLastRetry, c.FirstRetry))

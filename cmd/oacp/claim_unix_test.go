@@ -116,7 +116,7 @@ type claimRunner struct {
 func (n *claimNet) run(machine int, script string, args ...string) *claimRunner {
 	n.t.Helper()
 	script = fmt.Sprintf(`echo "$OACP_MESSAGE_ID $OACP_ATTEMPT m%d" >>%s; %s`, machine, n.log, script)
-	args = slices.Concat([]string{"run", "--agent", "codex", "--claim", "git", "--reply", "--json"}, args, []string{"--", "sh", "-c", script})
+	args = slices.Concat([]string{"run", "--agent", "codex", "--sync", "--reply", "--json"}, args, []string{"--", "sh", "-c", script})
 	r := &claimRunner{n: n, command: exec.Command("oacp", args...), events: make(chan turn.Event, 100)}
 	r.command.Dir, r.command.Env = n.machines[machine], n.env
 	stderr := new(strings.Builder)
@@ -225,18 +225,21 @@ func (n *claimNet) checkAnswered(sent []string) {
 	}
 }
 
-// TestClaimEachOnce has three machines work one inbox, one message and several messages at a time.
+// TestClaimEachOnce has machines work one inbox, with default settings and with several messages at a time.
 func TestClaimEachOnce(t *testing.T) {
 	t.Parallel()
-	for _, batch := range []string{"1", "5"} {
-		t.Run(batch, func(t *testing.T) {
-			n := newClaimNet(t, 3)
+	for name, test := range map[string]struct {
+		machines int
+		args     []string
+	}{"defaults": {2, nil}, "several": {3, []string{"--claim-batch", "5"}}} {
+		t.Run(name, func(t *testing.T) {
+			n := newClaimNet(t, test.machines)
 			sent := n.send(claimMessages(t))
 			begun := time.Now()
 			acknowledged := make(chan int)
 			var runners []*claimRunner
 			for i := range n.machines {
-				r := n.run(i, "echo done", "--claim-batch", batch)
+				r := n.run(i, "echo done", test.args...)
 				runners = append(runners, r)
 				go func() {
 					for e := range r.events {
@@ -268,6 +271,27 @@ func TestClaimEachOnce(t *testing.T) {
 			n.checkAnswered(sent)
 		})
 	}
+}
+
+// TestClaimOnce has two machines that work an inbox once, at the same time and with default settings.
+func TestClaimOnce(t *testing.T) {
+	t.Parallel()
+	n := newClaimNet(t, 2)
+	sent := n.send(claimMessages(t))
+	runners := []*claimRunner{n.run(0, "echo done", "--once"), n.run(1, "echo done", "--once")}
+	for _, r := range runners {
+		for range r.events {
+		}
+		if err := r.command.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	for id, turns := range n.turns() {
+		if len(turns) != 1 {
+			t.Errorf("the turns on %s: %q, want one", id, turns)
+		}
+	}
+	n.checkAnswered(sent)
 }
 
 // TestClaimOfMachineThatIsGone kills or freezes a runner in a turn. Another machine takes the message

@@ -17,9 +17,9 @@ import (
 // claimFlags are for an inbox that several machines work.
 func claimFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote first, so that one machine works it: `HOW` is git, as with --sync, or none"},
+		&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that one machine works it: `HOW` is git (default with --sync) or none"},
 		&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
-		&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1"},
+		&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1, or 20 with --once"},
 	}
 }
 
