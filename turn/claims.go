@@ -29,8 +29,8 @@ type Claims interface {
 	Changed() <-chan struct{}
 	// Take takes the first message for work that begins now, and may take the others ahead. It
 	// returns the number of the turn among those on all machines, and a context that ends if the
-	// claim is lost. The error is a *gitmail.ElsewhereError, or ErrNotPending, or says why other
-	// machines cannot be asked.
+	// claim is lost. The error is a *gitmail.ElsewhereError, or says why other machines cannot be asked. If
+	// the message was handled elsewhere before, it is no longer in the inbox.
 	Take(ctx context.Context, wanted []gitmail.Wanted) (attempt int, held context.Context, err error)
 	// Confirm makes sure that this machine still has the claim. Its error is gitmail.ErrClaimLost or that of
 	// the context.
@@ -163,7 +163,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	wanted := make([]gitmail.Wanted, 0, len(ahead)+1)
 	for _, next := range append([]*item{it}, ahead...) {
 		rec, _ := r.journal.get(next.key)
-		wanted = append(wanted, gitmail.Wanted{ID: next.ID, File: next.File, Attempts: rec.Attempts})
+		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
 	_, isElsewhere := errors.AsType[*gitmail.ElsewhereError](err)
@@ -178,8 +178,6 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 		return r.workOn(ctx, hold{held, attempt}, it, do)
 	case isElsewhere, ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
-	case errors.Is(err, gitmail.ErrNotPending):
-		return outcome{item: it, done: true}
 	}
 	return outcome{item: it, away: err}
 }

@@ -64,7 +64,7 @@ const (
 	// defaultBatchOnce is the ClaimBatch of a run that handles what is there: a push for each message would take most
 	// of its time.
 	defaultBatchOnce = 20
-	defaultLastRetry    = 5 * time.Minute
+	defaultLastRetry = 5 * time.Minute
 )
 
 // Unlimited is a bound that never trips.

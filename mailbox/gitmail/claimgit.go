@@ -43,13 +43,9 @@ func (r *Repository) NewClaims(ctx context.Context, o ClaimOptions) (*Claims, er
 		_, err := r.Sync(ctx, o.Sync)
 		return err
 	}
-	c.pending = func(ctx context.Context, w Wanted) bool {
-		if w.File != "" {
-			_, err := r.w.Root().Lstat(mailbox.BoxName(o.Agent, mailbox.Inbox) + "/" + w.File)
-			return !mailbox.IsGone(err)
-		}
+	c.pending = func(ctx context.Context, id schema.ID) bool {
 		entries, err := r.w.Inbox(ctx, o.Agent)
-		return err != nil || slices.ContainsFunc(entries, func(e mailbox.Entry) bool { return e.Message != nil && e.Message.ID == w.ID })
+		return err != nil || slices.ContainsFunc(entries, func(e mailbox.Entry) bool { return e.Message != nil && e.Message.ID == id })
 	}
 	return c, err
 }

@@ -25,10 +25,7 @@ const (
 	pushPause  = 200 * time.Millisecond
 )
 
-var (
-	errTakenOver = fmt.Errorf("%w: another machine has taken the message over", ErrClaimLost)
-	errNotMoved  = errors.New("claims are on the remote as they were before")
-)
+var errNotMoved = errors.New("claims are on the remote as they were before")
 
 // sighting is a claim that others may hold: until when it does unless it changes, and when to check whether its
 // message is pending, on the clock of this machine.
@@ -132,8 +129,7 @@ func (c *Claims) push(ctx context.Context, delay time.Duration) (err error) {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	for range mostPushes {
-		begun := c.now()
-		claims, updates := c.differences(begun, delay)
+		claims, updates := c.differences(delay)
 		if len(claims) == 0 {
 			return nil
 		}
@@ -155,7 +151,7 @@ func (c *Claims) push(ctx context.Context, delay time.Duration) (err error) {
 }
 
 // differences returns the claims in the list that the remote does not have so, or not for much longer.
-func (c *Claims) differences(begun time.Time, delay time.Duration) (claims []*heldClaim, updates []refUpdate) {
+func (c *Claims) differences(delay time.Duration) (claims []*heldClaim, updates []refUpdate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counter++
@@ -172,9 +168,9 @@ func (c *Claims) differences(begun time.Time, delay time.Duration) (claims []*he
 		case h.isEnding():
 			h.Renewed = time.Time{} // another machine may have it at any time from now
 		}
-		u := refUpdate{ref: h.Ref, from: h.Object, begun: begun, state: h.State}
+		u := refUpdate{ref: h.Ref, from: h.Object, begun: c.now(), state: h.State}
 		if claim := h.Claim; u.state != claimGone {
-			claim.Attempt, claim.Renewed, claim.counter = h.turns, begun, c.counter
+			claim.Attempt, claim.Renewed, claim.counter = h.turns, u.begun, c.counter
 			if u.state == ClaimWorking {
 				claim.Attempt++
 			}
@@ -275,7 +271,7 @@ func (c *Claims) look(ctx context.Context) error {
 		if claim.ID == "" || c.held[claim.ID] != nil || now.Before(s.check) {
 			continue
 		}
-		if s.check = now.Add(c.lease); !c.pending(ctx, Wanted{ID: claim.ID}) {
+		if s.check = now.Add(c.lease); !c.pending(ctx, claim.ID) {
 			h := c.hold(Wanted{ID: claim.ID})
 			h.State, h.ours = claimGone, true
 		}

@@ -23,10 +23,9 @@ const (
 var (
 	// ErrNoRemote says that a repository has no remote, where other machines would see claims.
 	ErrNoRemote = errors.New("the git repository of the workspace has no remote")
-	// ErrNotPending says that a message is no longer in the inbox: it was handled elsewhere.
-	ErrNotPending = errors.New("the message is no longer in the inbox")
 	// ErrClaimLost says that this machine lost a claim, or that another machine may soon take it.
 	ErrClaimLost = errors.New("the claim on the message is lost")
+	errTakenOver = fmt.Errorf("%w: another machine has taken the message over", ErrClaimLost)
 )
 
 // ElsewhereError says that another machine has a message.
@@ -37,10 +36,9 @@ func (e *ElsewhereError) Error() string {
 	return cmp.Or(e.Claim.Machine, "another machine") + " has the message"
 }
 
-// Wanted is a message to be claimed: its name in the inbox, and how many turns on it began here.
+// Wanted is a message to be claimed, and how many turns on it began here.
 type Wanted struct {
 	ID       schema.ID
-	File     string
 	Attempts int
 }
 
@@ -60,7 +58,7 @@ type Claims struct {
 	refs                        claimStore
 	// sync brings the workspace in step with the remote, and pending reports whether a message is in the inbox.
 	sync    func(context.Context) error
-	pending func(context.Context, Wanted) bool
+	pending func(context.Context, schema.ID) bool
 	// now returns the time that claims publish, with a monotonic reading.
 	now     func() time.Time
 	warn    func(error)
@@ -84,7 +82,6 @@ type Claims struct {
 // and Renewed when the push began that last renewed it.
 type heldClaim struct {
 	Claim
-	file string
 	// turns is how many turns on the message began before the present one.
 	turns int
 	// ours says that Object is of this process, or to be removed. tried are the objects of pushes since then whose
@@ -126,38 +123,53 @@ func (c *Claims) other(id schema.ID) *sighting {
 
 // Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
 // ahead of their turns; some of them may be lost. It returns the number of the turn, counted across all
-// machines, and a context that ends if the claim is lost.
-//
-// The error is an *ElsewhereError if another machine has the message, and ErrNotPending if it was
-// handled. Other errors say that the remote could not be reached.
+// machines, and a context that ends if the claim is lost. If the message was handled elsewhere before, it is no longer in the
+// inbox. The error is an *ElsewhereError if another machine has the message; others say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
 	const rounds = 3 // what is known here of a claim may be old
-	for range rounds {
+	for round := 0; ; round++ {
 		if attempt, held = c.begin(ctx, wanted[0]); held != nil {
 			return attempt, held, nil
+		}
+		if round == rounds {
+			return 0, nil, &ElsewhereError{}
 		}
 		if err := c.win(ctx, wanted); err != nil {
 			return 0, nil, err
 		}
 	}
-	if attempt, held = c.begin(ctx, wanted[0]); held == nil {
-		err = &ElsewhereError{}
-	}
-	return attempt, held, err
 }
 
 // win asks the remote for claims on the first message and on the others that no machine is known to have, and then for
-// what has happened to the messages: one may have been handled between the last sync and the claim. The error is about the first.
+// what has happened to the messages: one may have been handled between the last sync and the claim. The error is about
+// the first.
 func (c *Claims) win(ctx context.Context, wanted []Wanted) error {
-	var claims []*heldClaim
-	var notPending error
+	claims, err := c.want(wanted)
+	if err != nil {
+		return err
+	}
+	if err = c.push(ctx, 0); err == nil || c.isFresh(claims[0]) { // otherwise the error is about others, which can wait
+		err = c.syncNow(ctx)
+	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range claims {
+		if err != nil && h.endTurn == nil {
+			h.giveBack(h.turns)
+		}
+	}
+	return err
+}
+
+// want puts claims into the list.
+func (c *Claims) want(wanted []Wanted) (claims []*heldClaim, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i, w := range wanted {
 		h, other := c.held[w.ID], c.other(w.ID)
 		switch {
 		case i == 0 && other != nil:
-			c.mu.Unlock()
-			return &ElsewhereError{Claim: other.claim}
+			return nil, &ElsewhereError{Claim: other.claim}
 		case i > 0 && (other != nil || h != nil):
 			continue
 		case h == nil:
@@ -168,29 +180,12 @@ func (c *Claims) win(ctx context.Context, wanted []Wanted) error {
 		}
 		claims = append(claims, h)
 	}
-	c.mu.Unlock()
-	err := c.push(ctx, 0)
-	if err == nil || c.isFresh(claims[0]) { // otherwise the error is about others, which can wait
-		err = c.syncNow(ctx)
-	}
-	for _, h := range claims {
-		isPending := err != nil || c.pending(ctx, Wanted{ID: h.ID, File: h.file})
-		isWon := err == nil && isPending && c.isFresh(h)
-		c.mu.Lock()
-		if h.endTurn == nil && !isWon {
-			h.giveBack(h.turns)
-		}
-		c.mu.Unlock()
-		if h == claims[0] && !isPending {
-			notPending = ErrNotPending
-		}
-	}
-	return cmp.Or(err, notPending)
+	return claims, nil
 }
 
 // hold puts a claim on a message into the list. Its ref is where it was last seen.
 func (c *Claims) hold(w Wanted) *heldClaim {
-	h := &heldClaim{file: w.File, turns: w.Attempts, Claim: Claim{
+	h := &heldClaim{turns: w.Attempts, Claim: Claim{
 		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Machine: c.machine, State: ClaimAhead, Since: c.now(), Lease: c.lease,
 		workspace: c.workspace, process: c.process,
 	}}
