@@ -55,17 +55,6 @@ func (o *gitOptions) check(c *cli.Context) error {
 	return nil
 }
 
-// mail returns the mail to take; none if no flag says which.
-func (o *gitOptions) mail() gitmail.Mail {
-	switch {
-	case o.all:
-		return gitmail.AllMail
-	case o.pending:
-		return gitmail.PendingMail
-	}
-	return ""
-}
-
 // gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
 // that of the main one.
 func gitFolder(dir string) (string, error) {
@@ -147,7 +136,7 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 	if o.git.branch != "" {
 		ref = "refs/heads/" + o.git.branch
 	}
-	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, Mail: o.git.mail()})
+	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, All: o.git.all, Pending: o.git.pending})
 	if err != nil {
 		unmake()
 		return nil, err

@@ -162,8 +162,8 @@ func gitRules() []rule {
 			return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
 		})},
 		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
-		{"unknown_remote", as[*gitmail.UnknownRemoteError]("git remote lists them; a URL has a : or a /")},
-		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrCheckedOut, gitmail.ErrBadRef)},
+		{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
+		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
 		{"not_signed", about(gitmail.ErrSigning, func(e *gitmail.RepositoryError) string {
 			return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
 		})},

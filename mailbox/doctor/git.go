@@ -142,9 +142,6 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	}
 	unsent := spelling.Count(len(health.Unsent), "change")
 	switch {
-	case health.Interrupted:
-		i.add("sync", SeverityWarning, "oacp sync", "was interrupted: %s fetched and not taken; %s to send; %s",
-			spelling.Count(health.Behind, "commit"), unsent, last)
 	case len(health.Unsent) > 0:
 		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", unsent, last)
 	case health.Commit == "":

@@ -144,10 +144,6 @@ var gitTroubles = []struct {
 		r := send(t, p.w, draft("codex"))
 		remove(t, r.Inboxes[0])
 	}, "warn sync: ", []string{"2 changes to send", "ago"}, false},
-	{"interrupted", func(t *testing.T, p *gitPlace) {
-		p.push(t, "other", func(dir string) { writeTestFile(t, filepath.Join(dir, "README.md"), "Mail.\n") })
-		runGit(t, p.w.Dir(), "fetch", "--quiet", "oacp")
-	}, "warn sync: was interrupted", []string{"1 commit fetched", "0 changes to send"}, false},
 	{"foreign", func(t *testing.T, p *gitPlace) {
 		p.push(t, "other", func(dir string) {
 			for _, name := range []string{"README.md", "agents/codex/inbox/x.yaml", "agents/codex/outbox/-rf.yaml", "state/lock"} {

@@ -5,14 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+)
+
+// Errors about the repository of a workspace.
+var (
+	// ErrNoRepository is returned for a workspace that has no repository of its own.
+	ErrNoRepository = errors.New("the workspace has no git repository of its own")
+	// ErrForeignRepository says that the workspace is the top of a repository that Init did not make.
+	ErrForeignRepository = errors.New("it is a git repository that oacp did not make")
+	// ErrDamaged says that git cannot use the repository that Init made.
+	ErrDamaged = errors.New("its git repository is damaged")
+	// ErrObjectFormat says that the remote has objects of another format, SHA-1 or SHA-256, than the
+	// repository of the workspace.
+	ErrObjectFormat = errors.New("the object format of its repository is not that of the remote")
 )
 
 // RepositoryError is an error about the repository of a workspace. It matches ErrNoRepository,
@@ -44,89 +57,9 @@ func (e *RepositoryError) Remake() string {
 	return visible.Shell("mv", own, own+"-damaged") + "; " + visible.Shell(words...)
 }
 
-// usable returns nil if git can use the repository in the folder of a workspace, and Init made it. The
-// error matches ErrForeignRepository or ErrDamaged, or git could not run.
-func usable(ctx context.Context, w *mailbox.Workspace, own *git.Repository) error {
-	s, err := ownSettings(ctx, own)
-	ref := s["oacp.ref"]
-	if ref != "" {
-		_, err = own.Run(ctx, "rev-parse", "--git-dir")
-	}
-	switch {
-	case err != nil && git.Exit(err) < 0:
-		return err
-	case err == nil && ref != "":
-		return nil
-	case !isOurs(w):
-		return &RepositoryError{Dir: w.Dir(), Err: errors.Join(ErrForeignRepository, err)}
-	case err == nil:
-		err = errors.New("its settings are gone")
-	}
-	return remakeError(ctx, w, own, ErrDamaged, err)
-}
-
-// isOurs reports whether the folder of a workspace shows that Init made a repository there.
-func isOurs(w *mailbox.Workspace) bool {
-	for _, name := range []string{stateFolder, gitName + "/refs/oacp"} {
-		if _, err := w.Root().Lstat(name); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// remakeError returns the error for a repository that has to be made anew.
-func remakeError(ctx context.Context, w *mailbox.Workspace, own *git.Repository, why, err error) error {
-	s, _ := ownSettings(ctx, own) // they are only for the hint
-	return &RepositoryError{Dir: w.Dir(), Remote: s["oacp.remote"], Ref: s["oacp.ref"], Err: fmt.Errorf("%w: %w", why, err)}
-}
-
-// explain finds out why a sync failed: git is too old, or the repository is damaged.
-func (r *Repository) explain(ctx context.Context, err error) error {
-	const usage = 129
-	switch exit := git.Exit(err); {
-	case errors.Is(err, ErrSigning), errors.Is(err, ErrHook):
-		return &RepositoryError{Dir: r.w.Dir(), Err: err}
-	case isOtherFormat(err):
-		return remakeError(ctx, r.w, r.git, ErrObjectFormat, err)
-	case exit == usage:
-		return errors.Join(git.Check(ctx), err)
-	case exit <= 0, errors.Is(err, syscall.ENOSPC):
-		return err
-	}
-	if damage := usable(ctx, r.w, r.git); damage != nil {
-		return damage
-	}
-	if damage := r.readAll(ctx); git.Exit(damage) > 0 {
-		return remakeError(ctx, r.w, r.git, ErrDamaged, damage)
-	}
-	return err
-}
-
-// isOtherFormat reports whether git says that the remote has another object format.
-func isOtherFormat(err error) bool {
-	failed, ok := errors.AsType[*git.Error](err)
-	return ok && slices.ContainsFunc([]string{"mismatched algorithms", "does not support this repository's hash algorithm", "unexpected capabilities^"},
-		func(text string) bool { return strings.Contains(failed.Stderr, text) })
-}
-
-// readAll returns an error if the files of the commits that a sync uses cannot be read.
-func (r *Repository) readAll(ctx context.Context) error {
-	refs, err := r.refs(ctx, baseRef, trackingRef, nextRef)
-	if err != nil {
-		return err
-	}
-	var read []string
-	for _, commit := range refs {
-		if slices.Contains(read, commit) {
-			continue
-		}
-		read = append(read, commit)
-		if err := r.listTree(ctx, 4, []string{"-r", "--long", commit}, func(string, []string) {}); err != nil {
-			return err
-		}
-	}
-	return nil
+// about returns the error for a repository with the settings that has to be made anew.
+func (s Settings) about(w *mailbox.Workspace, why, err error) error {
+	return &RepositoryError{Dir: w.Dir(), Remote: s.Remote, Ref: s.Ref, Err: fmt.Errorf("%w: %w", why, err)}
 }
 
 // noRepository returns the error for a workspace without a repository of its own, or nil.
@@ -134,6 +67,58 @@ func noRepository(w *mailbox.Workspace) error {
 	_, err := w.Root().Lstat(gitName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &RepositoryError{Dir: w.Dir(), Err: ErrNoRepository}
+	}
+	return err
+}
+
+// check returns the settings in the repository's own file. The error is a *RepositoryError that says why git cannot
+// use the repository, or that Init did not make it, or git could not run.
+func check(ctx context.Context, w *mailbox.Workspace) (s Settings, err error) {
+	if err := noRepository(w); err != nil {
+		return s, err
+	}
+	own := repositoryOf(w, false)
+	s, err = readSettings(ctx, own, "--file", filepath.Join(own.GitDir, "config"))
+	if err == nil && s.Ref != "" {
+		_, err = own.Run(ctx, "rev-parse", "--git-dir")
+	}
+	_, noState := w.Root().Lstat(stateFolder)
+	_, noRefs := w.Root().Lstat(gitName + "/refs/oacp")
+	switch {
+	case err == nil && s.Ref != "", err != nil && git.Exit(err) < 0:
+		return s, err
+	case noState != nil && noRefs != nil:
+		return s, &RepositoryError{Dir: w.Dir(), Err: errors.Join(ErrForeignRepository, err)}
+	case err == nil:
+		err = errors.New("its settings are gone")
+	}
+	return s, s.about(w, ErrDamaged, err)
+}
+
+// explain finds out why a sync failed: git is too old, or the repository is damaged.
+func (r *Repository) explain(ctx context.Context, err error) error {
+	const usage = 129
+	remote, isRemote := errors.AsType[*RemoteError](err)
+	switch exit := git.Exit(err); {
+	case errors.Is(err, ErrSigning), errors.Is(err, ErrHook):
+		return &RepositoryError{Dir: r.w.Dir(), Err: err}
+	case exit == usage:
+		return errors.Join(git.Check(ctx), err)
+	case exit <= 0, errors.Is(err, syscall.ENOSPC), isRemote && !remote.Refused:
+		return err
+	}
+	s, damage := check(ctx, r.w)
+	if damage != nil {
+		return damage
+	}
+	refs, damage := r.refs(ctx, baseRef, trackingRef, nextRef)
+	for _, commit := range slices.Compact(slices.Sorted(maps.Values(refs))) {
+		if damage == nil {
+			_, damage = r.foreign(ctx, commit)
+		}
+	}
+	if git.Exit(damage) > 0 {
+		return s.about(r.w, ErrDamaged, damage)
 	}
 	return err
 }

@@ -33,9 +33,6 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrNoRepository is returned for a workspace that has no repository of its own.
-var ErrNoRepository = errors.New("the workspace has no git repository of its own")
-
 // Names in the repository.
 const (
 	gitName = ".git"
@@ -58,17 +55,18 @@ const stateFolder = "state/git"
 
 // Settings say with which branch of which remote a workspace is in step.
 type Settings struct {
-	// URL is that of the remote; empty means that there is none.
-	URL string
+	// Remote is the name of the remote in the user's repository, or the URL, or empty.
+	Remote string
+	// URL is that of the remote, as it is written there; empty means that there is none. pushURL is where to push,
+	// if that is not the URL.
+	URL, pushURL string
 	// Ref is the branch or other ref, such as refs/heads/oacp.
 	Ref string
-	// remote is the name of the remote in the user's repository, or the URL.
-	remote string
 	// Since is the day from which the workspace keeps mail that was handled or given up, such as 20261121. It keeps
 	// pending mail of any age. If it is empty, the workspace keeps all mail.
 	Since string
-	// sign says that the user's commits are signed.
-	sign bool
+	// sign says that the user's commits are signed, and hooks that the user's hooks run.
+	sign, hooks bool
 }
 
 // Name returns what messages call the branch with the mail. It is empty if there is no remote.
@@ -103,11 +101,9 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))
 	}
-	on := func(name string) bool { return slices.Contains([]string{"true", "yes", "on", "1"}, s[name]) }
-	r.settings = Settings{URL: s["remote.oacp.url"], Ref: s["oacp.ref"], remote: s["oacp.remote"], Since: s["oacp.since"], sign: on("commit.gpgsign")}
-	r.git = repositoryOf(w, on("oacp.hooks"))
-	if r.settings.Ref == "" {
-		err := usable(ctx, w, r.git)
+	r.settings, r.git = s, repositoryOf(w, s.hooks)
+	if s.Ref == "" {
+		_, err := check(ctx, w)
 		if errors.Is(err, ErrForeignRepository) {
 			err = &RepositoryError{Dir: w.Dir(), Err: fmt.Errorf("%w: %w", ErrNoRepository, ErrForeignRepository)}
 		}
@@ -116,17 +112,12 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	return r, nil
 }
 
-// ownSettings returns the settings in the repository's own file, without those of the user.
-func ownSettings(ctx context.Context, r *git.Repository) (map[string]string, error) {
-	return readSettings(ctx, r, "--file", filepath.Join(r.GitDir, "config"))
-}
-
-// readSettings returns the settings of a workspace's repository by name.
-func readSettings(ctx context.Context, r *git.Repository, scope ...string) (map[string]string, error) {
+// readSettings returns the settings of a workspace's repository. The scope is for git config.
+func readSettings(ctx context.Context, r *git.Repository, scope ...string) (Settings, error) {
 	out, err := r.Run(ctx, slices.Concat([]string{"config"}, scope,
 		[]string{"-z", "--get-regexp", `^(oacp\.(ref|hooks|remote|since)|remote\.oacp\.(push)?url|commit\.gpgsign)$`})...)
 	if err != nil && git.Exit(err) != 1 {
-		return nil, err
+		return Settings{}, err
 	}
 	settings := make(map[string]string)
 	for setting := range records(out) {
@@ -136,7 +127,11 @@ func readSettings(ctx context.Context, r *git.Repository, scope ...string) (map[
 		}
 		settings[name] = value
 	}
-	return settings, nil
+	on := func(name string) bool { return slices.Contains([]string{"true", "yes", "on", "1"}, settings[name]) }
+	return Settings{
+		Remote: settings["oacp.remote"], URL: settings["remote.oacp.url"], pushURL: settings["remote.oacp.pushurl"], Ref: settings["oacp.ref"],
+		Since: settings["oacp.since"], sign: on("commit.gpgsign"), hooks: on("oacp.hooks"),
+	}, nil
 }
 
 // repositoryOf returns the place of a workspace's repository, and the settings that protect it from

@@ -2,11 +2,9 @@ package gitmail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -17,10 +15,6 @@ type Health struct {
 	Commit string
 	// Unsent are the changes of the workspace that no commit has.
 	Unsent []Change
-	// Interrupted says that a sync fetched commits, and ended before it took them; Behind counts them.
-	// There are none if the remote was rewound.
-	Interrupted bool
-	Behind      int
 	// Foreign are the files of the commit that a sync passes over.
 	Foreign []Problem
 }
@@ -29,25 +23,11 @@ type Health struct {
 // size of every file of the tree, so a damaged repository is an error.
 func (r *Repository) Health(ctx context.Context) (h Health, err error) {
 	defer func() { err = r.explain(ctx, err) }()
-	refs, err := r.refs(ctx, baseRef, trackingRef)
+	refs, err := r.refs(ctx, baseRef)
 	if err != nil {
 		return h, err
 	}
 	h.Commit = refs[baseRef]
-	h.Interrupted = refs[trackingRef] != "" && refs[trackingRef] != h.Commit
-	if h.Interrupted {
-		fetched := refs[trackingRef]
-		if h.Commit != "" {
-			fetched = h.Commit + ".." + fetched
-		}
-		out, err := r.git.Run(ctx, "rev-list", "--count", fetched)
-		if err == nil {
-			_, err = fmt.Sscan(string(out), &h.Behind)
-		}
-		if err != nil {
-			return h, err
-		}
-	}
 	if h.Foreign, err = r.foreign(ctx, h.Commit); err != nil {
 		return h, err
 	}
@@ -94,16 +74,6 @@ func judgeFile(path, mode, size string) error {
 	return checkPath(path)
 }
 
-// RemoveStaleLocks removes what StaleLocks finds while it holds the lock of the repository.
-func (r *Repository) RemoveStaleLocks(ctx context.Context) (names []string, err error) {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	return r.removeStaleLocks(r.now())
-}
-
 // Around is what the user's repository means for a workspace inside it.
 type Around struct {
 	// Ignored says that it does not show the workspace.
@@ -119,19 +89,11 @@ func (r *Repository) Around(ctx context.Context, top string) (a Around, err erro
 	if err != nil {
 		return a, err
 	}
-	a.Ignored = true
-	if s.below != "" {
-		_, err := s.user.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", s.below)
-		if a.Ignored = err == nil; err != nil && git.Exit(err) != 1 {
-			return a, err
-		}
+	if url, known := s.urls[r.settings.Remote]; known && url != r.settings.URL {
+		a.Moved = r.settings.Remote
 	}
-	for _, remote := range s.remotes {
-		if remote.name == r.settings.remote && remote.url != r.settings.URL {
-			a.Moved = remote.name
-		}
-	}
-	return a, nil
+	a.Ignored, err = s.isIgnored(ctx)
+	return a, err
 }
 
 // Hide lists the workspace in the exclude file of the user's repository, whose top is given, and

@@ -276,9 +276,10 @@ func TestInitChecksTheRef(t *testing.T) {
 		{ref: "refs/heads/x.lock", want: ErrBadRef},
 		{ref: "refs/oacp/claims", want: ErrBadRef},
 		{ref: "refs/oacp/claims/x", want: ErrBadRef},
-		{ref: "refs/heads/main", want: ErrCheckedOut},
-		{ref: "refs/heads/other", want: ErrCheckedOut},
-		{ref: "refs/heads/main", remote: "hub.git", want: ErrCheckedOut},
+		{ref: "refs/oacp/machines/x", want: ErrBadRef},
+		{ref: "refs/heads/main", want: ErrBadRef},
+		{ref: "refs/heads/other", want: ErrBadRef},
+		{ref: "refs/heads/main", remote: "hub.git", want: ErrBadRef},
 		{ref: "refs/heads/main", remote: "elsewhere.git"},
 	} {
 		w := workspaceIn(t, filepath.Join(code, "mail"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,9 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 )
+
+// ErrTracked says that the user's repository has files of the workspace under version control.
+var ErrTracked = errors.New("the repository has files of the workspace under version control")
 
 // surroundings are the user's repository, seen from a workspace.
 type surroundings struct {
@@ -26,18 +30,9 @@ type surroundings struct {
 	// common is the git folder that the user's worktrees share, and excludeFile a file in it.
 	common, excludeFile string
 	objectFormat        string
-	remotes             []remote
-}
-
-// A remote is one of the user's repository.
-type remote struct{ name, url, pushURL string }
-
-func names(remotes []remote) []string {
-	var found []string
-	for _, r := range remotes {
-		found = append(found, r.name)
-	}
-	return found
+	// urls and pushURLs are those of the remotes by name, the first ones as they are written: rules such as
+	// url.<base>.insteadOf apply in the workspace's repository, too.
+	urls, pushURLs map[string]string
 }
 
 // openSurroundings looks at the user's repository, whose top may be empty. It returns an error
@@ -50,6 +45,13 @@ func openSurroundings(ctx context.Context, w *mailbox.Workspace, top string) (s 
 	if s.top, err = filepath.EvalSymlinks(top); err != nil {
 		return nil, err
 	}
+	workspace, err := filepath.EvalSymlinks(w.Dir())
+	if err != nil {
+		return nil, err
+	}
+	if below, err := filepath.Rel(s.top, workspace); err == nil && filepath.IsLocal(below) && below != "." {
+		s.below = filepath.ToSlash(below)
+	}
 	s.user.Dir = s.top
 	out, err := s.user.Run(ctx, "rev-parse", "--show-object-format", "--is-inside-work-tree", "--git-common-dir", "--git-path", "info/exclude")
 	if err != nil {
@@ -60,21 +62,13 @@ func openSurroundings(ctx context.Context, w *mailbox.Workspace, top string) (s 
 		return nil, fmt.Errorf("git rev-parse printed %.200q", out)
 	}
 	s.objectFormat, s.common, s.excludeFile = lines[0], s.absolute(lines[2]), s.absolute(lines[3])
-	workspace, err := filepath.EvalSymlinks(w.Dir())
-	if err != nil {
-		return nil, err
-	}
-	if below, err := filepath.Rel(s.top, workspace); err == nil && filepath.IsLocal(below) && below != "." {
-		s.below = filepath.ToSlash(below)
-	}
 	if s.below != "" && lines[1] == "true" {
 		// An index that cannot be read is the user's problem, and git reports it.
 		if files, err := s.user.Run(ctx, "--literal-pathspecs", "ls-files", "-z", "--", s.below); err == nil && len(files) > 0 {
 			return nil, fmt.Errorf("%w: %s has %d of them in %s", ErrTracked, s.top, bytes.Count(files, []byte{0}), s.below)
 		}
 	}
-	s.remotes, err = s.readRemotes(ctx)
-	return s, err
+	return s, s.readRemotes(ctx)
 }
 
 // absolute returns the path that git, running at the top, means.
@@ -85,44 +79,31 @@ func (s *surroundings) absolute(path string) string {
 	return filepath.Join(s.top, path)
 }
 
-// readRemotes returns the remotes in the order of the settings, each with its first URLs as they are
-// written: rules such as url.<base>.insteadOf apply in the workspace's repository, too.
-func (s *surroundings) readRemotes(ctx context.Context) ([]remote, error) {
+func (s *surroundings) readRemotes(ctx context.Context) error {
 	out, err := s.user.Run(ctx, "config", "-z", "--get-regexp", `^remote\..*\.(push)?url$`)
 	if err != nil && git.Exit(err) != 1 {
-		return nil, err
+		return err
 	}
-	var found []remote
+	s.urls, s.pushURLs = make(map[string]string), make(map[string]string)
 	for pair := range records(out) {
-		key, value, ok := strings.Cut(pair, "\n")
-		if !ok {
-			continue
-		}
+		key, value, _ := strings.Cut(pair, "\n")
 		dot := strings.LastIndexByte(key, '.')
-		name := strings.TrimPrefix(key[:dot], "remote.")
-		at := slices.IndexFunc(found, func(r remote) bool { return r.name == name })
-		if at < 0 {
-			at = len(found)
-			found = append(found, remote{name: name})
+		into, name := s.urls, strings.TrimPrefix(key[:dot], "remote.")
+		if key[dot:] == ".pushurl" {
+			into = s.pushURLs
 		}
-		field := &found[at].url
-		if strings.EqualFold(key[dot+1:], "pushurl") {
-			field = &found[at].pushURL
+		if value != "" && isPath(value) && !strings.HasPrefix(value, "~") {
+			value = s.absolute(value)
 		}
-		if *field == "" {
-			*field = s.absoluteURL(value)
+		if value != "" && into[name] == "" {
+			into[name] = value
 		}
 	}
-	return slices.DeleteFunc(found, func(r remote) bool { return r.url == "" }), nil
+	return nil
 }
 
-// absoluteURL makes the relative path of a repository absolute.
-func (s *surroundings) absoluteURL(text string) string {
-	if !isPath(text) || strings.HasPrefix(text, "~") {
-		return text
-	}
-	return s.absolute(text)
-}
+// remotes returns the names of the user's remotes.
+func (s *surroundings) remotes() []string { return slices.Sorted(maps.Keys(s.urls)) }
 
 // isPath reports whether a URL is a path, by the rule of git: there is no colon before the first
 // slash.
@@ -131,13 +112,28 @@ func isPath(text string) bool {
 	return filepath.IsAbs(text) || !strings.Contains(before, ":")
 }
 
+// isIgnored reports whether the user's repository does not show the workspace.
+func (s *surroundings) isIgnored(ctx context.Context) (bool, error) {
+	if s.below == "" {
+		return true, nil
+	}
+	_, err := s.user.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", s.below)
+	if git.Exit(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// literal writes a path as a pattern that matches nothing else.
+var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
 // exclude lists the workspace in the user's exclude file, which all worktrees share, and returns the
 // file. Files that are read-only do not matter if the workspace is ignored anyway.
 func (s *surroundings) exclude(ctx context.Context) (file string, err error) {
 	if s.below == "" {
 		return "", nil
 	}
-	line := excludeLine(s.below)
+	line := "/" + literal.Replace(s.below) + "/"
 	data, err := os.ReadFile(s.excludeFile)
 	if slices.Contains(strings.Split(string(data), "\n"), line) {
 		return s.excludeFile, nil
@@ -151,13 +147,13 @@ func (s *surroundings) exclude(ctx context.Context) (file string, err error) {
 	if err == nil {
 		return s.excludeFile, nil
 	}
-	if _, ignored := s.user.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", s.below); ignored == nil {
+	if ignored, _ := s.isIgnored(ctx); ignored {
 		return "", nil
 	}
 	return "", fmt.Errorf("listing the workspace among those files that git ignores: %w", err)
 }
 
-func appendLine(file, line string) (err error) {
+func appendLine(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -167,17 +163,4 @@ func appendLine(file, line string) (err error) {
 	}
 	_, err = f.WriteString(line)
 	return errors.Join(err, f.Close())
-}
-
-// excludeLine returns the pattern that matches exactly the folder.
-func excludeLine(below string) string {
-	var line strings.Builder
-	line.WriteByte('/')
-	for _, c := range []byte(below) {
-		if strings.IndexByte(`\*?[`, c) >= 0 {
-			line.WriteByte('\\')
-		}
-		line.WriteByte(c)
-	}
-	return line.String() + "/"
 }
