@@ -308,6 +308,10 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	return err == nil, err
 }
 
+// UnaskedFolder has an empty file for each agent that init made without being asked for it. Such an agent stays on its
+// machine until somebody uses it, if the workspace joins one that has agents.
+const UnaskedFolder = stateName + "/unasked"
+
 // Agents returns the agents of the workspace, sorted: the folders below agents whose names are
 // valid agent names.
 func (w *Workspace) Agents() ([]schema.AgentName, error) {

@@ -73,7 +73,7 @@ func (i *inspection) isUsers(ctx context.Context) bool {
 
 // gitLocks reports what killed git processes left behind. The repository is nil if it cannot be used.
 func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
-	names, err := gitmail.StaleLocks(i.w, i.Now)
+	names, _, err := gitmail.Locks(i.w, i.Now)
 	if err != nil {
 		i.fail(repositoryName, err)
 		return
@@ -144,8 +144,6 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	switch {
 	case len(health.Unsent) > 0:
 		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", unsent, last)
-	case health.Commit == "":
-		i.add("sync", SeverityWarning, "oacp sync", "%s", last)
 	default:
 		i.add("sync", SeverityOK, "", "nothing to send; %s", last)
 	}
@@ -158,7 +156,7 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 		return
 	}
 	name := filepath.Base(i.w.Dir())
-	around, err := r.Around(ctx, i.Enclosing)
+	ignored, moved, err := r.Around(ctx, i.Enclosing)
 	switch {
 	case errors.Is(err, gitmail.ErrTracked):
 		i.add(name, SeverityError, "git rm -r --cached takes them out of the next commit, and keeps the files", "%v", err)
@@ -167,10 +165,10 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 		i.fail(name, err)
 		return
 	}
-	if around.Moved != "" {
-		i.add("remote", SeverityWarning, "oacp init --git again takes the new one", "%s has another URL now", around.Moved)
+	if moved {
+		i.add("remote", SeverityWarning, "oacp init --git again takes the new one", "%s has another URL now", r.Settings().Remote)
 	}
-	if around.Ignored {
+	if ignored {
 		return
 	}
 	f := i.add(name, SeverityWarning, "oacp doctor --fix lists it in the info/exclude of the repository",

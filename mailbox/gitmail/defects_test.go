@@ -2,6 +2,7 @@ package gitmail_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -157,7 +159,7 @@ func TestLockOfTheFuture(t *testing.T) {
 	if err := os.Chtimes(lock, later, later); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := gitmail.StaleLocks(m.w, time.Now()); err != nil || len(names) != 1 {
+	if names, _, err := gitmail.Locks(m.w, time.Now()); err != nil || len(names) != 1 {
 		t.Errorf("stale locks are %q, %v; want one", names, err)
 	}
 	m.send("claude", "codex")
@@ -290,4 +292,62 @@ func TestRemoveAgent(t *testing.T) {
 	again := here.send("claude", schema.AgentName("gemini"))
 	n.settle()
 	there.want("gemini", mailbox.Inbox, again)
+}
+
+// TestUnaskedAgents has a second person make a workspace with the agents that init makes unasked, before it joins a
+// branch with other agents. They spread only once somebody uses them.
+func TestUnaskedAgents(t *testing.T) {
+	t.Parallel()
+	for _, early := range []bool{false, true} {
+		t.Run(fmt.Sprint("early ", early), func(t *testing.T) {
+			n := newRemote(t)
+			first, second := n.clone("first"), n.clone("second")
+			if early {
+				second.initUnasked()
+			}
+			first.init("ann", "bob")
+			first.sync()
+			if !early {
+				second.initUnasked()
+			}
+			second.sync()
+			n.settle()
+			if got := n.git(n.remote, "ls-tree", "--name-only", mailRef+":agents"); got != "ann\nbob\n" && got != "ann\nbob" {
+				t.Errorf("the branch has the agents %q, want those of the first", got)
+			}
+			r := second.send("codex", "ann")
+			n.settle()
+			first.want("ann", mailbox.Inbox, r)
+			for agent, want := range map[schema.AgentName]bool{"ann": true, "codex": true, "claude": false} {
+				if got := first.w.Knows(agent); got != want {
+					t.Errorf("the first has %s: %v, want %v", agent, got, want)
+				}
+			}
+			n.checkEqual()
+		})
+	}
+}
+
+// TestUnaskedAgentsBegin publishes the agents that init makes unasked, if there are no others.
+func TestUnaskedAgentsBegin(t *testing.T) {
+	t.Parallel()
+	n := newRemote(t)
+	first, second := n.clone("first"), n.clone("second")
+	first.initUnasked()
+	first.sync()
+	second.init()
+	n.settle()
+	r := second.send("codex", "claude")
+	n.settle()
+	first.want("claude", mailbox.Inbox, r)
+}
+
+// initUnasked makes a workspace with the agents that init makes unasked, and its repository.
+func (m *machine) initUnasked() {
+	m.n.t.Helper()
+	options := project.InitOptions{Project: "test", Agents: both, AgentsIfNew: true, Now: time.Now()}
+	if _, err := project.Init(m.dir, options); err != nil {
+		m.n.t.Fatal(err)
+	}
+	m.init()
 }

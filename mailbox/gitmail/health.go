@@ -2,17 +2,140 @@ package gitmail
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
+// Errors about the repository of a workspace.
+var (
+	// ErrNoRepository is returned for a workspace that has no repository of its own.
+	ErrNoRepository = errors.New("the workspace has no git repository of its own")
+	// ErrForeignRepository says that the workspace is the top of a repository that Init did not make.
+	ErrForeignRepository = errors.New("it is a git repository that oacp did not make")
+	// ErrDamaged says that git cannot use the repository that Init made.
+	ErrDamaged = errors.New("its git repository is damaged")
+	// ErrObjectFormat says that the remote has objects of another format, SHA-1 or SHA-256.
+	ErrObjectFormat = errors.New("the object format of its repository is not that of the remote")
+)
+
+// RepositoryError is an error about the repository of a workspace. It matches ErrNoRepository,
+// ErrForeignRepository, ErrDamaged, ErrObjectFormat, ErrSigning or ErrHook.
+type RepositoryError struct {
+	// Dir is the workspace.
+	Dir string
+	// Remote and Ref are those that Init was called with, as far as they are known.
+	Remote, Ref string
+	Err         error
+}
+
+// Error names the workspace.
+func (e *RepositoryError) Error() string { return fmt.Sprintf("workspace %s: %v", e.Dir, e.Err) }
+
+// Unwrap returns the cause.
+func (e *RepositoryError) Unwrap() error { return e.Err }
+
+// Remake returns the commands that give the workspace another repository.
+func (e *RepositoryError) Remake() string {
+	words := []string{"oacp", "init", "--git", "--dir", e.Dir}
+	if e.Remote != "" {
+		words = append(words, "--remote", PublicURL(e.Remote))
+	}
+	if e.Ref != "" && e.Ref != DefaultRef {
+		words = append(words, "--ref", e.Ref)
+	}
+	own := filepath.Join(e.Dir, gitName)
+	return visible.Shell("mv", own, own+"-damaged") + "; " + visible.Shell(words...)
+}
+
+// about returns the error for a repository with the settings that has to be made anew.
+func (s Settings) about(w *mailbox.Workspace, why, err error) error {
+	return &RepositoryError{Dir: w.Dir(), Remote: s.Remote, Ref: s.Ref, Err: fmt.Errorf("%w: %w", why, err)}
+}
+
+// noRepository returns the error for a workspace without a repository of its own, or nil.
+func noRepository(w *mailbox.Workspace) error {
+	_, err := w.Root().Lstat(gitName)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &RepositoryError{Dir: w.Dir(), Err: ErrNoRepository}
+	}
+	return err
+}
+
+// check returns the settings in the repository's own file. The error is a *RepositoryError that says why git cannot
+// use the repository, or that Init did not make it, or git could not run.
+func check(ctx context.Context, w *mailbox.Workspace) (s Settings, err error) {
+	if err := noRepository(w); err != nil {
+		return s, err
+	}
+	own := repositoryOf(w, false)
+	s, err = readSettings(ctx, own, "--file", filepath.Join(own.GitDir, "config"))
+	if err == nil && s.Ref != "" {
+		_, err = own.Run(ctx, "rev-parse", "--git-dir")
+	}
+	_, noState := w.Root().Lstat(stateFolder)
+	_, noRefs := w.Root().Lstat(gitName + "/refs/oacp")
+	switch {
+	case err == nil && s.Ref != "", err != nil && git.Exit(err) < 0:
+		return s, err
+	case noState != nil && noRefs != nil:
+		return s, &RepositoryError{Dir: w.Dir(), Err: errors.Join(ErrForeignRepository, err)}
+	case err == nil:
+		err = errors.New("its settings are gone")
+	}
+	return s, s.about(w, ErrDamaged, err)
+}
+
+// isOtherFormat reports whether git says that the remote has another object format.
+func isOtherFormat(err error) bool {
+	said := fmt.Sprint(err)
+	return strings.Contains(said, "mismatched algorithms") || strings.Contains(said, "does not support this repository's hash algorithm") ||
+		strings.Contains(said, "unexpected capabilities^")
+}
+
+// explain finds out why a sync failed: git is too old, or the repository is damaged.
+func (r *Repository) explain(ctx context.Context, err error) error {
+	const usage = 129
+	remote, isRemote := errors.AsType[*RemoteError](err)
+	switch exit := git.Exit(err); {
+	case errors.Is(err, ErrSigning), errors.Is(err, ErrHook):
+		return &RepositoryError{Dir: r.w.Dir(), Err: err}
+	case isOtherFormat(err):
+		return r.settings.about(r.w, ErrObjectFormat, err)
+	case exit == usage:
+		return errors.Join(git.Check(ctx), err)
+	case exit <= 0, errors.Is(err, syscall.ENOSPC), isRemote && !remote.Refused:
+		return err
+	}
+	s, damage := check(ctx, r.w)
+	if damage != nil {
+		return damage
+	}
+	refs, damage := r.refs(ctx, baseRef, trackingRef, nextRef)
+	for _, commit := range slices.Compact(slices.Sorted(maps.Values(refs))) {
+		if damage == nil {
+			_, damage = r.foreign(ctx, commit)
+		}
+	}
+	if git.Exit(damage) > 0 {
+		return s.about(r.w, ErrDamaged, damage)
+	}
+	return err
+}
+
 // Health is what there is to say about a repository without asking the remote.
 type Health struct {
-	// Commit is the commit that the workspace is in step with, or empty.
-	Commit string
 	// Unsent are the changes of the workspace that no commit has.
 	Unsent []Change
 	// Foreign are the files of the commit that a sync passes over.
@@ -27,13 +150,13 @@ func (r *Repository) Health(ctx context.Context) (h Health, err error) {
 	if err != nil {
 		return h, err
 	}
-	h.Commit = refs[baseRef]
-	if h.Foreign, err = r.foreign(ctx, h.Commit); err != nil {
+	base := refs[baseRef]
+	if h.Foreign, err = r.foreign(ctx, base); err != nil {
 		return h, err
 	}
 	e := r.newExchange(ctx, Options{DryRun: true})
 	defer e.close()
-	e.baseID, e.tipID, e.cache = h.Commit, h.Commit, cache{}
+	e.baseID, e.tipID, e.cache = base, base, cache{}
 	if err := e.open(); err != nil {
 		return h, err
 	}
@@ -53,47 +176,32 @@ func (r *Repository) foreign(ctx context.Context, commit string) (found []Proble
 		return nil, nil
 	}
 	err = r.listTree(ctx, 4, []string{"-r", "--long", commit}, func(path string, fields []string) {
-		if err := judgeFile(path, fields[0], fields[3]); err != nil {
+		size, _ := strconv.ParseInt(fields[3], 10, 64) // only a file has one
+		err := checkPath(path)
+		switch {
+		case fields[0] != regular:
+			err = fmt.Errorf("it is not a regular file: its mode is %s", fields[0])
+		case size > schema.MaxFileSize:
+			err = fmt.Errorf("it has %d bytes of at most %d", size, int64(schema.MaxFileSize))
+		}
+		if err != nil {
 			found = append(found, Problem{Path: path, Err: err})
 		}
 	})
 	return found, err
 }
 
-// judgeFile returns an error if a sync passes over a file of a tree.
-func judgeFile(path, mode, size string) error {
-	bytes, err := strconv.ParseInt(size, 10, 64)
-	switch {
-	case mode != regular:
-		return fmt.Errorf("it is not a regular file: its mode is %s", mode)
-	case err != nil:
-		return fmt.Errorf("its size is %.20q", size)
-	case bytes > schema.MaxFileSize:
-		return fmt.Errorf("it has %d bytes of at most %d", bytes, int64(schema.MaxFileSize))
-	}
-	return checkPath(path)
-}
-
-// Around is what the user's repository means for a workspace inside it.
-type Around struct {
-	// Ignored says that it does not show the workspace.
-	Ignored bool
-	// Moved is the name of the remote through which the mail goes, if its URL is another one now.
-	Moved string
-}
-
-// Around looks at the user's repository, whose top is given. An error that matches ErrTracked says
-// that it has files of the workspace under version control.
-func (r *Repository) Around(ctx context.Context, top string) (a Around, err error) {
+// Around looks at the user's repository, whose top is given. It reports whether that does not show the workspace,
+// and whether the remote through which the mail goes has another URL there now. An error that matches ErrTracked
+// says that it has files of the workspace under version control.
+func (r *Repository) Around(ctx context.Context, top string) (ignored, moved bool, err error) {
 	s, err := openSurroundings(ctx, r.w, top)
 	if err != nil {
-		return a, err
+		return false, false, err
 	}
-	if url, known := s.urls[r.settings.Remote]; known && url != r.settings.URL {
-		a.Moved = r.settings.Remote
-	}
-	a.Ignored, err = s.isIgnored(ctx)
-	return a, err
+	url, known := s.urls[r.settings.Remote]
+	ignored, err = s.isIgnored(ctx)
+	return ignored, known && url != r.settings.URL, err
 }
 
 // Hide lists the workspace in the exclude file of the user's repository, whose top is given, and

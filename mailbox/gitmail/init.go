@@ -7,13 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -83,13 +86,18 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if ctx.Err() != nil {
 		return made, made.Unreachable
 	}
-	if options.All || options.Pending || made.Created && made.Found {
-		made.Since = options.since()
+	switch {
+	case options.All:
+		made.Since = ""
+	case options.Pending:
+		made.Since = "99999999"
+	case made.Created && made.Found:
+		made.Since = time.Now().UTC().AddDate(0, 0, -7).Format("20060102")
 	}
 	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
 	if made.Created {
 		err = r.create(ctx, around, cmp.Or(format, around.objectFormat), &made)
-	} else if err = r.checkObjectFormat(ctx, format); err == nil {
+	} else {
 		err = r.locked(ctx, func() (err error) {
 			if made.Excluded, err = around.exclude(ctx); err == nil {
 				err = r.complete(ctx, around, &made)
@@ -98,27 +106,6 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		})
 	}
 	return made, err
-}
-
-// since returns the day for the settings.
-func (o InitOptions) since() string {
-	switch {
-	case o.All:
-		return ""
-	case o.Pending:
-		return "99999999"
-	}
-	return time.Now().UTC().AddDate(0, 0, -7).Format("20060102")
-}
-
-// checkObjectFormat returns an error that matches ErrObjectFormat if the repository cannot exchange objects with
-// the remote. The format is empty if the remote does not say its own.
-func (r *Repository) checkObjectFormat(ctx context.Context, format string) error {
-	out, err := r.git.Run(ctx, "rev-parse", "--show-object-format")
-	if got := strings.TrimSpace(string(out)); err == nil && format != "" && got != format {
-		err = r.settings.about(r.w, ErrObjectFormat, fmt.Errorf("%s here, %s there", got, format))
-	}
-	return err
 }
 
 // create makes the repository under another name and renames it when it is complete, so that a killed
@@ -157,7 +144,9 @@ func (r *Repository) complete(ctx context.Context, around *surroundings, made *I
 	if made.Created {
 		fetch = append(fetch, "--depth=1")
 	}
-	if _, err := r.overNetwork(ctx, fetch...); err != nil {
+	if _, err := r.overNetwork(ctx, fetch...); isOtherFormat(err) {
+		return r.settings.about(r.w, ErrObjectFormat, err)
+	} else if err != nil {
 		made.Unreachable, made.Found = err, false
 		return ctx.Err()
 	}
@@ -173,36 +162,130 @@ func (r *Repository) look(ctx context.Context, made *Initialized) error {
 		return err
 	}
 	if err := v.checkFormat(); err != nil {
-		_, top, _ := v.folder("") // for the message
-		names := slices.Sorted(maps.Keys(top))
-		return fmt.Errorf("%s %w: there is %s", made.Name(), err, strings.Join(names[:min(len(names), 5)], ", "))
+		return fmt.Errorf("%s %w", made.Name(), err)
 	}
 	_, agents, err := v.folder("agents")
-	if err != nil {
-		return err
-	}
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		if agent := schema.AgentName(name); agent.Valid() {
 			made.Agents = append(made.Agents, agent)
 		}
 	}
-	refs, err := r.refs(ctx, baseRef)
+	refs, refsErr := r.refs(ctx, baseRef)
 	made.Joined = refs[baseRef] == ""
-	return cmp.Or(err, r.takeMarker(v))
-}
-
-// takeMarker gives a workspace without workspace.json that of the ref, if it is one. Otherwise the caller
-// makes one.
-func (r *Repository) takeMarker(v *view) error {
-	at, err := v.entry(markerName)
-	if err != nil || !at.isFile() || r.hasMarker() {
+	marker, markerErr := v.entry(markerName)
+	if err := cmp.Or(err, refsErr, markerErr); err != nil || !marker.isFile() || r.hasMarker() {
 		return err
 	}
-	data, err := v.file(at.object)
 	var fields map[string]json.RawMessage
+	data, err := v.file(marker.object)
 	if err != nil || json.Unmarshal(data, &fields) != nil || fields == nil {
-		return nil
+		return nil // the caller makes one
 	}
 	_, err = r.w.AddFile(markerName, data)
 	return err
+}
+
+// configure writes the settings of the repository. The user's come first, so that those of the
+// repository win.
+func (r *Repository) configure(ctx context.Context, around *surroundings) error {
+	if err := r.include(ctx, around); err != nil {
+		return err
+	}
+	s, fetch, noTags := r.settings, "", ""
+	if s.URL != "" {
+		// So git fetch by hand brings the mailboxes, and not the code.
+		fetch, noTags = "+"+s.Ref+":"+trackingRef, "--no-tags"
+	}
+	for _, entry := range [][2]string{
+		{"core.autocrlf", "false"}, {"core.fsync", "loose-object,reference"}, {"core.logAllRefUpdates", "false"}, {"gc.auto", "0"},
+		{"oacp.remote", s.Remote}, {"oacp.ref", s.Ref}, {"oacp.since", s.Since}, {"remote.oacp.url", s.URL}, {"remote.oacp.pushurl", s.pushURL},
+		{"remote.oacp.fetch", fetch}, {"remote.oacp.tagOpt", noTags},
+	} {
+		args := append([]string{"config", "--file", r.configFile(), "--replace-all"}, entry[:]...)
+		if entry[1] == "" {
+			args = []string{"config", "--file", r.configFile(), "--unset-all", entry[0]}
+		}
+		// The status is 5 if what is to be unset is not set.
+		if _, err := r.git.Run(ctx, args...); err != nil && git.Exit(err) != 5 {
+			return err
+		}
+	}
+	return nil
+}
+
+// include puts the user's settings before the repository's: identity, credentials, how to reach the
+// remote.
+//
+// A part of them may be included only for the folder .git of the user's repository: there, actions/checkout
+// keeps the credentials of a CI job. Such files are included by their own paths.
+func (r *Repository) include(ctx context.Context, around *surroundings) error {
+	text := includeSection
+	files, err := r.included(ctx, around)
+	for _, file := range files {
+		text += fmt.Sprintf("\tpath = \"%s\"\n", quoted.Replace(filepath.ToSlash(file)))
+	}
+	data, readErr := os.ReadFile(r.configFile())
+	if err := cmp.Or(err, readErr); err != nil {
+		return err
+	}
+	if rest, again := strings.CutPrefix(string(data), includeSection); again {
+		_, rest, _ = strings.Cut(rest, "\n[")
+		data = []byte("[" + rest)
+	}
+	return durable.Replace(r.configFile(), append([]byte(text), data...), 0o644)
+}
+
+const includeSection = "[include]\n"
+
+// quoted writes a path as a value in quotation marks.
+var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// included returns the files that hold the user's settings.
+func (r *Repository) included(ctx context.Context, around *surroundings) ([]string, error) {
+	if around.top == "" {
+		return nil, nil
+	}
+	workspace, err := filepath.EvalSymlinks(r.w.Dir())
+	if err != nil {
+		return nil, err
+	}
+	shared := filepath.Join(around.common, "config")
+	if below, err := filepath.Rel(filepath.Join(workspace, gitName), shared); err == nil { // else on another drive
+		shared = below
+	}
+	files := []string{shared}
+	out, err := around.user.Run(ctx, "config", "--local", "--type=path", "-z", "--get-regexp", `^includeif\.gitdir.*\.path$`)
+	for pair := range records(out) {
+		_, file, _ := strings.Cut(pair, "\n")
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(around.common, file)
+		}
+		if _, err := os.Stat(file); err == nil && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	if git.Exit(err) == 1 {
+		err = nil
+	}
+	return files, err
+}
+
+// configFile is the file with the settings of the repository.
+func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "config") }
+
+// isUnasked reports whether init made an agent here without being asked for it, nobody has used it, and the branch has
+// agents of its own. Such an agent is not sent.
+func (e *exchange) isUnasked(agent schema.AgentName) bool {
+	root := e.r.w.Root()
+	if _, err := root.Lstat(mailbox.UnaskedFolder + "/" + string(agent)); err != nil {
+		return false
+	}
+	_, agents, err := e.tip.folder("agents")
+	used := err != nil || len(agents) == 0
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters} {
+		names, err := fs.ReadDir(root.FS(), boxPath(agent, box))
+		used = used || err != nil && !errors.Is(err, fs.ErrNotExist) ||
+			slices.ContainsFunc(names, func(file fs.DirEntry) bool { return !file.IsDir() && !strings.HasPrefix(file.Name(), ".") })
+	}
+	return !used
 }

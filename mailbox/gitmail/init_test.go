@@ -228,6 +228,7 @@ func TestInitChoosesTheRemote(t *testing.T) {
 			}
 			if test.upstream != "" {
 				gitIn(t, code, "config", "branch.main.remote", test.upstream)
+				gitIn(t, code, "config", "branch.main.merge", "refs/heads/main")
 			}
 			if test.detached {
 				gitIn(t, code, "checkout", "-q", "--detach")

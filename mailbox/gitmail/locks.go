@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,44 +23,33 @@ const (
 	lockSuffix = ".lock"
 )
 
-// StaleLocks returns the locks of git in the repository that are too old to belong to a process that
-// lives, or have a time in the future, as paths below the workspace.
-func StaleLocks(w *mailbox.Workspace, now time.Time) ([]string, error) {
-	stale, _, err := locks(w, now)
-	return stale, err
-}
-
-// locks returns the locks of git in the repository. It leaves the lock of the index, which a sync
+// Locks returns the locks of git in the repository, as paths below the workspace. The stale ones are too old to
+// belong to a process that lives, or have a time in the future. It leaves the lock of the index, which a sync
 // does not use, and those of worktrees to users who work in the repository by hand.
-func locks(w *mailbox.Workspace, now time.Time) (stale, young []string, err error) {
+func Locks(w *mailbox.Workspace, now time.Time) (stale, young []string, err error) {
 	err = fs.WalkDir(w.Root().FS(), gitName, func(name string, entry fs.DirEntry, err error) error {
 		below := strings.TrimPrefix(name, gitName+"/")
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && name != gitName:
-			return nil // it has just been removed
-		case err != nil:
-			return err
-		case entry.IsDir() && (below == "worktrees" || path.Dir(below) == "objects" && len(path.Base(below)) == 2):
+		if err == nil && entry.IsDir() && (below == "worktrees" || path.Dir(below) == "objects" && len(path.Base(below)) == 2) {
 			return fs.SkipDir // worktrees of users, and objects by the beginnings of their names
-		case !strings.HasSuffix(name, lockSuffix) || below == "index"+lockSuffix || !entry.Type().IsRegular():
-			return nil
 		}
-		info, err := entry.Info()
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err == nil && now.Sub(info.ModTime()).Abs() >= lockAge:
-			stale = append(stale, name)
-		case err == nil:
-			young = append(young, name)
+		if err == nil && strings.HasSuffix(name, lockSuffix) && below != "index"+lockSuffix && entry.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = entry.Info(); err == nil && now.Sub(info.ModTime()).Abs() >= lockAge {
+				stale = append(stale, name)
+			} else if err == nil {
+				young = append(young, name)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) && name != gitName {
+			return nil // its process has just removed it
 		}
 		return err
 	})
 	return stale, young, err
 }
 
-// RemoveStaleLocks removes what StaleLocks finds while it holds the lock of the repository, so that no sync of this
-// machine has made it, and returns it.
+// RemoveStaleLocks removes stale locks while it holds the lock of the repository, so that no sync of this machine has
+// made one of them, and returns them.
 func (r *Repository) RemoveStaleLocks(ctx context.Context) (names []string, err error) {
 	err = r.locked(ctx, func() (err error) {
 		names, _, err = r.removeStaleLocks()
@@ -69,7 +59,7 @@ func (r *Repository) RemoveStaleLocks(ctx context.Context) (names []string, err 
 }
 
 func (r *Repository) removeStaleLocks() (stale, young []string, err error) {
-	stale, young, err = locks(r.w, r.now())
+	stale, young, err = Locks(r.w, r.now())
 	for _, name := range stale {
 		if removeErr := r.w.Root().Remove(name); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
@@ -125,4 +115,21 @@ func (r *Repository) mendRefs() (mended bool) {
 		return nil
 	})
 	return mended
+}
+
+// collectGarbage packs the repository if git finds that worth while, and removes what fast-import left behind. The
+// caller holds the lock.
+func (r *Repository) collectGarbage(ctx context.Context) error {
+	const longest = 2 * time.Minute // others wait that long
+	crashes, err := fs.Glob(r.w.Root().FS(), gitName+"/fast_import_crash_*")
+	for _, name := range crashes {
+		err = errors.Join(err, r.w.Root().Remove(name))
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	g := *r.git
+	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoDetach=false")
+	// An unreachable object is a commit that lost a race.
+	_, gcErr := g.Run(ctx, "gc", "--auto", "--quiet", "--prune=1.hour.ago")
+	return errors.Join(err, gcErr)
 }

@@ -189,7 +189,7 @@ func (e *exchange) mergePresence(m *merge, agent schema.AgentName) (removed bool
 	}
 	stage := replica.Unknown
 	_, missing := e.r.w.Root().Lstat(boxPath(agent, mailbox.Inbox))
-	if missing == nil {
+	if missing == nil && !e.isUnasked(agent) {
 		stage = replica.Pending
 	}
 	var remote, tip replica.State

@@ -131,6 +131,9 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	for _, agent := range options.Agents {
 		added, err := AddAgent(w, agent, AgentOptions{ProjectFolders: options.ProjectFolders, Now: options.Now})
 		made.add(added)
+		if err == nil && options.AgentsIfNew {
+			err = noteUnasked(w, agent)
+		}
 		if err != nil {
 			return made, err
 		}
@@ -138,6 +141,15 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	linked, err := addLinks(w, options.Repository, options.Links)
 	made.add(linked)
 	return made, err
+}
+
+// noteUnasked notes that nobody has asked for an agent.
+func noteUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
+	err := w.MakeStateFolder(mailbox.UnaskedFolder)
+	if err == nil {
+		_, err = w.AddFile(mailbox.UnaskedFolder+"/"+string(agent), nil)
+	}
+	return err
 }
 
 // WriteMarker writes workspace.json and makes the state folder, if they are missing. If
@@ -281,6 +293,9 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 		files = append(files, newFile{ConfigName, []byte(configTemplate)})
 	}
 	if made.Paths, err = addFolders(w, true, folders...); err != nil {
+		return made, err
+	}
+	if err := w.Root().Remove(mailbox.UnaskedFolder + "/" + string(agent)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return made, err
 	}
 	if options.Runtime != "" {
