@@ -131,6 +131,9 @@ func (d *Dir) publish(name string, to *Dir, newName string, rename func(*Dir, st
 	if isEntryName(name) && isEntryName(newName) {
 		err = rename(d, name, to, newName)
 	}
+	if errors.Is(err, fs.ErrPermission) { // either folder may refuse
+		return fmt.Errorf("moving %s to %s: %w", d.Path(name), to.Path(newName), cause(err))
+	}
 	if err != nil {
 		return fmt.Errorf("publishing %s: %w", to.Path(newName), cause(err))
 	}

@@ -351,3 +351,66 @@ func (m *machine) initUnasked() {
 	}
 	m.init()
 }
+
+// TestWithoutAtomic has a host that does not offer atomic pushes, with all that pushes: syncs, a lost race, claims,
+// pruning, removing an agent and squashing.
+func TestWithoutAtomic(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	n := newNetwork(t, 2, "claude", "codex", "gemini")
+	n.git(n.remote, "config", "receive.advertiseAtomic", "false")
+	here, there := n.machines[0], n.machines[1]
+	if out, err := n.tryGit(here.clone, "", "push", "--atomic", "origin", "HEAD:refs/heads/other"); err == nil {
+		t.Fatalf("the host takes an atomic push: %s", out)
+	}
+	done, pending := here.send("claude", "codex"), here.send("claude", "codex")
+	var raced *mailbox.Receipt
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "committed" && raced == nil {
+			raced = there.send("claude", "codex")
+			there.sync()
+		}
+	})
+	n.settle()
+
+	r, err := gitmail.Open(ctx, there.w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := r.NewClaims(ctx, gitmail.ClaimOptions{Agent: "codex", Lease: time.Minute})
+	if err == nil {
+		err = claims.Start(ctx, func(err error) { t.Error(err) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turn, _, err := claims.Take(ctx, []gitmail.Wanted{{ID: done.Message.ID, File: filepath.Base(done.Outbox)}}); turn != 1 || err != nil {
+		t.Fatalf("claiming a message: turn %d, %v", turn, err)
+	}
+	there.acknowledge("codex", done.Message.ID)
+	claims.Done(done.Message.ID)
+	if err := claims.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if refs := n.git(n.remote, "for-each-ref", "refs/oacp"); refs != "" {
+		t.Errorf("the remote keeps %q", refs)
+	}
+
+	may, err := there.w.Prunable(ctx, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result := there.syncWith(gitmail.Options{Prune: may, RemoveAgent: "gemini"}, nil); result.Pruned != 1 {
+		t.Errorf("%d messages were pruned, want 1", result.Pruned)
+	}
+	if s, err := here.squash(nil); err != nil || s.After != 1 {
+		t.Errorf("squashing: %+v, %v", s, err)
+	}
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, pending, raced)
+		if m.w.Knows("gemini") {
+			t.Errorf("%s has an agent that was removed", m.name)
+		}
+	}
+}

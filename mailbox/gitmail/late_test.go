@@ -27,6 +27,7 @@ var obstructions = map[string]func(t *testing.T, dir string) (end func()){
 		}
 	},
 	"read-only": mountReadOnly,
+	"immutable": makeImmutable,
 	"full":      mountFull,
 }
 

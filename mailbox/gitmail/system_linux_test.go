@@ -133,3 +133,30 @@ func unmountOnce(t *testing.T, path string) func() {
 	t.Cleanup(unmount)
 	return unmount
 }
+
+// makeImmutable does to a folder what chattr +i does, until the caller calls end.
+func makeImmutable(t *testing.T, path string) (end func()) {
+	t.Helper()
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	if os.Geteuid() != 0 {
+		t.Skip("making a folder immutable needs root")
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, err := unix.IoctlGetInt(int(dir.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(dir.Fd()), unix.FS_IOC_SETFLAGS, flags|immutable)
+	}
+	if err != nil {
+		t.Skipf("this file system has no immutable folders: %v", errors.Join(err, dir.Close()))
+	}
+	end = sync.OnceFunc(func() {
+		if err := errors.Join(unix.IoctlSetPointerInt(int(dir.Fd()), unix.FS_IOC_SETFLAGS, flags), dir.Close()); err != nil {
+			t.Errorf("making %s an ordinary folder again: %v", path, err)
+		}
+	})
+	t.Cleanup(end)
+	return end
+}

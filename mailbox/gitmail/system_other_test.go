@@ -23,3 +23,5 @@ func mountReadOnly(t *testing.T, _ string) func() {
 }
 
 func mountFull(t *testing.T, path string) func() { return mountReadOnly(t, path) }
+
+func makeImmutable(t *testing.T, path string) func() { return mountReadOnly(t, path) }
