@@ -33,11 +33,9 @@ var (
 // RepositoryError is an error about the repository of a workspace. It matches ErrNoRepository,
 // ErrForeignRepository, ErrDamaged, ErrObjectFormat, ErrSigning or ErrHook.
 type RepositoryError struct {
-	// Dir is the workspace.
-	Dir string
-	// Remote and Ref are those that Init was called with, as far as they are known.
-	Remote, Ref string
-	Err         error
+	// Dir is the workspace. Remote and Ref are those of Init, as far as they are known.
+	Dir, Remote, Ref string
+	Err              error
 }
 
 // Error names the workspace.
@@ -136,9 +134,9 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 
 // Health is what there is to say about a repository without asking the remote.
 type Health struct {
-	// Unsent are the changes of the workspace that no commit has.
-	Unsent []Change
-	// Foreign are the files of the commit that a sync passes over.
+	// Unsent are the changes of the workspace that no commit has, and Foreign the files of the last one that a sync
+	// passes over.
+	Unsent  []Change
 	Foreign []Problem
 }
 

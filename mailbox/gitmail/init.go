@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -24,13 +23,10 @@ import (
 
 // InitOptions says with which branch of which remote a workspace is to be in step.
 type InitOptions struct {
-	// Remote is the name of a remote of the user's repository, or a URL, or the path of a repository.
-	// If it is empty, a workspace keeps the remote that it has. Another one gets the remote that the
-	// user's branch follows, or else origin, or else the only one, or else none.
-	Remote string
-	// Ref is the ref on the remote, such as refs/heads/oacp. If it is empty, a workspace keeps the ref
-	// that it has, and another one gets DefaultRef.
-	Ref string
+	// Remote is the name of a remote of the user's repository, or a URL, or a path, and Ref the ref there, such as
+	// refs/heads/oacp. If one is empty, a workspace keeps what it has. A new one gets the remote that the user's
+	// branch follows, or else origin, or else the only one, or else none; and DefaultRef.
+	Remote, Ref string
 	// Enclosing is the top of the user's repository, or empty. It need not hold the workspace.
 	Enclosing string
 	// All makes a workspace take all mail, and Pending only pending mail. Otherwise, one that joins takes pending
@@ -42,29 +38,23 @@ type InitOptions struct {
 type Initialized struct {
 	// Settings are those of the repository. Its remote and URL may hold a password; PublicURL removes that.
 	Settings
-	// Created says that the workspace had no repository before.
-	Created bool
-	// Excluded is the file in the user's repository that lists the workspace. It is empty if the
-	// workspace is in no other repository.
-	Excluded string
-	// Found says that the remote has the ref. Agents are the agents with mailboxes there.
-	Found  bool
+	// Created says that the workspace had no repository before, Found that the remote has the ref, and Joined that
+	// nothing from it is in the workspace yet.
+	Created, Found, Joined bool
+	// Agents are the agents with mailboxes there.
 	Agents []schema.AgentName
-	// Joined says that the ref was found, and nothing from it is in the workspace yet.
-	Joined bool
+	// Excluded is the file in the user's repository that lists the workspace; empty if it need not.
+	Excluded string
 	// Unreachable is the error of a remote that did not answer.
 	Unreachable error
 	// Remotes are the remotes of the user's repository. If there are several, Init may choose none.
 	Remotes []string
 }
 
-// Init gives the workspace a git repository of its own, or completes the one that it has: it notes
-// the remote and the ref, lists the workspace in the exclude file of the user's repository, and
-// fetches the ref if the remote has it. It sends nothing. If the workspace has no workspace.json, it
-// gets that of the remote.
-//
-// The repository has no work tree. So commands that would commit, clean or check out in the
-// workspace refuse to work, and git log and git show work.
+// Init gives the workspace a git repository of its own, or completes the one that it has: it notes the remote and
+// the ref, lists the workspace in the exclude file of the user's repository, and fetches the ref if the remote has
+// it. It sends nothing. If the workspace has no workspace.json, it gets that of the remote. The repository has no work
+// tree: commands that would commit, clean or check out in the workspace refuse to work.
 func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made Initialized, err error) {
 	if err := git.Check(ctx); err != nil {
 		return made, err
@@ -191,15 +181,10 @@ func (r *Repository) configure(ctx context.Context, around *surroundings) error 
 	if err := r.include(ctx, around); err != nil {
 		return err
 	}
-	s, fetch, noTags := r.settings, "", ""
-	if s.URL != "" {
-		// So git fetch by hand brings the mailboxes, and not the code.
-		fetch, noTags = "+"+s.Ref+":"+trackingRef, "--no-tags"
-	}
+	s := r.settings
 	for _, entry := range [][2]string{
 		{"core.autocrlf", "false"}, {"core.fsync", "loose-object,reference"}, {"core.logAllRefUpdates", "false"}, {"gc.auto", "0"},
 		{"oacp.remote", s.Remote}, {"oacp.ref", s.Ref}, {"oacp.since", s.Since}, {"remote.oacp.url", s.URL}, {"remote.oacp.pushurl", s.pushURL},
-		{"remote.oacp.fetch", fetch}, {"remote.oacp.tagOpt", noTags},
 	} {
 		args := append([]string{"config", "--file", r.configFile(), "--replace-all"}, entry[:]...)
 		if entry[1] == "" {
@@ -213,11 +198,9 @@ func (r *Repository) configure(ctx context.Context, around *surroundings) error 
 	return nil
 }
 
-// include puts the user's settings before the repository's: identity, credentials, how to reach the
-// remote.
-//
-// A part of them may be included only for the folder .git of the user's repository: there, actions/checkout
-// keeps the credentials of a CI job. Such files are included by their own paths.
+// include puts the user's settings before the repository's: identity, credentials, how to reach the remote. A part of
+// them may hold only for the folder .git of the user's repository: there, actions/checkout keeps the credentials of a
+// CI job. Such files are included by their own paths.
 func (r *Repository) include(ctx context.Context, around *surroundings) error {
 	text := includeSection
 	files, err := r.included(ctx, around)
@@ -245,15 +228,10 @@ func (r *Repository) included(ctx context.Context, around *surroundings) ([]stri
 	if around.top == "" {
 		return nil, nil
 	}
-	workspace, err := filepath.EvalSymlinks(r.w.Dir())
-	if err != nil {
-		return nil, err
+	files := []string{filepath.Join(around.common, "config")}
+	if below, err := filepath.Rel(filepath.Join(around.workspace, gitName), files[0]); err == nil { // else on another drive
+		files[0] = below
 	}
-	shared := filepath.Join(around.common, "config")
-	if below, err := filepath.Rel(filepath.Join(workspace, gitName), shared); err == nil { // else on another drive
-		shared = below
-	}
-	files := []string{shared}
 	out, err := around.user.Run(ctx, "config", "--local", "--type=path", "-z", "--get-regexp", `^includeif\.gitdir.*\.path$`)
 	for pair := range records(out) {
 		_, file, _ := strings.Cut(pair, "\n")
@@ -265,7 +243,7 @@ func (r *Repository) included(ctx context.Context, around *surroundings) ([]stri
 		}
 	}
 	if git.Exit(err) == 1 {
-		err = nil
+		return files, nil
 	}
 	return files, err
 }
@@ -276,16 +254,11 @@ func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "c
 // isUnasked reports whether init made an agent here without being asked for it, nobody has used it, and the branch has
 // agents of its own. Such an agent is not sent.
 func (e *exchange) isUnasked(agent schema.AgentName) bool {
-	root := e.r.w.Root()
-	if _, err := root.Lstat(mailbox.UnaskedFolder + "/" + string(agent)); err != nil {
+	_, asked := e.r.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
+	_, others, err := e.tip.folder("agents")
+	if asked != nil || err != nil || len(others) == 0 {
 		return false
 	}
-	_, agents, err := e.tip.folder("agents")
-	used := err != nil || len(agents) == 0
-	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters} {
-		names, err := fs.ReadDir(root.FS(), boxPath(agent, box))
-		used = used || err != nil && !errors.Is(err, fs.ErrNotExist) ||
-			slices.ContainsFunc(names, func(file fs.DirEntry) bool { return !file.IsDir() && !strings.HasPrefix(file.Name(), ".") })
-	}
-	return !used
+	files := e.w.Scan(agent)
+	return len(files.Stages)+len(files.Sent)+len(files.Problems)+len(files.Unread) == 0
 }

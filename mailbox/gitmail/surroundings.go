@@ -25,10 +25,9 @@ var ErrTracked = errors.New("the repository has files of the workspace under ver
 type surroundings struct {
 	// user runs git in the user's repository, or in the workspace if there is none.
 	user *git.Repository
-	// top is the top of the user's repository, without links, or empty.
-	top string
-	// below is the path of the workspace below top. It is empty if the workspace is elsewhere.
-	below string
+	// top is the top of the user's repository, or empty, and workspace the folder of the workspace, without links. below
+	// is the path between them, or empty if the workspace is elsewhere.
+	top, workspace, below string
 	// common is the git folder that the user's worktrees share.
 	common, objectFormat string
 	// urls and pushURLs are those of the remotes by name, the first ones as they are written: rules such as
@@ -46,11 +45,10 @@ func openSurroundings(ctx context.Context, w *mailbox.Workspace, top string) (s 
 	if s.top, err = filepath.EvalSymlinks(top); err != nil {
 		return nil, err
 	}
-	workspace, err := filepath.EvalSymlinks(w.Dir())
-	if err != nil {
+	if s.workspace, err = filepath.EvalSymlinks(w.Dir()); err != nil {
 		return nil, err
 	}
-	if below, err := filepath.Rel(s.top, workspace); err == nil && filepath.IsLocal(below) && below != "." {
+	if below, err := filepath.Rel(s.top, s.workspace); err == nil && filepath.IsLocal(below) && below != "." {
 		s.below = filepath.ToSlash(below)
 	}
 	s.user.Dir = s.top
@@ -144,10 +142,9 @@ func (s *surroundings) exclude(ctx context.Context) (file string, err error) {
 		line = "\n" + line
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = appendLine(file, line+"\n")
-	}
-	if err == nil {
-		return file, nil
+		if err = appendLine(file, line+"\n"); err == nil {
+			return file, nil
+		}
 	}
 	if ignored, _ := s.isIgnored(ctx); ignored {
 		return "", nil
