@@ -119,7 +119,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 
 // repository inspects the commits, and what is in none.
 func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
-	health, err := r.Health(ctx)
+	unsent, passedOver, err := r.Health(ctx)
 	if git.Exit(err) >= 0 {
 		i.unusable(err)
 		return
@@ -129,7 +129,7 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 		return
 	}
 	var foreign []string
-	for _, p := range health.Foreign {
+	for _, p := range passedOver {
 		foreign = append(foreign, p.Path+": "+p.Err.Error())
 	}
 	if len(foreign) > 0 {
@@ -140,11 +140,9 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	if at, err := r.LastSync(); err == nil {
 		last = "the last sync was " + spelling.Age(at, i.Now) + " ago"
 	}
-	unsent := spelling.Count(len(health.Unsent), "change")
-	switch {
-	case len(health.Unsent) > 0:
-		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", unsent, last)
-	default:
+	if unsent > 0 {
+		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", spelling.Count(unsent, "change"), last)
+	} else {
 		i.add("sync", SeverityOK, "", "nothing to send; %s", last)
 	}
 }

@@ -132,40 +132,30 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// Health is what there is to say about a repository without asking the remote.
-type Health struct {
-	// Unsent are the changes of the workspace that no commit has, and Foreign the files of the last one that a sync
-	// passes over.
-	Unsent  []Change
-	Foreign []Problem
-}
-
-// Health looks at the repository and at what the workspace has not sent. It reads the name and the
-// size of every file of the tree, so a damaged repository is an error.
-func (r *Repository) Health(ctx context.Context) (h Health, err error) {
+// Health looks at the repository without asking the remote. It counts the changes of the workspace that no commit has,
+// and returns the files of the last commit that a sync passes over. It reads the name and the size of every file of the
+// tree, so a damaged repository is an error.
+func (r *Repository) Health(ctx context.Context) (unsent int, foreign []Problem, err error) {
 	defer func() { err = r.explain(ctx, err) }()
 	refs, err := r.refs(ctx, baseRef)
 	if err != nil {
-		return h, err
+		return 0, nil, err
 	}
 	base := refs[baseRef]
-	if h.Foreign, err = r.foreign(ctx, base); err != nil {
-		return h, err
+	if foreign, err = r.foreign(ctx, base); err != nil {
+		return 0, nil, err
 	}
 	e := r.newExchange(ctx, Options{DryRun: true})
 	defer e.close()
 	e.baseID, e.tipID, e.cache = base, base, cache{}
 	if err := e.open(); err != nil {
-		return h, err
+		return 0, nil, err
 	}
 	m, err := e.merge(ctx)
 	if err != nil {
-		return h, err
+		return 0, nil, err
 	}
-	for _, edit := range m.edits {
-		h.Unsent = append(h.Unsent, edit.Change)
-	}
-	return h, nil
+	return len(m.edits), foreign, nil
 }
 
 // foreign returns the files of a commit that a sync passes over for their names, types or sizes.

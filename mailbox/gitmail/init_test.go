@@ -218,8 +218,8 @@ func TestInitChoosesTheRemote(t *testing.T) {
 		{name: "by path", wanted: "/nowhere/x.git", wantRemote: "/nowhere/x.git"},
 		{name: "unknown", remotes: []string{"a", "b"}, wanted: "c", wantError: `no remote "c": it has a, b`},
 		{name: "unknown, and none is there", wanted: "origin", wantError: `no remote "origin": it has none`},
-		{name: "an option", wanted: "--upload-pack=/bin/sh:", wantError: "neither a remote nor a URL"},
-		{name: "a line break", wanted: "https://x/\n[core]", wantError: "neither a remote nor a URL"},
+		{name: "an option", wanted: "--upload-pack=/bin/sh:", wantError: "the repository has no remote"},
+		{name: "a line break", wanted: "https://x/\n[core]", wantError: "the repository has no remote"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code := newCode(t, filepath.Join(t.TempDir(), "code"))

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
@@ -188,10 +189,9 @@ func (s *surroundings) choose(ctx context.Context, options InitOptions, before S
 		c.URL, c.pushURL = url, s.pushURLs[c.Remote]
 	case c.Remote == before.Remote:
 		c.URL, c.pushURL = before.URL, before.pushURL
-	case strings.HasPrefix(c.Remote, "-"), strings.ContainsFunc(c.Remote, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		return c, fmt.Errorf("%q is neither a remote nor a URL", PublicURL(c.Remote))
-	case !strings.ContainsAny(c.Remote, ":/") && !strings.HasPrefix(c.Remote, "."):
-		return c, fmt.Errorf("%w %q: it has %s", ErrUnknownRemote, c.Remote, cmp.Or(strings.Join(s.remotes(), ", "), "none"))
+	case strings.HasPrefix(c.Remote, "-"), strings.ContainsFunc(c.Remote, unicode.IsControl), // that is no URL either
+		!strings.ContainsAny(c.Remote, ":/") && !strings.HasPrefix(c.Remote, "."):
+		return c, fmt.Errorf("%w %q: it has %s", ErrUnknownRemote, PublicURL(c.Remote), cmp.Or(strings.Join(s.remotes(), ", "), "none"))
 	default:
 		if isPath(c.Remote) {
 			c.Remote, err = filepath.Abs(c.Remote)
