@@ -139,6 +139,14 @@ var gitTroubles = []struct {
 			}
 		}
 	}, "warn .git/config.lock: ", []string{"killed", "2 more files"}, true},
+	{"lock of the future", func(t *testing.T, p *gitPlace) {
+		lock := filepath.Join(p.w.Dir(), ".git/refs/oacp/base.lock")
+		writeTestFile(t, lock, "")
+		later := time.Now().Add(24 * time.Hour)
+		if err := os.Chtimes(lock, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}, "warn .git/refs/oacp/base.lock: ", []string{"killed"}, true},
 	{"unsent", func(t *testing.T, p *gitPlace) {
 		send(t, p.w, draft("codex"))
 		r := send(t, p.w, draft("codex"))

@@ -414,3 +414,41 @@ func TestWithoutAtomic(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinTakes joins with all mail, with the usual mail and with pending mail only.
+func TestJoinTakes(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 1, both...)
+	here := n.machines[0]
+	var sent []*mailbox.Receipt
+	for _, days := range []int{30, 30, 0} { // handled, pending, handled
+		message := draft("claude", "codex")
+		message.CreatedAt = schema.NewTimestamp(time.Now().AddDate(0, 0, -days))
+		r, err := here.w.Send(t.Context(), message, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, r)
+	}
+	here.acknowledge("codex", sent[0].Message.ID)
+	here.acknowledge("codex", sent[2].Message.ID)
+	here.sync()
+	for name, test := range map[string]struct {
+		options gitmail.InitOptions
+		handled []*mailbox.Receipt
+	}{
+		"usual":   {gitmail.InitOptions{}, sent[2:]},
+		"all":     {gitmail.InitOptions{All: true}, []*mailbox.Receipt{sent[0], sent[2]}},
+		"pending": {gitmail.InitOptions{Pending: true}, nil},
+	} {
+		m := n.clone(name)
+		m.plain()
+		test.options.Remote, test.options.Enclosing = "origin", m.clone
+		if made, err := gitmail.Init(t.Context(), m.w, test.options); err != nil || !made.Joined {
+			t.Fatalf("%s: init = %+v, %v", name, made, err)
+		}
+		m.sync()
+		m.want("codex", mailbox.Inbox, sent[1])
+		m.want("codex", mailbox.Archive, test.handled...)
+	}
+}
