@@ -13,24 +13,29 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
+// An edit is what a commit changes in the tree of the tip.
+type edit struct {
+	Change
+	// own says that the change was made here, and that no other machine has it.
+	own    bool
+	write  []file
+	remove []string
+}
+
+// file is a file for the tree: the bytes, or the object that holds them.
+type file struct {
+	path, object string
+	data         []byte
+}
+
 // mostCommits is how many changes get a commit each. More share one.
 const mostCommits = 20
 
-// commit makes commits of the edits on the tip, and returns the last one.
-func (e *exchange) commit(ctx context.Context, edits []*edit) (string, error) {
-	groups := len(edits)
-	if groups > mostCommits {
-		groups = 1
+// commit makes commits of edits on a parent, which may be empty, and returns the last one.
+func (r *Repository) commit(ctx context.Context, parent string, now time.Time, edits []*edit) (string, error) {
+	if len(edits) == 0 {
+		return parent, nil
 	}
-	commit, err := e.r.importCommits(ctx, e.tipID, e.now, edits)
-	if err != nil {
-		return "", err
-	}
-	return e.r.sign(ctx, e.tipID, commit, groups)
-}
-
-// importCommits makes commits of edits on a parent, which may be empty, and returns the last one.
-func (r *Repository) importCommits(ctx context.Context, parent string, now time.Time, edits []*edit) (string, error) {
 	committer, err := r.committer(ctx)
 	if err != nil {
 		return "", err
@@ -43,12 +48,7 @@ func (r *Repository) importCommits(ctx context.Context, parent string, now time.
 	for _, group := range groups {
 		s.commit(group)
 	}
-	return r.fastImport(ctx, s)
-}
-
-// fastImport makes the commits of a stream, and returns the last one.
-func (r *Repository) fastImport(ctx context.Context, s *stream) (string, error) {
-	fmt.Fprintf(&s.Buffer, "get-mark :%d\ndone\n", s.last)
+	fmt.Fprintf(s, "get-mark :%d\ndone\n", s.last)
 	out, err := r.git.RunInput(ctx, &s.Buffer, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
 	if err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func (r *Repository) fastImport(ctx context.Context, s *stream) (string, error) 
 	if len(commit) != 40 && len(commit) != 64 {
 		return "", fmt.Errorf("git fast-import: %w: %.100q", errTree, out)
 	}
-	return commit, nil
+	return r.sign(ctx, parent, commit, len(groups))
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
@@ -167,20 +167,30 @@ func (r *Repository) sign(ctx context.Context, parent, commit string, n int) (st
 		if len(f) != fields {
 			return "", fmt.Errorf("git log: %w: %.100q", errTree, made)
 		}
-		signer := *r.git
-		signer.Env = append(signer.Env[:len(signer.Env):len(signer.Env)],
-			"GIT_AUTHOR_NAME="+f[1], "GIT_AUTHOR_EMAIL="+f[2], "GIT_AUTHOR_DATE="+f[3],
-			"GIT_COMMITTER_NAME="+f[4], "GIT_COMMITTER_EMAIL="+f[5], "GIT_COMMITTER_DATE="+f[6])
-		args := []string{"commit-tree", "-S", "-F", "-"}
-		if parent != "" {
-			args = append(args, "-p", parent)
+		if parent, err = r.commitTree(ctx, f[0], parent, f[1:4], f[4:7], f[7]); err != nil {
+			return "", err
 		}
-		out, err := signer.RunInput(ctx, strings.NewReader(f[7]), append(args, f[0])...)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", ErrSigning, err)
-		}
-		parent = strings.TrimSpace(string(out))
 	}
 	_, err = r.git.Run(ctx, "update-ref", nextRef, parent)
 	return parent, err
+}
+
+// commitTree makes a commit of a tree, with the user's signature if there is to be one. An author and a committer are a
+// name, an address and a time.
+func (r *Repository) commitTree(ctx context.Context, tree, parent string, author, committer []string, text string) (string, error) {
+	g := *r.git
+	g.Env = append(slices.Clone(g.Env), "GIT_AUTHOR_NAME="+author[0], "GIT_AUTHOR_EMAIL="+author[1], "GIT_AUTHOR_DATE="+author[2],
+		"GIT_COMMITTER_NAME="+committer[0], "GIT_COMMITTER_EMAIL="+committer[1], "GIT_COMMITTER_DATE="+committer[2])
+	args := []string{"commit-tree", "-F", "-"}
+	if r.settings.sign {
+		args = append(args, "-S")
+	}
+	if parent != "" {
+		args = append(args, "-p", parent)
+	}
+	out, err := g.RunInput(ctx, strings.NewReader(text), append(args, tree)...)
+	if err != nil && r.settings.sign {
+		err = fmt.Errorf("%w: %w", ErrSigning, err)
+	}
+	return strings.TrimSpace(string(out)), err
 }

@@ -54,10 +54,10 @@ func (r *Repository) Health(ctx context.Context) (h Health, err error) {
 	e := r.newExchange(ctx, Options{DryRun: true})
 	defer e.close()
 	e.baseID, e.tipID, e.cache = h.Commit, h.Commit, cache{}
-	if err := e.open(); err != nil {
+	if err := e.open(ctx); err != nil {
 		return h, err
 	}
-	m, err := e.merge(ctx)
+	m, err := e.makePlan(ctx)
 	if err != nil {
 		return h, err
 	}

@@ -29,9 +29,6 @@ const (
 	prunedName = ".pruned"
 )
 
-// legacyArchive is where trees of earlier versions have archived messages, below the agent.
-const legacyArchive = "archive"
-
 var errForeign = errors.New("it is not a file of a mailbox")
 
 // boxPath returns the path of a box, both in the workspace and in trees.
@@ -46,9 +43,33 @@ func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 	return boxPath(agent, box) + "/" + replica.Day(name) + "/" + name
 }
 
+// agentPath returns the path of a file in the folder of an agent.
+func agentPath(agent schema.AgentName, name string) string {
+	return "agents/" + string(agent) + "/" + name
+}
+
 // epochPath returns the path of the file that holds the epoch of a message.
-func epochPath(c replica.Copy) string {
-	return "agents/" + string(c.Agent) + "/" + restoredName + "/" + c.Name
+func epochPath(c replica.Copy) string { return agentPath(c.Agent, restoredName+"/"+c.Name) }
+
+// reasonPath returns the path of the reason of a dead letter.
+func reasonPath(c replica.Copy) string {
+	return treePath(c.Agent, mailbox.DeadLetters, c.Name) + mailbox.ReasonSuffix
+}
+
+// stagePaths returns the paths at which a tree may have a message. The last one is that of earlier versions.
+func stagePaths(c replica.Copy) [4]struct {
+	stage replica.Stage
+	path  string
+} {
+	return [...]struct {
+		stage replica.Stage
+		path  string
+	}{
+		{replica.Pending, treePath(c.Agent, mailbox.Inbox, c.Name)},
+		{replica.Dead, treePath(c.Agent, mailbox.DeadLetters, c.Name)},
+		{replica.Handled, treePath(c.Agent, mailbox.Archive, c.Name)},
+		{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)},
+	}
 }
 
 // A held is what a tree has of a message for one recipient.
@@ -58,35 +79,18 @@ type held struct {
 	epoch int
 	// object holds the bytes, and reason the reason of a dead letter. They are empty if there are none.
 	object, reason string
-	// paths are the files.
-	paths []string
-	// implied says that no file has the state, in a tree of an earlier version.
-	implied bool
-}
-
-// boxesOf are the folders in which a tree has messages of a stage.
-var boxesOf = [...]struct {
-	stage replica.Stage
-	path  func(c replica.Copy) string
-}{
-	{replica.Pending, func(c replica.Copy) string { return treePath(c.Agent, mailbox.Inbox, c.Name) }},
-	{replica.Dead, func(c replica.Copy) string { return treePath(c.Agent, mailbox.DeadLetters, c.Name) }},
-	{replica.Handled, func(c replica.Copy) string { return treePath(c.Agent, mailbox.Archive, c.Name) }},
-	{replica.Handled, func(c replica.Copy) string {
-		return "agents/" + string(c.Agent) + "/" + legacyArchive + "/" + replica.Day(c.Name) + "/" + c.Name
-	}},
+	// paths are the files, and copies counts those of the message.
+	paths  []string
+	copies int
 }
 
 // look returns what a tree has of a message.
 func (v *view) look(c replica.Copy) (h held, err error) {
 	if h.epoch, err = v.number(epochPath(c)); err != nil {
-		if _, refused := errors.AsType[errRefused](err); !refused {
-			return h, err
-		}
+		return h, err
 	}
-	for _, at := range boxesOf {
-		path := at.path(c)
-		file, err := v.entry(path)
+	for _, at := range stagePaths(c) {
+		file, err := v.entry(at.path)
 		if err != nil {
 			return h, err
 		}
@@ -94,18 +98,18 @@ func (v *view) look(c replica.Copy) (h held, err error) {
 			continue
 		}
 		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: at.stage})
-		h.object, h.paths = file.object, append(h.paths, path)
+		h.object, h.paths, h.copies = file.object, append(h.paths, at.path), h.copies+1
 		if at.stage != replica.Dead {
 			continue
 		}
-		if reason, err := v.entry(path + mailbox.ReasonSuffix); err != nil {
+		if reason, err := v.entry(reasonPath(c)); err != nil {
 			return h, err
 		} else if reason.isFile() {
-			h.reason, h.paths = reason.object, append(h.paths, path+mailbox.ReasonSuffix)
+			h.reason, h.paths = reason.object, append(h.paths, reasonPath(c))
 		}
 	}
 	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
-		list, err := v.pruned(dayPath(c, stage))
+		list, err := v.pruned(boxPath(c.Agent, stage.Box()) + "/" + replica.Day(c.Name))
 		if err != nil {
 			return h, err
 		}
@@ -113,20 +117,7 @@ func (v *view) look(c replica.Copy) (h held, err error) {
 			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
 		}
 	}
-	if h.state.Stage == replica.Unknown && v.isLegacy() {
-		// Earlier versions deleted what was handled, and the outbox copy said so.
-		if sent, err := v.entry(treePath(replica.Sender(c.Name), mailbox.Outbox, c.Name)); err != nil {
-			return h, err
-		} else if sent.isFile() {
-			h.state, h.object, h.implied = replica.State{Stage: replica.Handled}, sent.object, true
-		}
-	}
 	return h, nil
-}
-
-// dayPath returns the folder of a message in the box of a stage.
-func dayPath(c replica.Copy, stage replica.Stage) string {
-	return boxPath(c.Agent, stage.Box()) + "/" + replica.Day(c.Name)
 }
 
 // pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. The list of
@@ -142,7 +133,7 @@ func (v *view) pruned(day string) (map[string]int, error) {
 		return list, err
 	}
 	data, err := v.file(at.object)
-	if _, refused := errors.AsType[errRefused](err); refused {
+	if isRefused(err) {
 		return list, nil
 	}
 	for line := range strings.Lines(string(data)) {
@@ -154,13 +145,43 @@ func (v *view) pruned(day string) (map[string]int, error) {
 	return list, err
 }
 
-// isLegacy reports whether an earlier version of oacp made the tree.
-func (v *view) isLegacy() bool {
-	if v.root == "" {
-		return false
+// files returns the messages of an agent, of the days from since on.
+func (v *view) files(agent schema.AgentName, since string) (*replica.Files, error) {
+	f := replica.NewFiles()
+	add := func(box mailbox.Box, day string, names map[string]entry) {
+		for name, at := range names {
+			switch {
+			case !at.isFile() || replica.CheckName(name) != nil || day != "" && replica.Day(name) != day:
+			case box == mailbox.Outbox:
+				if replica.CheckSent(agent, name) == nil {
+					f.Sent[name] = true
+				}
+			default:
+				f.Stages[name] = max(f.Stages[name], replica.StageOf(box))
+			}
+		}
 	}
-	at, err := v.entry(formatName)
-	return err == nil && at == entry{}
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
+		entries, err := v.folder(boxPath(agent, box))
+		if err != nil {
+			return nil, err
+		}
+		if box == mailbox.Inbox {
+			add(box, "", entries)
+			continue
+		}
+		for day := range entries {
+			if day < since {
+				continue
+			}
+			names, err := v.folder(boxPath(agent, box) + "/" + day)
+			if err != nil {
+				return nil, err
+			}
+			add(box, day, names)
+		}
+	}
+	return f, nil
 }
 
 // checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
@@ -176,16 +197,16 @@ func (v *view) checkFormat() error {
 		}
 		return err
 	}
-	_, top, err := v.folder("")
+	top, err := v.tree(v.root)
 	if err != nil {
 		return err
 	}
-	_, agents, err := v.folder("agents")
+	agents, err := v.folder("agents")
 	if err != nil {
 		return err
 	}
 	for name := range agents {
-		if kept, err := v.entry("agents/" + name + "/inbox/" + keepName); err != nil || kept.isFile() {
+		if kept, err := v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)); err != nil || kept.isFile() {
 			return err
 		}
 	}
@@ -197,11 +218,8 @@ func (v *view) checkFormat() error {
 
 // agentState returns whether a tree has an agent: it is Pending while there is one, and Handled once it was
 // removed.
-func (v *view) agentState(agent schema.AgentName) (replica.State, error) {
-	state := replica.State{}
-	for path, stage := range map[string]replica.Stage{
-		boxPath(agent, mailbox.Inbox) + "/" + keepName: replica.Pending, "agents/" + string(agent) + "/" + removedName: replica.Handled,
-	} {
+func (v *view) agentState(agent schema.AgentName) (state replica.State, err error) {
+	for stage, path := range map[replica.Stage]string{replica.Pending: boxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
 		at, err := v.entry(path)
 		if err != nil {
 			return state, err
@@ -210,7 +228,7 @@ func (v *view) agentState(agent schema.AgentName) (replica.State, error) {
 			continue
 		}
 		epoch, err := v.number(path)
-		if _, refused := errors.AsType[errRefused](err); err != nil && !refused {
+		if err != nil {
 			return state, err
 		}
 		state = replica.Join(state, replica.State{Epoch: epoch, Stage: stage})
@@ -218,37 +236,54 @@ func (v *view) agentState(agent schema.AgentName) (replica.State, error) {
 	return state, nil
 }
 
-// checkPath returns an error for a path that no sync makes in a tree.
-func checkPath(path string) error {
+// A place is what the path of a file in a tree says.
+type place struct {
+	agent schema.AgentName
+	// name is that of a message. It is empty for files that belong to none.
+	name string
+	// sent says that the file is in the outbox, message that it holds the message, and list that it is a list
+	// of pruned messages.
+	sent, message, list bool
+}
+
+// parsePath returns an error for a path that no sync makes in a tree.
+func parsePath(path string) (p place, err error) {
 	parts := strings.Split(path, "/")
-	name := parts[len(parts)-1]
 	switch {
 	case path == markerName, path == formatName:
-		return nil
+		return p, nil
 	case len(parts) < 3 || parts[0] != "agents":
-		return errForeign
+		return p, errForeign
 	case !schema.AgentName(parts[1]).Valid():
-		return fmt.Errorf("%.100q is not an agent name", parts[1])
+		return p, fmt.Errorf("%.100q is not an agent name", parts[1])
 	}
-	agent, below := schema.AgentName(parts[1]), strings.Join(parts[2:], "/")
-	if below == removedName || below == "inbox/"+keepName || name == prunedName {
-		return nil
+	name := parts[len(parts)-1]
+	p.agent, p.sent, p.list = schema.AgentName(parts[1]), parts[2] == string(mailbox.Outbox), name == prunedName
+	if p.list || path == agentPath(p.agent, removedName) || path == agentPath(p.agent, "inbox/"+keepName) {
+		return p, nil
 	}
-	message := strings.TrimSuffix(name, mailbox.ReasonSuffix)
-	if err := replica.CheckName(message); err != nil {
-		return err
+	p.name = strings.TrimSuffix(name, mailbox.ReasonSuffix)
+	if err := replica.CheckName(p.name); err != nil {
+		return p, err
 	}
-	c := replica.Copy{Agent: agent, Name: message}
-	for _, at := range boxesOf {
-		if at.path(c) == path || at.stage == replica.Dead && at.path(c)+mailbox.ReasonSuffix == path {
-			return nil
+	c := replica.Copy{Agent: p.agent, Name: p.name}
+	p.message = true
+	for _, at := range stagePaths(c) {
+		if at.path == path {
+			return p, nil
 		}
 	}
-	switch path {
-	case treePath(agent, mailbox.Outbox, name):
-		return replica.CheckSent(agent, name)
-	case epochPath(c):
-		return nil
+	if path == treePath(p.agent, mailbox.Outbox, name) {
+		return p, replica.CheckSent(p.agent, name)
 	}
-	return errForeign
+	if p.message = false; path == epochPath(c) || path == reasonPath(c) {
+		return p, nil
+	}
+	return p, errForeign
+}
+
+// checkPath returns an error for a path that no sync makes in a tree.
+func checkPath(path string) error {
+	_, err := parsePath(path)
+	return err
 }

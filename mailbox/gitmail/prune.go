@@ -14,22 +14,22 @@ import (
 // prune adds an edit that takes the bytes of old messages that were handled or given up out of the tree, and those of
 // their outbox copies once nobody has them pending. The states stay, in a list for each day: so a machine that was
 // away for long cannot bring a message back, whatever it has and whatever became of the history.
-func (e *exchange) prune(m *merge) error {
+func (e *exchange) prune(p *plan) error {
 	if e.o.Prune == nil || e.tip.root == "" {
 		return nil
 	}
-	_, agents, err := e.tip.folder("agents")
+	agents, err := e.tip.folder("agents")
 	if err != nil {
 		return err
 	}
 	pending := make(map[string]bool)
-	for _, edit := range m.edits {
+	for _, edit := range p.edits {
 		for _, f := range edit.write { // what this sync sends
 			pending[f.path[strings.LastIndexByte(f.path, '/')+1:]] = true
 		}
 	}
 	for name := range agents {
-		_, inbox, err := e.tip.folder(boxPath(schema.AgentName(name), mailbox.Inbox))
+		inbox, err := e.tip.folder(boxPath(schema.AgentName(name), mailbox.Inbox))
 		if err != nil {
 			return err
 		}
@@ -46,20 +46,20 @@ func (e *exchange) prune(m *merge) error {
 		}
 	}
 	if len(old.remove) > 0 {
-		m.edits = append(m.edits, old)
+		p.edits = append(p.edits, old)
 	}
 	return nil
 }
 
 // pruneBox prunes a box of the tip.
 func (e *exchange) pruneBox(old *edit, agent schema.AgentName, box mailbox.Box, pending map[string]bool) error {
-	_, days, err := e.tip.folder(boxPath(agent, box))
+	days, err := e.tip.folder(boxPath(agent, box))
 	if err != nil {
 		return err
 	}
 	for day := range days {
 		path := boxPath(agent, box) + "/" + day
-		_, names, err := e.tip.folder(path)
+		names, err := e.tip.folder(path)
 		if err != nil {
 			return err
 		}

@@ -127,6 +127,9 @@ type Copy struct {
 	Name  string
 }
 
+// String returns the agent and the name.
+func (c Copy) String() string { return string(c.Agent) + "/" + c.Name }
+
 // longestName bounds file names, in bytes, as file systems do.
 const longestName = 255
 

@@ -33,13 +33,18 @@ type Files struct {
 	Problems, Unread map[string]error
 }
 
+// NewFiles returns those of an empty mailbox.
+func NewFiles() *Files {
+	return &Files{make(map[string]Stage), make(map[string]bool), make(map[string]error), make(map[string]error)}
+}
+
 // ErrNoFolder says that something else is in the place of a box.
 var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is")
 
 // Scan lists a mailbox. A message that is in the inbox is pending, even if an interrupted move left another
 // file of it.
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
-	f := &Files{Stages: make(map[string]Stage), Sent: make(map[string]bool), Problems: make(map[string]error), Unread: make(map[string]error)}
+	f := NewFiles()
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := mailbox.BoxName(agent, box)
 		info, err := w.Root().Lstat(folder)
@@ -105,9 +110,25 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// LongName returns the name that the file of a message has on all machines.
-func (w *Workspace) LongName(e mailbox.Entry) (string, error) {
-	return w.longName(e.Agent, e.Box, e.Name)
+// Staged returns the copies that wait because an inbox refuses them. Elsewhere, they need not wait.
+func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
+	staged := make(map[Copy]bool)
+	ids, _, err := w.Workspace.Staged()
+	for _, id := range ids {
+		found, _ := w.Workspace.Find(ctx, string(id)) // what cannot be read is not sent yet
+		for _, e := range found {
+			if e.Box != mailbox.Outbox || e.Message == nil {
+				continue
+			}
+			name, err := w.longName(e.Agent, e.Box, e.Name)
+			for _, to := range e.Message.To {
+				if queued, _ := w.IsQueued(id, to); queued && err == nil {
+					staged[Copy{to, name}] = true
+				}
+			}
+		}
+	}
+	return staged, err
 }
 
 // Find returns the file of a message in a box; its name is empty if there is none.

@@ -1,0 +1,94 @@
+package gitmail
+
+import (
+	"context"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/replica"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// Earlier versions deleted the inbox copy of a message that was handled, so a missing file said something, in trees and
+// in workspaces. What follows gives handled messages the files that they lack.
+
+// isLegacy reports whether an earlier version of oacp made the tree.
+func (v *view) isLegacy() (bool, error) {
+	if v.root == "" {
+		return false, nil
+	}
+	at, err := v.entry(formatName)
+	return at == entry{}, err
+}
+
+// upgrade makes a commit on a tip of an earlier version: an outbox copy alone says that the message was handled.
+func (e *exchange) upgrade(ctx context.Context) error {
+	legacy, err := e.tip.isLegacy()
+	if err != nil || !legacy {
+		return err
+	}
+	change := &edit{Change: Change{Kind: Described}, write: []file{{path: formatName, data: []byte(format)}}}
+	agents, err := e.tip.folder("agents")
+	if err != nil {
+		return err
+	}
+	for from := range agents {
+		if err := e.upgradeAgent(change, schema.AgentName(from), agents); err != nil {
+			return err
+		}
+	}
+	if e.tipID, err = e.r.commit(ctx, e.tipID, e.now, []*edit{change}); err == nil {
+		e.tip, err = e.view(e.tipID)
+	}
+	return err
+}
+
+// upgradeAgent adds what the recipients of the messages in an outbox lack.
+func (e *exchange) upgradeAgent(change *edit, from schema.AgentName, agents map[string]entry) error {
+	files, err := e.tip.files(from, "")
+	if err != nil {
+		return err
+	}
+	for name := range files.Sent {
+		at, err := e.tip.entry(treePath(from, mailbox.Outbox, name))
+		if err != nil {
+			return err
+		}
+		data, err := e.tip.file(at.object)
+		if err != nil && !isRefused(err) {
+			return err
+		}
+		m, err := validate.Read(data)
+		if err != nil || m.From != from {
+			continue
+		}
+		for _, to := range m.To {
+			c := replica.Copy{Agent: to, Name: name}
+			if h, err := e.tip.look(c); err != nil {
+				return err
+			} else if h.state.Stage == replica.Unknown && agents[string(to)].mode == folder {
+				change.write = append(change.write, file{path: treePath(to, mailbox.Archive, name), object: at.object})
+			}
+		}
+	}
+	return nil
+}
+
+// takeOver does the same for a workspace that was not shared yet, or was shared by an earlier version.
+func (e *exchange) takeOver(ctx context.Context) error {
+	legacy, err := e.base.isLegacy()
+	if err != nil || e.base.root != "" && !legacy {
+		return err
+	}
+	const done = stateFolder + "/taken-over"
+	if _, err := e.w.Root().Lstat(done); err != nil && !e.o.DryRun {
+		if err := e.w.TakeOver(ctx); err != nil {
+			return err
+		}
+		if _, err := e.w.AddFile(done, nil); err != nil {
+			return err
+		}
+	}
+	e.base, err = e.view("")
+	return err
+}

@@ -1,0 +1,350 @@
+package gitmail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/replica"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// trees are those of the base, the tip and the commits of other machines whose pushes to the branch were refused.
+type trees struct {
+	base, tip *view
+	others    []*view
+}
+
+// remote returns all trees but the base, the tip first.
+func (t *trees) remote() []*view { return append([]*view{t.tip}, t.others...) }
+
+// A plan says what a sync is to do. It compares what is here with what the trees have, and changes nothing.
+type plan struct {
+	*report
+	trees
+	w     *replica.Workspace
+	o     Options
+	cache *cache
+	now   time.Time
+	// since is the day from which the workspace keeps mail that was handled or given up.
+	since string
+	// changed are the messages that the trees and the base have differently, and staged are the copies that
+	// wait for an inbox.
+	changed map[schema.AgentName]*changes
+	staged  map[replica.Copy]bool
+
+	// edits are what the tip lacks. byKey finds those that belong to a message.
+	edits []*edit
+	byKey map[string]*edit
+	// outcomes and sent are what the workspace lacks: states, and messages in outboxes with their objects.
+	outcomes []*outcome
+	sent     map[string]string
+	// added and removed are agents, and described is the object of the description of the workspace.
+	added, removed []schema.AgentName
+	described      string
+	// stamps are those of agents whose folders are in step once the sync is done.
+	stamps map[schema.AgentName]string
+	// useful are the commits of other machines that have something that the tip does not have.
+	useful map[string]bool
+}
+
+// changes are messages that an agent got, and messages that it sent.
+type changes struct{ got, sent map[string]bool }
+
+// An outcome is what the workspace is to take.
+type outcome struct {
+	replica.Outcome
+	base replica.State
+	// object and reason hold the bytes.
+	object, reason string
+}
+
+// makePlan compares the workspace and the trees.
+func (e *exchange) makePlan(ctx context.Context) (*plan, error) {
+	p := &plan{
+		report: &e.report, trees: e.trees, w: e.w, o: e.o, cache: &e.cache, now: e.now, since: e.r.settings.Since,
+		changed: make(map[schema.AgentName]*changes), byKey: make(map[string]*edit), sent: make(map[string]string),
+		stamps: make(map[schema.AgentName]string), useful: make(map[string]bool),
+	}
+	agents, err := p.agents()
+	if err == nil {
+		p.staged, err = p.w.Staged(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, agent := range agents {
+		p.changed[agent] = &changes{make(map[string]bool), make(map[string]bool)}
+	}
+	for _, v := range p.remote() {
+		was, wasErr := p.base.entry("agents")
+		is, isErr := v.entry("agents")
+		if err := cmp.Or(wasErr, isErr); err != nil {
+			return nil, err
+		}
+		if err := p.compare(v, "agents", was, is); err != nil {
+			return nil, err
+		}
+	}
+	for _, agent := range agents {
+		if err := cmp.Or(context.Cause(ctx), p.planAgent(ctx, agent)); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.planWorkspace(); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(p.edits, func(a, b *edit) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
+	})
+	return p, nil
+}
+
+// agents returns the agents of the workspace and of all trees.
+func (p *plan) agents() ([]schema.AgentName, error) {
+	all, err := p.w.Agents()
+	if err != nil {
+		return nil, err
+	}
+	all = slices.Clone(all)
+	for _, v := range append(p.remote(), p.base) {
+		found, err := v.folder("agents")
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			agent := schema.AgentName(name)
+			if slices.Contains(all, agent) || found[name].mode != folder || !agent.Valid() {
+				continue
+			}
+			if err := mailbox.CheckNewAgent(agent, all); err != nil && !errors.Is(err, mailbox.ErrPostmaster) {
+				p.problem(boxPath(agent, mailbox.Inbox), err)
+				continue
+			}
+			all = append(all, agent)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// compare finds the messages that a tree and the base have differently below a path.
+func (p *plan) compare(v *view, at string, was, is entry) error {
+	const deepest = 6 // agents/R/inbox/archive/20261121/NAME
+	elements := strings.Split(at, "/")
+	name := elements[len(elements)-1]
+	switch {
+	case was == is, len(elements) > deepest, strings.HasPrefix(name, ".") && name != restoredName && name != prunedName:
+		return nil
+	case was.mode != folder && is.mode != folder:
+		return p.compareFile(v, at, was, is)
+	case was.mode != folder && len(elements) > 3 && name < p.since:
+		return nil // old mail that is not wanted here; what is here anyway is found by its file
+	}
+	before, beforeErr := p.entries(was)
+	after, afterErr := p.entries(is)
+	if err := cmp.Or(beforeErr, afterErr); err != nil {
+		return err
+	}
+	for name, is := range after {
+		if err := p.compare(v, at+"/"+name, before[name], is); err != nil {
+			return err
+		}
+	}
+	for name, was := range before {
+		if _, ok := after[name]; !ok {
+			if err := p.compare(v, at+"/"+name, was, entry{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *plan) entries(at entry) (map[string]entry, error) {
+	if at.mode != folder {
+		return nil, nil
+	}
+	return p.tip.tree(at.object)
+}
+
+// compareFile notes the message of a file that a tree and the base have differently, or what is wrong with the file.
+func (p *plan) compareFile(v *view, file string, was, is entry) error {
+	at, err := parsePath(file)
+	switch {
+	case err != nil:
+	case is != entry{} && !is.isFile():
+		err = fmt.Errorf("it is not a regular file: its mode is %s", is.mode)
+	case at.message && was.isFile() && is.isFile():
+		err = errors.New("it was changed after it was published; the workspace keeps what it has")
+	}
+	changed := p.changed[at.agent]
+	if err != nil || changed == nil {
+		if err != nil && is != (entry{}) {
+			p.problem(file, err)
+		}
+		return nil
+	}
+	into := changed.got
+	if at.sent {
+		into = changed.sent
+	}
+	if !at.list {
+		into[at.name] = true
+		return nil
+	}
+	for _, side := range []*view{v, p.base} {
+		list, err := side.pruned(path.Dir(file))
+		if err != nil {
+			return err
+		}
+		for name := range list {
+			into[name] = true
+		}
+	}
+	return nil
+}
+
+// planAgent decides the mailbox of an agent.
+func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) error {
+	if removed, err := p.planPresence(agent); removed || err != nil {
+		return err
+	}
+	changed := p.changed[agent]
+	for c := range p.staged {
+		if c.Agent == agent {
+			changed.got[c.Name] = true
+		}
+	}
+	var files *replica.Files
+	if !p.inStep(agent) {
+		files = p.w.Scan(agent)
+		base, err := p.base.files(agent, p.since)
+		if err != nil {
+			return err
+		}
+		addDifferent(files.Stages, base.Stages, changed.got)
+		addDifferent(files.Sent, base.Sent, changed.sent)
+		for path, err := range files.Problems {
+			p.problem(path, err)
+		}
+		for path, err := range files.Unread {
+			p.blocked(fmt.Errorf("%s: %w", path, err))
+		}
+		if len(files.Problems)+len(files.Unread) > 0 {
+			delete(p.stamps, agent)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(changed.sent)) {
+		if err := p.planSent(agent, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(changed.got)) {
+		if err := cmp.Or(context.Cause(ctx), p.planCopy(replica.Copy{Agent: agent, Name: name}, files)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDifferent adds the names that have different values.
+func addDifferent[V comparable](a, b map[string]V, into map[string]bool) {
+	for name, value := range a {
+		if b[name] != value {
+			into[name] = true
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			into[name] = true
+		}
+	}
+}
+
+// planPresence decides whether there is an agent. It reports whether it was removed, with all its mail.
+func (p *plan) planPresence(agent schema.AgentName) (removed bool, err error) {
+	if agent == mailbox.Postmaster {
+		return false, nil
+	}
+	base, err := p.base.agentState(agent)
+	if err != nil {
+		return false, err
+	}
+	var tip, remote replica.State
+	for i, v := range p.remote() {
+		s, err := v.agentState(agent)
+		if err != nil {
+			return false, err
+		}
+		if i == 0 {
+			tip, remote = s, s
+		} else if joined := replica.Join(remote, s); joined != remote {
+			p.useful[v.commit], remote = true, joined
+		}
+	}
+	stage := replica.Unknown
+	if _, missing := p.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil {
+		stage = replica.Pending
+	}
+	here := replica.Here(stage, base)
+	if p.o.RemoveAgent == agent {
+		here.Stage = replica.Handled
+	}
+	result := replica.Join(here, remote)
+	if removed = result.Stage == replica.Handled; removed {
+		p.removed = append(p.removed, agent)
+	} else if result.Stage == replica.Pending && !p.w.Knows(agent) {
+		p.added = append(p.added, agent)
+	}
+	below, err := p.tip.folder("agents/" + string(agent))
+	if err != nil || result == tip && (!removed || len(below) <= 1) {
+		return removed, err
+	}
+	number := []byte(nil)
+	if result.Epoch > 0 || removed {
+		number = fmt.Appendf(nil, "%d\n", result.Epoch)
+	}
+	change := &edit{Change: Change{Direction: Out, Kind: NewAgent, Agent: agent}, own: result != remote}
+	change.write, change.remove = []file{{path: agentPath(agent, "inbox/"+keepName), data: number}}, []string{agentPath(agent, removedName)}
+	if removed {
+		change.Kind, change.write[0].path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
+	}
+	p.edits = append(p.edits, change)
+	return removed, nil
+}
+
+// planWorkspace decides the description of the workspace, and marks a tree as one of mailboxes.
+func (p *plan) planWorkspace() error {
+	marked, markedErr := p.tip.entry(formatName)
+	described, describedErr := p.tip.entry(markerName)
+	if err := cmp.Or(markedErr, describedErr); err != nil {
+		return err
+	}
+	change := &edit{Change: Change{Direction: Out, Kind: Described}, own: true}
+	data, err := durable.ReadFile(p.w.Root(), p.w.Dir(), markerName, schema.MaxFileSize)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil && described.isFile():
+		p.described = described.object
+	case err == nil && described == entry{}:
+		change.write = append(change.write, file{path: markerName, data: data})
+	}
+	if marked == (entry{}) {
+		change.write = append(change.write, file{path: formatName, data: []byte(format)})
+	}
+	if len(change.write) > 0 && (len(p.edits) > 0 || p.tip.root != "") {
+		p.edits = append(p.edits, change)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package gitmail
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/replica"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// planCopy decides one message of one recipient. The files are nil if the folders are as the base says.
+func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
+	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
+	if files == nil || files.Stages[c.Name] != replica.Unknown {
+		if stage, here, err = p.w.Look(c); err != nil {
+			p.blocked(err)
+		}
+	}
+	base, baseErr := p.base.look(c)
+	tip, tipErr := p.tip.look(c)
+	if err := cmp.Or(baseErr, tipErr); err != nil {
+		return err
+	}
+	if before, ok := p.cache.Waiting[c.String()]; ok {
+		base.state = before
+	}
+	remote := tip
+	for _, v := range p.others {
+		other, err := v.look(c)
+		if err != nil {
+			return err
+		}
+		if joined := replica.Join(remote.state, other.state); joined != remote.state {
+			p.useful[v.commit] = true
+			remote.state, remote.reason = joined, cmp.Or(other.reason, remote.reason)
+		}
+		remote.object = cmp.Or(remote.object, other.object)
+	}
+	remote.object, remote.reason = cmp.Or(remote.object, base.object), cmp.Or(remote.reason, base.reason)
+
+	said, staged := stage, p.staged[c] && stage == replica.Unknown && base.state.Stage == replica.Unknown
+	if staged {
+		said = replica.Pending
+		delete(p.stamps, c.Agent)
+		if here, err = p.w.Find(replica.Sender(c.Name), mailbox.Outbox, c.Name); err != nil {
+			return err
+		}
+	}
+	result := replica.Join(replica.Here(said, base.state), remote.state)
+
+	if result != tip.state || tip.copies > 1 {
+		if err := p.editCopy(c, here, tip, remote, result); err != nil {
+			return err
+		}
+	}
+	wanted := remote.object != "" && (result.Stage == replica.Pending || replica.Day(c.Name) >= p.since)
+	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
+	switch {
+	case stage == replica.Unknown && (!wanted || staged && result.Stage == replica.Pending):
+	case stage != result.Stage, newReason:
+		p.outcomes = append(p.outcomes, &outcome{
+			Outcome: replica.Outcome{Copy: c, Was: stage, Want: result.Stage}, base: base.state, object: remote.object, reason: remote.reason,
+		})
+		delete(p.stamps, c.Agent)
+	}
+	return nil
+}
+
+// editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
+func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) error {
+	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
+	if kind == Restored && result.Epoch == tip.epoch {
+		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
+	}
+	to := treePath(c.Agent, result.Stage.Box(), c.Name)
+	message, out, err := p.content(here, remote.object, to)
+	_, invalid := errors.AsType[*validate.InvalidError](err)
+	if err == nil && !message.IsFor(c.Agent) {
+		err = fmt.Errorf("the message is not for %s", c.Agent)
+	}
+	if err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead) {
+		return p.skip(c.Agent, boxPath(c.Agent, result.Stage.Box())+"/"+cmp.Or(here.Name, c.Name), err)
+	}
+	if isGitError(err) {
+		return err
+	}
+	change := p.edit(key, kind, agent, message, result != remote.state)
+	if out.object != "" || out.data != nil { // otherwise its bytes were pruned
+		change.write = append(change.write, out)
+	}
+	if result.Stage == replica.Dead {
+		reason := file{path: reasonPath(c), object: remote.reason}
+		if local := p.localReason(here); local != nil && (reason.object == "" || tip.state.Stage != replica.Dead) {
+			reason.object, reason.data = "", local
+		}
+		if reason.object != "" || reason.data != nil {
+			change.write = append(change.write, reason)
+		}
+	}
+	for _, old := range tip.paths {
+		if !slices.ContainsFunc(change.write, func(f file) bool { return f.path == old }) {
+			change.remove = append(change.remove, old)
+		}
+	}
+	if result.Epoch != tip.epoch && result.Epoch > 0 {
+		change.write = append(change.write, file{path: epochPath(c), data: fmt.Appendf(nil, "%d\n", result.Epoch)})
+	}
+	return nil
+}
+
+// changeKinds say what an agent did with a message that has a stage now. A pending one was sent or restored.
+var changeKinds = map[replica.Stage]Kind{replica.Pending: Restored, replica.Dead: DeadLetter, replica.Handled: Acknowledged}
+
+// planSent decides a message in an outbox.
+func (p *plan) planSent(agent schema.AgentName, name string) error {
+	to := treePath(agent, mailbox.Outbox, name)
+	object, inTip := "", false
+	for i, v := range append(p.remote(), p.base) {
+		list, listErr := v.pruned(path.Dir(to))
+		at, err := v.entry(to)
+		if err := cmp.Or(listErr, err); err != nil {
+			return err
+		}
+		if _, pruned := list[name]; pruned {
+			return nil // nobody needs it any more
+		}
+		if !at.isFile() {
+			continue
+		}
+		object, inTip = cmp.Or(object, at.object), inTip || i == 0
+		p.useful[v.commit] = p.useful[v.commit] || !inTip
+	}
+	here, err := p.w.Find(agent, mailbox.Outbox, name)
+	if err != nil {
+		p.blocked(err)
+		return nil
+	}
+	if here.Name == "" && object != "" && replica.Day(name) >= p.since {
+		p.sent[name] = object
+		delete(p.stamps, agent)
+	}
+	if inTip || here.Name == "" && object == "" {
+		return nil
+	}
+	message, out, err := p.content(here, object, to)
+	if err == nil && message.From != agent {
+		err = fmt.Errorf("the message is from %s", message.From)
+	}
+	if err != nil {
+		return p.skip(agent, boxPath(agent, mailbox.Outbox)+"/"+cmp.Or(here.Name, name), err)
+	}
+	change := p.edit(name, Sent, agent, message, object == "")
+	change.write = append(change.write, out)
+	return nil
+}
+
+// content returns a message, and the file for the tree: that of an object, or that of the workspace.
+func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message, out file, err error) {
+	out = file{path: to, object: object}
+	data := []byte(nil)
+	if object != "" {
+		data, err = p.tip.file(object)
+	} else {
+		data, err = p.w.ReadRaw(here)
+		out.data = data
+	}
+	if err == nil {
+		m, err = validate.Read(data)
+	}
+	return m, out, err
+}
+
+// skip notes a file that does not travel. Errors of git end the sync.
+func (p *plan) skip(agent schema.AgentName, path string, err error) error {
+	delete(p.stamps, agent) // somebody may mend it in place, which leaves no trace in its folder
+	if isGitError(err) {
+		return err
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		p.problem(path, err)
+	}
+	return nil
+}
+
+// edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did
+// with it.
+func (p *plan) edit(key string, kind Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
+	made := p.byKey[key]
+	if made == nil {
+		made = &edit{Change: Change{Direction: Out, Kind: kind, Agent: agent}}
+		p.byKey[key] = made
+		p.edits = append(p.edits, made)
+	}
+	if made.own = made.own || own; made.ID == "" && m != nil {
+		made.describe(m)
+		if kind != Sent {
+			made.at = p.now
+		}
+	}
+	return made
+}
+
+// localReason returns the reason of a dead letter in the workspace, or nil.
+func (p *plan) localReason(here mailbox.Entry) []byte {
+	if here.Box != mailbox.DeadLetters || here.Name == "" {
+		return nil
+	}
+	here.Name += mailbox.ReasonSuffix
+	data, _ := p.w.ReadRaw(here) // it may be gone
+	return data
+}
