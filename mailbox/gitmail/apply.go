@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -55,19 +56,6 @@ func (r *report) came(kind Kind, agent schema.AgentName, m *schema.Message) {
 		c.describe(m)
 	}
 	r.result.Changes = append(r.result.Changes, c)
-}
-
-// problemOnce notes a file of a tree that the workspace does not take, unless the base has it, too.
-func (e *exchange) problemOnce(path string, err error) {
-	if at, baseErr := e.base.entry(path); baseErr == nil && !at.isFile() {
-		e.problem(path, err)
-	}
-}
-
-// refused notes that the workspace did not take the state of a message. For this message, the base stays as it is.
-func (e *exchange) refused(o *outcome, err error) {
-	e.blocked(err)
-	e.waiting[o.Copy.String()] = o.base
 }
 
 // apply gives the workspace what it lacks.
@@ -148,109 +136,91 @@ func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path
 	if err := w.MakeStateFolder(removed); err != nil {
 		return "", err
 	}
-	from, err := durable.OpenDir(w.Root(), w.Dir(), "agents")
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	name := string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := from.Publish(string(agent), to, name); err != nil {
+	path = removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
+	if err := w.Root().Rename("agents/"+string(agent), path); err != nil {
 		return "", fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return to.Path(name), errors.Join(to.Sync(), from.Sync())
+	return filepath.Join(w.Dir(), path), nil
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
 const receiveBatch = 200
 
-// An arrival is a message that is new here, and those that it is pending for.
-type arrival struct {
-	path, object string
-	pending      []*outcome
-}
-
 // receive delivers the messages that are not here yet, and returns the outcomes of the others.
 func (e *exchange) receive(ctx context.Context, p *plan) (later []*outcome, err error) {
-	arrivals := make(map[string]*arrival)
-	for name, object := range p.sent {
-		arrivals[name] = &arrival{path: treePath(replica.Sender(name), mailbox.Outbox, name), object: object}
-	}
+	arrivals := make(map[string][]*outcome)
 	for _, o := range p.outcomes {
-		sent, err := e.w.Find(replica.Sender(o.Name), mailbox.Outbox, o.Name)
-		if o.Was != replica.Unknown || o.Want != replica.Pending || sent.Name != "" || err != nil {
+		sent, _, err := e.w.Look(replica.Copy{Agent: replica.Sender(o.Name), Name: o.Name, Sent: true})
+		if o.Was == replica.Unknown && o.Want == replica.Pending && sent == replica.Unknown && err == nil {
+			arrivals[o.Name] = append(arrivals[o.Name], o)
+		} else {
 			later = append(later, o)
-			continue
 		}
-		if arrivals[o.Name] == nil {
-			arrivals[o.Name] = &arrival{path: treePath(o.Agent, mailbox.Inbox, o.Name), object: o.object}
-		}
-		arrivals[o.Name].pending = append(arrivals[o.Name].pending, o)
 	}
 	done := 0
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(arrivals)), receiveBatch) {
-		for range names {
+		var files []mailbox.Received
+		for _, name := range names {
 			if done++; e.o.Progress != nil {
 				e.o.Progress(done, len(arrivals))
 			}
+			f := mailbox.Received{From: replica.Sender(name), Name: name}
+			for _, o := range arrivals[name] {
+				m, err := e.fill(o)
+				if err = e.take(ctx, o, err); err != nil {
+					return nil, err
+				}
+				if m == nil {
+					continue
+				}
+				if f.Data == nil && e.o.DryRun {
+					e.came(Sent, m.From, m)
+				}
+				if f.Data = o.Data; !o.Sent {
+					f.Pending = append(f.Pending, o.Agent)
+				}
+			}
+			if f.Data != nil && !e.o.DryRun {
+				files = append(files, f)
+			}
 		}
-		if err := e.deliver(ctx, names, arrivals); err != nil {
-			return nil, err
+		for i, result := range e.r.w.Receive(ctx, files) {
+			if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
+				e.blocked(fmt.Errorf("%s: %w", boxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
+			}
+			if result.Receipt != nil {
+				e.came(Sent, result.Receipt.Message.From, result.Receipt.Message)
+				continue
+			}
+			for _, o := range arrivals[files[i].Name] {
+				if err := e.take(ctx, o, result.Err); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return later, nil
 }
 
-// deliver puts messages into the boxes of the workspace. One that the workspace refuses stays a problem of the
-// tree.
-func (e *exchange) deliver(ctx context.Context, names []string, arrivals map[string]*arrival) error {
-	var files []mailbox.Received
-	var of []*arrival
-	for _, name := range names {
-		a := arrivals[name]
-		data, err := e.tip.file(a.object)
-		if err != nil && !isRefused(err) {
-			return err
-		}
-		m, invalid := validate.Read(data)
-		if err = cmp.Or(err, invalid); err != nil {
-			e.problemOnce(a.path, err)
-			continue
-		}
-		f := mailbox.Received{From: replica.Sender(name), Name: name, Data: data}
-		for _, o := range a.pending {
-			if m.IsFor(o.Agent) {
-				f.Pending = append(f.Pending, o.Agent)
-			} else {
-				e.problemOnce(treePath(o.Agent, mailbox.Inbox, name), fmt.Errorf("the message is not for %s", o.Agent))
-			}
-		}
-		if files, of = append(files, f), append(of, a); e.o.DryRun {
-			e.came(Sent, m.From, m)
-		}
-	}
-	if e.o.DryRun {
+// take notes why the workspace does not have an outcome. It returns errors that end the sync.
+func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
+	_, foreign := errors.AsType[*mailbox.RefusedError](err)
+	_, invalid := errors.AsType[*validate.InvalidError](err)
+	switch {
+	case err == nil, errors.Is(err, replica.ErrChanged): // the next sync has that
 		return nil
+	case foreign, invalid, isRefused(err):
+		path := treePath(o.Agent, o.Box(o.Want), o.Name)
+		if at, baseErr := e.base.entry(path); baseErr == nil && !at.isFile() { // otherwise it was noted before
+			e.problem(path, err)
+		}
+		return nil
+	case isGitError(err), ctx.Err() != nil:
+		return err
 	}
-	for i, result := range e.r.w.Receive(ctx, files) {
-		queued, isQueued := errors.AsType[*mailbox.QueuedError](result.Err)
-		if isQueued { // the copy stays staged: it is here, and the next sync tries to publish it
-			e.blocked(fmt.Errorf("%s: %w", boxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
-		}
-		if _, refused := errors.AsType[*mailbox.RefusedError](result.Err); refused {
-			e.problemOnce(of[i].path, result.Err)
-		} else if result.Receipt != nil {
-			e.came(Sent, result.Receipt.Message.From, result.Receipt.Message)
-		} else {
-			e.blocked(result.Err)
-			for _, o := range of[i].pending {
-				e.refused(o, result.Err)
-			}
-		}
+	e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
+	if !o.Sent {
+		e.waiting[o.Copy.String()] = o.base
 	}
 	return nil
 }
@@ -258,32 +228,19 @@ func (e *exchange) deliver(ctx context.Context, names []string, arrivals map[str
 // applyOutcome gives one message its state.
 func (e *exchange) applyOutcome(ctx context.Context, o *outcome) error {
 	message, err := e.fill(o)
-	if isGitError(err) {
-		return err
-	}
-	applied := true
-	if err == nil && !e.o.DryRun {
+	applied := err == nil
+	if applied && !e.o.DryRun {
 		applied, err = e.w.Apply(ctx, o.Outcome)
 	}
-	_, invalid := errors.AsType[*validate.InvalidError](err)
 	switch {
-	case errors.Is(err, replica.ErrChanged):
-		return nil // the next sync has that
-	case isRefused(err), invalid:
-		e.problemOnce(treePath(o.Agent, o.Want.Box(), o.Name), err)
-		return nil
-	case err != nil && ctx.Err() != nil:
-		return err
 	case err != nil:
-		e.refused(o, fmt.Errorf("%s: %w", boxPath(o.Agent, cmp.Or(o.Want.Box(), o.Was.Box())), err))
-		return nil
+		return e.take(ctx, o, err)
 	case !applied, o.Was == replica.Unknown && (o.base.Stage != replica.Unknown || o.Want != replica.Pending):
-		return nil // it is no news
 	case o.Was == replica.Unknown:
 		e.came(Sent, message.From, message)
-		return nil
+	default:
+		e.came(changeKinds[o.Want], o.Agent, message)
 	}
-	e.came(changeKinds[o.Want], o.Agent, message)
 	return nil
 }
 
@@ -305,12 +262,14 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 	switch {
 	case err != nil && (o.Was != replica.Unknown || o.Want == replica.Dead):
 		return nil, nil
-	case err != nil:
+	case err == nil && o.Was == replica.Unknown:
+		err = checkMessage(o.Copy, m)
+	}
+	if err == nil && !e.w.Knows(o.Agent) && !e.o.DryRun {
+		err = fmt.Errorf("there is no agent %s", o.Agent)
+	}
+	if err != nil {
 		return nil, errRefused{err}
-	case o.Was == replica.Unknown && !m.IsFor(o.Agent):
-		return nil, errRefused{fmt.Errorf("the message is not for %s", o.Agent)}
-	case !e.w.Knows(o.Agent) && !e.o.DryRun:
-		return nil, errRefused{fmt.Errorf("there is no agent %s", o.Agent)}
 	}
 	return m, nil
 }

@@ -24,8 +24,8 @@ type cache struct {
 	Agents map[schema.AgentName]string `json:"agents"`
 	// Waiting are the states that the base had before, of messages that a box refused.
 	Waiting map[string]replica.State `json:"waiting,omitempty"`
-	// Unfolded is when machines' refs were first seen beside the branch.
-	Unfolded time.Time `json:"unfolded,omitzero"`
+	// Contended says that another machine was faster when this one pushed last.
+	Contended bool `json:"contended,omitempty"`
 }
 
 func (r *Repository) readCache() (c cache) {
@@ -77,7 +77,7 @@ func (e *exchange) refsKey() string {
 // nothingNew reports whether neither the workspace nor the remote changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.RemoveAgent != "" || e.late() || e.machines[e.ownRef] != "" {
+	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
 		return false
 	}
 	agents, err := e.w.Agents()
@@ -89,28 +89,15 @@ func (e *exchange) nothingNew() bool {
 		})
 }
 
-// foldAfter is how long other machines' refs may stay beside the branch while their machines do nothing.
-const foldAfter = time.Minute
-
-// late reports whether machines' refs are there for too long.
-func (e *exchange) late() bool {
-	return len(e.machines) > 0 && !e.cache.Unfolded.IsZero() && e.now.Sub(e.cache.Unfolded) > foldAfter
-}
-
 // keep writes the cache, if it changes.
 func (e *exchange) keep(p *plan) error {
 	maps.DeleteFunc(p.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
-	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: p.stamps, Waiting: e.waiting}
+	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: p.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}
-	if len(e.machines) > 0 {
-		if after.Unfolded = e.cache.Unfolded; after.Unfolded.IsZero() || e.result.Pushes > 0 {
-			after.Unfolded = e.now
-		}
-	}
-	before := e.cache
-	if before.Base == after.Base && before.Refs == after.Refs && maps.Equal(before.Agents, after.Agents) && maps.Equal(before.Waiting, after.Waiting) {
+	before := e.r.readCache()
+	if before.Contended == after.Contended && before.Base == after.Base && before.Refs == after.Refs && maps.Equal(before.Agents, after.Agents) && maps.Equal(before.Waiting, after.Waiting) {
 		return nil
 	}
 	e.cache = after

@@ -45,12 +45,15 @@ func (e *exchange) upgrade(ctx context.Context) error {
 
 // upgradeAgent adds what the recipients of the messages in an outbox lack.
 func (e *exchange) upgradeAgent(change *edit, from schema.AgentName, agents map[string]entry) error {
-	files, err := e.tip.files(from, "")
+	stages, err := e.tip.stages(from, "")
 	if err != nil {
 		return err
 	}
-	for name := range files.Sent {
-		at, err := e.tip.entry(treePath(from, mailbox.Outbox, name))
+	for sent := range stages {
+		if !sent.Sent {
+			continue
+		}
+		at, err := e.tip.look(sent)
 		if err != nil {
 			return err
 		}
@@ -63,11 +66,11 @@ func (e *exchange) upgradeAgent(change *edit, from schema.AgentName, agents map[
 			continue
 		}
 		for _, to := range m.To {
-			c := replica.Copy{Agent: to, Name: name}
+			c := replica.Copy{Agent: to, Name: sent.Name}
 			if h, err := e.tip.look(c); err != nil {
 				return err
 			} else if h.state.Stage == replica.Unknown && agents[string(to)].mode == folder {
-				change.write = append(change.write, file{path: treePath(to, mailbox.Archive, name), object: at.object})
+				change.write = append(change.write, file{path: treePath(to, mailbox.Archive, sent.Name), object: at.object})
 			}
 		}
 	}

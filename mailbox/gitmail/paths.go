@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,15 +58,18 @@ func reasonPath(c replica.Copy) string {
 	return treePath(c.Agent, mailbox.DeadLetters, c.Name) + mailbox.ReasonSuffix
 }
 
-// stagePaths returns the paths at which a tree may have a message. The last one is that of earlier versions.
-func stagePaths(c replica.Copy) [4]struct {
+// A location is a path at which a tree has a message in a stage.
+type location struct {
 	stage replica.Stage
 	path  string
-} {
-	return [...]struct {
-		stage replica.Stage
-		path  string
-	}{
+}
+
+// locations returns those of a message. The last one is that of earlier versions.
+func locations(c replica.Copy) []location {
+	if c.Sent {
+		return []location{{replica.Pending, treePath(c.Agent, mailbox.Outbox, c.Name)}}
+	}
+	return []location{
 		{replica.Pending, treePath(c.Agent, mailbox.Inbox, c.Name)},
 		{replica.Dead, treePath(c.Agent, mailbox.DeadLetters, c.Name)},
 		{replica.Handled, treePath(c.Agent, mailbox.Archive, c.Name)},
@@ -86,38 +91,36 @@ type held struct {
 
 // look returns what a tree has of a message.
 func (v *view) look(c replica.Copy) (h held, err error) {
-	if h.epoch, err = v.number(epochPath(c)); err != nil {
-		return h, err
+	if !c.Sent {
+		if h.epoch, err = v.number(epochPath(c)); err != nil {
+			return h, err
+		}
 	}
-	for _, at := range stagePaths(c) {
-		file, err := v.entry(at.path)
-		if err != nil {
-			return h, err
+	add := func(path string, object *string) {
+		at, entryErr := v.entry(path)
+		if err = cmp.Or(err, entryErr); at.isFile() {
+			*object, h.paths = at.object, append(h.paths, path)
 		}
-		if !file.isFile() {
+	}
+	for _, at := range locations(c) {
+		before := len(h.paths)
+		if add(at.path, &h.object); len(h.paths) == before {
 			continue
 		}
+		h.copies++
 		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: at.stage})
-		h.object, h.paths, h.copies = file.object, append(h.paths, at.path), h.copies+1
-		if at.stage != replica.Dead {
-			continue
-		}
-		if reason, err := v.entry(reasonPath(c)); err != nil {
-			return h, err
-		} else if reason.isFile() {
-			h.reason, h.paths = reason.object, append(h.paths, reasonPath(c))
+		if at.stage == replica.Dead {
+			add(reasonPath(c), &h.reason)
 		}
 	}
 	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
-		list, err := v.pruned(boxPath(c.Agent, stage.Box()) + "/" + replica.Day(c.Name))
-		if err != nil {
-			return h, err
-		}
+		list, listErr := v.pruned(boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))
+		err = cmp.Or(err, listErr)
 		if epoch, ok := list[c.Name]; ok {
 			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
 		}
 	}
-	return h, nil
+	return h, err
 }
 
 // pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. The list of
@@ -138,50 +141,39 @@ func (v *view) pruned(day string) (map[string]int, error) {
 	}
 	for line := range strings.Lines(string(data)) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && replica.CheckName(name) == nil {
+		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && (replica.Copy{Name: name}).Check() == nil {
 			list[name] = epoch
 		}
 	}
 	return list, err
 }
 
-// files returns the messages of an agent, of the days from since on.
-func (v *view) files(agent schema.AgentName, since string) (*replica.Files, error) {
-	f := replica.NewFiles()
-	add := func(box mailbox.Box, day string, names map[string]entry) {
-		for name, at := range names {
-			switch {
-			case !at.isFile() || replica.CheckName(name) != nil || day != "" && replica.Day(name) != day:
-			case box == mailbox.Outbox:
-				if replica.CheckSent(agent, name) == nil {
-					f.Sent[name] = true
+// stages returns those of the messages of an agent, of the days from since on.
+func (v *view) stages(agent schema.AgentName, since string) (map[replica.Copy]replica.Stage, error) {
+	stages := make(map[replica.Copy]replica.Stage)
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
+		days, err := map[string]entry{"": {}}, error(nil)
+		if box != mailbox.Inbox {
+			days, err = v.folder(boxPath(agent, box))
+		}
+		for day := range days {
+			if day != "" && day < since {
+				continue
+			}
+			names, namesErr := v.folder(path.Join(boxPath(agent, box), day))
+			err = cmp.Or(err, namesErr)
+			for name, at := range names {
+				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
+				if at.isFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
+					stages[c] = max(stages[c], replica.StageOf(box))
 				}
-			default:
-				f.Stages[name] = max(f.Stages[name], replica.StageOf(box))
 			}
 		}
-	}
-	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
-		entries, err := v.folder(boxPath(agent, box))
 		if err != nil {
 			return nil, err
 		}
-		if box == mailbox.Inbox {
-			add(box, "", entries)
-			continue
-		}
-		for day := range entries {
-			if day < since {
-				continue
-			}
-			names, err := v.folder(boxPath(agent, box) + "/" + day)
-			if err != nil {
-				return nil, err
-			}
-			add(box, day, names)
-		}
 	}
-	return f, nil
+	return stages, nil
 }
 
 // checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
@@ -236,14 +228,11 @@ func (v *view) agentState(agent schema.AgentName) (state replica.State, err erro
 	return state, nil
 }
 
-// A place is what the path of a file in a tree says.
+// A place is what the path of a file in a tree says: the copy that it belongs to, if it has a name, whether it holds the
+// message, and whether it is a list of pruned messages.
 type place struct {
-	agent schema.AgentName
-	// name is that of a message. It is empty for files that belong to none.
-	name string
-	// sent says that the file is in the outbox, message that it holds the message, and list that it is a list
-	// of pruned messages.
-	sent, message, list bool
+	replica.Copy
+	message, list bool
 }
 
 // parsePath returns an error for a path that no sync makes in a tree.
@@ -258,28 +247,19 @@ func parsePath(path string) (p place, err error) {
 		return p, fmt.Errorf("%.100q is not an agent name", parts[1])
 	}
 	name := parts[len(parts)-1]
-	p.agent, p.sent, p.list = schema.AgentName(parts[1]), parts[2] == string(mailbox.Outbox), name == prunedName
-	if p.list || path == agentPath(p.agent, removedName) || path == agentPath(p.agent, "inbox/"+keepName) {
+	p.Agent, p.Sent, p.list = schema.AgentName(parts[1]), parts[2] == string(mailbox.Outbox), name == prunedName
+	if p.list || path == agentPath(p.Agent, removedName) || path == agentPath(p.Agent, "inbox/"+keepName) {
 		return p, nil
 	}
-	p.name = strings.TrimSuffix(name, mailbox.ReasonSuffix)
-	if err := replica.CheckName(p.name); err != nil {
+	p.Name = strings.TrimSuffix(name, mailbox.ReasonSuffix)
+	if err := p.Check(); err != nil {
 		return p, err
 	}
-	c := replica.Copy{Agent: p.agent, Name: p.name}
-	p.message = true
-	for _, at := range stagePaths(c) {
-		if at.path == path {
-			return p, nil
-		}
+	p.message = slices.ContainsFunc(locations(p.Copy), func(l location) bool { return l.path == path })
+	if !p.message && path != epochPath(p.Copy) && path != reasonPath(p.Copy) {
+		return p, errForeign
 	}
-	if path == treePath(p.agent, mailbox.Outbox, name) {
-		return p, replica.CheckSent(p.agent, name)
-	}
-	if p.message = false; path == epochPath(c) || path == reasonPath(c) {
-		return p, nil
-	}
-	return p, errForeign
+	return p, nil
 }
 
 // checkPath returns an error for a path that no sync makes in a tree.

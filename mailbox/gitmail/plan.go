@@ -37,28 +37,24 @@ type plan struct {
 	now   time.Time
 	// since is the day from which the workspace keeps mail that was handled or given up.
 	since string
-	// changed are the messages that the trees and the base have differently, and staged are the copies that
+	// changed are the copies of each agent that the trees and the base have differently, and staged are those that
 	// wait for an inbox.
-	changed map[schema.AgentName]*changes
+	changed map[schema.AgentName]map[replica.Copy]bool
 	staged  map[replica.Copy]bool
 
 	// edits are what the tip lacks. byKey finds those that belong to a message.
 	edits []*edit
 	byKey map[string]*edit
-	// outcomes and sent are what the workspace lacks: states, and messages in outboxes with their objects.
+	// outcomes are what the workspace lacks.
 	outcomes []*outcome
-	sent     map[string]string
 	// added and removed are agents, and described is the object of the description of the workspace.
 	added, removed []schema.AgentName
 	described      string
 	// stamps are those of agents whose folders are in step once the sync is done.
 	stamps map[schema.AgentName]string
-	// useful are the commits of other machines that have something that the tip does not have.
-	useful map[string]bool
+	// unfolded says that other machines' commits have something that the tip does not have.
+	unfolded bool
 }
-
-// changes are messages that an agent got, and messages that it sent.
-type changes struct{ got, sent map[string]bool }
 
 // An outcome is what the workspace is to take.
 type outcome struct {
@@ -72,8 +68,7 @@ type outcome struct {
 func (e *exchange) makePlan(ctx context.Context) (*plan, error) {
 	p := &plan{
 		report: &e.report, trees: e.trees, w: e.w, o: e.o, cache: &e.cache, now: e.now, since: e.r.settings.Since,
-		changed: make(map[schema.AgentName]*changes), byKey: make(map[string]*edit), sent: make(map[string]string),
-		stamps: make(map[schema.AgentName]string), useful: make(map[string]bool),
+		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), stamps: make(map[schema.AgentName]string),
 	}
 	agents, err := p.agents()
 	if err == nil {
@@ -83,7 +78,7 @@ func (e *exchange) makePlan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	for _, agent := range agents {
-		p.changed[agent] = &changes{make(map[string]bool), make(map[string]bool)}
+		p.changed[agent] = make(map[replica.Copy]bool)
 	}
 	for _, v := range p.remote() {
 		was, wasErr := p.base.entry("agents")
@@ -152,22 +147,16 @@ func (p *plan) compare(v *view, at string, was, is entry) error {
 	}
 	before, beforeErr := p.entries(was)
 	after, afterErr := p.entries(is)
-	if err := cmp.Or(beforeErr, afterErr); err != nil {
-		return err
-	}
+	err := cmp.Or(beforeErr, afterErr)
 	for name, is := range after {
-		if err := p.compare(v, at+"/"+name, before[name], is); err != nil {
-			return err
-		}
+		err = cmp.Or(err, p.compare(v, at+"/"+name, before[name], is))
 	}
 	for name, was := range before {
 		if _, ok := after[name]; !ok {
-			if err := p.compare(v, at+"/"+name, was, entry{}); err != nil {
-				return err
-			}
+			err = cmp.Or(err, p.compare(v, at+"/"+name, was, entry{}))
 		}
 	}
-	return nil
+	return err
 }
 
 func (p *plan) entries(at entry) (map[string]entry, error) {
@@ -187,31 +176,25 @@ func (p *plan) compareFile(v *view, file string, was, is entry) error {
 	case at.message && was.isFile() && is.isFile():
 		err = errors.New("it was changed after it was published; the workspace keeps what it has")
 	}
-	changed := p.changed[at.agent]
+	changed := p.changed[at.Agent]
 	if err != nil || changed == nil {
 		if err != nil && is != (entry{}) {
 			p.problem(file, err)
 		}
 		return nil
 	}
-	into := changed.got
-	if at.sent {
-		into = changed.sent
-	}
 	if !at.list {
-		into[at.name] = true
+		changed[at.Copy] = true
 		return nil
 	}
 	for _, side := range []*view{v, p.base} {
-		list, err := side.pruned(path.Dir(file))
-		if err != nil {
-			return err
-		}
+		list, listErr := side.pruned(path.Dir(file))
+		err = cmp.Or(err, listErr)
 		for name := range list {
-			into[name] = true
+			changed[replica.Copy{Agent: at.Agent, Name: name, Sent: at.Sent}] = true
 		}
 	}
-	return nil
+	return err
 }
 
 // planAgent decides the mailbox of an agent.
@@ -222,18 +205,23 @@ func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) error {
 	changed := p.changed[agent]
 	for c := range p.staged {
 		if c.Agent == agent {
-			changed.got[c.Name] = true
+			changed[c] = true
+		}
+	}
+	for key := range p.cache.Waiting {
+		if of, name, _ := strings.Cut(key, "/"); of == string(agent) {
+			changed[replica.Copy{Agent: agent, Name: name}] = true
 		}
 	}
 	var files *replica.Files
 	if !p.inStep(agent) {
 		files = p.w.Scan(agent)
-		base, err := p.base.files(agent, p.since)
+		base, err := p.base.stages(agent, p.since)
 		if err != nil {
 			return err
 		}
-		addDifferent(files.Stages, base.Stages, changed.got)
-		addDifferent(files.Sent, base.Sent, changed.sent)
+		addDifferent(files.Stages, base, changed)
+		addDifferent(base, files.Stages, changed)
 		for path, err := range files.Problems {
 			p.problem(path, err)
 		}
@@ -244,29 +232,20 @@ func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) error {
 			delete(p.stamps, agent)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(changed.sent)) {
-		if err := p.planSent(agent, name); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(changed.got)) {
-		if err := cmp.Or(context.Cause(ctx), p.planCopy(replica.Copy{Agent: agent, Name: name}, files)); err != nil {
+	inOrder := func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) }
+	for _, c := range slices.SortedFunc(maps.Keys(changed), inOrder) {
+		if err := cmp.Or(context.Cause(ctx), p.planCopy(c, files)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addDifferent adds the names that have different values.
-func addDifferent[V comparable](a, b map[string]V, into map[string]bool) {
-	for name, value := range a {
-		if b[name] != value {
-			into[name] = true
-		}
-	}
-	for name := range b {
-		if _, ok := a[name]; !ok {
-			into[name] = true
+// addDifferent adds the copies that have one stage here and another one there.
+func addDifferent(here, there map[replica.Copy]replica.Stage, into map[replica.Copy]bool) {
+	for c, stage := range here {
+		if there[c] != stage {
+			into[c] = true
 		}
 	}
 }
@@ -287,10 +266,9 @@ func (p *plan) planPresence(agent schema.AgentName) (removed bool, err error) {
 			return false, err
 		}
 		if i == 0 {
-			tip, remote = s, s
-		} else if joined := replica.Join(remote, s); joined != remote {
-			p.useful[v.commit], remote = true, joined
+			tip = s
 		}
+		remote = replica.Join(remote, s)
 	}
 	stage := replica.Unknown
 	if _, missing := p.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil {
@@ -319,7 +297,7 @@ func (p *plan) planPresence(agent schema.AgentName) (removed bool, err error) {
 	if removed {
 		change.Kind, change.write[0].path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
 	}
-	p.edits = append(p.edits, change)
+	p.edits, p.unfolded = append(p.edits, change), p.unfolded || !change.own
 	return removed, nil
 }
 

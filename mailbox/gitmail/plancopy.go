@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -14,10 +13,11 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// planCopy decides one message of one recipient. The files are nil if the folders are as the base says.
+// planCopy decides one copy of one message. The files are nil if the folders are as the base says.
 func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
+	// What is here, and what the trees say.
 	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
-	if files == nil || files.Stages[c.Name] != replica.Unknown {
+	if files == nil || files.Stages[c] != replica.Unknown {
 		if stage, here, err = p.w.Look(c); err != nil {
 			p.blocked(err)
 		}
@@ -27,7 +27,7 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 	if err := cmp.Or(baseErr, tipErr); err != nil {
 		return err
 	}
-	if before, ok := p.cache.Waiting[c.String()]; ok {
+	if before, ok := p.cache.Waiting[c.String()]; ok && !c.Sent {
 		base.state = before
 	}
 	remote := tip
@@ -37,21 +37,23 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 			return err
 		}
 		if joined := replica.Join(remote.state, other.state); joined != remote.state {
-			p.useful[v.commit] = true
 			remote.state, remote.reason = joined, cmp.Or(other.reason, remote.reason)
 		}
 		remote.object = cmp.Or(remote.object, other.object)
 	}
 	remote.object, remote.reason = cmp.Or(remote.object, base.object), cmp.Or(remote.reason, base.reason)
-
+	if c.Sent && replica.Join(remote.state, base.state).Stage == replica.Handled {
+		return nil // it was pruned: nobody needs it any more
+	}
 	said, staged := stage, p.staged[c] && stage == replica.Unknown && base.state.Stage == replica.Unknown
 	if staged {
 		said = replica.Pending
 		delete(p.stamps, c.Agent)
-		if here, err = p.w.Find(replica.Sender(c.Name), mailbox.Outbox, c.Name); err != nil {
+		if _, here, err = p.w.Look(replica.Copy{Agent: replica.Sender(c.Name), Name: c.Name, Sent: true}); err != nil {
 			return err
 		}
 	}
+
 	result := replica.Join(replica.Here(said, base.state), remote.state)
 
 	if result != tip.state || tip.copies > 1 {
@@ -59,11 +61,12 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 			return err
 		}
 	}
-	wanted := remote.object != "" && (result.Stage == replica.Pending || replica.Day(c.Name) >= p.since)
+	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= p.since)
 	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
+	restored := stage == replica.Pending && base.state.Stage > stage // perhaps with files that are still to go
 	switch {
 	case stage == replica.Unknown && (!wanted || staged && result.Stage == replica.Pending):
-	case stage != result.Stage, newReason:
+	case stage != result.Stage, newReason, restored:
 		p.outcomes = append(p.outcomes, &outcome{
 			Outcome: replica.Outcome{Copy: c, Was: stage, Want: result.Stage}, base: base.state, object: remote.object, reason: remote.reason,
 		})
@@ -75,17 +78,17 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 // editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
 func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) error {
 	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
-	if kind == Restored && result.Epoch == tip.epoch {
+	if c.Sent || kind == Restored && result.Epoch == tip.epoch {
 		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
 	}
-	to := treePath(c.Agent, result.Stage.Box(), c.Name)
-	message, out, err := p.content(here, remote.object, to)
+	box := c.Box(result.Stage)
+	message, out, err := p.content(here, remote.object, treePath(c.Agent, box, c.Name))
 	_, invalid := errors.AsType[*validate.InvalidError](err)
-	if err == nil && !message.IsFor(c.Agent) {
-		err = fmt.Errorf("the message is not for %s", c.Agent)
+	if err == nil {
+		err = checkMessage(c, message)
 	}
 	if err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead) {
-		return p.skip(c.Agent, boxPath(c.Agent, result.Stage.Box())+"/"+cmp.Or(here.Name, c.Name), err)
+		return p.skip(c.Agent, boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 	}
 	if isGitError(err) {
 		return err
@@ -117,46 +120,14 @@ func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, re
 // changeKinds say what an agent did with a message that has a stage now. A pending one was sent or restored.
 var changeKinds = map[replica.Stage]Kind{replica.Pending: Restored, replica.Dead: DeadLetter, replica.Handled: Acknowledged}
 
-// planSent decides a message in an outbox.
-func (p *plan) planSent(agent schema.AgentName, name string) error {
-	to := treePath(agent, mailbox.Outbox, name)
-	object, inTip := "", false
-	for i, v := range append(p.remote(), p.base) {
-		list, listErr := v.pruned(path.Dir(to))
-		at, err := v.entry(to)
-		if err := cmp.Or(listErr, err); err != nil {
-			return err
-		}
-		if _, pruned := list[name]; pruned {
-			return nil // nobody needs it any more
-		}
-		if !at.isFile() {
-			continue
-		}
-		object, inTip = cmp.Or(object, at.object), inTip || i == 0
-		p.useful[v.commit] = p.useful[v.commit] || !inTip
+// checkMessage returns an error if a message has no business in a copy.
+func checkMessage(c replica.Copy, m *schema.Message) error {
+	if c.Sent && m.From != c.Agent {
+		return fmt.Errorf("the message is from %s", m.From)
 	}
-	here, err := p.w.Find(agent, mailbox.Outbox, name)
-	if err != nil {
-		p.blocked(err)
-		return nil
+	if !c.Sent && !m.IsFor(c.Agent) {
+		return fmt.Errorf("the message is not for %s", c.Agent)
 	}
-	if here.Name == "" && object != "" && replica.Day(name) >= p.since {
-		p.sent[name] = object
-		delete(p.stamps, agent)
-	}
-	if inTip || here.Name == "" && object == "" {
-		return nil
-	}
-	message, out, err := p.content(here, object, to)
-	if err == nil && message.From != agent {
-		err = fmt.Errorf("the message is from %s", message.From)
-	}
-	if err != nil {
-		return p.skip(agent, boxPath(agent, mailbox.Outbox)+"/"+cmp.Or(here.Name, name), err)
-	}
-	change := p.edit(name, Sent, agent, message, object == "")
-	change.write = append(change.write, out)
 	return nil
 }
 
@@ -197,6 +168,7 @@ func (p *plan) edit(key string, kind Kind, agent schema.AgentName, m *schema.Mes
 		p.byKey[key] = made
 		p.edits = append(p.edits, made)
 	}
+	p.unfolded = p.unfolded || !own
 	if made.own = made.own || own; made.ID == "" && m != nil {
 		made.describe(m)
 		if kind != Sent {

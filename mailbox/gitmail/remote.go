@@ -146,31 +146,14 @@ func (e *exchange) catchUp(ctx context.Context, next string) error {
 	if next == "" || next == e.baseID || e.there == e.baseID {
 		return nil
 	}
-	pushed := e.machines[e.ownRef] == next || e.there == next
-	if !pushed && e.there != "" {
-		var err error
-		if pushed, err = e.r.descends(ctx, e.there, next); pushed && e.baseID != "" && err == nil {
-			var recorded bool
-			recorded, err = e.r.descends(ctx, e.baseID, next)
-			pushed = !recorded
-		}
-		if err != nil {
-			return err
-		}
+	has, err := e.r.refs(ctx, "--contains="+next, baseRef, trackingRef, e.ownRef)
+	if git.Exit(err) > 0 {
+		return nil // a damaged history says nothing
 	}
-	if pushed {
+	if has[baseRef] == "" && (e.there != "" && has[trackingRef] != "" || e.machines[e.ownRef] != "" && has[e.ownRef] != "") {
 		e.baseID = next
 	}
-	return nil
-}
-
-// descends reports whether the history of a commit holds the older one. A damaged history does not.
-func (r *Repository) descends(ctx context.Context, commit, older string) (bool, error) {
-	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", older, commit)
-	if code := git.Exit(err); code == 1 || code == damaged {
-		return false, nil
-	}
-	return err == nil, err
+	return err
 }
 
 // An update moves a ref of the remote that is still as it was fetched. An empty commit deletes it.
@@ -224,54 +207,46 @@ func (r *Repository) machineRef() (string, error) {
 	return machineRefs + number, err
 }
 
-// publish pushes a commit if there is something to send, or something to fold into the branch. Own says that no other
-// machine has what the commit has.
-func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
-	before, late := e.machines[e.ownRef], e.late()
-	if e.r.settings.URL == "" || !own && before == "" && !late {
+// publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
+// the branch. Own says that no other machine has what the commit has.
+func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool) (refusal *RemoteError, err error) {
+	mine := update{e.ownRef, e.machines[e.ownRef], commit}
+	if e.r.settings.URL == "" || !own && mine.was == "" {
 		return nil, nil
 	}
+	updates := []update{{e.r.settings.Ref, e.there, commit}}
 	if commit == e.there {
-		e.removeMachines(ctx, late)
-		return nil, nil
+		updates = nil
 	}
-	updates, mine := []update{{e.r.settings.Ref, e.there, commit}}, update{e.ownRef, before, commit}
-	if own && before != "" {
-		updates = append(updates, mine) // others were faster the last time
+	both := own && e.cache.Contended // others were faster the last time
+	if both {
+		updates = append(updates, mine)
+	}
+	for ref, at := range e.machines {
+		if !p.unfolded && (!both || ref != e.ownRef) { // the tip has all that it has, whatever becomes of this push
+			updates = append(updates, update{ref: ref, was: at})
+			delete(e.machines, ref) // if it stays, the next fetch finds it
+		}
 	}
 	stale, refusal, err := e.push(ctx, updates...)
 	switch {
+	case commit == e.there:
+		return nil, nil // a ref that cannot be deleted says nothing new
 	case refusal != nil || err != nil:
 		return refusal, err
 	case !stale:
 		e.there = commit
 	case e.o.Prune != nil: // nobody takes that from a machine's ref
 		return e.r.remoteError(errors.New("other machines push all the time"), true), nil
-	case own && before == "":
+	case own && !both:
 		// The others read this ref, too, and the next one whose push succeeds folds it into the branch.
+		mine.was = e.machines[e.ownRef]
 		if _, refusal, err = e.push(ctx, mine); refusal != nil || err != nil {
 			return refusal, err
 		}
 	}
-	if own && (stale || before != "") {
+	if e.cache.Contended = stale; own && (stale || both) {
 		e.machines[e.ownRef] = commit
 	}
 	return nil, nil
-}
-
-// removeMachines deletes the ref of this machine, once the branch has all that it has, and those of others if they are
-// late. A ref that moved meanwhile stays, and so does one that cannot be deleted: it says nothing new.
-func (e *exchange) removeMachines(ctx context.Context, all bool) {
-	var updates []update
-	for ref, commit := range e.machines {
-		if all || ref == e.ownRef {
-			updates = append(updates, update{ref: ref, was: commit})
-		}
-	}
-	if _, refusal, err := e.push(ctx, updates...); refusal != nil || err != nil {
-		return
-	}
-	for _, u := range updates {
-		delete(e.machines, u.ref)
-	}
 }

@@ -159,9 +159,6 @@ func (e *exchange) open(context.Context) (err error) {
 	}
 	e.others = nil
 	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
-		if e.cache.Base == e.baseID && strings.Contains(e.cache.Refs, e.machines[ref]) {
-			continue // the base has what it has
-		}
 		v, err := e.view(e.machines[ref])
 		if err == nil {
 			err = v.checkFormat()
@@ -217,7 +214,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return nil, err
 	}
 	e.r.step("committed")
-	refusal, err = e.publish(ctx, commit, own)
+	refusal, err = e.publish(ctx, p, commit, own)
 	if refusal != nil || err != nil {
 		e.result.Changes = slices.DeleteFunc(e.result.Changes, func(c Change) bool { return c.Direction == Out })
 		return refusal, err

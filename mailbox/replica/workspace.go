@@ -24,18 +24,10 @@ type Workspace struct {
 
 // Files are the files of a mailbox.
 type Files struct {
-	// Stages are those of the messages that the agent got, and Sent are the messages that it sent, by the
-	// names that their files have on all machines.
-	Stages map[string]Stage
-	Sent   map[string]bool
+	Stages map[Copy]Stage
 	// Problems are files that are not taken for messages, and Unread are boxes that could not be read: what
 	// they hold is as it was. Both are paths below the workspace.
 	Problems, Unread map[string]error
-}
-
-// NewFiles returns those of an empty mailbox.
-func NewFiles() *Files {
-	return &Files{make(map[string]Stage), make(map[string]bool), make(map[string]error), make(map[string]error)}
 }
 
 // ErrNoFolder says that something else is in the place of a box.
@@ -44,7 +36,7 @@ var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is"
 // Scan lists a mailbox. A message that is in the inbox is pending, even if an interrupted move left another
 // file of it.
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
-	f := NewFiles()
+	f := &Files{make(map[Copy]Stage), make(map[string]error), make(map[string]error)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := mailbox.BoxName(agent, box)
 		info, err := w.Root().Lstat(folder)
@@ -64,21 +56,15 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 				continue
 			}
 			name, err := w.longName(agent, box, file)
-			switch {
-			case err != nil:
-			case box == mailbox.Outbox:
-				err = CheckSent(agent, name)
-			default:
-				err = CheckName(name)
+			c := Copy{agent, name, box == mailbox.Outbox}
+			if err == nil {
+				err = c.Check()
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				f.Problems[folder+"/"+file] = err
-			case box == mailbox.Outbox:
-				f.Sent[name] = true
-			default:
-				f.Stages[name] = StageOf(box)
+				continue
 			}
+			f.Stages[c] = StageOf(box)
 		}
 	}
 	return f
@@ -123,7 +109,7 @@ func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
 			name, err := w.longName(e.Agent, e.Box, e.Name)
 			for _, to := range e.Message.To {
 				if queued, _ := w.IsQueued(id, to); queued && err == nil {
-					staged[Copy{to, name}] = true
+					staged[Copy{Agent: to, Name: name}] = true
 				}
 			}
 		}
@@ -157,11 +143,15 @@ func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (
 
 // Look returns the stage of a message and its file, as they are now.
 func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
+	boxes := []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters}
+	if c.Sent {
+		boxes = []mailbox.Box{mailbox.Outbox}
+	}
 	var failed error
-	for _, stage := range []Stage{Pending, Handled, Dead} {
-		e, err := w.Find(c.Agent, stage.Box(), c.Name)
+	for _, box := range boxes {
+		e, err := w.Find(c.Agent, box, c.Name)
 		if e.Name != "" && err == nil {
-			return stage, e, nil
+			return StageOf(box), e, nil
 		}
 		failed = cmp.Or(failed, err)
 	}
@@ -170,11 +160,11 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 
 // Read returns the bytes of a message: those of a file that the machine has of it.
 func (w *Workspace) Read(c Copy) ([]byte, error) {
-	_, e, err := w.Look(c)
-	if e.Name == "" {
-		e, err = w.Find(Sender(c.Name), mailbox.Outbox, c.Name)
+	stage, e, err := w.Look(c)
+	if stage == Unknown {
+		stage, e, err = w.Look(Copy{Sender(c.Name), c.Name, true})
 	}
-	if err == nil && e.Name == "" {
+	if stage == Unknown && err == nil {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -207,7 +197,7 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		return false, w.addReason(o.Copy, e.Name, o.Reason)
 	}
 	switch {
-	case now == o.Want && now == Pending:
+	case now == o.Want && now == Pending && !o.Sent:
 		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
 		return false, nil
@@ -363,7 +353,7 @@ func (w *Workspace) takeOver(e mailbox.Entry) error {
 		if err != nil {
 			return err
 		}
-		c := Copy{to, name}
+		c := Copy{Agent: to, Name: name}
 		if parsed, err := schema.ParseFileName(e.Name); err == nil && parsed.Rand != "" {
 			c.Name = e.Name
 		}
