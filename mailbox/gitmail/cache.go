@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -13,7 +14,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-const cacheName = stateFolder + "/cache.json"
+const (
+	cacheName = stateFolder + "/cache.json"
+	mostCache = 16 << 20 // bytes
+)
 
 // The cache spares listing boxes and reading trees. Without it, a sync does both.
 type cache struct {
@@ -29,8 +33,7 @@ type cache struct {
 }
 
 func (r *Repository) readCache() (c cache) {
-	const mostBytes = 16 << 20
-	data, err := durable.ReadFile(r.w.Root(), r.w.Dir(), cacheName, mostBytes)
+	data, err := durable.ReadFile(r.w.Root(), r.w.Dir(), cacheName, mostCache)
 	if err != nil || json.Unmarshal(data, &c) != nil {
 		return cache{}
 	}
@@ -96,13 +99,9 @@ func (e *exchange) keep(p *plan) error {
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}
-	before := e.r.readCache()
-	if before.Contended == after.Contended && before.Base == after.Base && before.Refs == after.Refs && maps.Equal(before.Agents, after.Agents) && maps.Equal(before.Waiting, after.Waiting) {
-		return nil
-	}
 	e.cache = after
 	data, err := json.Marshal(after)
-	if err != nil {
+	if before, readErr := durable.ReadFile(e.w.Root(), e.w.Dir(), cacheName, mostCache); err != nil || readErr == nil && bytes.Equal(before, data) {
 		return err
 	}
 	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), cacheName, data, 0o644)

@@ -44,12 +44,16 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 	if len(edits) <= mostCommits {
 		groups = slices.Collect(slices.Chunk(edits, 1))
 	}
-	s := &stream{marks: make(map[string]int), tip: parent, committer: committer, now: now}
-	for _, group := range groups {
-		s.commit(group)
+	var input bytes.Buffer
+	for i, group := range groups {
+		writeCommit(&input, i+1, group, committer, now)
+		if i == 0 && parent != "" {
+			fmt.Fprintf(&input, "from %s\n", parent)
+		}
+		writeEdits(&input, group)
 	}
-	fmt.Fprintf(s, "get-mark :%d\ndone\n", s.last)
-	out, err := r.git.RunInput(ctx, &s.Buffer, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
+	fmt.Fprintf(&input, "get-mark :%d\ndone\n", len(groups))
+	out, err := r.git.RunInput(ctx, &input, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +62,36 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 		return "", fmt.Errorf("git fast-import: %w: %.100q", errTree, out)
 	}
 	return r.sign(ctx, parent, commit, len(groups))
+}
+
+// writeCommit writes the beginning of a commit for git fast-import.
+func writeCommit(input *bytes.Buffer, mark int, edits []*edit, committer string, now time.Time) {
+	author, at, text := committer, now, message(edits)
+	if c := edits[0].Change; len(edits) == 1 && c.Agent != "" {
+		author = fmt.Sprintf("%s <%s@oacp>", c.Agent, c.Agent)
+		if c.Kind == Sent {
+			at = c.at
+		}
+	}
+	fmt.Fprintf(input, "commit %s\nmark :%d\nauthor %s %d +0000\ncommitter %s %d +0000\ndata %d\n%s\n",
+		nextRef, mark, author, max(at.Unix(), 0), committer, now.Unix(), len(text), text)
+}
+
+// writeEdits writes the rest of the commit.
+func writeEdits(input *bytes.Buffer, edits []*edit) {
+	for _, edit := range edits {
+		for _, path := range edit.remove {
+			fmt.Fprintf(input, "D %s\n", path)
+		}
+		for _, file := range edit.write {
+			if file.object != "" {
+				fmt.Fprintf(input, "M %s %s %s\n", regular, file.object, file.path)
+			} else {
+				fmt.Fprintf(input, "M %s inline %s\ndata %d\n%s\n", regular, file.path, len(file.data), file.data)
+			}
+		}
+	}
+	input.WriteByte('\n')
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
@@ -75,58 +109,6 @@ func (r *Repository) committer(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("git var: %w: %.100q", errTree, out)
 	}
 	return name + ">", nil
-}
-
-// stream is the input of git fast-import.
-type stream struct {
-	bytes.Buffer
-	// marks are the numbers of files by content; last is the last number.
-	marks     map[string]int
-	last      int
-	tip       string
-	committer string
-	now       time.Time
-}
-
-// commit writes a commit of the edits.
-func (s *stream) commit(edits []*edit) {
-	for _, edit := range edits {
-		for _, file := range edit.write {
-			if file.object == "" && s.marks[string(file.data)] == 0 {
-				s.last++
-				s.marks[string(file.data)] = s.last
-				fmt.Fprintf(s, "blob\nmark :%d\ndata %d\n%s\n", s.last, len(file.data), file.data)
-			}
-		}
-	}
-	text := message(edits)
-	author, at := s.committer, s.now
-	if c := edits[0].Change; len(edits) == 1 && c.Agent != "" {
-		author = fmt.Sprintf("%s <%s@oacp>", c.Agent, c.Agent)
-		if c.Kind == Sent {
-			at = c.at
-		}
-	}
-	s.last++
-	fmt.Fprintf(s, "commit %s\nmark :%d\nauthor %s %d +0000\ncommitter %s %d +0000\ndata %d\n%s\n",
-		nextRef, s.last, author, max(at.Unix(), 0), s.committer, s.now.Unix(), len(text), text)
-	if s.tip != "" {
-		fmt.Fprintf(s, "from %s\n", s.tip)
-		s.tip = "" // the next commit follows this one
-	}
-	for _, edit := range edits {
-		for _, path := range edit.remove {
-			fmt.Fprintf(s, "D %s\n", path)
-		}
-		for _, file := range edit.write {
-			if file.object != "" {
-				fmt.Fprintf(s, "M %s %s %s\n", regular, file.object, file.path)
-				continue
-			}
-			fmt.Fprintf(s, "M %s :%d %s\n", regular, s.marks[string(file.data)], file.path)
-		}
-	}
-	fmt.Fprintln(s)
 }
 
 // message returns the text of a commit. It keeps CI from starting a build for mail.

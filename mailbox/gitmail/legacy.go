@@ -27,14 +27,23 @@ func (e *exchange) upgrade(ctx context.Context) error {
 	if err != nil || !legacy {
 		return err
 	}
-	change := &edit{Change: Change{Kind: Described}, write: []file{{path: formatName, data: []byte(format)}}}
 	agents, err := e.tip.folder("agents")
 	if err != nil {
 		return err
 	}
+	change := &edit{Change: Change{Kind: Described}, write: []file{{path: formatName, data: []byte(format)}}}
 	for from := range agents {
-		if err := e.upgradeAgent(change, schema.AgentName(from), agents); err != nil {
+		stages, err := e.tip.stages(schema.AgentName(from), "")
+		if err != nil {
 			return err
+		}
+		for sent := range stages {
+			if !sent.Sent {
+				continue
+			}
+			if err := e.upgradeMessage(change, sent, agents); err != nil {
+				return err
+			}
 		}
 	}
 	if e.tipID, err = e.r.commit(ctx, e.tipID, e.now, []*edit{change}); err == nil {
@@ -43,35 +52,26 @@ func (e *exchange) upgrade(ctx context.Context) error {
 	return err
 }
 
-// upgradeAgent adds what the recipients of the messages in an outbox lack.
-func (e *exchange) upgradeAgent(change *edit, from schema.AgentName, agents map[string]entry) error {
-	stages, err := e.tip.stages(from, "")
+// upgradeMessage adds the archive copies of a message in an outbox.
+func (e *exchange) upgradeMessage(change *edit, sent replica.Copy, agents map[string]entry) error {
+	at, err := e.tip.look(sent)
 	if err != nil {
 		return err
 	}
-	for sent := range stages {
-		if !sent.Sent {
-			continue
-		}
-		at, err := e.tip.look(sent)
-		if err != nil {
+	data, err := e.tip.file(at.object)
+	if err != nil && !isRefused(err) {
+		return err
+	}
+	m, err := validate.Read(data)
+	if err != nil || m.From != sent.Agent {
+		return nil // no sync takes it
+	}
+	for _, to := range m.To {
+		c := replica.Copy{Agent: to, Name: sent.Name}
+		if h, err := e.tip.look(c); err != nil {
 			return err
-		}
-		data, err := e.tip.file(at.object)
-		if err != nil && !isRefused(err) {
-			return err
-		}
-		m, err := validate.Read(data)
-		if err != nil || m.From != from {
-			continue
-		}
-		for _, to := range m.To {
-			c := replica.Copy{Agent: to, Name: sent.Name}
-			if h, err := e.tip.look(c); err != nil {
-				return err
-			} else if h.state.Stage == replica.Unknown && agents[string(to)].mode == folder {
-				change.write = append(change.write, file{path: treePath(to, mailbox.Archive, sent.Name), object: at.object})
-			}
+		} else if h.state.Stage == replica.Unknown && agents[string(to)].mode == folder {
+			change.write = append(change.write, file{path: treePath(to, mailbox.Archive, sent.Name), object: at.object})
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ type plan struct {
 	// added and removed are agents, and described is the object of the description of the workspace.
 	added, removed []schema.AgentName
 	described      string
-	// stamps are those of agents whose folders are in step once the sync is done.
+	// stamps are those of agents whose folders agree with the base once the sync is done.
 	stamps map[schema.AgentName]string
 	// unfolded says that other machines' commits have something that the tip does not have.
 	unfolded bool

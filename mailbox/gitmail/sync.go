@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/replica"
 )
 
-// Sync brings the workspace and the remote into step; without a remote, it only commits. It waits for
+// Sync exchanges mail with the remote; without one, it only commits. It waits for
 // another sync of the workspace. An error is a *RemoteError, a *BlockedError, a *git.Error, or one of the
 // context or the file system; the next sync does what is missing.
 func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {

@@ -28,8 +28,8 @@
 // order and the number of syncs do not matter, nor whether one was interrupted and is repeated, nor which
 // history the carrier has: it may go back, or forget everything.
 //
-//   - Nothing is lost: no sync makes a state smaller, and a file that is missing says nothing. Whoever
-//     removes files, boxes or folders gets them back with the next sync.
+//   - Nothing is lost: no sync makes a state smaller, and a file that is missing says nothing.
+//     Files, boxes and folders that somebody removes come back with the next sync.
 //   - Nothing is doubled: a message has one state for each recipient, and a file moves from one folder to
 //     another without replacing anything.
 //   - Nothing is revived: pending is smaller than handled, so a machine that was away cannot bring a handled

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -44,10 +45,10 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			f.Problems[folder] = ErrNoFolder
 			continue
 		}
-		if box == mailbox.Archive && !w.isFolder(mailbox.BoxName(agent, mailbox.Inbox)) {
-			continue
-		}
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
+		if above, aboveErr := w.Root().Lstat(path.Dir(folder)); aboveErr == nil && !above.IsDir() {
+			continue // an archive in a file
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.Unread[folder] = err
 		}
@@ -68,11 +69,6 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 		}
 	}
 	return f
-}
-
-func (w *Workspace) isFolder(name string) bool {
-	info, err := w.Root().Lstat(name)
-	return err == nil && info.IsDir()
 }
 
 // longName returns the name that a file has on all machines. Messages that were sent before the workspace was
@@ -190,13 +186,11 @@ var ErrChanged = errors.New("the message was handled meanwhile")
 // first, and replaces nothing. A message that is new here, in any box, is received first.
 func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err error) {
 	now, e, err := w.Look(o.Copy)
-	if err != nil && now == Unknown {
-		return false, err
-	}
-	if now == o.Want && now == Dead && o.Reason != nil {
-		return false, w.addReason(o.Copy, e.Name, o.Reason)
-	}
 	switch {
+	case err != nil && now == Unknown:
+		return false, err
+	case now == o.Want && now == Dead:
+		return false, w.addReason(o, e.Name)
 	case now == o.Want && now == Pending && !o.Sent:
 		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
@@ -211,28 +205,28 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		}
 		return true, w.add(o)
 	}
-	if o.Want == Dead {
-		// Whoever sees a dead letter finds its reason.
-		if err := w.addReason(o.Copy, e.Name, o.Reason); err != nil {
-			return false, err
-		}
+	// A dead letter has its reason from the beginning.
+	if err := w.addReason(o, e.Name); err != nil {
+		return false, err
 	}
 	if there, err := w.Find(o.Agent, o.Want.Box(), o.Name); err != nil {
 		return false, err
 	} else if there.Name != "" { // an interrupted move left both
-		err = w.Remove(e)
-		return err == nil, err
+		return true, w.Remove(e)
 	}
-	if _, err := w.Move(e, o.Want.Box()); err != nil {
-		return false, err
-	}
-	if now == Dead {
+	if _, err = w.Move(e, o.Want.Box()); err == nil && now == Dead {
 		e.Name += mailbox.ReasonSuffix
-		if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
-			return true, err
-		}
+		err = w.remove(e)
 	}
-	return true, nil
+	return true, err
+}
+
+// remove removes a file, if there is one.
+func (w *Workspace) remove(e mailbox.Entry) error {
+	if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
+		return err
+	}
+	return nil
 }
 
 // removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
@@ -249,33 +243,29 @@ func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
 		}
 		reason := e
 		reason.Name += mailbox.ReasonSuffix
-		for _, old := range []mailbox.Entry{e, reason} {
-			if err := w.Remove(old); err != nil && !mailbox.IsGone(err) {
-				return err
-			}
+		if err := cmp.Or(w.remove(e), w.remove(reason)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.
-func (w *Workspace) addReason(c Copy, file string, reason []byte) error {
-	if reason == nil {
+func (w *Workspace) addReason(o Outcome, file string) error {
+	if o.Want != Dead || o.Reason == nil {
 		return nil
 	}
-	folder := mailbox.BoxName(c.Agent, mailbox.DeadLetters)
+	folder := mailbox.BoxName(o.Agent, mailbox.DeadLetters)
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), folder+"/"+cmp.Or(file, c.Name)+mailbox.ReasonSuffix, reason, 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), folder+"/"+file+mailbox.ReasonSuffix, o.Reason, 0o644)
 }
 
 // add makes the file of a message that was handled or given up elsewhere.
 func (w *Workspace) add(o Outcome) error {
-	if o.Want == Dead {
-		if err := w.addReason(o.Copy, o.Name, o.Reason); err != nil {
-			return err
-		}
+	if err := w.addReason(o, o.Name); err != nil {
+		return err
 	}
 	folder := mailbox.BoxName(o.Agent, o.Want.Box())
 	if err := w.MakeFolder(folder); err != nil {
@@ -292,10 +282,6 @@ func (w *Workspace) withdraw(o Outcome) error {
 	if err != nil {
 		return nil // no delivery stages it
 	}
-	queued, err := w.IsQueued(m.ID, o.Agent)
-	if !queued || err != nil {
-		return err
-	}
 	return w.Withdraw(m.ID, o.Agent)
 }
 
@@ -310,11 +296,10 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	} else {
 		_, err = w.Workspace.Restore(ctx, m, o.Agent, func(mailbox.Entry) error { return nil })
 	}
-	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok && pending.Path == "" {
-		_, err = w.Recover(ctx) // the copy is staged
-		return err
-	} else if ok {
-		return nil
+	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
+		if err = nil; pending.Path == "" { // the copy is staged
+			_, err = w.Recover(ctx)
+		}
 	}
 	return err
 }
@@ -344,31 +329,26 @@ func (w *Workspace) TakeOver(ctx context.Context) error {
 	return nil
 }
 
-func (w *Workspace) takeOver(e mailbox.Entry) error {
-	for _, to := range e.Message.To {
+func (w *Workspace) takeOver(sent mailbox.Entry) error {
+	name, err := w.longName(sent.Agent, sent.Box, sent.Name)
+	if err != nil {
+		return err
+	}
+	for _, to := range sent.Message.To {
 		if _, err := w.Root().Lstat(mailbox.BoxName(to, mailbox.Inbox)); err != nil {
 			continue // the folder was removed, so its files say nothing
 		}
-		name, err := e.Message.LongFileName()
-		if err != nil {
-			return err
-		}
 		c := Copy{Agent: to, Name: name}
-		if parsed, err := schema.ParseFileName(e.Name); err == nil && parsed.Rand != "" {
-			c.Name = e.Name
-		}
 		stage, _, err := w.Look(c)
-		if err != nil || stage != Unknown {
+		queued, queuedErr := w.IsQueued(sent.Message.ID, to)
+		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
-		if queued, err := w.IsQueued(e.Message.ID, to); queued || err != nil {
-			continue
+		data, err := w.ReadRaw(sent)
+		if err == nil {
+			err = w.add(Outcome{Copy: c, Want: Handled, Data: data})
 		}
-		data, err := w.ReadRaw(e)
 		if err != nil {
-			return err
-		}
-		if err := w.add(Outcome{Copy: c, Want: Handled, Data: data}); err != nil {
 			return err
 		}
 	}
