@@ -79,7 +79,7 @@ func (e *exchange) apply(ctx context.Context, p *plan) error {
 		}
 	}
 	e.r.step("applied")
-	return nil
+	return e.failed
 }
 
 // addAgents makes the mailboxes of new agents, and the description of the workspace.
@@ -211,7 +211,7 @@ func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
 		return nil
 	case foreign, invalid, isRefused(err):
 		path := treePath(o.Agent, o.Box(o.Want), o.Name)
-		if at, baseErr := e.base.entry(path); baseErr == nil && !at.isFile() { // otherwise it was noted before
+		if !e.base.entry(path).isFile() { // otherwise it was noted before
 			e.problem(path, err)
 		}
 		return nil

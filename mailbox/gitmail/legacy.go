@@ -13,38 +13,35 @@ import (
 // in workspaces. What follows gives handled messages the files that they lack.
 
 // isLegacy reports whether an earlier version of oacp made the tree.
-func (v *view) isLegacy() (bool, error) {
-	if v.root == "" {
-		return false, nil
-	}
-	at, err := v.entry(formatName)
-	return at == entry{}, err
-}
+func (v *view) isLegacy() bool { return v.root != "" && v.entry(formatName) == entry{} }
 
 // upgrade makes a commit on a tip of an earlier version: an outbox copy alone says that the message was handled.
-func (e *exchange) upgrade(ctx context.Context) error {
-	legacy, err := e.tip.isLegacy()
-	if err != nil || !legacy {
-		return err
+func (e *exchange) upgrade(ctx context.Context) (err error) {
+	if !e.tip.isLegacy() || e.failed != nil {
+		return e.failed
 	}
-	agents, err := e.tip.folder("agents")
-	if err != nil {
-		return err
-	}
-	change := &edit{Change: Change{Kind: Described}, write: []file{{path: formatName, data: []byte(format)}}}
+	change, agents := &edit{Change: Change{Kind: Described}, write: []file{{path: formatName, data: []byte(format)}}}, e.tip.folder("agents")
 	for from := range agents {
-		stages, err := e.tip.stages(schema.AgentName(from), "")
-		if err != nil {
-			return err
-		}
-		for sent := range stages {
-			if !sent.Sent {
-				continue
-			}
-			if err := e.upgradeMessage(change, sent, agents); err != nil {
+		for sent := range e.tip.stages(schema.AgentName(from), "") {
+			at := e.tip.look(sent)
+			data, err := e.tip.file(at.object)
+			if err != nil && !isRefused(err) {
 				return err
 			}
+			m, err := validate.Read(data)
+			if !sent.Sent || err != nil || m.From != sent.Agent {
+				continue
+			}
+			for _, to := range m.To {
+				c := replica.Copy{Agent: to, Name: sent.Name}
+				if e.tip.look(c).state.Stage == replica.Unknown && agents[string(to)].mode == folder {
+					change.write = append(change.write, file{path: treePath(to, mailbox.Archive, sent.Name), object: at.object})
+				}
+			}
 		}
+	}
+	if e.failed != nil {
+		return e.failed
 	}
 	if e.tipID, err = e.r.commit(ctx, e.tipID, e.now, []*edit{change}); err == nil {
 		e.tip, err = e.view(e.tipID)
@@ -52,36 +49,10 @@ func (e *exchange) upgrade(ctx context.Context) error {
 	return err
 }
 
-// upgradeMessage adds the archive copies of a message in an outbox.
-func (e *exchange) upgradeMessage(change *edit, sent replica.Copy, agents map[string]entry) error {
-	at, err := e.tip.look(sent)
-	if err != nil {
-		return err
-	}
-	data, err := e.tip.file(at.object)
-	if err != nil && !isRefused(err) {
-		return err
-	}
-	m, err := validate.Read(data)
-	if err != nil || m.From != sent.Agent {
-		return nil // no sync takes it
-	}
-	for _, to := range m.To {
-		c := replica.Copy{Agent: to, Name: sent.Name}
-		if h, err := e.tip.look(c); err != nil {
-			return err
-		} else if h.state.Stage == replica.Unknown && agents[string(to)].mode == folder {
-			change.write = append(change.write, file{path: treePath(to, mailbox.Archive, sent.Name), object: at.object})
-		}
-	}
-	return nil
-}
-
 // takeOver does the same for a workspace that was not shared yet, or was shared by an earlier version.
-func (e *exchange) takeOver(ctx context.Context) error {
-	legacy, err := e.base.isLegacy()
-	if err != nil || e.base.root != "" && !legacy {
-		return err
+func (e *exchange) takeOver(ctx context.Context) (err error) {
+	if e.base.root != "" && !e.base.isLegacy() || e.failed != nil {
+		return e.failed
 	}
 	const done = stateFolder + "/taken-over"
 	if _, err := e.w.Root().Lstat(done); err != nil && !e.o.DryRun {

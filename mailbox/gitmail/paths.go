@@ -90,142 +90,100 @@ type held struct {
 }
 
 // look returns what a tree has of a message.
-func (v *view) look(c replica.Copy) (h held, err error) {
+func (v *view) look(c replica.Copy) (h held) {
 	if !c.Sent {
-		if h.epoch, err = v.number(epochPath(c)); err != nil {
-			return h, err
-		}
+		h.epoch = v.number(epochPath(c))
 	}
-	add := func(path string, object *string) {
-		at, entryErr := v.entry(path)
-		if err = cmp.Or(err, entryErr); at.isFile() {
-			*object, h.paths = at.object, append(h.paths, path)
-		}
-	}
-	for _, at := range locations(c) {
-		before := len(h.paths)
-		if add(at.path, &h.object); len(h.paths) == before {
+	for _, location := range locations(c) {
+		at := v.entry(location.path)
+		if !at.isFile() {
 			continue
 		}
-		h.copies++
-		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: at.stage})
-		if at.stage == replica.Dead {
-			add(reasonPath(c), &h.reason)
+		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: location.stage})
+		h.object, h.paths, h.copies = at.object, append(h.paths, location.path), h.copies+1
+		if location.stage != replica.Dead {
+			continue
+		}
+		if reason := v.entry(reasonPath(c)); reason.isFile() {
+			h.reason, h.paths = reason.object, append(h.paths, reasonPath(c))
 		}
 	}
 	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
-		list, listErr := v.pruned(boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))
-		err = cmp.Or(err, listErr)
-		if epoch, ok := list[c.Name]; ok {
+		if epoch, ok := v.pruned(boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))[c.Name]; ok {
 			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
 		}
 	}
-	return h, err
+	return h
 }
 
 // pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. The list of
 // another program may hold anything.
-func (v *view) pruned(day string) (map[string]int, error) {
-	if list, ok := v.lists[day]; ok {
-		return list, nil
+func (v *view) pruned(day string) map[string]int {
+	list, ok := v.lists[day]
+	if ok {
+		return list
 	}
-	list := make(map[string]int)
-	v.lists[day] = list
-	at, err := v.entry(day + "/" + prunedName)
-	if err != nil || !at.isFile() {
-		return list, err
-	}
-	data, err := v.file(at.object)
-	if isRefused(err) {
-		return list, nil
-	}
-	for line := range strings.Lines(string(data)) {
+	list = make(map[string]int)
+	for line := range strings.Lines(v.text(v.entry(day + "/" + prunedName))) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && (replica.Copy{Name: name}).Check() == nil {
 			list[name] = epoch
 		}
 	}
-	return list, err
+	v.lists[day] = list
+	return list
 }
 
 // stages returns those of the messages of an agent, of the days from since on.
-func (v *view) stages(agent schema.AgentName, since string) (map[replica.Copy]replica.Stage, error) {
+func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]replica.Stage {
 	stages := make(map[replica.Copy]replica.Stage)
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
-		days, err := map[string]entry{"": {}}, error(nil)
+		days := map[string]entry{"": {}}
 		if box != mailbox.Inbox {
-			days, err = v.folder(boxPath(agent, box))
+			days = v.folder(boxPath(agent, box))
 		}
 		for day := range days {
 			if day != "" && day < since {
 				continue
 			}
-			names, namesErr := v.folder(path.Join(boxPath(agent, box), day))
-			err = cmp.Or(err, namesErr)
-			for name, at := range names {
+			for name, at := range v.folder(path.Join(boxPath(agent, box), day)) {
 				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
 				if at.isFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
 					stages[c] = max(stages[c], replica.StageOf(box))
 				}
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	return stages, nil
+	return stages
 }
 
 // checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
 func (v *view) checkFormat() error {
-	at, err := v.entry(formatName)
-	if err != nil || v.root == "" {
-		return err
-	}
-	if at.isFile() {
-		data, err := v.file(at.object)
-		if err == nil && string(data) != format {
-			err = fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, strings.TrimSpace(string(data)))
-		}
-		return err
-	}
-	top, err := v.tree(v.root)
-	if err != nil {
-		return err
-	}
-	agents, err := v.folder("agents")
-	if err != nil {
-		return err
-	}
+	marked, agents, top := v.entry(formatName), v.folder("agents"), v.tree(entry{folder, v.root})
+	foreign := len(top) > 0 && (len(agents) > 0 || !top[markerName].isFile()) // otherwise nobody has an agent yet
 	for name := range agents {
-		if kept, err := v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)); err != nil || kept.isFile() {
-			return err
-		}
+		foreign = foreign && !v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)).isFile()
 	}
-	if len(top) == 0 || len(agents) == 0 && top[markerName].isFile() {
-		return nil // nobody has an agent yet
+	switch found := v.text(marked); {
+	case v.failed != nil:
+		return v.failed
+	case marked.isFile() && found != strings.TrimSpace(format):
+		return fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, found)
+	case !marked.isFile() && foreign:
+		return ErrForeignBranch
 	}
-	return ErrForeignBranch
+	return nil
 }
 
 // agentState returns whether a tree has an agent: it is Pending while there is one, and Handled once it was
 // removed.
-func (v *view) agentState(agent schema.AgentName) (state replica.State, err error) {
+func (v *view) agentState(agent schema.AgentName) (state replica.State) {
 	for stage, path := range map[replica.Stage]string{replica.Pending: boxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
-		at, err := v.entry(path)
-		if err != nil {
-			return state, err
+		if v.entry(path).isFile() {
+			state = replica.Join(state, replica.State{Epoch: v.number(path), Stage: stage})
 		}
-		if !at.isFile() {
-			continue
-		}
-		epoch, err := v.number(path)
-		if err != nil {
-			return state, err
-		}
-		state = replica.Join(state, replica.State{Epoch: epoch, Stage: stage})
 	}
-	return state, nil
+	return state
 }
 
 // A place is what the path of a file in a tree says: the copy that it belongs to, if it has a name, whether it holds the

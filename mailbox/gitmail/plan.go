@@ -81,21 +81,12 @@ func (e *exchange) makePlan(ctx context.Context) (*plan, error) {
 		p.changed[agent] = make(map[replica.Copy]bool)
 	}
 	for _, v := range p.remote() {
-		was, wasErr := p.base.entry("agents")
-		is, isErr := v.entry("agents")
-		if err := cmp.Or(wasErr, isErr); err != nil {
-			return nil, err
-		}
-		if err := p.compare(v, "agents", was, is); err != nil {
-			return nil, err
-		}
+		p.compare(v, "agents", p.base.entry("agents"), v.entry("agents"))
 	}
 	for _, agent := range agents {
-		if err := cmp.Or(context.Cause(ctx), p.planAgent(ctx, agent)); err != nil {
-			return nil, err
-		}
+		p.planAgent(ctx, agent)
 	}
-	if err := p.planWorkspace(); err != nil {
+	if err := cmp.Or(context.Cause(ctx), p.planWorkspace(), e.failed); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(p.edits, func(a, b *edit) int {
@@ -112,10 +103,7 @@ func (p *plan) agents() ([]schema.AgentName, error) {
 	}
 	all = slices.Clone(all)
 	for _, v := range append(p.remote(), p.base) {
-		found, err := v.folder("agents")
-		if err != nil {
-			return nil, err
-		}
+		found := v.folder("agents")
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			agent := schema.AgentName(name)
 			if slices.Contains(all, agent) || found[name].mode != folder || !agent.Valid() {
@@ -133,41 +121,32 @@ func (p *plan) agents() ([]schema.AgentName, error) {
 }
 
 // compare finds the messages that a tree and the base have differently below a path.
-func (p *plan) compare(v *view, at string, was, is entry) error {
+func (p *plan) compare(v *view, at string, was, is entry) {
 	const deepest = 6 // agents/R/inbox/archive/20261121/NAME
 	elements := strings.Split(at, "/")
 	name := elements[len(elements)-1]
 	switch {
 	case was == is, len(elements) > deepest, strings.HasPrefix(name, ".") && name != restoredName && name != prunedName:
-		return nil
+		return
 	case was.mode != folder && is.mode != folder:
-		return p.compareFile(v, at, was, is)
+		p.compareFile(v, at, was, is)
+		return
 	case was.mode != folder && len(elements) > 3 && name < p.since:
-		return nil // old mail that is not wanted here; what is here anyway is found by its file
+		return // old mail that is not wanted here; what is here anyway is found by its file
 	}
-	before, beforeErr := p.entries(was)
-	after, afterErr := p.entries(is)
-	err := cmp.Or(beforeErr, afterErr)
+	before, after := v.tree(was), v.tree(is)
 	for name, is := range after {
-		err = cmp.Or(err, p.compare(v, at+"/"+name, before[name], is))
+		p.compare(v, at+"/"+name, before[name], is)
 	}
 	for name, was := range before {
 		if _, ok := after[name]; !ok {
-			err = cmp.Or(err, p.compare(v, at+"/"+name, was, entry{}))
+			p.compare(v, at+"/"+name, was, entry{})
 		}
 	}
-	return err
-}
-
-func (p *plan) entries(at entry) (map[string]entry, error) {
-	if at.mode != folder {
-		return nil, nil
-	}
-	return p.tip.tree(at.object)
 }
 
 // compareFile notes the message of a file that a tree and the base have differently, or what is wrong with the file.
-func (p *plan) compareFile(v *view, file string, was, is entry) error {
+func (p *plan) compareFile(v *view, file string, was, is entry) {
 	at, err := parsePath(file)
 	switch {
 	case err != nil:
@@ -177,30 +156,25 @@ func (p *plan) compareFile(v *view, file string, was, is entry) error {
 		err = errors.New("it was changed after it was published; the workspace keeps what it has")
 	}
 	changed := p.changed[at.Agent]
-	if err != nil || changed == nil {
-		if err != nil && is != (entry{}) {
-			p.problem(file, err)
+	switch {
+	case err != nil && is != entry{}:
+		p.problem(file, err)
+	case err != nil, changed == nil:
+	case at.list:
+		for _, side := range []*view{v, p.base} {
+			for name := range side.pruned(path.Dir(file)) {
+				changed[replica.Copy{Agent: at.Agent, Name: name, Sent: at.Sent}] = true
+			}
 		}
-		return nil
-	}
-	if !at.list {
+	default:
 		changed[at.Copy] = true
-		return nil
 	}
-	for _, side := range []*view{v, p.base} {
-		list, listErr := side.pruned(path.Dir(file))
-		err = cmp.Or(err, listErr)
-		for name := range list {
-			changed[replica.Copy{Agent: at.Agent, Name: name, Sent: at.Sent}] = true
-		}
-	}
-	return err
 }
 
 // planAgent decides the mailbox of an agent.
-func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) error {
-	if removed, err := p.planPresence(agent); removed || err != nil {
-		return err
+func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) {
+	if removed := p.planPresence(agent); removed {
+		return
 	}
 	changed := p.changed[agent]
 	for c := range p.staged {
@@ -216,10 +190,7 @@ func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) error {
 	var files *replica.Files
 	if !p.inStep(agent) {
 		files = p.w.Scan(agent)
-		base, err := p.base.stages(agent, p.since)
-		if err != nil {
-			return err
-		}
+		base := p.base.stages(agent, p.since)
 		addDifferent(files.Stages, base, changed)
 		addDifferent(base, files.Stages, changed)
 		for path, err := range files.Problems {
@@ -232,13 +203,12 @@ func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) error {
 			delete(p.stamps, agent)
 		}
 	}
-	inOrder := func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) }
-	for _, c := range slices.SortedFunc(maps.Keys(changed), inOrder) {
-		if err := cmp.Or(context.Cause(ctx), p.planCopy(c, files)); err != nil {
-			return err
+	for _, c := range slices.SortedFunc(maps.Keys(changed), func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) }) {
+		if ctx.Err() != nil || p.base.failed != nil {
+			return
 		}
+		p.planCopy(c, files)
 	}
-	return nil
 }
 
 // addDifferent adds the copies that have one stage here and another one there.
@@ -251,24 +221,14 @@ func addDifferent(here, there map[replica.Copy]replica.Stage, into map[replica.C
 }
 
 // planPresence decides whether there is an agent. It reports whether it was removed, with all its mail.
-func (p *plan) planPresence(agent schema.AgentName) (removed bool, err error) {
+func (p *plan) planPresence(agent schema.AgentName) (removed bool) {
 	if agent == mailbox.Postmaster {
-		return false, nil
+		return false
 	}
-	base, err := p.base.agentState(agent)
-	if err != nil {
-		return false, err
-	}
-	var tip, remote replica.State
-	for i, v := range p.remote() {
-		s, err := v.agentState(agent)
-		if err != nil {
-			return false, err
-		}
-		if i == 0 {
-			tip = s
-		}
-		remote = replica.Join(remote, s)
+	base, tip := p.base.agentState(agent), p.tip.agentState(agent)
+	remote := tip
+	for _, v := range p.others {
+		remote = replica.Join(remote, v.agentState(agent))
 	}
 	stage := replica.Unknown
 	if _, missing := p.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil {
@@ -284,9 +244,8 @@ func (p *plan) planPresence(agent schema.AgentName) (removed bool, err error) {
 	} else if result.Stage == replica.Pending && !p.w.Knows(agent) {
 		p.added = append(p.added, agent)
 	}
-	below, err := p.tip.folder("agents/" + string(agent))
-	if err != nil || result == tip && (!removed || len(below) <= 1) {
-		return removed, err
+	if result == tip && (!removed || len(p.tip.folder("agents/"+string(agent))) <= 1) {
+		return removed
 	}
 	number := []byte(nil)
 	if result.Epoch > 0 || removed {
@@ -298,16 +257,12 @@ func (p *plan) planPresence(agent schema.AgentName) (removed bool, err error) {
 		change.Kind, change.write[0].path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
 	}
 	p.edits, p.unfolded = append(p.edits, change), p.unfolded || !change.own
-	return removed, nil
+	return removed
 }
 
 // planWorkspace decides the description of the workspace, and marks a tree as one of mailboxes.
 func (p *plan) planWorkspace() error {
-	marked, markedErr := p.tip.entry(formatName)
-	described, describedErr := p.tip.entry(markerName)
-	if err := cmp.Or(markedErr, describedErr); err != nil {
-		return err
-	}
+	marked, described := p.tip.entry(formatName), p.tip.entry(markerName)
 	change := &edit{Change: Change{Direction: Out, Kind: Described}, own: true}
 	data, err := durable.ReadFile(p.w.Root(), p.w.Dir(), markerName, schema.MaxFileSize)
 	switch {

@@ -14,7 +14,7 @@ import (
 )
 
 // planCopy decides one copy of one message. The files are nil if the folders are as the base says.
-func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
+func (p *plan) planCopy(c replica.Copy, files *replica.Files) {
 	// What is here, and what the trees say.
 	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
 	if files == nil || files.Stages[c] != replica.Unknown {
@@ -22,20 +22,13 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 			p.blocked(err)
 		}
 	}
-	base, baseErr := p.base.look(c)
-	tip, tipErr := p.tip.look(c)
-	if err := cmp.Or(baseErr, tipErr); err != nil {
-		return err
-	}
+	base, tip := p.base.look(c), p.tip.look(c)
 	if before, ok := p.cache.Waiting[c.String()]; ok && !c.Sent {
 		base.state = before
 	}
 	remote := tip
 	for _, v := range p.others {
-		other, err := v.look(c)
-		if err != nil {
-			return err
-		}
+		other := v.look(c)
 		if joined := replica.Join(remote.state, other.state); joined != remote.state {
 			remote.state, remote.reason = joined, cmp.Or(other.reason, remote.reason)
 		}
@@ -43,23 +36,21 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 	}
 	remote.object, remote.reason = cmp.Or(remote.object, base.object), cmp.Or(remote.reason, base.reason)
 	if c.Sent && replica.Join(remote.state, base.state).Stage == replica.Handled {
-		return nil // it was pruned: nobody needs it any more
+		return // it was pruned: nobody needs it any more
 	}
 	said, staged := stage, p.staged[c] && stage == replica.Unknown && base.state.Stage == replica.Unknown
 	if staged {
 		said = replica.Pending
 		delete(p.stamps, c.Agent)
 		if _, here, err = p.w.Look(replica.Copy{Agent: replica.Sender(c.Name), Name: c.Name, Sent: true}); err != nil {
-			return err
+			p.blocked(err)
 		}
 	}
 
 	result := replica.Join(replica.Here(said, base.state), remote.state)
 
 	if result != tip.state || tip.copies > 1 {
-		if err := p.editCopy(c, here, tip, remote, result); err != nil {
-			return err
-		}
+		p.editCopy(c, here, tip, remote, result)
 	}
 	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= p.since)
 	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
@@ -72,11 +63,10 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) error {
 		})
 		delete(p.stamps, c.Agent)
 	}
-	return nil
 }
 
 // editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
-func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) error {
+func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
 	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
 	if c.Sent || kind == Restored && result.Epoch == tip.epoch {
 		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
@@ -87,11 +77,16 @@ func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, re
 	if err == nil {
 		err = checkMessage(c, message)
 	}
-	if err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead) {
-		return p.skip(c.Agent, boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
-	}
-	if isGitError(err) {
-		return err
+	switch {
+	case isGitError(err):
+		p.tip.fail(err)
+		return
+	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
+		delete(p.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.problem(boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
+		}
+		return
 	}
 	change := p.edit(key, kind, agent, message, result != remote.state)
 	if out.object != "" || out.data != nil { // otherwise its bytes were pruned
@@ -114,7 +109,6 @@ func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, re
 	if result.Epoch != tip.epoch && result.Epoch > 0 {
 		change.write = append(change.write, file{path: epochPath(c), data: fmt.Appendf(nil, "%d\n", result.Epoch)})
 	}
-	return nil
 }
 
 // changeKinds say what an agent did with a message that has a stage now. A pending one was sent or restored.
@@ -145,18 +139,6 @@ func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message
 		m, err = validate.Read(data)
 	}
 	return m, out, err
-}
-
-// skip notes a file that does not travel. Errors of git end the sync.
-func (p *plan) skip(agent schema.AgentName, path string, err error) error {
-	delete(p.stamps, agent) // somebody may mend it in place, which leaves no trace in its folder
-	if isGitError(err) {
-		return err
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		p.problem(path, err)
-	}
-	return nil
 }
 
 // edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did

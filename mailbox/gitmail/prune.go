@@ -24,17 +24,9 @@ func (e *exchange) prune(p *plan) error {
 			pending[path.Base(f.path)] = true
 		}
 	}
-	agents, err := e.tip.folder("agents")
-	if err != nil {
-		return err
-	}
 	old := make(map[replica.Copy]replica.Stage)
-	for name := range agents {
-		stages, err := e.tip.stages(schema.AgentName(name), "")
-		if err != nil {
-			return err
-		}
-		for c, stage := range stages {
+	for name := range e.tip.folder("agents") {
+		for c, stage := range e.tip.stages(schema.AgentName(name), "") {
 			if stage == replica.Pending && !c.Sent {
 				pending[c.Name] = true
 			} else if e.o.Prune(c.Name) {
@@ -47,17 +39,10 @@ func (e *exchange) prune(p *plan) error {
 		if pending[c.Name] {
 			continue
 		}
-		at, err := e.tip.look(c)
-		if err != nil {
-			return err
-		}
+		at := e.tip.look(c)
 		day := boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name)
 		if lists[day] == nil {
-			list, err := e.tip.pruned(day)
-			if err != nil {
-				return err
-			}
-			lists[day] = maps.Clone(list)
+			lists[day] = maps.Clone(e.tip.pruned(day))
 		}
 		lists[day][c.Name] = max(lists[day][c.Name], at.epoch)
 		if change.remove = append(change.remove, at.paths...); !c.Sent {
@@ -75,5 +60,5 @@ func (e *exchange) prune(p *plan) error {
 	if len(change.remove) > 0 {
 		p.edits = append(p.edits, change)
 	}
-	return nil
+	return e.failed
 }

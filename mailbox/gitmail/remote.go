@@ -163,9 +163,9 @@ type update struct{ ref, was, commit string }
 // when it moves the ref.
 var races = []string{"(stale info)", "cannot lock ref", "incorrect old value provided", "failed to update ref", "reference already exists"}
 
-// push pushes updates, each for itself. It reports whether another machine moved the ref of the first one, or
-// otherwise whether the remote refused it; if it was moved, the refusal is that of the others.
-func (e *exchange) push(ctx context.Context, updates ...update) (stale bool, refusal *RemoteError, err error) {
+// push pushes updates, each for itself. It returns the refs that were refused, and for each of them whether another
+// machine moved it. The refusal is the remote's reason; an error says that the push did not get that far.
+func (e *exchange) push(ctx context.Context, updates ...update) (refused map[string]bool, refusal *RemoteError, err error) {
 	args, specs := []string{"push", "--quiet", "--porcelain"}, []string{remoteName}
 	for _, u := range updates {
 		args, specs = append(args, "--force-with-lease="+u.ref+":"+u.was), append(specs, u.commit+":"+u.ref)
@@ -174,31 +174,29 @@ func (e *exchange) push(ctx context.Context, updates ...update) (stale bool, ref
 	defer e.o.announce(e.r.settings.Name())()
 	out, err := e.r.overNetwork(ctx, append(args, specs...)...)
 	if err == nil {
-		return false, nil, nil
+		return nil, nil, nil
 	}
 	failed, isGit := errors.AsType[*git.Error](err)
 	if _, unreachable := errors.AsType[*RemoteError](err); unreachable || !isGit {
-		return false, nil, err
+		return nil, nil, err
 	}
-	first, lines := "", 0
+	refused = make(map[string]bool)
 	for line := range strings.Lines(string(out)) {
-		if !strings.HasPrefix(line, "!") {
-			continue
-		}
-		if lines++; strings.Contains(line, ":"+updates[0].ref+"\t") {
-			first = line
+		if fields := strings.Split(line, "\t"); len(fields) == 3 && fields[0] == "!" { // !, from:to, [rejected] (stale info)
+			_, ref, _ := strings.Cut(fields[1], ":")
+			refused[ref] = slices.ContainsFunc(races, func(race string) bool { return strings.Contains(line+failed.Stderr, race) })
 		}
 	}
-	stale = slices.ContainsFunc(races, func(race string) bool { return strings.Contains(first+failed.Stderr, race) })
-	switch {
-	case lines == 0 && failed.Exit == 1: // the remote has a line for each ref, or ends the connection
-		return false, nil, fmt.Errorf("%w: %w", ErrHook, err)
-	case lines > 0 && first == "":
-		return false, nil, nil
-	case first == "", !stale, lines > 1:
-		return stale, e.r.remoteError(err, true), nil
+	if len(refused) == 0 && failed.Exit == 1 {
+		return nil, nil, fmt.Errorf("%w: %w", ErrHook, err)
 	}
-	return true, nil, nil
+	if len(refused) == 0 { // the remote ended the connection
+		refused[updates[0].ref] = false
+	}
+	if refused[updates[0].ref] {
+		err = errors.New("other machines push all the time")
+	}
+	return refused, e.r.remoteError(err, true), nil
 }
 
 // machineRef returns the ref of this machine, which no other machine moves.
@@ -228,20 +226,20 @@ func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}
 	}
-	stale, refusal, err := e.push(ctx, updates...)
+	refused, refusal, err := e.push(ctx, updates...)
+	stale, rejected := refused[e.r.settings.Ref]
+	_, mineToo := refused[mine.ref]
 	switch {
 	case commit == e.there:
 		return nil, nil // a ref that cannot be deleted says nothing new
-	case refusal != nil || err != nil:
+	case err != nil, rejected && !stale, stale && e.o.Prune != nil: // nobody takes a prune from a machine's ref
 		return refusal, err
 	case !stale:
 		e.there = commit
-	case e.o.Prune != nil: // nobody takes that from a machine's ref
-		return e.r.remoteError(errors.New("other machines push all the time"), true), nil
-	case own && !both:
+	case own && (!both || mineToo):
 		// The others read this ref, too, and the next one whose push succeeds folds it into the branch.
 		mine.was = e.machines[e.ownRef]
-		if _, refusal, err = e.push(ctx, mine); refusal != nil || err != nil {
+		if refused, refusal, err = e.push(ctx, mine); len(refused) > 0 || err != nil {
 			return refusal, err
 		}
 	}

@@ -61,11 +61,8 @@ func (e *exchange) squash(ctx context.Context) (s Squashed, refusal *RemoteError
 	}
 	e.r.step("rewritten")
 	if e.r.settings.URL != "" {
-		stale, refusal, err := e.push(ctx, update{e.r.settings.Ref, e.there, s.Commit})
-		if stale {
-			refusal = e.r.remoteError(errors.New("other machines push all the time"), true)
-		}
-		if refusal != nil || err != nil {
+		refused, refusal, err := e.push(ctx, update{e.r.settings.Ref, e.there, s.Commit})
+		if len(refused) > 0 || err != nil {
 			return s, refusal, err
 		}
 	}

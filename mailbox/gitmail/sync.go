@@ -143,6 +143,7 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 
 // open reads the trees of the base, the tip and the machines' refs.
 func (e *exchange) open(context.Context) (err error) {
+	e.failed = nil
 	if e.base, err = e.view(e.baseID); git.Exit(err) == damaged {
 		e.base, err = e.view("") // it says nothing that the others do not say
 	}

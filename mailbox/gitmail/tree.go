@@ -3,6 +3,7 @@ package gitmail
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -54,6 +55,8 @@ type store struct {
 	stderr  *bytes.Buffer
 	// known are the trees that were read, by object.
 	known map[string]map[string]entry
+	// failed is the first error of git in reading trees, which then are empty: what was decided from them is void.
+	failed error
 }
 
 func newStore(ctx context.Context, g *git.Repository) *store {
@@ -149,28 +152,46 @@ func (s *store) file(object string) ([]byte, error) {
 	return s.read(object, "blob", schema.MaxFileSize)
 }
 
+// fail notes an error of git.
+func (s *store) fail(err error) { s.failed = cmp.Or(s.failed, err) }
+
+// text returns what a file holds; nothing if it is none or too large.
+func (s *store) text(at entry) string {
+	if !at.isFile() || s.failed != nil {
+		return ""
+	}
+	data, err := s.file(at.object)
+	if err != nil && !isRefused(err) {
+		s.fail(err)
+	}
+	return strings.TrimSpace(string(data))
+}
+
 // tree returns the entries of a tree. Names may hold anything but NUL.
-func (s *store) tree(object string) (map[string]entry, error) {
-	if tree, ok := s.known[object]; ok || object == "" { // nothing has no tree
-		return tree, nil
+func (s *store) tree(at entry) map[string]entry {
+	tree, ok := s.known[at.object]
+	if ok || at.mode != folder || at.object == "" || s.failed != nil { // nothing has no tree
+		return tree
 	}
-	data, err := s.read(object, "tree", mostTree)
-	if err != nil {
-		return nil, err
-	}
-	raw := len(object) / 2 // the length of a name in bytes
-	tree := make(map[string]entry)
-	for len(data) > 0 {
+	data, err := s.read(at.object, "tree", mostTree)
+	raw := len(at.object) / 2 // the length of a name in bytes
+	tree = make(map[string]entry)
+	for len(data) > 0 && err == nil {
 		head, rest, ok := bytes.Cut(data, []byte{0})
 		mode, name, isEntry := strings.Cut(string(head), " ")
 		if !ok || !isEntry || len(rest) < raw {
-			return nil, fmt.Errorf("git cat-file: %w: tree %s", errTree, object)
+			err = fmt.Errorf("git cat-file: %w: tree %s", errTree, at.object)
+			break
 		}
 		tree[name] = entry{mode, hex.EncodeToString(rest[:raw])}
 		data = rest[raw:]
 	}
-	s.known[object] = tree
-	return tree, nil
+	if err != nil {
+		s.fail(err)
+		return nil
+	}
+	s.known[at.object] = tree
+	return tree
 }
 
 // A view is the tree of a commit. Folders are read when they are needed.
@@ -201,46 +222,25 @@ func (s *store) view(commit string) (*view, error) {
 }
 
 // entry returns what is at a path.
-func (v *view) entry(path string) (entry, error) {
+func (v *view) entry(path string) entry {
 	at := entry{folder, v.root}
 	for name := range strings.SplitSeq(path, "/") {
-		if at.mode != folder {
-			return entry{}, nil
-		}
-		tree, err := v.tree(at.object)
-		if err != nil {
-			return entry{}, err
-		}
-		at = tree[name]
+		at = v.tree(at)[name]
 	}
-	return at, nil
+	return at
 }
 
 // folder returns the entries of a folder. There are none if it is no folder.
-func (v *view) folder(path string) (map[string]entry, error) {
-	at, err := v.entry(path)
-	if err != nil || at.mode != folder {
-		return nil, err
-	}
-	return v.tree(at.object)
-}
+func (v *view) folder(path string) map[string]entry { return v.tree(v.entry(path)) }
 
 // number returns the number in a file, such as that of an epoch; 0 if there is none.
-func (v *view) number(path string) (int, error) {
+func (v *view) number(path string) int {
 	const most = 1 << 20
-	at, err := v.entry(path)
-	if err != nil || !at.isFile() {
-		return 0, err
-	}
-	data, err := v.file(at.object)
-	if err != nil && !isRefused(err) {
-		return 0, err
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	n, err := strconv.Atoi(v.text(v.entry(path)))
 	if err != nil || n < 0 || n > most {
-		n = 0 // another program wrote it
+		return 0
 	}
-	return n, nil
+	return n
 }
 
 // listTree runs git ls-tree, and calls visit for each entry with its path and the other fields: the mode,
