@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -136,11 +135,21 @@ func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path
 	if err := w.MakeStateFolder(removed); err != nil {
 		return "", err
 	}
-	path = removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := w.Root().Rename("agents/"+string(agent), path); err != nil {
+	from, err := durable.OpenDir(w.Root(), w.Dir(), "agents")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	name := string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
+	if err := from.Publish(string(agent), to, name); err != nil {
 		return "", fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return filepath.Join(w.Dir(), path), nil
+	return to.Path(name), errors.Join(to.Sync(), from.Sync())
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
