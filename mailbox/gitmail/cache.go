@@ -1,35 +1,71 @@
 package gitmail
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// The cache spares listing boxes and reading trees. Without it, a sync does both.
-const cacheName = stateFolder + "/cache.json"
+const (
+	cacheName = stateFolder + "/cache.json"
+	mostCache = 16 << 20 // bytes
+)
 
+// The cache spares listing boxes and reading trees. Without it, a sync does both.
 type cache struct {
-	// Base is the base with which the folders are in step, by their times in nanoseconds, and Refs the refs of
-	// the remote with which the base is.
-	Base  string           `json:"base"`
-	Refs  string           `json:"refs"`
-	Boxes map[string]int64 `json:"folders"`
-	// Unfolded is when machines' refs were first seen beside the branch.
-	Unfolded time.Time `json:"unfolded,omitzero"`
+	// Base is the base that the folders of the agents agree with, by their stamps, and Refs the refs of the remote
+	// that it agrees with.
+	Base   string                      `json:"base"`
+	Refs   string                      `json:"refs"`
+	Agents map[schema.AgentName]string `json:"agents"`
+	// Waiting are the states that the base had before, of messages that a box refused.
+	Waiting map[string]replica.State `json:"waiting,omitempty"`
+	// Contended says that another machine was faster when this one pushed last.
+	Contended bool `json:"contended,omitempty"`
 }
 
 func (r *Repository) readCache() (c cache) {
-	const mostBytes = 16 << 20
-	data, err := durable.ReadFile(r.w.Root(), r.w.Dir(), cacheName, mostBytes)
+	data, err := durable.ReadFile(r.w.Root(), r.w.Dir(), cacheName, mostCache)
 	if err != nil || json.Unmarshal(data, &c) != nil {
 		return cache{}
 	}
 	return c
+}
+
+// settled is the age at which a folder's time says whether it changed since it was listed: the clocks of file
+// systems have ticks.
+const settled = 2 * time.Second
+
+// stamp returns a text of the times of an agent's folders. It is empty if one of them is not settled.
+func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text string) {
+	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+		at := time.Unix(0, 0)
+		if info, err := w.Root().Lstat(boxPath(agent, box)); err == nil {
+			at = info.ModTime()
+		}
+		if now.Sub(at) < settled {
+			return ""
+		}
+		text += " " + strconv.FormatInt(at.UnixNano(), 36)
+	}
+	return text
+}
+
+// inStep reports whether the folders of an agent did not change since they agreed with the base, and notes their stamp.
+func (p *plan) inStep(agent schema.AgentName) bool {
+	now := stamp(p.w.Workspace, agent, p.now)
+	if now != "" {
+		p.stamps[agent] = now
+	}
+	return now != "" && p.cache.Base == p.base.commit && p.cache.Agents[agent] == now
 }
 
 // refsKey returns a text of what the remote has.
@@ -44,50 +80,29 @@ func (e *exchange) refsKey() string {
 // nothingNew reports whether neither the workspace nor the remote changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.RemoveAgent != "" ||
-		!c.Unfolded.IsZero() && e.now.Sub(c.Unfolded) > foldAfter {
+	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
 		return false
 	}
-	agents, err := e.r.w.Agents()
-	e.base = &view{commit: e.baseID}
-	return err == nil && len(agents) > 0 && !slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
-		return !e.inStep(&merge{seen: make(map[string]int64)}, agent)
-	}) && e.r.hasMarker() && c.Boxes["agents"] == int64(len(agents))
-}
-
-// isShallow reports whether the beginning of the history is missing here, because the workspace joined later.
-func (r *Repository) isShallow() bool {
-	_, err := r.w.Root().Lstat(gitName + "/shallow")
-	return err == nil
-}
-
-// hasMarker reports whether the workspace has its description.
-func (r *Repository) hasMarker() bool {
-	_, err := r.w.Root().Lstat(markerName)
-	return err == nil
+	agents, err := e.w.Agents()
+	_, noMarker := e.w.Root().Lstat(markerName)
+	return err == nil && noMarker == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
+		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
+			now := stamp(e.r.w, agent, e.now)
+			return now == "" || now != c.Agents[agent]
+		})
 }
 
 // keep writes the cache, if it changes.
-func (e *exchange) keep(m *merge) error {
-	after := cache{Base: e.baseID, Refs: e.refsKey(), Boxes: m.seen}
-	if agents, err := e.r.w.Agents(); err == nil {
-		after.Boxes["agents"] = int64(len(agents))
-	}
-	if len(e.waiting)+len(e.unsent) > 0 {
+func (e *exchange) keep(p *plan) error {
+	maps.DeleteFunc(p.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
+	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: p.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
+	if len(e.waiting) > 0 {
 		after.Refs = ""
-	}
-	if len(e.machines) > 0 {
-		if after.Unfolded = e.cache.Unfolded; after.Unfolded.IsZero() {
-			after.Unfolded = e.now
-		}
-	}
-	if e.cache.Base == after.Base && e.cache.Refs == after.Refs && maps.Equal(e.cache.Boxes, after.Boxes) {
-		return nil
 	}
 	e.cache = after
 	data, err := json.Marshal(after)
-	if err != nil {
+	if before, readErr := durable.ReadFile(e.w.Root(), e.w.Dir(), cacheName, mostCache); err != nil || readErr == nil && bytes.Equal(before, data) {
 		return err
 	}
-	return durable.ReplaceFile(e.r.w.Root(), e.r.w.Dir(), cacheName, data, 0o644)
+	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), cacheName, data, 0o644)
 }

@@ -66,21 +66,19 @@ func (c Change) String() string {
 	if c.Subject != "" {
 		message += ` "` + clean(c.Subject) + `"`
 	}
-	if c.Kind == Sent && len(c.To) > 0 {
+	switch {
+	case c.Kind == Sent && len(c.To) > 0:
 		return fmt.Sprintf("%s → %s: %s", c.From, agentList(c.To), message)
-	}
-	if c.From != "" && c.From != c.Agent {
-		message += " from " + string(c.From)
-	}
-	switch c.Kind {
-	case NewAgent:
+	case c.Kind == NewAgent:
 		return "new agent " + string(c.Agent)
-	case RemovedAgent:
+	case c.Kind == RemovedAgent:
 		return "agent " + string(c.Agent) + " removed"
-	case Pruned:
+	case c.Kind == Pruned:
 		return "old mail pruned"
-	case Described:
+	case c.Kind == Described:
 		return "workspace.json"
+	case c.From != "" && c.From != c.Agent:
+		message += " from " + string(c.From)
 	}
 	return fmt.Sprintf("%s %s %s", c.Agent, verbs[c.Kind].past, message)
 }
@@ -92,13 +90,11 @@ var verbs = map[Kind]struct{ past, passive string }{
 }
 
 // agentList lists agents, but not more than three.
-func agentList(agents []schema.AgentName) string {
+func agentList(agents []schema.AgentName) (text string) {
 	const most = 3
-	var list []string
-	for _, agent := range agents[:min(len(agents), most)] {
-		list = append(list, string(agent))
+	for i, agent := range agents[:min(len(agents), most)] {
+		text += strings.Repeat(", ", min(i, 1)) + string(agent)
 	}
-	text := strings.Join(list, ", ")
 	if more := len(agents) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -13,24 +13,29 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
+// An edit is what a commit changes in the tree of the tip.
+type edit struct {
+	Change
+	// own says that the change was made here, and that no other machine has it.
+	own    bool
+	write  []file
+	remove []string
+}
+
+// file is a file for the tree: the bytes, or the object that holds them.
+type file struct {
+	path, object string
+	data         []byte
+}
+
 // mostCommits is how many changes get a commit each. More share one.
 const mostCommits = 20
 
-// commit makes commits of the edits on the tip, and returns the last one.
-func (e *exchange) commit(ctx context.Context, edits []*edit) (string, error) {
-	groups := len(edits)
-	if groups > mostCommits {
-		groups = 1
+// commit makes commits of edits on a parent, which may be empty, and returns the last one.
+func (r *Repository) commit(ctx context.Context, parent string, now time.Time, edits []*edit) (string, error) {
+	if len(edits) == 0 {
+		return parent, nil
 	}
-	commit, err := e.r.importCommits(ctx, e.tipID, e.now, edits)
-	if err != nil {
-		return "", err
-	}
-	return e.r.sign(ctx, e.tipID, commit, groups)
-}
-
-// importCommits makes commits of edits on a parent, which may be empty, and returns the last one.
-func (r *Repository) importCommits(ctx context.Context, parent string, now time.Time, edits []*edit) (string, error) {
 	committer, err := r.committer(ctx)
 	if err != nil {
 		return "", err
@@ -39,17 +44,16 @@ func (r *Repository) importCommits(ctx context.Context, parent string, now time.
 	if len(edits) <= mostCommits {
 		groups = slices.Collect(slices.Chunk(edits, 1))
 	}
-	s := &stream{marks: make(map[string]int), tip: parent, committer: committer, now: now}
-	for _, group := range groups {
-		s.commit(group)
+	var input bytes.Buffer
+	for i, group := range groups {
+		writeCommit(&input, i+1, group, committer, now)
+		if i == 0 && parent != "" {
+			fmt.Fprintf(&input, "from %s\n", parent)
+		}
+		writeEdits(&input, group)
 	}
-	return r.fastImport(ctx, s)
-}
-
-// fastImport makes the commits of a stream, and returns the last one.
-func (r *Repository) fastImport(ctx context.Context, s *stream) (string, error) {
-	fmt.Fprintf(&s.Buffer, "get-mark :%d\ndone\n", s.last)
-	out, err := r.git.RunInput(ctx, &s.Buffer, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
+	fmt.Fprintf(&input, "get-mark :%d\ndone\n", len(groups))
+	out, err := r.git.RunInput(ctx, &input, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
 	if err != nil {
 		return "", err
 	}
@@ -57,7 +61,37 @@ func (r *Repository) fastImport(ctx context.Context, s *stream) (string, error) 
 	if len(commit) != 40 && len(commit) != 64 {
 		return "", fmt.Errorf("git fast-import: %w: %.100q", errTree, out)
 	}
-	return commit, nil
+	return r.sign(ctx, parent, commit, len(groups))
+}
+
+// writeCommit writes the beginning of a commit for git fast-import.
+func writeCommit(input *bytes.Buffer, mark int, edits []*edit, committer string, now time.Time) {
+	author, at, text := committer, now, message(edits)
+	if c := edits[0].Change; len(edits) == 1 && c.Agent != "" {
+		author = fmt.Sprintf("%s <%s@oacp>", c.Agent, c.Agent)
+		if c.Kind == Sent {
+			at = c.at
+		}
+	}
+	fmt.Fprintf(input, "commit %s\nmark :%d\nauthor %s %d +0000\ncommitter %s %d +0000\ndata %d\n%s\n",
+		nextRef, mark, author, max(at.Unix(), 0), committer, now.Unix(), len(text), text)
+}
+
+// writeEdits writes the rest of the commit.
+func writeEdits(input *bytes.Buffer, edits []*edit) {
+	for _, edit := range edits {
+		for _, path := range edit.remove {
+			fmt.Fprintf(input, "D %s\n", path)
+		}
+		for _, file := range edit.write {
+			if file.object != "" {
+				fmt.Fprintf(input, "M %s %s %s\n", regular, file.object, file.path)
+			} else {
+				fmt.Fprintf(input, "M %s inline %s\ndata %d\n%s\n", regular, file.path, len(file.data), file.data)
+			}
+		}
+	}
+	input.WriteByte('\n')
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
@@ -75,58 +109,6 @@ func (r *Repository) committer(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("git var: %w: %.100q", errTree, out)
 	}
 	return name + ">", nil
-}
-
-// stream is the input of git fast-import.
-type stream struct {
-	bytes.Buffer
-	// marks are the numbers of files by content; last is the last number.
-	marks     map[string]int
-	last      int
-	tip       string
-	committer string
-	now       time.Time
-}
-
-// commit writes a commit of the edits.
-func (s *stream) commit(edits []*edit) {
-	for _, edit := range edits {
-		for _, file := range edit.write {
-			if file.object == "" && s.marks[string(file.data)] == 0 {
-				s.last++
-				s.marks[string(file.data)] = s.last
-				fmt.Fprintf(s, "blob\nmark :%d\ndata %d\n%s\n", s.last, len(file.data), file.data)
-			}
-		}
-	}
-	text := message(edits)
-	author, at := s.committer, s.now
-	if c := edits[0].Change; len(edits) == 1 && c.Agent != "" {
-		author = fmt.Sprintf("%s <%s@oacp>", c.Agent, c.Agent)
-		if c.Kind == Sent {
-			at = c.at
-		}
-	}
-	s.last++
-	fmt.Fprintf(s, "commit %s\nmark :%d\nauthor %s %d +0000\ncommitter %s %d +0000\ndata %d\n%s\n",
-		nextRef, s.last, author, max(at.Unix(), 0), s.committer, s.now.Unix(), len(text), text)
-	if s.tip != "" {
-		fmt.Fprintf(s, "from %s\n", s.tip)
-		s.tip = "" // the next commit follows this one
-	}
-	for _, edit := range edits {
-		for _, path := range edit.remove {
-			fmt.Fprintf(s, "D %s\n", path)
-		}
-		for _, file := range edit.write {
-			if file.object != "" {
-				fmt.Fprintf(s, "M %s %s %s\n", regular, file.object, file.path)
-				continue
-			}
-			fmt.Fprintf(s, "M %s :%d %s\n", regular, s.marks[string(file.data)], file.path)
-		}
-	}
-	fmt.Fprintln(s)
 }
 
 // message returns the text of a commit. It keeps CI from starting a build for mail.
@@ -167,20 +149,30 @@ func (r *Repository) sign(ctx context.Context, parent, commit string, n int) (st
 		if len(f) != fields {
 			return "", fmt.Errorf("git log: %w: %.100q", errTree, made)
 		}
-		signer := *r.git
-		signer.Env = append(signer.Env[:len(signer.Env):len(signer.Env)],
-			"GIT_AUTHOR_NAME="+f[1], "GIT_AUTHOR_EMAIL="+f[2], "GIT_AUTHOR_DATE="+f[3],
-			"GIT_COMMITTER_NAME="+f[4], "GIT_COMMITTER_EMAIL="+f[5], "GIT_COMMITTER_DATE="+f[6])
-		args := []string{"commit-tree", "-S", "-F", "-"}
-		if parent != "" {
-			args = append(args, "-p", parent)
+		if parent, err = r.commitTree(ctx, f[0], parent, f[1:4], f[4:7], f[7]); err != nil {
+			return "", err
 		}
-		out, err := signer.RunInput(ctx, strings.NewReader(f[7]), append(args, f[0])...)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", ErrSigning, err)
-		}
-		parent = strings.TrimSpace(string(out))
 	}
 	_, err = r.git.Run(ctx, "update-ref", nextRef, parent)
 	return parent, err
+}
+
+// commitTree makes a commit of a tree, with the user's signature if there is to be one. An author and a committer are a
+// name, an address and a time.
+func (r *Repository) commitTree(ctx context.Context, tree, parent string, author, committer []string, text string) (string, error) {
+	g := *r.git
+	g.Env = append(slices.Clone(g.Env), "GIT_AUTHOR_NAME="+author[0], "GIT_AUTHOR_EMAIL="+author[1], "GIT_AUTHOR_DATE="+author[2],
+		"GIT_COMMITTER_NAME="+committer[0], "GIT_COMMITTER_EMAIL="+committer[1], "GIT_COMMITTER_DATE="+committer[2])
+	args := []string{"commit-tree", "-F", "-"}
+	if r.settings.sign {
+		args = append(args, "-S")
+	}
+	if parent != "" {
+		args = append(args, "-p", parent)
+	}
+	out, err := g.RunInput(ctx, strings.NewReader(text), append(args, tree)...)
+	if err != nil && r.settings.sign {
+		err = fmt.Errorf("%w: %w", ErrSigning, err)
+	}
+	return strings.TrimSpace(string(out)), err
 }

@@ -188,7 +188,7 @@ func TestCodeBranch(t *testing.T) {
 }
 
 // TestContention has another machine push between the fetch and the push of a sync. The mail goes to the ref of this
-// machine, where a third one finds it, and the next push folds it into the branch.
+// machine, where a third one finds it, and the next push folds it into the branch. Then the machine deletes its ref.
 func TestContention(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3, both...)
@@ -208,8 +208,12 @@ func TestContention(t *testing.T) {
 	third.want("codex", mailbox.Inbox, mine, theirs)
 	third.send("codex", "claude")
 	third.sync()
+	if tree := n.git(n.remote, "ls-tree", "-r", "--name-only", mailRef); !strings.Contains(tree, filepath.Base(mine.Outbox)) {
+		t.Errorf("the branch has no %s:\n%s", filepath.Base(mine.Outbox), tree)
+	}
+	here.sync()
 	if refs := n.git(n.remote, "for-each-ref", "refs/oacp/machines"); refs != "" {
-		t.Errorf("the machines' refs are %q, want none after a push", refs)
+		t.Errorf("the machines' refs are %q, want none once the branch has what they have", refs)
 	}
 	n.settle()
 	for _, m := range n.machines {

@@ -38,8 +38,8 @@ const (
 	gitName = ".git"
 	// remoteName is the name of the remote, whatever it is called in the user's repository.
 	remoteName = "oacp"
-	// baseRef is the commit that the workspace is in step with, trackingRef the tip as last fetched,
-	// and nextRef the commit that was last made.
+	// baseRef is the commit that was last agreed on, trackingRef the tip as last fetched, and nextRef the commit
+	// that was last made.
 	baseRef     = "refs/oacp/base"
 	trackingRef = "refs/remotes/oacp/mail"
 	nextRef     = "refs/oacp/next"
@@ -53,7 +53,7 @@ const (
 // stateFolder holds the lock and the cache.
 const stateFolder = "state/git"
 
-// Settings say with which branch of which remote a workspace is in step.
+// Settings say with which branch of which remote a workspace exchanges mail.
 type Settings struct {
 	// Remote is the name of the remote in the user's repository, or the URL, or empty.
 	Remote string
@@ -77,7 +77,7 @@ func (s Settings) Name() string {
 	return PublicURL(s.URL) + " (" + strings.TrimPrefix(s.Ref, "refs/heads/") + ")"
 }
 
-// branchRef returns the local branch that shows what the workspace is in step with.
+// branchRef returns the local branch that shows what was last agreed on.
 func (s Settings) branchRef() string { return "refs/heads/" + path.Base(s.Ref) }
 
 // Repository is the git repository of a workspace. Several processes may use it at the same time.
@@ -182,10 +182,8 @@ type Options struct {
 	until context.Context
 }
 
-// Problem is a file that a sync passed over: one in the tree that is not taken, or one in the workspace
-// that does not travel.
+// Problem is a file that a sync skips. The path is that in the tree, or below the workspace.
 type Problem struct {
-	// Path is that in the tree, or below the workspace.
 	Path string
 	Err  error
 }
@@ -194,7 +192,7 @@ type Problem struct {
 type Result struct {
 	Changes  []Change
 	Problems []Problem
-	// Commit is the commit that the workspace is in step with; empty if there is none.
+	// Commit is the commit that was agreed on; empty if there is none.
 	Commit string
 	// Pushes counts the attempts to push. There are several if other machines were faster.
 	Pushes int

@@ -148,10 +148,10 @@ func (r *Repository) Health(ctx context.Context) (unsent int, foreign []Problem,
 	e := r.newExchange(ctx, Options{DryRun: true})
 	defer e.close()
 	e.baseID, e.tipID, e.cache = base, base, cache{}
-	if err := e.open(); err != nil {
+	if err := e.open(ctx); err != nil {
 		return 0, nil, err
 	}
-	m, err := e.merge(ctx)
+	m, err := e.makePlan(ctx)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -154,16 +154,16 @@ func (r *Repository) look(ctx context.Context, made *Initialized) error {
 	if err := v.checkFormat(); err != nil {
 		return fmt.Errorf("%s %w", made.Name(), err)
 	}
-	_, agents, err := v.folder("agents")
-	for _, name := range slices.Sorted(maps.Keys(agents)) {
+	for _, name := range slices.Sorted(maps.Keys(v.folder("agents"))) {
 		if agent := schema.AgentName(name); agent.Valid() {
 			made.Agents = append(made.Agents, agent)
 		}
 	}
-	refs, refsErr := r.refs(ctx, baseRef)
+	refs, err := r.refs(ctx, baseRef)
 	made.Joined = refs[baseRef] == ""
-	marker, markerErr := v.entry(markerName)
-	if err := cmp.Or(err, refsErr, markerErr); err != nil || !marker.isFile() || r.hasMarker() {
+	marker := v.entry(markerName)
+	_, missing := r.w.Root().Lstat(markerName)
+	if err = cmp.Or(err, v.failed); err != nil || !marker.isFile() || missing == nil {
 		return err
 	}
 	var fields map[string]json.RawMessage
@@ -253,12 +253,11 @@ func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "c
 
 // isUnasked reports whether init made an agent here without being asked for it, nobody has used it, and the branch has
 // agents of its own. Such an agent is not sent.
-func (e *exchange) isUnasked(agent schema.AgentName) bool {
-	_, asked := e.r.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
-	_, others, err := e.tip.folder("agents")
-	if asked != nil || err != nil || len(others) == 0 {
+func (p *plan) isUnasked(agent schema.AgentName) bool {
+	_, asked := p.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
+	if asked != nil || len(p.tip.folder("agents")) == 0 {
 		return false
 	}
-	files := e.w.Scan(agent)
-	return len(files.Stages)+len(files.Sent)+len(files.Problems)+len(files.Unread) == 0
+	files := p.w.Scan(agent)
+	return len(files.Stages)+len(files.Problems)+len(files.Unread) == 0
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,9 +31,6 @@ const (
 	prunedName = ".pruned"
 )
 
-// legacyArchive is where trees of earlier versions have archived messages, below the agent.
-const legacyArchive = "archive"
-
 var errForeign = errors.New("it is not a file of a mailbox")
 
 // boxPath returns the path of a box, both in the workspace and in trees.
@@ -46,9 +45,36 @@ func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 	return boxPath(agent, box) + "/" + replica.Day(name) + "/" + name
 }
 
+// agentPath returns the path of a file in the folder of an agent.
+func agentPath(agent schema.AgentName, name string) string {
+	return "agents/" + string(agent) + "/" + name
+}
+
 // epochPath returns the path of the file that holds the epoch of a message.
-func epochPath(c replica.Copy) string {
-	return "agents/" + string(c.Agent) + "/" + restoredName + "/" + c.Name
+func epochPath(c replica.Copy) string { return agentPath(c.Agent, restoredName+"/"+c.Name) }
+
+// reasonPath returns the path of the reason of a dead letter.
+func reasonPath(c replica.Copy) string {
+	return treePath(c.Agent, mailbox.DeadLetters, c.Name) + mailbox.ReasonSuffix
+}
+
+// A location is a path at which a tree has a message in a stage.
+type location struct {
+	stage replica.Stage
+	path  string
+}
+
+// locations returns those of a message. The last one is that of earlier versions.
+func locations(c replica.Copy) []location {
+	if c.Sent {
+		return []location{{replica.Pending, treePath(c.Agent, mailbox.Outbox, c.Name)}}
+	}
+	return []location{
+		{replica.Pending, treePath(c.Agent, mailbox.Inbox, c.Name)},
+		{replica.Dead, treePath(c.Agent, mailbox.DeadLetters, c.Name)},
+		{replica.Handled, treePath(c.Agent, mailbox.Archive, c.Name)},
+		{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)},
+	}
 }
 
 // A held is what a tree has of a message for one recipient.
@@ -58,197 +84,144 @@ type held struct {
 	epoch int
 	// object holds the bytes, and reason the reason of a dead letter. They are empty if there are none.
 	object, reason string
-	// paths are the files.
-	paths []string
-	// implied says that no file has the state, in a tree of an earlier version.
-	implied bool
-}
-
-// boxesOf are the folders in which a tree has messages of a stage.
-var boxesOf = [...]struct {
-	stage replica.Stage
-	path  func(c replica.Copy) string
-}{
-	{replica.Pending, func(c replica.Copy) string { return treePath(c.Agent, mailbox.Inbox, c.Name) }},
-	{replica.Dead, func(c replica.Copy) string { return treePath(c.Agent, mailbox.DeadLetters, c.Name) }},
-	{replica.Handled, func(c replica.Copy) string { return treePath(c.Agent, mailbox.Archive, c.Name) }},
-	{replica.Handled, func(c replica.Copy) string {
-		return "agents/" + string(c.Agent) + "/" + legacyArchive + "/" + replica.Day(c.Name) + "/" + c.Name
-	}},
+	// paths are the files, and copies counts those of the message.
+	paths  []string
+	copies int
 }
 
 // look returns what a tree has of a message.
-func (v *view) look(c replica.Copy) (h held, err error) {
-	if h.epoch, err = v.number(epochPath(c)); err != nil {
-		if _, refused := errors.AsType[errRefused](err); !refused {
-			return h, err
-		}
+func (v *view) look(c replica.Copy) (h held) {
+	if !c.Sent {
+		h.epoch = v.number(epochPath(c))
 	}
-	for _, at := range boxesOf {
-		path := at.path(c)
-		file, err := v.entry(path)
-		if err != nil {
-			return h, err
-		}
-		if !file.isFile() {
+	for _, location := range locations(c) {
+		at := v.entry(location.path)
+		if !at.isFile() {
 			continue
 		}
-		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: at.stage})
-		h.object, h.paths = file.object, append(h.paths, path)
-		if at.stage != replica.Dead {
+		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: location.stage})
+		h.object, h.paths, h.copies = at.object, append(h.paths, location.path), h.copies+1
+		if location.stage != replica.Dead {
 			continue
 		}
-		if reason, err := v.entry(path + mailbox.ReasonSuffix); err != nil {
-			return h, err
-		} else if reason.isFile() {
-			h.reason, h.paths = reason.object, append(h.paths, path+mailbox.ReasonSuffix)
+		if reason := v.entry(reasonPath(c)); reason.isFile() {
+			h.reason, h.paths = reason.object, append(h.paths, reasonPath(c))
 		}
 	}
 	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
-		list, err := v.pruned(dayPath(c, stage))
-		if err != nil {
-			return h, err
-		}
-		if epoch, ok := list[c.Name]; ok {
+		if epoch, ok := v.pruned(boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))[c.Name]; ok {
 			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
 		}
 	}
-	if h.state.Stage == replica.Unknown && v.isLegacy() {
-		// Earlier versions deleted what was handled, and the outbox copy said so.
-		if sent, err := v.entry(treePath(replica.Sender(c.Name), mailbox.Outbox, c.Name)); err != nil {
-			return h, err
-		} else if sent.isFile() {
-			h.state, h.object, h.implied = replica.State{Stage: replica.Handled}, sent.object, true
-		}
-	}
-	return h, nil
-}
-
-// dayPath returns the folder of a message in the box of a stage.
-func dayPath(c replica.Copy, stage replica.Stage) string {
-	return boxPath(c.Agent, stage.Box()) + "/" + replica.Day(c.Name)
+	return h
 }
 
 // pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. The list of
 // another program may hold anything.
-func (v *view) pruned(day string) (map[string]int, error) {
-	if list, ok := v.lists[day]; ok {
-		return list, nil
+func (v *view) pruned(day string) map[string]int {
+	list, ok := v.lists[day]
+	if ok {
+		return list
 	}
-	list := make(map[string]int)
-	v.lists[day] = list
-	at, err := v.entry(day + "/" + prunedName)
-	if err != nil || !at.isFile() {
-		return list, err
-	}
-	data, err := v.file(at.object)
-	if _, refused := errors.AsType[errRefused](err); refused {
-		return list, nil
-	}
-	for line := range strings.Lines(string(data)) {
+	list = make(map[string]int)
+	for line := range strings.Lines(v.text(v.entry(day + "/" + prunedName))) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && replica.CheckName(name) == nil {
+		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && (replica.Copy{Name: name}).Check() == nil {
 			list[name] = epoch
 		}
 	}
-	return list, err
+	v.lists[day] = list
+	return list
 }
 
-// isLegacy reports whether an earlier version of oacp made the tree.
-func (v *view) isLegacy() bool {
-	if v.root == "" {
-		return false
+// stages returns those of the messages of an agent, of the days from since on.
+func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]replica.Stage {
+	stages := make(map[replica.Copy]replica.Stage)
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
+		days := map[string]entry{"": {}}
+		if box != mailbox.Inbox {
+			days = v.folder(boxPath(agent, box))
+		}
+		for day := range days {
+			if day != "" && day < since {
+				continue
+			}
+			for name, at := range v.folder(path.Join(boxPath(agent, box), day)) {
+				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
+				if at.isFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
+					stages[c] = max(stages[c], replica.StageOf(box))
+				}
+			}
+		}
 	}
-	at, err := v.entry(formatName)
-	return err == nil && at == entry{}
+	return stages
 }
 
 // checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
 func (v *view) checkFormat() error {
-	at, err := v.entry(formatName)
-	if err != nil || v.root == "" {
-		return err
-	}
-	if at.isFile() {
-		data, err := v.file(at.object)
-		if err == nil && string(data) != format {
-			err = fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, strings.TrimSpace(string(data)))
-		}
-		return err
-	}
-	_, top, err := v.folder("")
-	if err != nil {
-		return err
-	}
-	_, agents, err := v.folder("agents")
-	if err != nil {
-		return err
-	}
+	marked, agents, top := v.entry(formatName), v.folder("agents"), v.tree(entry{folder, v.root})
+	foreign := len(top) > 0 && (len(agents) > 0 || !top[markerName].isFile()) // otherwise nobody has an agent yet
 	for name := range agents {
-		if kept, err := v.entry("agents/" + name + "/inbox/" + keepName); err != nil || kept.isFile() {
-			return err
-		}
+		foreign = foreign && !v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)).isFile()
 	}
-	if len(top) == 0 || len(agents) == 0 && top[markerName].isFile() {
-		return nil // nobody has an agent yet
+	switch found := v.text(marked); {
+	case v.failed != nil:
+		return v.failed
+	case marked.isFile() && found != strings.TrimSpace(format):
+		return fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, found)
+	case !marked.isFile() && foreign:
+		return ErrForeignBranch
 	}
-	return ErrForeignBranch
+	return nil
 }
 
 // agentState returns whether a tree has an agent: it is Pending while there is one, and Handled once it was
 // removed.
-func (v *view) agentState(agent schema.AgentName) (replica.State, error) {
-	state := replica.State{}
-	for path, stage := range map[string]replica.Stage{
-		boxPath(agent, mailbox.Inbox) + "/" + keepName: replica.Pending, "agents/" + string(agent) + "/" + removedName: replica.Handled,
-	} {
-		at, err := v.entry(path)
-		if err != nil {
-			return state, err
+func (v *view) agentState(agent schema.AgentName) (state replica.State) {
+	for stage, path := range map[replica.Stage]string{replica.Pending: boxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
+		if v.entry(path).isFile() {
+			state = replica.Join(state, replica.State{Epoch: v.number(path), Stage: stage})
 		}
-		if !at.isFile() {
-			continue
-		}
-		epoch, err := v.number(path)
-		if _, refused := errors.AsType[errRefused](err); err != nil && !refused {
-			return state, err
-		}
-		state = replica.Join(state, replica.State{Epoch: epoch, Stage: stage})
 	}
-	return state, nil
+	return state
+}
+
+// A place is what the path of a file in a tree says: the copy that it belongs to, if it has a name, whether it holds the
+// message, and whether it is a list of pruned messages.
+type place struct {
+	replica.Copy
+	message, list bool
+}
+
+// parsePath returns an error for a path that no sync makes in a tree.
+func parsePath(path string) (p place, err error) {
+	parts := strings.Split(path, "/")
+	switch {
+	case path == markerName, path == formatName:
+		return p, nil
+	case len(parts) < 3 || parts[0] != "agents":
+		return p, errForeign
+	case !schema.AgentName(parts[1]).Valid():
+		return p, fmt.Errorf("%.100q is not an agent name", parts[1])
+	}
+	name := parts[len(parts)-1]
+	p.Agent, p.Sent, p.list = schema.AgentName(parts[1]), parts[2] == string(mailbox.Outbox), name == prunedName
+	if p.list || path == agentPath(p.Agent, removedName) || path == agentPath(p.Agent, "inbox/"+keepName) {
+		return p, nil
+	}
+	p.Name = strings.TrimSuffix(name, mailbox.ReasonSuffix)
+	if err := p.Check(); err != nil {
+		return p, err
+	}
+	p.message = slices.ContainsFunc(locations(p.Copy), func(l location) bool { return l.path == path })
+	if !p.message && path != epochPath(p.Copy) && path != reasonPath(p.Copy) {
+		return p, errForeign
+	}
+	return p, nil
 }
 
 // checkPath returns an error for a path that no sync makes in a tree.
 func checkPath(path string) error {
-	parts := strings.Split(path, "/")
-	name := parts[len(parts)-1]
-	switch {
-	case path == markerName, path == formatName:
-		return nil
-	case len(parts) < 3 || parts[0] != "agents":
-		return errForeign
-	case !schema.AgentName(parts[1]).Valid():
-		return fmt.Errorf("%.100q is not an agent name", parts[1])
-	}
-	agent, below := schema.AgentName(parts[1]), strings.Join(parts[2:], "/")
-	if below == removedName || below == "inbox/"+keepName || name == prunedName {
-		return nil
-	}
-	message := strings.TrimSuffix(name, mailbox.ReasonSuffix)
-	if err := replica.CheckName(message); err != nil {
-		return err
-	}
-	c := replica.Copy{Agent: agent, Name: message}
-	for _, at := range boxesOf {
-		if at.path(c) == path || at.stage == replica.Dead && at.path(c)+mailbox.ReasonSuffix == path {
-			return nil
-		}
-	}
-	switch path {
-	case treePath(agent, mailbox.Outbox, name):
-		return replica.CheckSent(agent, name)
-	case epochPath(c):
-		return nil
-	}
-	return errForeign
+	_, err := parsePath(path)
+	return err
 }

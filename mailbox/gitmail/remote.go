@@ -1,10 +1,10 @@
 package gitmail
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,101 +24,30 @@ type RemoteError struct {
 
 // Error names the remote and says what git says.
 func (e *RemoteError) Error() string {
+	what := "cannot be reached"
 	if e.Claims {
-		return fmt.Sprintf("%s refuses claims: %v", e.URL, e.Err)
+		what = "refuses claims"
+	} else if e.Refused {
+		what = "refuses the mail"
 	}
-	if e.Refused {
-		return fmt.Sprintf("%s refuses the mail: %v", e.URL, e.Err)
-	}
-	return fmt.Sprintf("%s cannot be reached: %v", e.URL, e.Err)
+	return fmt.Sprintf("%s %s: %v", e.URL, what, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *RemoteError) Unwrap() error { return e.Err }
 
-// fetch sets the base, the tip and the refs of machines. Without a remote, or if it has no mail, the tip is the
-// base: its history goes out whole.
-func (e *exchange) fetch(ctx context.Context) error {
-	present := e.r.settings.URL != ""
-	if present {
-		var err error
-		announced := e.o.announce(e.r.settings.Name())
-		present, err = e.r.fetch(e.o.untilEnd(ctx))
-		announced()
-		if err != nil {
-			return err
-		}
-	}
-	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef, strings.TrimSuffix(machineRefs, "/"))
-	if err != nil {
-		return err
-	}
-	e.baseID, e.tipID, e.there = refs[baseRef], refs[trackingRef], refs[trackingRef]
-	next := refs[nextRef]
-	for _, ref := range []string{baseRef, trackingRef, nextRef} {
-		delete(refs, ref)
-	}
-	e.machines = refs
-	if !present {
-		e.tipID, e.there, e.machines = e.baseID, "", nil
-	}
-	e.recorded = e.baseID
-	e.result.Whole = e.there == "" && e.baseID != "" && e.r.settings.URL != ""
-	return e.catchUp(ctx, next)
+// ErrHook says that a hook of the user refused to push the mail.
+var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks allows it")
+
+// remoteError says that a command failed because of the remote.
+func (r *Repository) remoteError(err error, refused bool) *RemoteError {
+	return &RemoteError{URL: PublicURL(r.settings.URL), Refused: refused, Err: err}
 }
 
-// catchUp makes the commit that was last made here the base if the remote has it: a sync ended after its push, before it
-// recorded the commit. The workspace had all that the commit has.
-func (e *exchange) catchUp(ctx context.Context, next string) error {
-	ownRef, err := e.r.machineRef()
-	if next == "" || next == e.baseID || e.there == e.baseID || err != nil {
-		return err
-	}
-	pushed := e.machines[ownRef] == next || e.there == next
-	if !pushed && e.there != "" {
-		if pushed, err = e.r.descends(ctx, e.there, next); pushed && e.baseID != "" && err == nil {
-			recorded, err := e.r.descends(ctx, e.baseID, next)
-			if recorded || err != nil {
-				return err
-			}
-		}
-	}
-	if pushed && err == nil {
-		e.baseID = next
-	}
-	return err
-}
-
-// descends reports whether the history of a commit holds the older one. A damaged history does not.
-func (r *Repository) descends(ctx context.Context, commit, older string) (bool, error) {
-	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", older, commit)
-	if code := git.Exit(err); code == 1 || code == damaged {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// fetch fetches the mail, the claims and the refs of machines. It reports whether the remote has the mail's ref.
-func (r *Repository) fetch(ctx context.Context) (bool, error) {
-	const mostAttempts = 2
-	for attempt := 1; ; attempt++ {
-		_, fetchErr := r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
-			remoteName, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
-		if fetchErr == nil {
-			return true, nil
-		}
-		if present, err := r.hasRef(ctx, fetchErr); !present || err != nil {
-			return false, err
-		}
-		// The remote may have come back after the fetch failed, or a git that a killed sync left was in the
-		// way.
-		if attempt == mostAttempts {
-			return false, fetchErr
-		}
-		if err := r.clearLocks(ctx, Options{}); err != nil {
-			return false, err
-		}
-	}
+// isGitError reports whether git or the context ended something, and not what a file holds.
+func isGitError(err error) bool {
+	_, failed := errors.AsType[*git.Error](err)
+	return failed || errors.Is(err, errTree) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // The time limits of commands that reach the remote. The first ones may carry years of mail.
@@ -142,27 +71,6 @@ func (r *Repository) overNetwork(ctx context.Context, args ...string) ([]byte, e
 	return out, err
 }
 
-// hasRef reports whether the remote has the ref that a fetch failed to fetch.
-func (r *Repository) hasRef(ctx context.Context, fetchErr error) (bool, error) {
-	const noneMatches = 2
-	if git.Exit(fetchErr) < 0 {
-		return false, fetchErr // git did not run, or was stopped
-	}
-	_, err := r.overNetwork(ctx, "ls-remote", "--exit-code", remoteName, r.settings.Ref)
-	switch {
-	case err == nil:
-		return true, nil
-	case git.Exit(err) == noneMatches:
-		return false, nil
-	}
-	return false, r.remoteError(err, false)
-}
-
-// remoteError says that a command failed because of the remote.
-func (r *Repository) remoteError(err error, refused bool) *RemoteError {
-	return &RemoteError{URL: PublicURL(r.settings.URL), Refused: refused, Err: err}
-}
-
 // refs returns the objects of refs, as far as there are any.
 func (r *Repository) refs(ctx context.Context, names ...string) (map[string]string, error) {
 	out, err := r.git.Run(ctx, append([]string{"for-each-ref", "--format=%(refname) %(objectname)"}, names...)...)
@@ -177,76 +85,166 @@ func (r *Repository) refs(ctx context.Context, names ...string) (map[string]stri
 	return refs, nil
 }
 
-// push makes a commit the tip of the remote, if its tip is still the one that was fetched; otherwise, the push is
-// stale. A refusal of the remote is no error.
-func (e *exchange) push(ctx context.Context, commit string) (stale bool, refusal *RemoteError, err error) {
-	ref := e.r.settings.Ref
+// fetch fetches the mail, the claims and the refs of machines. It reports whether the remote has the mail's ref.
+func (r *Repository) fetch(ctx context.Context) (bool, error) {
+	const mostAttempts, noneMatches = 2, 2
+	for attempt := 1; ; attempt++ {
+		_, fetchErr := r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
+			remoteName, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
+		if fetchErr == nil || git.Exit(fetchErr) < 0 { // git did not run, or was stopped
+			return fetchErr == nil, fetchErr
+		}
+		_, err := r.overNetwork(ctx, "ls-remote", "--exit-code", remoteName, r.settings.Ref)
+		switch {
+		case git.Exit(err) == noneMatches:
+			return false, nil
+		case err != nil:
+			return false, r.remoteError(err, false)
+		case attempt == mostAttempts:
+			return false, fetchErr
+		}
+		// The remote may have come back after the fetch failed, or a git that a killed sync left was in the way.
+		if err := r.clearLocks(ctx, Options{}); err != nil {
+			return false, err
+		}
+	}
+}
+
+// fetch sets the base, the tip and the refs of machines. Without a remote, or if it has no mail, the tip is the
+// base: its history goes out whole.
+func (e *exchange) fetch(ctx context.Context) (err error) {
+	present := false
+	if e.ownRef, err = e.r.machineRef(); err == nil && e.r.settings.URL != "" {
+		announced := e.o.announce(e.r.settings.Name())
+		present, err = e.r.fetch(e.o.untilEnd(ctx))
+		announced()
+	}
+	if err != nil {
+		return err
+	}
+	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef, strings.TrimSuffix(machineRefs, "/"))
+	if err != nil {
+		return err
+	}
+	e.baseID, e.tipID, e.there, e.machines = refs[baseRef], refs[trackingRef], refs[trackingRef], make(map[string]string)
+	for ref, commit := range refs {
+		if present && strings.HasPrefix(ref, machineRefs) {
+			e.machines[ref] = commit
+		}
+	}
+	if !present {
+		e.tipID, e.there = e.baseID, ""
+	}
+	e.recorded = e.baseID
+	e.result.Whole = e.there == "" && e.baseID != "" && e.r.settings.URL != ""
+	return e.catchUp(ctx, refs[nextRef])
+}
+
+// catchUp makes the commit that was last made here the base if the remote has it: a sync ended after its push, before it
+// recorded the commit. The workspace had all that the commit has.
+func (e *exchange) catchUp(ctx context.Context, next string) error {
+	if next == "" || next == e.baseID || e.there == e.baseID {
+		return nil
+	}
+	has, err := e.r.refs(ctx, "--contains="+next, baseRef, trackingRef, e.ownRef)
+	if git.Exit(err) > 0 {
+		return nil // a damaged history says nothing
+	}
+	if has[baseRef] == "" && (e.there != "" && has[trackingRef] != "" || e.machines[e.ownRef] != "" && has[e.ownRef] != "") {
+		e.baseID = next
+	}
+	return err
+}
+
+// An update moves a ref of the remote that is still as it was fetched. An empty commit deletes it.
+type update struct{ ref, was, commit string }
+
+// races are what remotes say of a ref that another machine moved: the client compares first, and the remote once more
+// when it moves the ref.
+var races = []string{"(stale info)", "cannot lock ref", "incorrect old value provided", "failed to update ref", "reference already exists"}
+
+// push pushes updates, each for itself. It returns the refs that were refused, and for each of them whether another
+// machine moved it. The refusal is the remote's reason; an error says that the push did not get that far.
+func (e *exchange) push(ctx context.Context, updates ...update) (refused map[string]bool, refusal *RemoteError, err error) {
+	args, specs := []string{"push", "--quiet", "--porcelain"}, []string{remoteName}
+	for _, u := range updates {
+		args, specs = append(args, "--force-with-lease="+u.ref+":"+u.was), append(specs, u.commit+":"+u.ref)
+	}
 	e.result.Pushes++
 	defer e.o.announce(e.r.settings.Name())()
-	out, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--force-with-lease="+ref+":"+e.there, remoteName, commit+":"+ref)
+	out, err := e.r.overNetwork(ctx, append(args, specs...)...)
 	if err == nil {
-		return false, nil, nil
+		return nil, nil, nil
 	}
-	// The client compares with what the remote says first, and the remote once more when it moves the ref.
-	failed, isGit := gitError(err)
-	for _, race := range []string{"[rejected] (stale info)", "cannot lock ref", "incorrect old value provided", "failed to update ref", "reference already exists"} {
-		stale = stale || isGit && (bytes.Contains(out, []byte(race)) || strings.Contains(failed.Stderr, race))
+	failed, isGit := errors.AsType[*git.Error](err)
+	if _, unreachable := errors.AsType[*RemoteError](err); unreachable || !isGit {
+		return nil, nil, err
 	}
-	if stale {
-		return true, nil, nil
+	refused = make(map[string]bool)
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Split(line, "\t"); len(fields) == 3 && fields[0] == "!" { // !, from:to, [rejected] (stale info)
+			_, ref, _ := strings.Cut(fields[1], ":")
+			refused[ref] = slices.ContainsFunc(races, func(race string) bool { return strings.Contains(line+failed.Stderr, race) })
+		}
 	}
-	refusal, err = e.refusal(out, err)
-	return false, refusal, err
+	if len(refused) == 0 && failed.Exit == 1 {
+		return nil, nil, fmt.Errorf("%w: %w", ErrHook, err)
+	}
+	if len(refused) == 0 { // the remote ended the connection
+		refused[updates[0].ref] = false
+	}
+	if refused[updates[0].ref] {
+		err = errors.New("other machines push all the time")
+	}
+	return refused, e.r.remoteError(err, true), nil
 }
 
-// refusal turns the error of a push into the refusal of the remote, or the error of a hook of the user's.
-func (e *exchange) refusal(out []byte, err error) (*RemoteError, error) {
-	if unreachable, ok := errors.AsType[*RemoteError](err); ok {
-		return nil, unreachable
-	}
-	// If the remote refuses, git prints a line about the ref, and if the remote ends the connection, the
-	// status is 128.
-	if git.Exit(err) == 1 && !bytes.HasPrefix(out, []byte("!")) && !bytes.Contains(out, []byte("\n!")) {
-		return nil, fmt.Errorf("%w: %w", ErrHook, err)
-	}
-	return e.r.remoteError(err, true), nil
-}
-
-// pushRef pushes a commit to the ref of this machine, which no other machine moves.
-func (e *exchange) pushRef(ctx context.Context, commit, ref string) (refusal *RemoteError, err error) {
-	defer e.o.announce(e.r.settings.Name())()
-	out, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", remoteName, "+"+commit+":"+ref)
-	if err != nil {
-		return e.refusal(out, err)
-	}
-	e.machines[ref] = commit
-	_, err = e.r.git.Run(ctx, "update-ref", ref, commit)
-	return nil, err
-}
-
-// machineRef returns the ref of this machine.
+// machineRef returns the ref of this machine, which no other machine moves.
 func (r *Repository) machineRef() (string, error) {
 	number, err := workspaceNumber(r.w)
 	return machineRefs + number, err
 }
 
-// removeMachines deletes the refs that are folded into the branch. A ref that moved meanwhile stays, and so does
-// one that cannot be deleted: it says nothing new.
-func (e *exchange) removeMachines(ctx context.Context) {
-	if len(e.machines) == 0 {
-		return
+// publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
+// the branch. Own says that no other machine has what the commit has.
+func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool) (refusal *RemoteError, err error) {
+	mine := update{e.ownRef, e.machines[e.ownRef], commit}
+	if e.r.settings.URL == "" || !own && mine.was == "" {
+		return nil, nil
 	}
-	args, refs, local := []string{"push", "--quiet", "--porcelain", "--no-verify"}, []string{remoteName}, ""
-	for ref, commit := range e.machines {
-		args, refs = append(args, "--force-with-lease="+ref+":"+commit), append(refs, ":"+ref)
-		local += "delete " + ref + "\n"
+	updates := []update{{e.r.settings.Ref, e.there, commit}}
+	if commit == e.there {
+		updates = nil
 	}
-	if _, err := e.r.overNetwork(ctx, append(args, refs...)...); err != nil {
-		return
+	both := own && e.cache.Contended // others were faster the last time
+	if both {
+		updates = append(updates, mine)
 	}
-	_, _ = e.r.git.RunInput(ctx, strings.NewReader(local), "update-ref", "--stdin") // the next fetch does the same
-	e.machines = nil
+	for ref, at := range e.machines {
+		if !p.unfolded && (!both || ref != e.ownRef) { // the tip has all that it has, whatever becomes of this push
+			updates = append(updates, update{ref: ref, was: at})
+			delete(e.machines, ref) // if it stays, the next fetch finds it
+		}
+	}
+	refused, refusal, err := e.push(ctx, updates...)
+	stale, rejected := refused[e.r.settings.Ref]
+	_, mineToo := refused[mine.ref]
+	switch {
+	case commit == e.there:
+		return nil, nil // a ref that cannot be deleted says nothing new
+	case err != nil, rejected && !stale, stale && e.o.Prune != nil: // nobody takes a prune from a machine's ref
+		return refusal, err
+	case !stale:
+		e.there = commit
+	case own && (!both || mineToo):
+		// The others read this ref, too, and the next one whose push succeeds folds it into the branch.
+		mine.was = e.machines[e.ownRef]
+		if refused, refusal, err = e.push(ctx, mine); len(refused) > 0 || err != nil {
+			return refusal, err
+		}
+	}
+	if e.cache.Contended = stale; own && (stale || both) {
+		e.machines[e.ownRef] = commit
+	}
+	return nil, nil
 }
-
-// ErrHook says that a hook of the user refused to push the mail.
-var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks allows it")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Squashed says what a squash did.
@@ -52,16 +53,16 @@ func (e *exchange) squash(ctx context.Context) (s Squashed, refusal *RemoteError
 	if s.After, s.Commit = min(s.Before, 1), e.tipID; err != nil || s.Before < 2 || e.o.DryRun {
 		return s, nil, err
 	}
-	if s.Commit, err = e.r.squashed(ctx, e, s.Before); err != nil {
+	if e.tip, err = e.view(e.tipID); err != nil {
+		return s, nil, err
+	}
+	if s.Commit, err = e.r.squashed(ctx, e.tip, s.Before, e.now); err != nil {
 		return s, nil, err
 	}
 	e.r.step("rewritten")
 	if e.r.settings.URL != "" {
-		stale, refusal, err := e.push(ctx, s.Commit)
-		if stale {
-			refusal = e.r.remoteError(errors.New("other machines push all the time"), true)
-		}
-		if refusal != nil || err != nil {
+		refused, refusal, err := e.push(ctx, update{e.r.settings.Ref, e.there, s.Commit})
+		if len(refused) > 0 || err != nil {
 			return s, refusal, err
 		}
 	}
@@ -71,33 +72,19 @@ func (e *exchange) squash(ctx context.Context) (s Squashed, refusal *RemoteError
 	if e.baseID == e.tipID {
 		update[baseRef] = s.Commit
 	}
-	return s, nil, e.updateRefs(ctx, update)
+	return s, nil, e.r.updateRefs(ctx, update)
 }
 
-// squashed returns a commit with the tree of the tip and no parent.
-func (r *Repository) squashed(ctx context.Context, e *exchange, commits int) (string, error) {
-	tip, err := e.view(e.tipID)
-	if err != nil {
-		return "", err
-	}
+// squashed returns a commit with the tree of a commit and no parent.
+func (r *Repository) squashed(ctx context.Context, v *view, commits int, now time.Time) (string, error) {
 	committer, err := r.committer(ctx)
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", grouped(commits), e.now.UTC().Format("2006-01-02"), e.tipID)
-	s := &stream{last: 1}
-	fmt.Fprintf(s, "commit %s\nmark :1\nauthor %s %d +0000\ncommitter %[2]s %[3]d +0000\ndata %d\n%s\nM 040000 %s \"\"\n\n",
-		nextRef, committer, e.now.Unix(), len(text), text, tip.root)
-	commit, err := r.fastImport(ctx, s)
-	if err != nil {
-		return "", err
-	}
-	if commit, err = r.sign(ctx, "", commit, 1); err != nil {
-		return "", err
-	}
-	// The workspace may not have all that the commit has, so that it must not become the base.
-	_, err = r.git.Run(ctx, "update-ref", "-d", nextRef)
-	return commit, err
+	name, address, _ := strings.Cut(strings.TrimSuffix(committer, ">"), " <")
+	who := []string{name, address, fmt.Sprintf("%d +0000", now.Unix())}
+	text := fmt.Sprintf("%s commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", grouped(commits), now.UTC().Format("2006-01-02"), v.commit)
+	return r.commitTree(ctx, v.root, "", who, who, text)
 }
 
 // grouped writes a number with a comma before each group of three digits.

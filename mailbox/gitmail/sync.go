@@ -1,7 +1,6 @@
 package gitmail
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +13,9 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox/replica"
-	"github.com/oacp-go/oacp/schema"
 )
 
-// Sync brings the workspace and the remote into step; without a remote, it only commits. It waits for
+// Sync exchanges mail with the remote; without one, it only commits. It waits for
 // another sync of the workspace. An error is a *RemoteError, a *BlockedError, a *git.Error, or one of the
 // context or the file system; the next sync does what is missing.
 func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
@@ -32,14 +30,15 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	e := r.newExchange(ctx, o)
 	defer e.close()
-	if err := e.prepare(ctx); err != nil {
-		return Result{}, err
+	// An interrupted delivery that cannot be finished holds up no other mail.
+	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
+		e.problem("state/outgoing", err)
 	}
 	if err = e.run(ctx, e.round); err != nil && r.mendRefs() {
 		err = e.run(ctx, e.round)
 	}
 	if err == nil && !o.DryRun {
-		err = r.noteSync(e.begun)
+		err = r.noteSync(e.now)
 		if len(e.result.Changes) > 0 {
 			_ = r.collectGarbage(ctx) // a failure does not affect the mail
 		}
@@ -99,55 +98,35 @@ func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) 
 // exchange is one sync.
 type exchange struct {
 	*store
-	r          *Repository
-	w          *replica.Workspace
-	o          Options
-	result     Result
-	begun, now time.Time
-	cache      cache
-	// baseID is the commit that the workspace is in step with, tipID that of the branch, and there the one that
-	// the remote has, if it has the branch. Each is empty if there is none. machines are the refs of machines.
-	// recorded is the commit that the repository has as the base.
-	baseID, tipID, there, recorded string
-	machines                       map[string]string
-	// base, tip and others are the trees of these.
-	base, tip *view
-	others    []*view
-	// legacy are the messages that a tree of an earlier version has for each agent.
-	legacy map[schema.AgentName][]string
-	// staged are the copies for inboxes that are staged.
-	staged map[replica.Copy]bool
-	// block is the first error of a box. The base keeps what it has of the messages that wait for one.
-	block   *BlockedError
-	waiting []replica.Copy
-	unsent  []string
+	trees
+	report
+	r     *Repository
+	w     *replica.Workspace
+	o     Options
+	now   time.Time
+	cache cache
+	// baseID is the commit that was last agreed on, tipID that of the branch, and there the one that the remote
+	// has, if it has the branch. Each is empty if there is none. recorded is the commit that the repository has
+	// as the base. machines are the refs of machines, and ownRef is that of this one.
+	baseID, tipID, there, recorded, ownRef string
+	machines                               map[string]string
+	// waiting are the states that the base has of the messages that a box refused.
+	waiting map[string]replica.State
 }
 
 func (r *Repository) newExchange(ctx context.Context, o Options) *exchange {
 	return &exchange{
-		store: newStore(ctx, r.git), r: r, w: &replica.Workspace{Workspace: r.w, Restore: o.Restore}, o: o, cache: r.readCache(), begun: r.now(), now: r.now(),
+		store: newStore(ctx, r.git), r: r, w: &replica.Workspace{Workspace: r.w, Restore: o.Restore}, o: o, cache: r.readCache(), now: r.now(),
 	}
 }
 
-// prepare finishes interrupted deliveries. One that cannot be finished holds up no other mail.
-func (e *exchange) prepare(ctx context.Context) error {
-	if _, err := e.r.w.Recover(ctx); err != nil {
-		e.problem("state/outgoing", err)
-	}
-	return context.Cause(ctx)
-}
-
-func (e *exchange) problem(path string, err error) {
-	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
-}
-
-// run fetches, and repeats a round until the remote does not refuse what it pushes.
+// run fetches, and repeats a round while the remote refuses what it pushes: another machine may have been faster.
 func (e *exchange) run(ctx context.Context, round func(context.Context) (*RemoteError, error)) error {
 	const mostRefusals = 3
-	if err := e.fetch(ctx); err != nil {
-		return err
-	}
 	for refusals := 1; ; refusals++ {
+		if err := e.fetch(ctx); err != nil {
+			return err
+		}
 		start := time.Now()
 		refusal, err := round(ctx)
 		if refusal == nil || err != nil {
@@ -156,18 +135,15 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 		if refusals == mostRefusals {
 			return refusal
 		}
-		if err := pause(ctx, time.Duration(rand.Int64N(int64(time.Since(start))+1))); err != nil {
-			return err
-		}
-		// The remote may have refused because another machine was faster.
-		if err := e.fetch(ctx); err != nil {
+		if err := pause(ctx, rand.N(time.Since(start)+1)); err != nil {
 			return err
 		}
 	}
 }
 
 // open reads the trees of the base, the tip and the machines' refs.
-func (e *exchange) open() (err error) {
+func (e *exchange) open(context.Context) (err error) {
+	e.failed = nil
 	if e.base, err = e.view(e.baseID); git.Exit(err) == damaged {
 		e.base, err = e.view("") // it says nothing that the others do not say
 	}
@@ -197,26 +173,6 @@ func (e *exchange) open() (err error) {
 	return nil
 }
 
-// takeOver prepares a workspace that was not shared, or was shared by an earlier version: there, a missing inbox
-// copy says that a message was handled.
-func (e *exchange) takeOver(ctx context.Context) error {
-	if e.base.root != "" && !e.base.isLegacy() || e.o.DryRun {
-		return nil
-	}
-	const done = stateFolder + "/taken-over"
-	if _, err := e.r.w.Root().Lstat(done); err != nil {
-		if err := e.w.TakeOver(ctx); err != nil {
-			return err
-		}
-		if _, err := e.r.w.AddFile(done, nil); err != nil {
-			return err
-		}
-	}
-	var err error
-	e.base, err = e.view("")
-	return err
-}
-
 // round merges, applies and pushes once. A refusal of the push is no error.
 func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
 	e.r.step("fetched")
@@ -224,26 +180,28 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	if e.nothingNew() {
 		return nil, nil
 	}
-	e.block, e.waiting, e.unsent = nil, nil, nil
-	if err := cmp.Or(e.open(), e.takeOver(ctx)); err != nil {
-		return nil, err
+	e.block, e.waiting = nil, make(map[string]replica.State)
+	for _, prepare := range []func(context.Context) error{e.open, e.upgrade, e.takeOver} {
+		if err := prepare(ctx); err != nil {
+			return nil, err
+		}
 	}
-	m, err := e.merge(ctx)
+	p, err := e.makePlan(ctx)
+	if err == nil {
+		err = e.prune(p)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := e.prune(m); err != nil {
-		return nil, err
-	}
 	e.r.step("merged")
-	if err := e.apply(ctx, m); err != nil {
+	if err := e.apply(ctx, p); err != nil {
 		return nil, err
 	}
 	if err := e.recordTip(ctx); err != nil {
 		return nil, err
 	}
-	own := e.tipID != e.there && e.r.settings.URL != "" && e.tipID != ""
-	for _, edit := range m.edits {
+	own := e.tipID != e.there
+	for _, edit := range p.edits {
 		if own = own || edit.own; edit.own && edit.Kind != Pruned {
 			e.result.Changes = append(e.result.Changes, edit.Change)
 		}
@@ -252,32 +210,18 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		e.result.Commit = e.tipID
 		return nil, nil
 	}
-	if e.there == "" && e.tipID != "" && e.r.isShallow() {
-		// No remote takes a history whose beginning is missing here.
-		if e.tipID, err = e.r.squashed(ctx, e, 1); err != nil {
-			return nil, err
-		}
-	}
-	commit := e.tipID
-	if len(m.edits) > 0 {
-		if commit, err = e.commit(ctx, m.edits); err != nil {
-			return nil, err
-		}
-	}
-	if len(e.waiting)+len(e.unsent) > 0 {
-		// The workspace has not all that the commit has, so that it must not become the base.
-		if _, err := e.r.git.Run(ctx, "update-ref", "-d", nextRef); err != nil {
-			return nil, err
-		}
+	commit, err := e.commit(ctx, p)
+	if err != nil {
+		return nil, err
 	}
 	e.r.step("committed")
-	refusal, err = e.publish(ctx, m, commit, own)
+	refusal, err = e.publish(ctx, p, commit, own)
 	if refusal != nil || err != nil {
 		e.result.Changes = slices.DeleteFunc(e.result.Changes, func(c Change) bool { return c.Direction == Out })
-		return refusal, cmp.Or(context.Cause(ctx), err)
+		return refusal, err
 	}
 	e.r.step("pushed")
-	if err := e.record(ctx, m, commit); err != nil {
+	if err := e.record(ctx, p, commit); err != nil {
 		return nil, err
 	}
 	e.r.step("recorded")
@@ -287,10 +231,10 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 // recordTip makes the tip the base once the workspace has all that it has. Then a message that was restored elsewhere
 // can be handled here while a push takes long or fails: the file says no less than the tip.
 func (e *exchange) recordTip(ctx context.Context) error {
-	if e.o.DryRun || len(e.others)+len(e.waiting)+len(e.unsent) > 0 || e.tipID == "" || e.tipID != e.there || e.tipID == e.baseID {
+	if e.o.DryRun || len(e.machines)+len(e.waiting) > 0 || e.tipID == "" || e.tipID != e.there || e.tipID == e.baseID {
 		return nil
 	}
-	err := e.updateRefs(ctx, map[string]string{baseRef: e.tipID, e.r.settings.branchRef(): e.tipID})
+	err := e.r.updateRefs(ctx, map[string]string{baseRef: e.tipID, e.r.settings.branchRef(): e.tipID})
 	if err == nil {
 		e.baseID, e.recorded = e.tipID, e.tipID
 	}
@@ -298,100 +242,44 @@ func (e *exchange) recordTip(ctx context.Context) error {
 	return err
 }
 
+// commit makes commits of the edits on the tip, and returns the last one.
+func (e *exchange) commit(ctx context.Context, p *plan) (commit string, err error) {
+	if _, shallow := e.w.Root().Lstat(gitName + "/shallow"); shallow == nil && e.there == "" && e.tipID != "" {
+		// No remote takes a history whose beginning is missing here.
+		if e.tipID, err = e.r.squashed(ctx, e.tip, 1, e.now); err != nil {
+			return "", err
+		}
+	}
+	commit, err = e.r.commit(ctx, e.tipID, e.now, p.edits)
+	if err == nil && len(e.waiting) > 0 { // the workspace has not all that the commit has, so it must not become the base as it is
+		_, err = e.r.git.Run(ctx, "update-ref", "-d", nextRef)
+	}
+	return commit, err
+}
+
+// record makes a commit the base. For messages that a box refused, the cache keeps what the base says now.
+func (e *exchange) record(ctx context.Context, p *plan, commit string) error {
+	if commit == "" {
+		return nil
+	}
+	recorded := e.recorded
+	e.baseID, e.recorded, e.result.Commit = commit, commit, commit
+	if err := e.keep(p); err != nil || commit == recorded && e.there == e.tipID {
+		return err
+	}
+	return e.r.updateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit, trackingRef: e.there})
+}
+
 // updateRefs moves refs of the repository. An empty object leaves one where it is.
-func (e *exchange) updateRefs(ctx context.Context, refs map[string]string) error {
+func (r *Repository) updateRefs(ctx context.Context, refs map[string]string) error {
 	var input strings.Builder
 	for ref, object := range refs {
 		if object != "" {
 			fmt.Fprintf(&input, "update %s %s\n", ref, object)
 		}
 	}
-	if _, err := e.r.git.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "--stdin"); err != nil {
-		return fmt.Errorf("recording what the workspace is in step with: %w", err)
+	if _, err := r.git.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "--stdin"); err != nil {
+		return fmt.Errorf("recording what was agreed on: %w", err)
 	}
 	return nil
 }
-
-// foldAfter is how long other machines' refs may stay beside the branch while there is nothing to send.
-const foldAfter = time.Minute
-
-// publish pushes a commit if there is something to send, or something to fold into the branch.
-func (e *exchange) publish(ctx context.Context, m *merge, commit string, own bool) (refusal *RemoteError, err error) {
-	ownRef, err := e.r.machineRef()
-	if err != nil {
-		return nil, err
-	}
-	due := len(e.machines) > 0 && (e.machines[ownRef] != "" || !e.cache.Unfolded.IsZero() && e.now.Sub(e.cache.Unfolded) > foldAfter)
-	if e.r.settings.URL == "" || !own && !due {
-		return nil, nil
-	}
-	stale := false
-	if commit != e.there {
-		stale, refusal, err = e.push(ctx, commit)
-	}
-	switch {
-	case refusal != nil || err != nil:
-		return refusal, err
-	case !stale:
-		e.there = commit
-		e.removeMachines(ctx)
-		return nil, nil
-	case !own:
-		return nil, nil // another machine has pushed, and will have folded what there is to fold
-	}
-	// The others read this ref, too, and the next one who gets a push through folds it into the branch.
-	return e.pushRef(ctx, commit, ownRef)
-}
-
-// record makes a commit the base, except for messages whose boxes refuse them: the base keeps what it had of
-// those, so that the next sync tries again.
-func (e *exchange) record(ctx context.Context, m *merge, commit string) error {
-	base, err := e.withoutWaiting(ctx, commit)
-	if err != nil || base == "" {
-		return err
-	}
-	if base != e.recorded || e.there != e.tipID {
-		if err := e.updateRefs(ctx, map[string]string{baseRef: base, e.r.settings.branchRef(): commit, trackingRef: e.there}); err != nil {
-			return err
-		}
-	}
-	e.baseID, e.recorded, e.result.Commit = base, base, commit
-	return e.keep(m)
-}
-
-// withoutWaiting returns the commit for the base.
-func (e *exchange) withoutWaiting(ctx context.Context, commit string) (string, error) {
-	if len(e.waiting)+len(e.unsent) == 0 || commit == "" {
-		return commit, nil
-	}
-	made, err := e.view(commit)
-	if err != nil {
-		return "", err
-	}
-	back := &edit{Change: Change{Kind: Described}}
-	for _, c := range e.waiting {
-		is, isErr := made.look(c)
-		was, wasErr := e.base.look(c)
-		if err := errors.Join(isErr, wasErr); err != nil {
-			return "", err
-		}
-		back.remove = append(append(back.remove, is.paths...), epochPath(c))
-		for _, path := range was.paths {
-			at, err := e.base.entry(path)
-			if err != nil {
-				return "", err
-			}
-			back.write = append(back.write, file{path: path, object: at.object})
-		}
-		if was.epoch > 0 {
-			back.write = append(back.write, file{path: epochPath(c), data: fmt.Appendf(nil, "%d\n", was.epoch)})
-		}
-	}
-	for _, name := range e.unsent {
-		back.remove = append(back.remove, treePath(replica.Sender(name), "outbox", name))
-	}
-	return e.r.importCommits(ctx, commit, e.now, []*edit{back})
-}
-
-// gitError returns the error of git, if it is one.
-func gitError(err error) (*git.Error, bool) { return errors.AsType[*git.Error](err) }

@@ -3,7 +3,9 @@ package gitmail
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -32,190 +34,171 @@ var errTree = errors.New("git printed something that cannot be read")
 // errRefused says that a file of a tree is not taken.
 type errRefused struct{ error }
 
+// isRefused reports whether a file of a tree is not taken. All other errors of reading trees are git's.
+func isRefused(err error) bool {
+	_, refused := errors.AsType[errRefused](err)
+	return refused
+}
+
 // An entry is what a tree has under a name. It is zero if there is nothing.
 type entry struct{ mode, object string }
 
 func (e entry) isFile() bool { return e.mode == regular }
 
-// A store reads objects of the repository with one git process, and their sizes with another. Both start
-// when they are needed.
+// A store reads objects of the repository with one git process, which starts when it is needed.
 type store struct {
-	ctx          context.Context
-	git          *git.Repository
-	objects, ask *batch
-	// trees are those that were read, by object.
-	trees map[string]map[string]entry
-}
-
-func newStore(ctx context.Context, g *git.Repository) *store {
-	return &store{ctx: ctx, git: g, trees: make(map[string]map[string]entry)}
-}
-
-// batch is a git cat-file that answers one question after the other.
-type batch struct {
+	ctx     context.Context
+	git     *git.Repository
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	stderr  bytes.Buffer
-	// unread says that an answer was not read to its end.
-	unread bool
+	stderr  *bytes.Buffer
+	// known are the trees that were read, by object.
+	known map[string]map[string]entry
+	// failed is the first error of git in reading trees, which then are empty: what was decided from them is void.
+	failed error
 }
 
-func (s *store) open(b **batch, option string) (*batch, error) {
-	if *b != nil {
-		return *b, nil
+func newStore(ctx context.Context, g *git.Repository) *store {
+	return &store{ctx: ctx, git: g, known: make(map[string]map[string]entry)}
+}
+
+func (s *store) start() error {
+	if s.process != nil {
+		return nil
 	}
-	opened := &batch{process: s.git.Command(s.ctx, "cat-file", option)}
-	in, inErr := opened.process.StdinPipe()
-	out, outErr := opened.process.StdoutPipe()
-	opened.process.Stderr = &opened.stderr
+	process := s.git.Command(s.ctx, "cat-file", "--batch")
+	in, inErr := process.StdinPipe()
+	out, outErr := process.StdoutPipe()
+	s.stderr = new(bytes.Buffer)
+	process.Stderr = s.stderr
 	err := errors.Join(inErr, outErr)
 	if err == nil {
-		err = opened.process.Start()
+		err = process.Start()
 	}
 	if err != nil {
-		return nil, git.Failure(s.ctx, err, []string{"cat-file"}, nil)
+		return git.Failure(s.ctx, err, []string{"cat-file"}, nil)
 	}
-	opened.in, opened.out, *b = in, bufio.NewReaderSize(out, 64<<10), opened
-	return opened, nil
+	s.process, s.in, s.out = process, in, bufio.NewReaderSize(out, 64<<10)
+	return nil
 }
 
-// head asks for an object, and returns its name, kind and size. The kind is "missing" if there is none.
-func (s *store) head(b *batch, object string) (name, kind string, size int64, err error) {
-	line := ""
-	if _, err = io.WriteString(b.in, object+"\n"); err == nil {
-		line, err = b.out.ReadString('\n')
+// end ends the process, which may wait for somebody to read the rest of an object, and returns its error.
+func (s *store) end(cancel bool) error {
+	process := s.process
+	s.process = nil
+	_ = s.in.Close()
+	if cancel {
+		_ = process.Cancel()
 	}
-	if err != nil {
-		b.unread = true
-		return "", "", 0, s.failure(b, err)
-	}
-	fields := strings.Fields(line) // 1234567 blob 100, or 1234567 missing
-	if len(fields) == 2 && fields[1] == "missing" {
-		return object, "missing", 0, nil
-	}
-	if len(fields) == 3 {
-		size, err = strconv.ParseInt(fields[2], 10, 64)
-	}
-	if len(fields) != 3 || err != nil {
-		b.unread = true
-		return "", "", 0, fmt.Errorf("git cat-file: %w: %.100q", errTree, line)
-	}
-	return fields[0], fields[1], size, nil
+	return process.Wait()
 }
 
-// failure returns why a process ended early.
-func (s *store) failure(b *batch, err error) error {
-	_ = b.in.Close()
-	if ended := git.Failure(s.ctx, b.process.Wait(), []string{"cat-file"}, b.stderr.Bytes()); ended != nil {
-		err = ended
+// failure returns why the process ended early.
+func (s *store) failure(err error) error {
+	if ended := git.Failure(s.ctx, s.end(true), []string{"cat-file"}, s.stderr.Bytes()); ended != nil {
+		return ended
 	}
-	s.forget(b)
 	return err
 }
 
-func (s *store) forget(b *batch) {
-	if s.objects == b {
-		s.objects = nil
-	}
-	if s.ask == b {
-		s.ask = nil
+func (s *store) close() {
+	if s.process != nil {
+		_ = s.end(false) // what it said was read before
 	}
 }
 
-// read returns the bytes of an object of a kind. A missing one is a *git.Error with the status damaged.
-func (s *store) read(object, kind string, limit int64) (name string, data []byte, err error) {
-	b, err := s.open(&s.objects, "--batch")
+// read returns the bytes of an object. The error matches errRefused for one of another kind or a larger one; a
+// missing one is a *git.Error with the status damaged.
+func (s *store) read(object, kind string, limit int64) ([]byte, error) {
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	line := ""
+	_, err := io.WriteString(s.in, object+"\n")
+	if err == nil {
+		line, err = s.out.ReadString('\n')
+	}
 	if err != nil {
-		return "", nil, err
+		return nil, s.failure(err)
 	}
-	name, found, size, err := s.head(b, object)
+	fields, size := strings.Fields(line), int64(0) // 1234567 blob 100, or 1234567 missing
+	if len(fields) == 3 {
+		size, err = strconv.ParseInt(fields[2], 10, 64)
+	}
 	switch {
-	case err != nil:
-		return "", nil, err
-	case found == "missing":
-		return "", nil, &git.Error{Args: []string{"cat-file"}, Exit: damaged, Stderr: "object " + object + " is missing"}
-	case found != kind || size > limit:
-		b.unread = true
-		s.stop(b)
-		return "", nil, fmt.Errorf("git cat-file: %w: %s is a %s of %d bytes", errTree, object, found, size)
+	case len(fields) == 2 && fields[1] == "missing":
+		return nil, &git.Error{Args: []string{"cat-file"}, Exit: damaged, Stderr: "object " + object + " is missing"}
+	case len(fields) != 3 || err != nil:
+		err = fmt.Errorf("git cat-file: %w: %.100q", errTree, line)
+	case fields[1] != kind:
+		err = errRefused{fmt.Errorf("it is a %s, not a %s", fields[1], kind)}
+	case size > limit:
+		err = errRefused{fmt.Errorf("%w: %d bytes of at most %d", durable.ErrTooLarge, size, limit)}
 	}
-	data = make([]byte, size+1) // a line feed follows
-	if _, err := io.ReadFull(b.out, data); err != nil {
-		b.unread = true
-		return "", nil, s.failure(b, err)
+	if err != nil {
+		_ = s.end(true)
+		return nil, err
 	}
-	return name, data[:size], nil
+	data := make([]byte, size+1) // a line feed follows
+	if _, err := io.ReadFull(s.out, data); err != nil {
+		return nil, s.failure(err)
+	}
+	return data[:size], nil
 }
 
 // file returns the bytes of a file, if it is one and not too large.
 func (s *store) file(object string) ([]byte, error) {
-	b, err := s.open(&s.ask, "--batch-check")
-	if err != nil {
-		return nil, err
+	return s.read(object, "blob", schema.MaxFileSize)
+}
+
+// fail notes an error of git.
+func (s *store) fail(err error) { s.failed = cmp.Or(s.failed, err) }
+
+// text returns what a file holds; nothing if it is none or too large.
+func (s *store) text(at entry) string {
+	if !at.isFile() || s.failed != nil {
+		return ""
 	}
-	_, kind, size, err := s.head(b, object)
-	switch {
-	case err != nil:
-		return nil, err
-	case kind == "missing":
-		return nil, &git.Error{Args: []string{"cat-file"}, Exit: damaged, Stderr: "object " + object + " is missing"}
-	case kind != "blob":
-		return nil, errRefused{errors.New("it is not a file")}
-	case size > schema.MaxFileSize:
-		return nil, errRefused{fmt.Errorf("%w: %d bytes of at most %d", durable.ErrTooLarge, size, int64(schema.MaxFileSize))}
+	data, err := s.file(at.object)
+	if err != nil && !isRefused(err) {
+		s.fail(err)
 	}
-	_, data, err := s.read(object, "blob", schema.MaxFileSize)
-	return data, err
+	return strings.TrimSpace(string(data))
 }
 
 // tree returns the entries of a tree. Names may hold anything but NUL.
-func (s *store) tree(object string) (map[string]entry, error) {
-	if tree, ok := s.trees[object]; ok || object == "" { // nothing has no tree
-		return tree, nil
+func (s *store) tree(at entry) map[string]entry {
+	tree, ok := s.known[at.object]
+	if ok || at.mode != folder || at.object == "" || s.failed != nil { // nothing has no tree
+		return tree
 	}
-	_, data, err := s.read(object, "tree", mostTree)
-	if err != nil {
-		return nil, err
-	}
-	raw := len(object) / 2 // the length of a name in bytes
-	tree := make(map[string]entry)
-	for len(data) > 0 {
+	data, err := s.read(at.object, "tree", mostTree)
+	raw := len(at.object) / 2 // the length of a name in bytes
+	tree = make(map[string]entry)
+	for len(data) > 0 && err == nil {
 		head, rest, ok := bytes.Cut(data, []byte{0})
 		mode, name, isEntry := strings.Cut(string(head), " ")
 		if !ok || !isEntry || len(rest) < raw {
-			return nil, fmt.Errorf("git cat-file: %w: tree %s", errTree, object)
+			err = fmt.Errorf("git cat-file: %w: tree %s", errTree, at.object)
+			break
 		}
-		tree[name] = entry{mode, fmt.Sprintf("%x", rest[:raw])}
+		tree[name] = entry{mode, hex.EncodeToString(rest[:raw])}
 		data = rest[raw:]
 	}
-	s.trees[object] = tree
-	return tree, nil
-}
-
-// close ends the processes.
-func (s *store) close() {
-	for _, b := range []*batch{s.objects, s.ask} {
-		if b != nil {
-			s.stop(b)
-		}
+	if err != nil {
+		s.fail(err)
+		return nil
 	}
-}
-
-func (s *store) stop(b *batch) {
-	_ = b.in.Close()
-	if b.unread {
-		_ = b.process.Cancel() // it waits for somebody to read the rest
-	}
-	_ = b.process.Wait() // what it said was read before
-	s.forget(b)
+	s.known[at.object] = tree
+	return tree
 }
 
 // A view is the tree of a commit. Folders are read when they are needed.
 type view struct {
 	*store
 	commit, root string
-	// epochs and lists hold what files say that the states of messages need.
+	// lists are the lists of pruned messages that were read.
 	lists map[string]map[string]int
 }
 
@@ -225,7 +208,7 @@ func (s *store) view(commit string) (*view, error) {
 	if commit == "" {
 		return v, nil
 	}
-	_, data, err := s.read(commit, "commit", mostTree)
+	data, err := s.read(commit, "commit", mostTree)
 	if err != nil {
 		return nil, err
 	}
@@ -239,50 +222,25 @@ func (s *store) view(commit string) (*view, error) {
 }
 
 // entry returns what is at a path.
-func (v *view) entry(path string) (entry, error) {
+func (v *view) entry(path string) entry {
 	at := entry{folder, v.root}
-	if path == "" {
-		return at, nil
-	}
 	for name := range strings.SplitSeq(path, "/") {
-		if at.mode != folder {
-			return entry{}, nil
-		}
-		tree, err := v.tree(at.object)
-		if err != nil {
-			return entry{}, err
-		}
-		at = tree[name]
+		at = v.tree(at)[name]
 	}
-	return at, nil
+	return at
 }
 
-// folder returns the object and the entries of a folder. They are empty if it is none.
-func (v *view) folder(path string) (string, map[string]entry, error) {
-	at, err := v.entry(path)
-	if err != nil || at.mode != folder {
-		return "", nil, err
-	}
-	tree, err := v.tree(at.object)
-	return at.object, tree, err
-}
+// folder returns the entries of a folder. There are none if it is no folder.
+func (v *view) folder(path string) map[string]entry { return v.tree(v.entry(path)) }
 
 // number returns the number in a file, such as that of an epoch; 0 if there is none.
-func (v *view) number(path string) (int, error) {
+func (v *view) number(path string) int {
 	const most = 1 << 20
-	at, err := v.entry(path)
-	if err != nil || !at.isFile() {
-		return 0, err
+	n, err := strconv.Atoi(v.text(v.entry(path)))
+	if err != nil || n < 0 || n > most {
+		return 0
 	}
-	data, err := v.file(at.object)
-	if refused, ok := errors.AsType[errRefused](err); ok {
-		return 0, refused
-	}
-	n, parseErr := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err == nil && len(data) > 0 && (parseErr != nil || n < 0 || n > most) {
-		return 0, errRefused{fmt.Errorf("it holds no number of at most %d", most)}
-	}
-	return n, err
+	return n
 }
 
 // listTree runs git ls-tree, and calls visit for each entry with its path and the other fields: the mode,

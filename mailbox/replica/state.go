@@ -28,8 +28,8 @@
 // order and the number of syncs do not matter, nor whether one was interrupted and is repeated, nor which
 // history the carrier has: it may go back, or forget everything.
 //
-//   - Nothing is lost: no sync makes a state smaller, and a file that is missing says nothing. Whoever
-//     removes files, boxes or folders gets them back with the next sync.
+//   - Nothing is lost: no sync makes a state smaller, and a file that is missing says nothing.
+//     Files, boxes and folders that somebody removes come back with the next sync.
 //   - Nothing is doubled: a message has one state for each recipient, and a file moves from one folder to
 //     another without replacing anything.
 //   - Nothing is revived: pending is smaller than handled, so a machine that was away cannot bring a handled
@@ -74,14 +74,14 @@ func (s Stage) String() string { return stages[s].name }
 // Box returns the folder that holds files of the stage. It is empty for Unknown.
 func (s Stage) Box() mailbox.Box { return stages[s].box }
 
-// StageOf returns the stage of the files in a box. It is Unknown for an outbox.
+// StageOf returns the stage of the files in a box. An outbox has no other stage than Pending.
 func StageOf(box mailbox.Box) Stage {
-	for stage := Pending; stage <= Handled; stage++ {
+	for stage := Dead; stage <= Handled; stage++ {
 		if stage.Box() == box {
 			return stage
 		}
 	}
-	return Unknown
+	return Pending
 }
 
 // A State is what is known of a message for one recipient. The zero value is unknown.
@@ -121,36 +121,43 @@ func Here(file Stage, base State) State {
 	return State{base.Epoch, file}
 }
 
-// A Copy is a message for one recipient. The name is that of its files, the same on all machines.
+// A Copy is a message for one recipient, or in the outbox of the agent that sent it. The name is that of its
+// files, the same on all machines.
 type Copy struct {
 	Agent schema.AgentName
 	Name  string
+	// Sent says that the copy is the one in the outbox. It is pending, whatever the recipients did.
+	Sent bool
 }
+
+// Box returns the folder that holds files of the copy in a stage.
+func (c Copy) Box(s Stage) mailbox.Box {
+	if c.Sent {
+		return mailbox.Outbox
+	}
+	return s.Box()
+}
+
+// String returns the agent and the name.
+func (c Copy) String() string { return string(c.Agent) + "/" + c.Name }
 
 // longestName bounds file names, in bytes, as file systems do.
 const longestName = 255
 
-// CheckName returns an error for a name that is not one of a message which no other machine chooses.
-func CheckName(name string) error {
-	if len(name) > longestName {
+// Check returns an error if the name is not one of a message, or one that another machine may choose, or if it
+// says that another agent sent the message that is in the outbox.
+func (c Copy) Check() error {
+	if len(c.Name) > longestName {
 		return errors.New("its name is too long")
 	}
-	parsed, err := schema.ParseFileName(name)
-	if err == nil && parsed.Rand == "" {
+	parsed, err := schema.ParseFileName(c.Name)
+	switch {
+	case err == nil && parsed.Rand == "":
 		err = errors.New("its name has no random part")
+	case err == nil && c.Sent && parsed.From != c.Agent:
+		err = fmt.Errorf("its name says that %s sent it", parsed.From)
 	}
 	return err
-}
-
-// CheckSent is CheckName for a file in the outbox of an agent.
-func CheckSent(agent schema.AgentName, name string) error {
-	if err := CheckName(name); err != nil {
-		return err
-	}
-	if from := Sender(name); from != agent {
-		return fmt.Errorf("its name says that %s sent it", from)
-	}
-	return nil
 }
 
 // Sender returns the agent that sent a message, from the name of its file.

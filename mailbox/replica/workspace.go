@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -24,10 +25,7 @@ type Workspace struct {
 
 // Files are the files of a mailbox.
 type Files struct {
-	// Stages are those of the messages that the agent got, and Sent are the messages that it sent, by the
-	// names that their files have on all machines.
-	Stages map[string]Stage
-	Sent   map[string]bool
+	Stages map[Copy]Stage
 	// Problems are files that are not taken for messages, and Unread are boxes that could not be read: what
 	// they hold is as it was. Both are paths below the workspace.
 	Problems, Unread map[string]error
@@ -39,7 +37,7 @@ var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is"
 // Scan lists a mailbox. A message that is in the inbox is pending, even if an interrupted move left another
 // file of it.
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
-	f := &Files{Stages: make(map[string]Stage), Sent: make(map[string]bool), Problems: make(map[string]error), Unread: make(map[string]error)}
+	f := &Files{make(map[Copy]Stage), make(map[string]error), make(map[string]error)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := mailbox.BoxName(agent, box)
 		info, err := w.Root().Lstat(folder)
@@ -47,10 +45,10 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			f.Problems[folder] = ErrNoFolder
 			continue
 		}
-		if box == mailbox.Archive && !w.isFolder(mailbox.BoxName(agent, mailbox.Inbox)) {
-			continue
-		}
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
+		if above, aboveErr := w.Root().Lstat(path.Dir(folder)); aboveErr == nil && !above.IsDir() {
+			continue // an archive in a file
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.Unread[folder] = err
 		}
@@ -59,29 +57,18 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 				continue
 			}
 			name, err := w.longName(agent, box, file)
-			switch {
-			case err != nil:
-			case box == mailbox.Outbox:
-				err = CheckSent(agent, name)
-			default:
-				err = CheckName(name)
+			c := Copy{agent, name, box == mailbox.Outbox}
+			if err == nil {
+				err = c.Check()
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				f.Problems[folder+"/"+file] = err
-			case box == mailbox.Outbox:
-				f.Sent[name] = true
-			default:
-				f.Stages[name] = StageOf(box)
+				continue
 			}
+			f.Stages[c] = StageOf(box)
 		}
 	}
 	return f
-}
-
-func (w *Workspace) isFolder(name string) bool {
-	info, err := w.Root().Lstat(name)
-	return err == nil && info.IsDir()
 }
 
 // longName returns the name that a file has on all machines. Messages that were sent before the workspace was
@@ -105,9 +92,25 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// LongName returns the name that the file of a message has on all machines.
-func (w *Workspace) LongName(e mailbox.Entry) (string, error) {
-	return w.longName(e.Agent, e.Box, e.Name)
+// Staged returns the copies that wait because an inbox refuses them. Elsewhere, they need not wait.
+func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
+	staged := make(map[Copy]bool)
+	ids, _, err := w.Workspace.Staged()
+	for _, id := range ids {
+		found, _ := w.Workspace.Find(ctx, string(id)) // what cannot be read is not sent yet
+		for _, e := range found {
+			if e.Box != mailbox.Outbox || e.Message == nil {
+				continue
+			}
+			name, err := w.longName(e.Agent, e.Box, e.Name)
+			for _, to := range e.Message.To {
+				if queued, _ := w.IsQueued(id, to); queued && err == nil {
+					staged[Copy{Agent: to, Name: name}] = true
+				}
+			}
+		}
+	}
+	return staged, err
 }
 
 // Find returns the file of a message in a box; its name is empty if there is none.
@@ -136,11 +139,15 @@ func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (
 
 // Look returns the stage of a message and its file, as they are now.
 func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
+	boxes := []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters}
+	if c.Sent {
+		boxes = []mailbox.Box{mailbox.Outbox}
+	}
 	var failed error
-	for _, stage := range []Stage{Pending, Handled, Dead} {
-		e, err := w.Find(c.Agent, stage.Box(), c.Name)
+	for _, box := range boxes {
+		e, err := w.Find(c.Agent, box, c.Name)
 		if e.Name != "" && err == nil {
-			return stage, e, nil
+			return StageOf(box), e, nil
 		}
 		failed = cmp.Or(failed, err)
 	}
@@ -149,11 +156,11 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 
 // Read returns the bytes of a message: those of a file that the machine has of it.
 func (w *Workspace) Read(c Copy) ([]byte, error) {
-	_, e, err := w.Look(c)
-	if e.Name == "" {
-		e, err = w.Find(Sender(c.Name), mailbox.Outbox, c.Name)
+	stage, e, err := w.Look(c)
+	if stage == Unknown {
+		stage, e, err = w.Look(Copy{Sender(c.Name), c.Name, true})
 	}
-	if err == nil && e.Name == "" {
+	if stage == Unknown && err == nil {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -179,14 +186,12 @@ var ErrChanged = errors.New("the message was handled meanwhile")
 // first, and replaces nothing. A message that is new here, in any box, is received first.
 func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err error) {
 	now, e, err := w.Look(o.Copy)
-	if err != nil && now == Unknown {
-		return false, err
-	}
-	if now == o.Want && now == Dead && o.Reason != nil {
-		return false, w.addReason(o.Copy, e.Name, o.Reason)
-	}
 	switch {
-	case now == o.Want && now == Pending:
+	case err != nil && now == Unknown:
+		return false, err
+	case now == o.Want && now == Dead:
+		return false, w.addReason(o, e.Name)
+	case now == o.Want && now == Pending && !o.Sent:
 		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
 		return false, nil
@@ -200,28 +205,28 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		}
 		return true, w.add(o)
 	}
-	if o.Want == Dead {
-		// Whoever sees a dead letter finds its reason.
-		if err := w.addReason(o.Copy, e.Name, o.Reason); err != nil {
-			return false, err
-		}
+	// A dead letter has its reason from the beginning.
+	if err := w.addReason(o, e.Name); err != nil {
+		return false, err
 	}
 	if there, err := w.Find(o.Agent, o.Want.Box(), o.Name); err != nil {
 		return false, err
 	} else if there.Name != "" { // an interrupted move left both
-		err = w.Remove(e)
-		return err == nil, err
+		return true, w.Remove(e)
 	}
-	if _, err := w.Move(e, o.Want.Box()); err != nil {
-		return false, err
-	}
-	if now == Dead {
+	if _, err = w.Move(e, o.Want.Box()); err == nil && now == Dead {
 		e.Name += mailbox.ReasonSuffix
-		if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
-			return true, err
-		}
+		err = w.remove(e)
 	}
-	return true, nil
+	return true, err
+}
+
+// remove removes a file, if there is one.
+func (w *Workspace) remove(e mailbox.Entry) error {
+	if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
+		return err
+	}
+	return nil
 }
 
 // removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
@@ -238,33 +243,29 @@ func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
 		}
 		reason := e
 		reason.Name += mailbox.ReasonSuffix
-		for _, old := range []mailbox.Entry{e, reason} {
-			if err := w.Remove(old); err != nil && !mailbox.IsGone(err) {
-				return err
-			}
+		if err := cmp.Or(w.remove(e), w.remove(reason)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.
-func (w *Workspace) addReason(c Copy, file string, reason []byte) error {
-	if reason == nil {
+func (w *Workspace) addReason(o Outcome, file string) error {
+	if o.Want != Dead || o.Reason == nil {
 		return nil
 	}
-	folder := mailbox.BoxName(c.Agent, mailbox.DeadLetters)
+	folder := mailbox.BoxName(o.Agent, mailbox.DeadLetters)
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), folder+"/"+cmp.Or(file, c.Name)+mailbox.ReasonSuffix, reason, 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), folder+"/"+file+mailbox.ReasonSuffix, o.Reason, 0o644)
 }
 
 // add makes the file of a message that was handled or given up elsewhere.
 func (w *Workspace) add(o Outcome) error {
-	if o.Want == Dead {
-		if err := w.addReason(o.Copy, o.Name, o.Reason); err != nil {
-			return err
-		}
+	if err := w.addReason(o, o.Name); err != nil {
+		return err
 	}
 	folder := mailbox.BoxName(o.Agent, o.Want.Box())
 	if err := w.MakeFolder(folder); err != nil {
@@ -281,10 +282,6 @@ func (w *Workspace) withdraw(o Outcome) error {
 	if err != nil {
 		return nil // no delivery stages it
 	}
-	queued, err := w.IsQueued(m.ID, o.Agent)
-	if !queued || err != nil {
-		return err
-	}
 	return w.Withdraw(m.ID, o.Agent)
 }
 
@@ -299,11 +296,10 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	} else {
 		_, err = w.Workspace.Restore(ctx, m, o.Agent, func(mailbox.Entry) error { return nil })
 	}
-	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok && pending.Path == "" {
-		_, err = w.Recover(ctx) // the copy is staged
-		return err
-	} else if ok {
-		return nil
+	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
+		if err = nil; pending.Path == "" { // the copy is staged
+			_, err = w.Recover(ctx)
+		}
 	}
 	return err
 }
@@ -333,31 +329,26 @@ func (w *Workspace) TakeOver(ctx context.Context) error {
 	return nil
 }
 
-func (w *Workspace) takeOver(e mailbox.Entry) error {
-	for _, to := range e.Message.To {
+func (w *Workspace) takeOver(sent mailbox.Entry) error {
+	name, err := w.longName(sent.Agent, sent.Box, sent.Name)
+	if err != nil {
+		return err
+	}
+	for _, to := range sent.Message.To {
 		if _, err := w.Root().Lstat(mailbox.BoxName(to, mailbox.Inbox)); err != nil {
 			continue // the folder was removed, so its files say nothing
 		}
-		name, err := e.Message.LongFileName()
-		if err != nil {
-			return err
-		}
-		c := Copy{to, name}
-		if parsed, err := schema.ParseFileName(e.Name); err == nil && parsed.Rand != "" {
-			c.Name = e.Name
-		}
+		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)
-		if err != nil || stage != Unknown {
+		queued, queuedErr := w.IsQueued(sent.Message.ID, to)
+		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
-		if queued, err := w.IsQueued(e.Message.ID, to); queued || err != nil {
-			continue
+		data, err := w.ReadRaw(sent)
+		if err == nil {
+			err = w.add(Outcome{Copy: c, Want: Handled, Data: data})
 		}
-		data, err := w.ReadRaw(e)
 		if err != nil {
-			return err
-		}
-		if err := w.add(Outcome{Copy: c, Want: Handled, Data: data}); err != nil {
 			return err
 		}
 	}

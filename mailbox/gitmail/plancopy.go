@@ -1,0 +1,171 @@
+package gitmail
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/replica"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// planCopy decides one copy of one message. The files are nil if the folders are as the base says.
+func (p *plan) planCopy(c replica.Copy, files *replica.Files) {
+	// What is here, and what the trees say.
+	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
+	if files == nil || files.Stages[c] != replica.Unknown {
+		if stage, here, err = p.w.Look(c); err != nil {
+			p.blocked(err)
+		}
+	}
+	base, tip := p.base.look(c), p.tip.look(c)
+	if before, ok := p.cache.Waiting[c.String()]; ok && !c.Sent {
+		base.state = before
+	}
+	remote := tip
+	for _, v := range p.others {
+		other := v.look(c)
+		if joined := replica.Join(remote.state, other.state); joined != remote.state {
+			remote.state, remote.reason = joined, cmp.Or(other.reason, remote.reason)
+		}
+		remote.object = cmp.Or(remote.object, other.object)
+	}
+	remote.object, remote.reason = cmp.Or(remote.object, base.object), cmp.Or(remote.reason, base.reason)
+	if c.Sent && replica.Join(remote.state, base.state).Stage == replica.Handled {
+		return // it was pruned: nobody needs it any more
+	}
+	said, staged := stage, p.staged[c] && stage == replica.Unknown && base.state.Stage == replica.Unknown
+	if staged {
+		said = replica.Pending
+		delete(p.stamps, c.Agent)
+		if _, here, err = p.w.Look(replica.Copy{Agent: replica.Sender(c.Name), Name: c.Name, Sent: true}); err != nil {
+			p.blocked(err)
+		}
+	}
+
+	result := replica.Join(replica.Here(said, base.state), remote.state)
+
+	if result != tip.state || tip.copies > 1 {
+		p.editCopy(c, here, tip, remote, result)
+	}
+	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= p.since)
+	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
+	restored := stage == replica.Pending && base.state.Stage > stage // perhaps with files that are still to go
+	switch {
+	case stage == replica.Unknown && (!wanted || staged && result.Stage == replica.Pending):
+	case stage != result.Stage, newReason, restored:
+		p.outcomes = append(p.outcomes, &outcome{
+			Outcome: replica.Outcome{Copy: c, Was: stage, Want: result.Stage}, base: base.state, object: remote.object, reason: remote.reason,
+		})
+		delete(p.stamps, c.Agent)
+	}
+}
+
+// editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
+func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
+	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
+	if c.Sent || kind == Restored && result.Epoch == tip.epoch {
+		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
+	}
+	box := c.Box(result.Stage)
+	message, out, err := p.content(here, remote.object, treePath(c.Agent, box, c.Name))
+	_, invalid := errors.AsType[*validate.InvalidError](err)
+	if err == nil {
+		err = checkMessage(c, message)
+	}
+	switch {
+	case isGitError(err):
+		p.tip.fail(err)
+		return
+	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
+		delete(p.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.problem(boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
+		}
+		return
+	}
+	change := p.edit(key, kind, agent, message, result != remote.state)
+	if out.object != "" || out.data != nil { // otherwise its bytes were pruned
+		change.write = append(change.write, out)
+	}
+	if result.Stage == replica.Dead {
+		reason := file{path: reasonPath(c), object: remote.reason}
+		if local := p.localReason(here); local != nil && (reason.object == "" || tip.state.Stage != replica.Dead) {
+			reason.object, reason.data = "", local
+		}
+		if reason.object != "" || reason.data != nil {
+			change.write = append(change.write, reason)
+		}
+	}
+	for _, old := range tip.paths {
+		if !slices.ContainsFunc(change.write, func(f file) bool { return f.path == old }) {
+			change.remove = append(change.remove, old)
+		}
+	}
+	if result.Epoch != tip.epoch && result.Epoch > 0 {
+		change.write = append(change.write, file{path: epochPath(c), data: fmt.Appendf(nil, "%d\n", result.Epoch)})
+	}
+}
+
+// changeKinds say what an agent did with a message that has a stage now. A pending one was sent or restored.
+var changeKinds = map[replica.Stage]Kind{replica.Pending: Restored, replica.Dead: DeadLetter, replica.Handled: Acknowledged}
+
+// checkMessage returns an error if a message has no business in a copy.
+func checkMessage(c replica.Copy, m *schema.Message) error {
+	if c.Sent && m.From != c.Agent {
+		return fmt.Errorf("the message is from %s", m.From)
+	}
+	if !c.Sent && !m.IsFor(c.Agent) {
+		return fmt.Errorf("the message is not for %s", c.Agent)
+	}
+	return nil
+}
+
+// content returns a message, and the file for the tree: that of an object, or that of the workspace.
+func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message, out file, err error) {
+	out = file{path: to, object: object}
+	data := []byte(nil)
+	if object != "" {
+		data, err = p.tip.file(object)
+	} else {
+		data, err = p.w.ReadRaw(here)
+		out.data = data
+	}
+	if err == nil {
+		m, err = validate.Read(data)
+	}
+	return m, out, err
+}
+
+// edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did
+// with it.
+func (p *plan) edit(key string, kind Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
+	made := p.byKey[key]
+	if made == nil {
+		made = &edit{Change: Change{Direction: Out, Kind: kind, Agent: agent}}
+		p.byKey[key] = made
+		p.edits = append(p.edits, made)
+	}
+	p.unfolded = p.unfolded || !own
+	if made.own = made.own || own; made.ID == "" && m != nil {
+		made.describe(m)
+		if kind != Sent {
+			made.at = p.now
+		}
+	}
+	return made
+}
+
+// localReason returns the reason of a dead letter in the workspace, or nil.
+func (p *plan) localReason(here mailbox.Entry) []byte {
+	if here.Box != mailbox.DeadLetters || here.Name == "" {
+		return nil
+	}
+	here.Name += mailbox.ReasonSuffix
+	data, _ := p.w.ReadRaw(here) // it may be gone
+	return data
+}
