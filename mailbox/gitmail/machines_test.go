@@ -111,6 +111,8 @@ type network struct {
 	machines    []*machine
 	// tolerant says that a sync may find problems.
 	tolerant bool
+	// pruned are the names of messages that may be gone from the branch or from machines.
+	pruned map[string]bool
 }
 
 // A machine is a clone with a workspace in .oacp.
@@ -515,15 +517,24 @@ func (m *machine) checkFolder(commit string) {
 		name := treePath(filepath.ToSlash(below))
 		// Two machines can give one message up for different reasons: each keeps its own.
 		isReason := strings.HasSuffix(name, mailbox.ReasonSuffix) && json.Valid([]byte(readFile(m.n.t, path)))
+		if committed[name] == "" && m.n.pruned[message(name)] {
+			continue
+		}
 		if committed[name] == "" || committed[name] != oids[i] && !isReason {
 			m.n.t.Errorf("%s: %s is %s, the commit has %q", m.name, below, oids[i], committed[name])
 		}
 		delete(committed, name)
 	}
 	for name := range committed {
+		if m.n.pruned[message(name)] {
+			continue
+		}
 		m.n.t.Errorf("%s: %s of the commit is not in the workspace", m.name, name)
 	}
 }
+
+// message returns the file name of a message, from its path or that of its reason.
+func message(name string) string { return strings.TrimSuffix(path.Base(name), mailbox.ReasonSuffix) }
 
 // treePath returns the path that a file of a mailbox has in a commit: all boxes but inboxes have a
 // folder for each day.
