@@ -216,6 +216,23 @@ func TestContention(t *testing.T) {
 	n.checkEqual()
 }
 
+// TestFirstPushIsRaced has another machine make the branch between the fetch and the push of a sync that found none.
+func TestFirstPushIsRaced(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	n.git(n.remote, "update-ref", "-d", mailRef)
+	mine := here.send("claude", "codex")
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "committed" {
+			there.sync()
+		}
+	})
+	n.settle()
+	there.want("codex", mailbox.Inbox, mine)
+	n.checkEqual()
+}
+
 // TestPrune prunes old mail on one machine, while another one is away with a pruned message pending. It does not come
 // back, even if the first machine removes its files and the remote is rewound.
 func TestPrune(t *testing.T) {

@@ -60,7 +60,7 @@ func (e *exchange) fetch(ctx context.Context) error {
 	}
 	e.machines = refs
 	if !present {
-		e.tipID, e.there, e.machines = e.baseID, "", nil
+		e.tipID, e.there, e.machines = e.baseID, "", make(map[string]string)
 	}
 	e.recorded = e.baseID
 	e.result.Whole = e.there == "" && e.baseID != "" && e.r.settings.URL != ""
