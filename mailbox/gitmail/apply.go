@@ -299,7 +299,9 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) error {
 	var invalid *validate.InvalidError
 	switch {
 	case errors.Is(err, replica.ErrChanged):
-		return nil // the next sync has that
+		// The next sync has that. With a base that says more than the file, the file would be restored.
+		e.waiting = append(e.waiting, o.Copy)
+		return nil
 	case errors.As(err, &invalid):
 		e.foreignCopy(o, err)
 		return nil

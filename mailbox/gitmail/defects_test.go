@@ -68,6 +68,35 @@ func TestBoxRenamedAway(t *testing.T) {
 	n.checkEqual()
 }
 
+// TestRenamedAwayWhileApplied renames a box away after a sync has seen the message in it, which another machine has
+// handled, and back after the sync. That restores nothing.
+func TestRenamedAwayWhileApplied(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	r := here.send("claude", "codex")
+	n.settle()
+	there.acknowledge("codex", r.Message.ID)
+	there.sync()
+	inbox := here.w.BoxPath("codex", mailbox.Inbox)
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "merged" {
+			if err := os.Rename(inbox, inbox+"-away"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := os.Rename(inbox+"-away", inbox); err != nil {
+		t.Fatal(err)
+	}
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox)
+		m.want("codex", mailbox.Archive, r)
+	}
+	n.checkEqual()
+}
+
 // TestBystanders has the branch squashed, rewound, deleted and repaired after a message was restored, while other
 // machines were away. None of them acknowledges it.
 func TestBystanders(t *testing.T) {
