@@ -137,6 +137,9 @@ func (w *walk) syncs(m *machine, disturbed bool) {
 	if disturbed && w.depth == 0 {
 		at = w.IntN(len(steps))
 	}
+	if at >= 0 && what == 1 && w.removes {
+		w.syncs(m, false) // what is renamed away and no machine has is lost
+	}
 	w.note("%s syncs", m.name)
 	putBack := func() {}
 	err := w.sync1(m, gitmail.Options{}, func(count int, name string) {
