@@ -2,6 +2,7 @@ package gitmail_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,8 +31,7 @@ func (m *machine) syncWith(o gitmail.Options, step func(name string)) gitmail.Re
 	return result
 }
 
-// TestBoxRenamedAway renames a box away during a sync, and removes one twice with a refused sync in between. Both say
-// nothing about the mail.
+// TestBoxRenamedAway renames a box away and back all the time while a machine syncs. That says nothing about the mail.
 func TestBoxRenamedAway(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, both...)
@@ -39,28 +39,62 @@ func TestBoxRenamedAway(t *testing.T) {
 	pending := here.send("claude", "codex")
 	n.settle()
 	inbox := here.w.BoxPath("codex", mailbox.Inbox)
-	here.send("codex", "claude")
-	here.syncWith(gitmail.Options{}, func(step string) {
-		if step == "fetched" {
-			if err := os.Rename(inbox, inbox+"-away"); err != nil {
-				t.Error(err)
+	end, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			_ = os.Rename(inbox, inbox+"-away")                     // perhaps it is away
+			if err := os.Rename(inbox+"-away", inbox); err != nil { // the sync has made another one
+				_ = os.RemoveAll(inbox + "-away")
 			}
 		}
-	})
-	there.sync()
-	there.want("codex", mailbox.Inbox, pending)
+	}()
+	n.tolerant = true
+	for range 10 {
+		here.send("codex", "claude")
+		_, _ = here.trySync() // it may be blocked
+	}
+	close(end)
+	<-ended
 	removeAll(t, inbox+"-away")
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, pending)
+	}
+	there.acknowledge("codex", pending.Message.ID)
+	n.settle()
+	n.checkEqual()
+}
 
+// TestBoxDeletedTwice empties a box twice, with a refused sync in between. Both say nothing about the mail.
+func TestBoxDeletedTwice(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here := n.machines[0]
+	pending := here.send("claude", "codex")
+	n.settle()
+	inbox := here.w.BoxPath("codex", mailbox.Inbox)
 	hook := writeScript(t, filepath.Join(n.remote, "hooks", "pre-receive"), "exit 1")
 	here.send("codex", "claude")
 	for range 2 {
 		removeAll(t, inbox)
+		if err := os.Mkdir(inbox, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := here.trySync(); err == nil {
 			t.Error("a refused sync succeeds")
 		}
 	}
-	removeAll(t, hook)
 	removeAll(t, inbox)
+	if err := os.Mkdir(inbox, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	removeAll(t, hook)
 	n.settle()
 	for _, m := range n.machines {
 		m.want("codex", mailbox.Inbox, pending)
@@ -101,23 +135,30 @@ func TestRenamedAwayWhileApplied(t *testing.T) {
 // machines were away. None of them acknowledges it.
 func TestBystanders(t *testing.T) {
 	t.Parallel()
-	for name, revise := range revisions {
-		if name == "replaced by code" {
-			continue
+	original := newNetwork(t, 3, both...)
+	here, there := original.machines[0], original.machines[1]
+	old := original.tip()
+	r := here.send("claude", "codex")
+	original.settle()
+	there.acknowledge("codex", r.Message.ID)
+	original.settle()
+	here.restore("codex", r)
+	here.sync()
+	there.sync()
+	events := maps.Clone(revisions)
+	delete(events, "replaced by code")
+	events["repaired"] = func(n *network, _ string) { // as docs/git.md says
+		away := n.machines[2]
+		if err := os.Rename(filepath.Join(away.dir, ".git"), filepath.Join(n.dir, "damaged")); err != nil {
+			t.Fatal(err)
 		}
+		away.init()
+	}
+	for name, happen := range events {
 		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t, 3, both...)
-			here, there, away := n.machines[0], n.machines[1], n.machines[2]
-			old := n.tip()
-			r := here.send("claude", "codex")
-			n.settle()
-			there.acknowledge("codex", r.Message.ID)
-			n.settle()
-			here.restore("codex", r)
-			here.sync()
-			there.sync()
-			revise(n, old)
-			away.sync()
+			n := original.copy(t)
+			happen(n, old)
+			n.machines[2].sync()
 			n.settle()
 			for _, m := range n.machines {
 				m.want("codex", mailbox.Inbox, r)
@@ -126,6 +167,32 @@ func TestBystanders(t *testing.T) {
 			n.checkEqual()
 		})
 	}
+}
+
+// TestArchivesAgree handles messages on machines that are out of step: the same one on two of them, and one that was
+// restored in between; and it removes an archive. All have the same archives.
+func TestArchivesAgree(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	twice, again, one := here.send("claude", "codex"), here.send("claude", "codex"), here.send("claude", "codex")
+	n.settle()
+	here.acknowledge("codex", twice.Message.ID)
+	there.acknowledge("codex", twice.Message.ID)
+	here.acknowledge("codex", again.Message.ID)
+	here.sync()
+	there.acknowledge("codex", one.Message.ID)
+	n.settle()
+	there.restore("codex", again)
+	n.settle()
+	there.acknowledge("codex", again.Message.ID)
+	removeAll(t, here.w.BoxPath("codex", mailbox.Archive))
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Archive, twice, again, one)
+		m.want("codex", mailbox.Inbox)
+	}
+	n.checkEqual()
 }
 
 // TestBackup brings agents/ back from an old backup, which has a handled message pending and lacks later ones.

@@ -464,7 +464,7 @@ func (n *network) checkEqual() {
 	n.t.Helper()
 	for _, m := range n.machines {
 		if changes := m.sync().Changes; len(changes) > 0 {
-			n.t.Errorf("%s: another sync changes %v", m.name, changes)
+			n.t.Errorf("%s: another sync changes %s", m.name, toJSON(changes))
 		}
 	}
 	tip := n.tip()
