@@ -186,7 +186,7 @@ func TestArchivesAgree(t *testing.T) {
 	there.restore("codex", again)
 	n.settle()
 	there.acknowledge("codex", again.Message.ID)
-	removeAll(t, here.w.BoxPath("codex", mailbox.Archive))
+	removeAll(t, filepath.Join(here.w.BoxPath("codex", mailbox.Archive), filepath.Base(twice.Outbox)))
 	n.settle()
 	for _, m := range n.machines {
 		m.want("codex", mailbox.Archive, twice, again, one)
