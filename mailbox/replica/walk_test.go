@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 var (
 	walkSeed  = flag.Uint64("walk-seed", 1, "the seed of the first walk of TestRandomWalk; 0 means another one in each run")
-	walkSeeds = flag.Int("walk-seeds", 10, "how many walks TestRandomWalk makes, with the seeds that follow")
+	walkSeeds = flag.Int("walk-seeds", 8, "how many walks TestRandomWalk makes, with the seeds that follow")
 )
 
 // A tree is what the carrier has, or what a machine last agreed on.
@@ -116,8 +116,18 @@ func runWalk(t *testing.T, seed uint64) {
 	for range 120 {
 		w.act(w.machines[w.IntN(len(w.machines))])
 	}
+	w.settle()
+	w.restoresAgain()
+	w.settle()
+	if t.Failed() {
+		t.Logf("%+v\n%s", w.faults, strings.Join(w.history, "\n"))
+	}
+}
+
+// settle lets all machines get into step, and checks them.
+func (w *walk) settle() {
 	w.note("settling")
-	for range 3 {
+	for range 2 {
 		for _, m := range w.machines {
 			w.sync(m)
 		}
@@ -125,8 +135,34 @@ func runWalk(t *testing.T, seed uint64) {
 	for _, m := range w.machines {
 		w.check(m)
 	}
-	if t.Failed() {
-		t.Logf("%+v\n%s", w.faults, strings.Join(w.history, "\n"))
+}
+
+// restoresAgain restores messages that were handled, whatever happened to them before, and handles them again. All
+// machines follow.
+func (w *walk) restoresAgain() {
+	for _, name := range w.letterNames()[:5] {
+		l, m, other := w.letters[name], w.machines[w.IntN(len(w.machines))], w.machines[w.IntN(len(w.machines))]
+		c := Copy{l.Message.To[0], name}
+		if stage, _, err := m.Look(c); stage <= Pending || err != nil {
+			continue
+		}
+		if _, err := m.Workspace.Workspace.Restore(w.t.Context(), l.Message, c.Agent, func(mailbox.Entry) error { return nil }); err != nil {
+			w.t.Errorf("%s: restoring %s: %v", m.name, name, err)
+			continue
+		}
+		w.note("%s restores %s of %s", m.name, name, c.Agent)
+		l.restored[c.Agent] = true
+		w.sync(m)
+		w.sync(other)
+		stage, e, err := other.Look(c)
+		if stage != Pending || err != nil {
+			w.t.Errorf("%s restores %s, and on %s it is %v, %v", m.name, name, other.name, stage, err)
+			continue
+		}
+		if err := other.Acknowledge(e); err != nil {
+			w.t.Error(err)
+		}
+		l.restored[c.Agent] = false // and handled for good
 	}
 }
 
@@ -358,7 +394,7 @@ func (w *walk) syncs(m *walkMachine) {
 		w.sync(m)
 		return
 	}
-	at, what, count := w.IntN(20), w.IntN(5), 0
+	at, what, count := w.IntN(12), w.IntN(5), 0
 	if what == 2 && w.removed {
 		w.sync(m) // what is renamed away and no machine has is lost
 	}
@@ -463,6 +499,7 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome)
 		}
 	}
 	for _, agent := range w.agents {
+		w.disturb()
 		files := m.Scan(agent)
 		for name, stage := range files.Stages {
 			keys[Copy{agent, name}] = stage
@@ -484,7 +521,6 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome)
 	for _, c := range slices.SortedFunc(maps.Keys(keys), func(a, b Copy) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Agent, b.Agent))
 	}) {
-		w.disturb()
 		at, base, stage := tip.copies[c], m.base.copies[c], keys[c]
 		joined := carried{Join(Here(stage, base.State), at.State), cmp.Or(at.data, base.data), cmp.Or(at.reason, base.reason)}
 		if joined.data == "" && joined.State != at.State {
@@ -588,6 +624,8 @@ func (w *walk) check(m *walkMachine) {
 			switch {
 			case stage != agreed && !(stage == Unknown && l.pruned):
 				w.t.Errorf("%s: %s is %v for %s, and the carrier says %v", m.name, name, stage, to, agreed)
+			case agreed == Unknown:
+				w.t.Errorf("%s is lost for %s", name, to)
 			case agreed != Pending && !l.handled[to]:
 				w.t.Errorf("%s: nobody handled %s for %s, and it is %v", m.name, name, to, agreed)
 			case agreed == Pending && (l.handled[to] && !l.restored[to] || stage == Unknown):
