@@ -63,9 +63,7 @@ func TestBoxRenamedAway(t *testing.T) {
 	<-ended
 	removeAll(t, inbox+"-away")
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending)
-	}
+	n.want("codex", mailbox.Inbox, pending)
 	there.acknowledge("codex", pending.Message.ID)
 	n.settle()
 	n.checkEqual()
@@ -96,9 +94,7 @@ func TestBoxDeletedTwice(t *testing.T) {
 	}
 	removeAll(t, hook)
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending)
-	}
+	n.want("codex", mailbox.Inbox, pending)
 	n.checkEqual()
 }
 
@@ -124,10 +120,8 @@ func TestRenamedAwayWhileApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox)
-		m.want("codex", mailbox.Archive, r)
-	}
+	n.want("codex", mailbox.Inbox)
+	n.want("codex", mailbox.Archive, r)
 	n.checkEqual()
 }
 
@@ -160,10 +154,8 @@ func TestBystanders(t *testing.T) {
 			happen(n, old)
 			n.machines[2].sync()
 			n.settle()
-			for _, m := range n.machines {
-				m.want("codex", mailbox.Inbox, r)
-				m.want("codex", mailbox.Archive)
-			}
+			n.want("codex", mailbox.Inbox, r)
+			n.want("codex", mailbox.Archive)
 			n.checkEqual()
 		})
 	}
@@ -188,10 +180,8 @@ func TestArchivesAgree(t *testing.T) {
 	there.acknowledge("codex", again.Message.ID)
 	removeAll(t, filepath.Join(here.w.BoxPath("codex", mailbox.Archive), filepath.Base(twice.Outbox)))
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Archive, twice, again, one)
-		m.want("codex", mailbox.Inbox)
-	}
+	n.want("codex", mailbox.Archive, twice, again, one)
+	n.want("codex", mailbox.Inbox)
 	n.checkEqual()
 }
 
@@ -213,54 +203,57 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, first, second)
-	}
+	n.want("codex", mailbox.Inbox, first, second)
 	n.checkEqual()
 }
 
 // TestEmptiedRefs has the refs as a power failure leaves them: empty, or full of NUL. The next sync mends them.
 func TestEmptiedRefs(t *testing.T) {
 	t.Parallel()
-	for name, content := range map[string]string{"empty": "", "NUL": strings.Repeat("\x00", 41)} {
-		for _, ref := range []string{baseRef, "refs/remotes/oacp/mail", "refs/oacp/next"} {
-			t.Run(name+" "+filepath.Base(ref), func(t *testing.T) {
-				n := newNetwork(t, 2, both...)
-				here, there := n.machines[0], n.machines[1]
-				before, after := here.send("claude", "codex"), there.send("codex", "claude")
-				n.settle()
-				writeFile(t, filepath.Join(here.dir, ".git", ref), content)
-				later := there.send("codex", "claude")
-				there.sync()
-				here.sync()
-				n.settle()
-				here.want("claude", mailbox.Inbox, after, later)
-				here.want("codex", mailbox.Inbox, before)
-				n.checkEqual()
-			})
-		}
+	original := newNetwork(t, 2, both...)
+	before, after := original.machines[0].send("claude", "codex"), original.machines[1].send("codex", "claude")
+	original.settle()
+	for ref, content := range map[string]string{baseRef: "", "refs/remotes/oacp/mail": strings.Repeat("\x00", 41), "refs/oacp/next": ""} {
+		t.Run(filepath.Base(ref), func(t *testing.T) {
+			n := original.copy(t)
+			here, there := n.machines[0], n.machines[1]
+			writeFile(t, filepath.Join(here.dir, ".git", ref), content)
+			later := there.send("codex", "claude")
+			there.sync()
+			here.sync()
+			n.settle()
+			here.want("claude", mailbox.Inbox, after, later)
+			here.want("codex", mailbox.Inbox, before)
+			n.checkEqual()
+		})
 	}
 }
 
-// TestLockOfTheFuture has a lock of git that was made while the clock was wrong.
-func TestLockOfTheFuture(t *testing.T) {
+// TestStaleLocks syncs after git was killed while it moved a ref, also while the clock was wrong.
+func TestStaleLocks(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, 1, both...)
-	m := n.machines[0]
-	lock := filepath.Join(m.dir, ".git", baseRef+".lock")
-	writeFile(t, lock, "")
-	later := time.Now().Add(24 * time.Hour)
-	if err := os.Chtimes(lock, later, later); err != nil {
-		t.Fatal(err)
-	}
-	if names, err := gitmail.StaleLocks(m.w, time.Now()); err != nil || len(names) != 1 {
-		t.Errorf("stale locks are %q, %v; want one", names, err)
-	}
-	m.send("claude", "codex")
-	start := time.Now()
-	m.sync()
-	if waited := time.Since(start); waited > 15*time.Second {
-		t.Errorf("the sync waited %v for the lock", waited)
+	for name, age := range map[string]time.Duration{"old": time.Minute, "of the future": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t, 1, both...)
+			m := n.machines[0]
+			lock := filepath.Join(m.dir, ".git", baseRef+".lock")
+			writeFile(t, lock, "")
+			at := time.Now().Add(-age)
+			if err := os.Chtimes(lock, at, at); err != nil {
+				t.Fatal(err)
+			}
+			if names, err := gitmail.StaleLocks(m.w, time.Now()); err != nil || len(names) != 1 {
+				t.Errorf("stale locks are %q, %v; want one", names, err)
+			}
+			r := m.send("claude", "codex")
+			start := time.Now()
+			m.sync()
+			if waited := time.Since(start); waited > 15*time.Second {
+				t.Errorf("the sync waited %v for the lock", waited)
+			}
+			m.want("codex", mailbox.Inbox, r)
+			n.checkEqual()
+		})
 	}
 }
 
@@ -306,9 +299,7 @@ func TestContention(t *testing.T) {
 		t.Errorf("the machines' refs are %q, want none after a push", refs)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, mine, theirs)
-	}
+	n.want("codex", mailbox.Inbox, mine, theirs)
 	n.checkEqual()
 }
 
@@ -358,17 +349,13 @@ func TestPrune(t *testing.T) {
 		t.Errorf("the branch still has the message:\n%s", tree)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending)
-	}
+	n.want("codex", mailbox.Inbox, pending)
 	here.want("codex", mailbox.Archive)
 	here.want("claude", mailbox.Outbox, pending)
 	there.want("codex", mailbox.Archive, done)
 	away.restore("codex", done)
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending, done)
-	}
+	n.want("codex", mailbox.Inbox, pending, done)
 }
 
 // TestRemoveAgent removes an agent on one machine. It goes from all, also with mail that was on its way, and can be added

@@ -293,9 +293,9 @@ var attacks = []struct {
 	}, false},
 	{"workspace.json", func(h *hostile) { h.add("100644", "workspace.json", "[[[") }, true},
 	{"workspace.json as a symlink", func(h *hostile) { h.add("120000", "workspace.json", "/etc/passwd") }, true},
-	{"10,000 foreign files", func(h *hostile) {
+	{"2,000 foreign files", func(h *hostile) {
 		h.add("100644", "foreign/0", "x\n")
-		for i := range 10_000 {
+		for i := range 2_000 {
 			h.files[fmt.Sprintf("foreign/%d", i)] = h.files["foreign/0"]
 			h.files[fmt.Sprintf("agents/codex/inbox/%d.txt", i)] = h.files["foreign/0"]
 		}
@@ -322,6 +322,10 @@ func TestHostileTrees(t *testing.T) {
 			name, text, day := h.message(nil)
 			h.deliver(name, text, day)
 			h.push()
+			r := here.send("claude", "codex")
+			if before != nil {
+				here.acknowledge("codex", before.Message.ID)
+			}
 			result := here.sync()
 			if len(result.Problems) == 0 && !attack.silent {
 				t.Error("the sync reports no problem")
@@ -334,11 +338,6 @@ func TestHostileTrees(t *testing.T) {
 			}
 			outside.compare(t, "a sync")
 			here.checkNames()
-			r := here.send("claude", "codex")
-			if before != nil {
-				here.acknowledge("codex", before.Message.ID)
-			}
-			here.sync()
 			there.sync()
 			pending := there.ids("codex", mailbox.Inbox)
 			if count(pending, r.Message.ID) != 1 {

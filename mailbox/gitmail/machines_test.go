@@ -414,6 +414,14 @@ func (m *machine) want(agent schema.AgentName, box mailbox.Box, want ...*mailbox
 	}
 }
 
+// want is that of all machines.
+func (n *network) want(agent schema.AgentName, box mailbox.Box, want ...*mailbox.Receipt) {
+	n.t.Helper()
+	for _, m := range n.machines {
+		m.want(agent, box, want...)
+	}
+}
+
 // git runs git with the configuration of the tests and returns what it prints, without the last
 // newline.
 func (n *network) git(dir string, arguments ...string) string {

@@ -142,6 +142,10 @@ func (w *walk) syncs(m *machine, disturbed bool) {
 	}
 	if at >= 0 && what == 1 && w.removes {
 		w.syncs(m, false) // what is renamed away and no machine has is lost
+		other := w.pick()
+		w.handles(other)
+		w.handles(other)
+		w.syncs(other, false)
 	}
 	w.note("%s syncs", m.name)
 	putBack := func() {}

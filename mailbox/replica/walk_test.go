@@ -51,7 +51,9 @@ func newTree() tree {
 	return tree{make(map[Copy]carried), make(map[string]string), make(map[string]bool)}
 }
 
-func (t tree) clone() tree { return tree{maps.Clone(t.copies), maps.Clone(t.sent), maps.Clone(t.pruned)} }
+func (t tree) clone() tree {
+	return tree{maps.Clone(t.copies), maps.Clone(t.sent), maps.Clone(t.pruned)}
+}
 
 // A walk is some workspaces on which things happen at random, one after the other, and a carrier between them that
 // keeps its trees in memory. Nothing else differs from what gitmail does.
@@ -82,8 +84,10 @@ type walkMachine struct {
 // A letter is a message, and what happened to it at some time on some machine.
 type letter struct {
 	*mailbox.Receipt
-	name, data        string
+	name, data string
+	// restored says that it may be pending although it was handled, and restores counts.
 	handled, restored map[schema.AgentName]bool
+	restores          map[schema.AgentName]int
 	pruned            bool
 }
 
@@ -151,7 +155,7 @@ func (w *walk) restoresAgain() {
 			continue
 		}
 		w.note("%s restores %s of %s", m.name, name, c.Agent)
-		l.restored[c.Agent] = true
+		l.restores[c.Agent]++
 		w.sync(m)
 		w.sync(other)
 		stage, e, err := other.Look(c)
@@ -262,7 +266,7 @@ func (w *walk) sends(m *walkMachine) *letter {
 	if err := errors.Join(readErr, nameErr); err != nil {
 		w.t.Fatal(err)
 	}
-	l := &letter{r, name, string(data), make(map[schema.AgentName]bool), make(map[schema.AgentName]bool), false}
+	l := &letter{r, name, string(data), make(map[schema.AgentName]bool), make(map[schema.AgentName]bool), make(map[schema.AgentName]int), false}
 	w.letters[name] = l
 	w.note("%s sends %s", m.name, l.name)
 	return l
@@ -299,6 +303,7 @@ func (w *walk) restores(m *walkMachine) {
 	to := l.Message.To[0]
 	if _, err := m.Workspace.Workspace.Restore(w.t.Context(), l.Message, to, func(mailbox.Entry) error { return nil }); err == nil {
 		l.restored[to] = true
+		l.restores[to]++
 		w.note("%s restores %s of %s", m.name, l.name, to)
 	}
 }
@@ -397,6 +402,11 @@ func (w *walk) syncs(m *walkMachine) {
 	at, what, count := w.IntN(12), w.IntN(5), 0
 	if what == 2 && w.removed {
 		w.sync(m) // what is renamed away and no machine has is lost
+		other := w.machines[w.IntN(len(w.machines))]
+		for range 4 {
+			w.handles(other)
+		}
+		w.sync(other)
 	}
 	putBack := func() {}
 	defer func() {
@@ -468,6 +478,11 @@ func (w *walk) sync(m *walkMachine) {
 		if pushes != w.pushes {
 			w.note("%s begins again", m.name)
 			continue // another machine was faster
+		}
+		for c, at := range result.copies {
+			if at.Epoch > w.letters[c.Name].restores[c.Agent] {
+				w.t.Errorf("%s: %s was restored by nobody for %s: %v", m.name, c.Name, c.Agent, at.State)
+			}
 		}
 		w.carrier = result.clone()
 		w.pushes++
