@@ -46,6 +46,9 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 	t.Parallel()
 	original, failures := newCorrespondence(t), 0
 	for _, step := range steps {
+		if !*thorough && (step == "locked" || step == "merged" || step == "pushed") {
+			continue // little is written before the next step
+		}
 		t.Run(step, func(t *testing.T) {
 			c := original.onSmallDisk(t)
 			r, err := gitmail.Open(t.Context(), c.here.w)

@@ -153,13 +153,16 @@ func (h *hostile) deliver(name, text, day string) {
 	h.add("100644", "agents/codex/inbox/"+name, text)
 }
 
-// attacks change the tree. Each is called on a tree that has the earlier ones.
-var attacks = []struct {
+// An attack changes the tree.
+type attack struct {
 	name string
 	do   func(h *hostile)
 	// silent says that a sync need not mention it.
 	silent bool
-}{
+}
+
+// attacks are each called on a tree that has the earlier ones.
+var attacks = []attack{
 	{"symlink", func(h *hostile) {
 		name, _, day := h.message(nil)
 		h.add("120000", "agents/mallory/outbox/"+day+"/"+name, "/etc/passwd")
@@ -314,7 +317,17 @@ func TestHostileTrees(t *testing.T) {
 	h := n.newHostile()
 	outside := takeSnapshot(t, here.clone)
 	var before *mailbox.Receipt
-	for _, attack := range attacks {
+	silent := attack{"silent", func(h *hostile) { // one commit has all that need no mention
+		for _, a := range attacks {
+			if a.silent {
+				a.do(h)
+			}
+		}
+	}, true}
+	for _, attack := range append(attacks, silent) {
+		if attack.silent && attack.name != silent.name && !*thorough {
+			continue
+		}
 		t.Run(attack.name, func(t *testing.T) {
 			n.t = t
 			h.load()
