@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
