@@ -350,7 +350,7 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 	switch {
 	case err == nil && o.Was == replica.Unknown && !m.IsFor(o.Agent):
 		return nil, errRefused{fmt.Errorf("the message is not for %s", o.Agent)}
-	case err == nil && !e.r.w.Knows(o.Agent) && !e.o.DryRun:
+	case err == nil && o.Was == replica.Unknown && !e.r.w.Knows(o.Agent) && !e.o.DryRun:
 		return nil, errRefused{fmt.Errorf("there is no agent %s", o.Agent)}
 	case err != nil && (o.Was != replica.Unknown || o.Want == replica.Dead):
 		return nil, nil

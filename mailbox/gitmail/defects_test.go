@@ -98,25 +98,31 @@ func TestBoxDeletedTwice(t *testing.T) {
 	n.checkEqual()
 }
 
-// TestRenamedAwayWhileApplied renames a box away after a sync has seen the message in it, which another machine has
+// TestRenamedAwayWhileApplied renames a box or a mailbox away after a sync has seen the message in it, which another machine has
 // handled, and back after the sync. That restores nothing.
 func TestRenamedAwayWhileApplied(t *testing.T) {
 	t.Parallel()
+	for _, folder := range []string{"agents/codex/inbox", "agents/codex"} {
+		t.Run(folder, func(t *testing.T) { testRenamedAway(t, folder) })
+	}
+}
+
+func testRenamedAway(t *testing.T, folder string) {
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	r := here.send("claude", "codex")
 	n.settle()
 	there.acknowledge("codex", r.Message.ID)
 	there.sync()
-	inbox := here.w.BoxPath("codex", mailbox.Inbox)
+	inbox := filepath.Join(here.dir, folder)
 	here.syncWith(gitmail.Options{}, func(step string) {
-		if step == "merged" {
-			if err := os.Rename(inbox, inbox+"-away"); err != nil {
+		if step == "arrived" {
+			if err := os.Rename(inbox, filepath.Join(n.dir, "away")); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	if err := os.Rename(inbox+"-away", inbox); err != nil {
+	if err := os.Rename(filepath.Join(n.dir, "away"), inbox); err != nil {
 		t.Fatal(err)
 	}
 	n.settle()
