@@ -216,7 +216,10 @@ func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
 	_, foreign := errors.AsType[*mailbox.RefusedError](err)
 	_, invalid := errors.AsType[*validate.InvalidError](err)
 	switch {
-	case err == nil, errors.Is(err, replica.ErrChanged): // the next sync has that
+	case err == nil:
+		return nil
+	case errors.Is(err, replica.ErrChanged): // the next sync has that; a base that says more than the file would restore the file
+		e.waits(o)
 		return nil
 	case foreign, invalid, isRefused(err):
 		path := treePath(o.Agent, o.Box(o.Want), o.Name)
@@ -228,10 +231,15 @@ func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
 		return err
 	}
 	e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
+	e.waits(o)
+	return nil
+}
+
+// waits keeps what the base has of a message that is not in its place yet.
+func (e *exchange) waits(o *outcome) {
 	if !o.Sent {
 		e.waiting[o.Copy.String()] = o.base
 	}
-	return nil
 }
 
 // applyOutcome gives one message its state.
@@ -274,7 +282,7 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 	case err == nil && o.Was == replica.Unknown:
 		err = checkMessage(o.Copy, m)
 	}
-	if err == nil && !e.w.Knows(o.Agent) && !e.o.DryRun {
+	if err == nil && o.Was == replica.Unknown && !e.w.Knows(o.Agent) && !e.o.DryRun {
 		err = fmt.Errorf("there is no agent %s", o.Agent)
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ type configuration struct {
 	variables bool
 }
 
-var thorough = flag.Bool("thorough", false, "test every combination of crashes, and each configuration in a clone of its own")
+var thorough = flag.Bool("thorough", false, "test every combination of crashes, boxes and attacks, and each configuration in a clone of its own")
 
 // set returns a prepare that sets values of the clone's configuration.
 func set(settings ...string) func(*testing.T, *machine) {

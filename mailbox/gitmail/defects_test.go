@@ -3,6 +3,7 @@ package gitmail_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,8 +33,7 @@ func (m *machine) syncWith(o gitmail.Options, step func(name string)) gitmail.Re
 	return result
 }
 
-// TestBoxRenamedAway renames a box away during a sync, and removes one twice with a refused sync in between. Both say
-// nothing about the mail.
+// TestBoxRenamedAway renames a box away and back all the time while a machine syncs. That says nothing about the mail.
 func TestBoxRenamedAway(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, both...)
@@ -41,32 +41,95 @@ func TestBoxRenamedAway(t *testing.T) {
 	pending := here.send("claude", "codex")
 	n.settle()
 	inbox := here.w.BoxPath("codex", mailbox.Inbox)
-	here.send("codex", "claude")
-	here.syncWith(gitmail.Options{}, func(step string) {
-		if step == "fetched" {
-			if err := os.Rename(inbox, inbox+"-away"); err != nil {
-				t.Error(err)
+	end, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			_ = os.Rename(inbox, inbox+"-away")                     // perhaps it is away
+			if err := os.Rename(inbox+"-away", inbox); err != nil { // the sync has made another one
+				_ = os.RemoveAll(inbox + "-away")
 			}
 		}
-	})
-	there.sync()
-	there.want("codex", mailbox.Inbox, pending)
+	}()
+	n.tolerant = true
+	for range 10 {
+		here.send("codex", "claude")
+		_, _ = here.trySync() // it may be blocked
+	}
+	close(end)
+	<-ended
 	removeAll(t, inbox+"-away")
+	n.settle()
+	n.want("codex", mailbox.Inbox, pending)
+	there.acknowledge("codex", pending.Message.ID)
+	n.settle()
+	n.checkEqual()
+}
 
+// TestBoxDeletedTwice empties a box twice, with a refused sync in between. Both say nothing about the mail.
+func TestBoxDeletedTwice(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here := n.machines[0]
+	pending := here.send("claude", "codex")
+	n.settle()
+	inbox := here.w.BoxPath("codex", mailbox.Inbox)
 	hook := writeScript(t, filepath.Join(n.remote, "hooks", "pre-receive"), "exit 1")
 	here.send("codex", "claude")
 	for range 2 {
 		removeAll(t, inbox)
+		if err := os.Mkdir(inbox, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := here.trySync(); err == nil {
 			t.Error("a refused sync succeeds")
 		}
 	}
-	removeAll(t, hook)
 	removeAll(t, inbox)
-	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending)
+	if err := os.Mkdir(inbox, 0o755); err != nil {
+		t.Fatal(err)
 	}
+	removeAll(t, hook)
+	n.settle()
+	n.want("codex", mailbox.Inbox, pending)
+	n.checkEqual()
+}
+
+// TestRenamedAwayWhileApplied renames a box or a mailbox away after a sync has seen the message in it, which another machine has
+// handled, and back after the sync. That restores nothing.
+func TestRenamedAwayWhileApplied(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"agents/codex/inbox", "agents/codex"} {
+		t.Run(folder, func(t *testing.T) { testRenamedAway(t, folder) })
+	}
+}
+
+func testRenamedAway(t *testing.T, folder string) {
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	r := here.send("claude", "codex")
+	n.settle()
+	there.acknowledge("codex", r.Message.ID)
+	there.sync()
+	inbox := filepath.Join(here.dir, folder)
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "arrived" {
+			if err := os.Rename(inbox, filepath.Join(n.dir, "away")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := os.Rename(filepath.Join(n.dir, "away"), inbox); err != nil {
+		t.Fatal(err)
+	}
+	n.settle()
+	n.want("codex", mailbox.Inbox)
+	n.want("codex", mailbox.Archive, r)
 	n.checkEqual()
 }
 
@@ -74,31 +137,60 @@ func TestBoxRenamedAway(t *testing.T) {
 // machines were away. None of them acknowledges it.
 func TestBystanders(t *testing.T) {
 	t.Parallel()
-	for name, revise := range revisions {
-		if name == "replaced by code" {
-			continue
+	original := newNetwork(t, 3, both...)
+	here, there := original.machines[0], original.machines[1]
+	old := original.tip()
+	r := here.send("claude", "codex")
+	original.settle()
+	there.acknowledge("codex", r.Message.ID)
+	original.settle()
+	here.restore("codex", r)
+	here.sync()
+	there.sync()
+	events := maps.Clone(revisions)
+	delete(events, "replaced by code")
+	events["repaired"] = func(n *network, _ string) { // as docs/git.md says
+		away := n.machines[2]
+		if err := os.Rename(filepath.Join(away.dir, ".git"), filepath.Join(n.dir, "damaged")); err != nil {
+			t.Fatal(err)
 		}
+		away.init()
+	}
+	for name, happen := range events {
 		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t, 3, both...)
-			here, there, away := n.machines[0], n.machines[1], n.machines[2]
-			old := n.tip()
-			r := here.send("claude", "codex")
+			n := original.copy(t)
+			happen(n, old)
+			n.machines[2].sync()
 			n.settle()
-			there.acknowledge("codex", r.Message.ID)
-			n.settle()
-			here.restore("codex", r)
-			here.sync()
-			there.sync()
-			revise(n, old)
-			away.sync()
-			n.settle()
-			for _, m := range n.machines {
-				m.want("codex", mailbox.Inbox, r)
-				m.want("codex", mailbox.Archive)
-			}
+			n.want("codex", mailbox.Inbox, r)
+			n.want("codex", mailbox.Archive)
 			n.checkEqual()
 		})
 	}
+}
+
+// TestArchivesAgree handles messages on machines that are out of step: the same one on two of them, and one that was
+// restored in between; and it removes an archive. All have the same archives.
+func TestArchivesAgree(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	twice, again, one := here.send("claude", "codex"), here.send("claude", "codex"), here.send("claude", "codex")
+	n.settle()
+	here.acknowledge("codex", twice.Message.ID)
+	there.acknowledge("codex", twice.Message.ID)
+	here.acknowledge("codex", again.Message.ID)
+	here.sync()
+	there.acknowledge("codex", one.Message.ID)
+	n.settle()
+	there.restore("codex", again)
+	n.settle()
+	there.acknowledge("codex", again.Message.ID)
+	removeAll(t, filepath.Join(here.w.BoxPath("codex", mailbox.Archive), filepath.Base(twice.Outbox)))
+	n.settle()
+	n.want("codex", mailbox.Archive, twice, again, one)
+	n.want("codex", mailbox.Inbox)
+	n.checkEqual()
 }
 
 // TestBackup brings agents/ back from an old backup, which has a handled message pending and lacks later ones.
@@ -119,54 +211,57 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, first, second)
-	}
+	n.want("codex", mailbox.Inbox, first, second)
 	n.checkEqual()
 }
 
 // TestEmptiedRefs has the refs as a power failure leaves them: empty, or full of NUL. The next sync mends them.
 func TestEmptiedRefs(t *testing.T) {
 	t.Parallel()
-	for name, content := range map[string]string{"empty": "", "NUL": strings.Repeat("\x00", 41)} {
-		for _, ref := range []string{baseRef, "refs/remotes/oacp/mail", "refs/oacp/next"} {
-			t.Run(name+" "+filepath.Base(ref), func(t *testing.T) {
-				n := newNetwork(t, 2, both...)
-				here, there := n.machines[0], n.machines[1]
-				before, after := here.send("claude", "codex"), there.send("codex", "claude")
-				n.settle()
-				writeFile(t, filepath.Join(here.dir, ".git", ref), content)
-				later := there.send("codex", "claude")
-				there.sync()
-				here.sync()
-				n.settle()
-				here.want("claude", mailbox.Inbox, after, later)
-				here.want("codex", mailbox.Inbox, before)
-				n.checkEqual()
-			})
-		}
+	original := newNetwork(t, 2, both...)
+	before, after := original.machines[0].send("claude", "codex"), original.machines[1].send("codex", "claude")
+	original.settle()
+	for ref, content := range map[string]string{baseRef: "", "refs/remotes/oacp/mail": strings.Repeat("\x00", 41), "refs/oacp/next": ""} {
+		t.Run(filepath.Base(ref), func(t *testing.T) {
+			n := original.copy(t)
+			here, there := n.machines[0], n.machines[1]
+			writeFile(t, filepath.Join(here.dir, ".git", ref), content)
+			later := there.send("codex", "claude")
+			there.sync()
+			here.sync()
+			n.settle()
+			here.want("claude", mailbox.Inbox, after, later)
+			here.want("codex", mailbox.Inbox, before)
+			n.checkEqual()
+		})
 	}
 }
 
-// TestLockOfTheFuture has a lock of git that was made while the clock was wrong.
-func TestLockOfTheFuture(t *testing.T) {
+// TestStaleLocks syncs after git was killed while it moved a ref, also while the clock was wrong.
+func TestStaleLocks(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, 1, both...)
-	m := n.machines[0]
-	lock := filepath.Join(m.dir, ".git", baseRef+".lock")
-	writeFile(t, lock, "")
-	later := time.Now().Add(24 * time.Hour)
-	if err := os.Chtimes(lock, later, later); err != nil {
-		t.Fatal(err)
-	}
-	if names, _, err := gitmail.Locks(m.w, time.Now()); err != nil || len(names) != 1 {
-		t.Errorf("stale locks are %q, %v; want one", names, err)
-	}
-	m.send("claude", "codex")
-	start := time.Now()
-	m.sync()
-	if waited := time.Since(start); waited > 15*time.Second {
-		t.Errorf("the sync waited %v for the lock", waited)
+	for name, age := range map[string]time.Duration{"old": time.Minute, "of the future": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t, 1, both...)
+			m := n.machines[0]
+			lock := filepath.Join(m.dir, ".git", baseRef+".lock")
+			writeFile(t, lock, "")
+			at := time.Now().Add(-age)
+			if err := os.Chtimes(lock, at, at); err != nil {
+				t.Fatal(err)
+			}
+			if names, _, err := gitmail.Locks(m.w, time.Now()); err != nil || len(names) != 1 {
+				t.Errorf("stale locks are %q, %v; want one", names, err)
+			}
+			r := m.send("claude", "codex")
+			start := time.Now()
+			m.sync()
+			if waited := time.Since(start); waited > 15*time.Second {
+				t.Errorf("the sync waited %v for the lock", waited)
+			}
+			m.want("codex", mailbox.Inbox, r)
+			n.checkEqual()
+		})
 	}
 }
 
@@ -216,9 +311,24 @@ func TestContention(t *testing.T) {
 		t.Errorf("the machines' refs are %q, want none once the branch has what they have", refs)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, mine, theirs)
-	}
+	n.want("codex", mailbox.Inbox, mine, theirs)
+	n.checkEqual()
+}
+
+// TestFirstPushIsRaced has another machine make the branch between the fetch and the push of a sync that found none.
+func TestFirstPushIsRaced(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	n.git(n.remote, "update-ref", "-d", mailRef)
+	mine := here.send("claude", "codex")
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "committed" {
+			there.sync()
+		}
+	})
+	n.settle()
+	there.want("codex", mailbox.Inbox, mine)
 	n.checkEqual()
 }
 
@@ -251,17 +361,13 @@ func TestPrune(t *testing.T) {
 		t.Errorf("the branch still has the message:\n%s", tree)
 	}
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending)
-	}
+	n.want("codex", mailbox.Inbox, pending)
 	here.want("codex", mailbox.Archive)
 	here.want("claude", mailbox.Outbox, pending)
 	there.want("codex", mailbox.Archive, done)
 	away.restore("codex", done)
 	n.settle()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.Inbox, pending, done)
-	}
+	n.want("codex", mailbox.Inbox, pending, done)
 }
 
 // TestRemoveAgent removes an agent on one machine. It goes from all, also with mail that was on its way, and can be added

@@ -46,6 +46,9 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 	t.Parallel()
 	original, failures := newCorrespondence(t), 0
 	for _, step := range steps {
+		if !*thorough && (step == "locked" || step == "merged" || step == "pushed") {
+			continue // little is written before the next step
+		}
 		t.Run(step, func(t *testing.T) {
 			c := original.onSmallDisk(t)
 			r, err := gitmail.Open(t.Context(), c.here.w)
@@ -87,7 +90,7 @@ func TestAlmostFullDisk(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
 	original := newCorrespondence(t)
-	for _, pages := range []int{0, 1, 4, 16, 64} {
+	for _, pages := range []int{0, 1, 16} {
 		t.Run(fmt.Sprintf("%d pages", pages), func(t *testing.T) {
 			c := original.onSmallDisk(t)
 			empty := c.here.fill(pages * os.Getpagesize())

@@ -153,13 +153,16 @@ func (h *hostile) deliver(name, text, day string) {
 	h.add("100644", "agents/codex/inbox/"+name, text)
 }
 
-// attacks change the tree. Each is called on a tree that has the earlier ones.
-var attacks = []struct {
+// An attack changes the tree.
+type attack struct {
 	name string
 	do   func(h *hostile)
 	// silent says that a sync need not mention it.
 	silent bool
-}{
+}
+
+// attacks are each called on a tree that has the earlier ones.
+var attacks = []attack{
 	{"symlink", func(h *hostile) {
 		name, _, day := h.message(nil)
 		h.add("120000", "agents/mallory/outbox/"+day+"/"+name, "/etc/passwd")
@@ -293,9 +296,9 @@ var attacks = []struct {
 	}, false},
 	{"workspace.json", func(h *hostile) { h.add("100644", "workspace.json", "[[[") }, true},
 	{"workspace.json as a symlink", func(h *hostile) { h.add("120000", "workspace.json", "/etc/passwd") }, true},
-	{"10,000 foreign files", func(h *hostile) {
+	{"2,000 foreign files", func(h *hostile) {
 		h.add("100644", "foreign/0", "x\n")
-		for i := range 10_000 {
+		for i := range 2_000 {
 			h.files[fmt.Sprintf("foreign/%d", i)] = h.files["foreign/0"]
 			h.files[fmt.Sprintf("agents/codex/inbox/%d.txt", i)] = h.files["foreign/0"]
 		}
@@ -314,7 +317,17 @@ func TestHostileTrees(t *testing.T) {
 	h := n.newHostile()
 	outside := takeSnapshot(t, here.clone)
 	var before *mailbox.Receipt
-	for _, attack := range attacks {
+	silent := attack{"silent", func(h *hostile) { // one commit has all that need no mention
+		for _, a := range attacks {
+			if a.silent {
+				a.do(h)
+			}
+		}
+	}, true}
+	for _, attack := range append(attacks, silent) {
+		if attack.silent && attack.name != silent.name && !*thorough {
+			continue
+		}
 		t.Run(attack.name, func(t *testing.T) {
 			n.t = t
 			h.load()
@@ -322,6 +335,10 @@ func TestHostileTrees(t *testing.T) {
 			name, text, day := h.message(nil)
 			h.deliver(name, text, day)
 			h.push()
+			r := here.send("claude", "codex")
+			if before != nil {
+				here.acknowledge("codex", before.Message.ID)
+			}
 			result := here.sync()
 			if len(result.Problems) == 0 && !attack.silent {
 				t.Error("the sync reports no problem")
@@ -334,11 +351,6 @@ func TestHostileTrees(t *testing.T) {
 			}
 			outside.compare(t, "a sync")
 			here.checkNames()
-			r := here.send("claude", "codex")
-			if before != nil {
-				here.acknowledge("codex", before.Message.ID)
-			}
-			here.sync()
 			there.sync()
 			pending := there.ids("codex", mailbox.Inbox)
 			if count(pending, r.Message.ID) != 1 {

@@ -66,9 +66,7 @@ func TestGivenUpTwice(t *testing.T) {
 	there.bury("codex", archived.Message.ID)
 	n.settle()
 	n.checkEqual()
-	for _, m := range n.machines {
-		m.want("codex", mailbox.DeadLetters, twice, archived)
-	}
+	n.want("codex", mailbox.DeadLetters, twice, archived)
 	reasons, err := filepath.Glob(filepath.Join(here.w.BoxPath("codex", mailbox.DeadLetters), "*"+mailbox.ReasonSuffix))
 	if err != nil || len(reasons) != 2 {
 		t.Fatalf("there are the reasons %q (%v), want two", reasons, err)

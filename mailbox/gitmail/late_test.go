@@ -58,7 +58,10 @@ func TestBoxRefusesMail(t *testing.T) {
 	here.acknowledge("gemini", old[3].Message.ID)
 	here.restore("gemini", old[0])
 	for name, obstruct := range obstructions {
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters} {
+		for i, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.Outbox, mailbox.DeadLetters} {
+			if !*thorough && (name == "read-only" && i > 1 || name == "full" && i < 2) {
+				continue
+			}
 			t.Run(name+"/"+string(box), func(t *testing.T) {
 				n := original.copy(t)
 				here, there := n.machines[0], n.machines[1]
@@ -82,12 +85,10 @@ func TestBoxRefusesMail(t *testing.T) {
 				here.sync()
 				n.tolerant = false
 				n.settle()
-				for _, m := range n.machines {
-					m.want("gemini", mailbox.Inbox, old[0], old[2], toGemini)
-					m.want("gemini", mailbox.Archive, old[3], old[4])
-					m.want("gemini", mailbox.DeadLetters, old[1], old[5])
-					m.want("codex", mailbox.Inbox, fromGemini, outgoing)
-				}
+				n.want("gemini", mailbox.Inbox, old[0], old[2], toGemini)
+				n.want("gemini", mailbox.Archive, old[3], old[4])
+				n.want("gemini", mailbox.DeadLetters, old[1], old[5])
+				n.want("codex", mailbox.Inbox, fromGemini, outgoing)
 				n.checkEqual()
 			})
 		}

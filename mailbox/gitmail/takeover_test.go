@@ -61,17 +61,13 @@ func TestTakenOver(t *testing.T) {
 	n.settle()
 	n.join("new", both...)
 	n.settle()
-	for _, m := range n.machines {
-		m.want("claude", mailbox.Inbox, pending...)
-		m.want("claude", mailbox.Archive, acknowledged, archived)
-		m.want("codex", mailbox.Outbox, sent...)
-	}
+	n.want("claude", mailbox.Inbox, pending...)
+	n.want("claude", mailbox.Archive, acknowledged, archived)
+	n.want("codex", mailbox.Outbox, sent...)
 	there.acknowledge("claude", sent[0].Message.ID)
 	here.acknowledge("claude", sent[1].Message.ID)
 	n.settle()
-	for _, m := range n.machines {
-		m.want("claude", mailbox.Inbox, pending[2:]...)
-	}
+	n.want("claude", mailbox.Inbox, pending[2:]...)
 }
 
 // TestOpenedBefore sends from a workspace that was opened before it got its repository, as a program
@@ -91,9 +87,7 @@ func TestOpenedBefore(t *testing.T) {
 		}
 		n.settle()
 	}
-	for _, m := range n.machines {
-		m.want("claude", mailbox.Inbox, sent...)
-	}
+	n.want("claude", mailbox.Inbox, sent...)
 }
 
 // TestUndeliverable has a staged copy whose inbox is gone, and other obstacles in the workspace. Other
