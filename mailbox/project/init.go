@@ -295,7 +295,7 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	if made.Paths, err = addFolders(w, true, folders...); err != nil {
 		return made, err
 	}
-	if err := w.Root().Remove(mailbox.UnaskedFolder + "/" + string(agent)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeUnasked(w, agent); err != nil {
 		return made, err
 	}
 	if options.Runtime != "" {
@@ -338,4 +338,16 @@ func unmarshalMarker(data []byte, err error) (m marker, _ error) {
 
 func readMarkerFile(w *mailbox.Workspace) ([]byte, error) {
 	return durable.ReadFile(w.Root(), w.Dir(), MarkerName, maxFileSize)
+}
+
+// removeUnasked forgets that init made an agent without being asked for it.
+func removeUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.UnaskedFolder)
+	if err == nil {
+		err = errors.Join(dir.Remove(string(agent)), dir.Close())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
