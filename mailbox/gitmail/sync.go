@@ -25,6 +25,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	r.step("locked")
 	if o.Share && r.syncedSince(asked) {
 		return Result{}, nil // another process began a sync after the caller had sent
 	}
@@ -65,7 +66,6 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 	if err != nil {
 		return nil, err
 	}
-	r.step("locked")
 	if err := r.clearLocks(ctx, o); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
