@@ -58,10 +58,9 @@ EXAMPLES:
 			if before, o.command = command.PositionalsAndRest(c); len(before) > 0 {
 				return failure.Usagef("unexpected argument %s", visible.Quote(before[0])).WithHint("the command goes after --")
 			}
-			if err := checkOrder(c, o.command, ""); err != nil {
+			if err := checkOrder(o.command); err != nil {
 				return err
 			}
-			noteWords(c, o.command, s)
 			return runAshServe(c.Context, o, asJSON, s)
 		},
 	}

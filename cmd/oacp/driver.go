@@ -46,6 +46,18 @@ func oacpTools(s *command.Streams, driver string, arguments ...string) map[strin
 	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
 }
 
+// afterDashes is the hint for a command in any other place.
+const afterDashes = "the command of the agent goes after --, as in: oacp run --agent codex -- ./agent.sh"
+
+// checkOrder returns an error if the words after "--", the agent's command, begin with a flag.
+func checkOrder(words []string) error {
+	if len(words) == 0 || !strings.HasPrefix(words[0], "-") {
+		return nil
+	}
+	flag, _, _ := strings.Cut(words[0], "=")
+	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(flag)).WithHint(afterDashes)
+}
+
 // flags returns the flags. Socket says what the command does with --socket.
 func (o *driverOptions) flags(socket string) []cli.Flag {
 	var kinds []string

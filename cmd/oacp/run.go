@@ -78,7 +78,7 @@ EXAMPLES:
 		}, o.driver.flags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
 			before, after := command.PositionalsAndRest(c)
-			if err := checkOrder(c, after, ""); err != nil {
+			if err := checkOrder(after); err != nil {
 				return err
 			}
 			for i, word := range before {
@@ -172,9 +172,6 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 			return err
 		}
 		name, err := command.AgentOf(w, o.agent, s)
-		if errors.Is(err, project.ErrNoSender) {
-			err = cmp.Or(checkOrder(c, o.driver.command, "agent"), err)
-		}
 		if err != nil {
 			return err
 		}
@@ -219,7 +216,6 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 				s.Note(waitingText(name, &settings))
 			}
 		}
-		noteWords(c, settings.Command, s)
 		if err := openClaims(c.Context, s, w, &settings, &config); err != nil {
 			return err
 		}

@@ -34,6 +34,9 @@ const (
 	largestHook = 1 << 20
 )
 
+// shells are the programs that can run a hook with a block.
+var shells = []string{"sh", "bash", "dash", "zsh", "ksh"}
+
 func hookBlock(words ...string) string {
 	return blockBegin + "if command -v oacp >/dev/null 2>&1; then (" +
 		visible.Shell(append([]string{"oacp", "sync"}, words...)...) + " </dev/null >/dev/null 2>&1 &); fi\n" + blockEnd
@@ -53,7 +56,7 @@ func withBlock(hook []byte, block string) ([]byte, error) {
 		at = bytes.IndexByte(hook, '\n') + 1
 		line := strings.TrimSpace(string(hook[:at]))
 		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("#! /", r) })
-		if at == 0 || !slices.ContainsFunc(words, isShell) {
+		if at == 0 || !slices.ContainsFunc(words, func(word string) bool { return slices.Contains(shells, word) }) {
 			return nil, errors.New("it is not a shell script")
 		}
 	}

@@ -50,11 +50,6 @@ func TestSyncFlag(t *testing.T) {
 			t.Errorf("%s: got %v, %q, %v, want %v, %q", test.args, o.every, rest, err, test.every, test.rest)
 		}
 	}
-	var o Sync
-	c := &cli.Command{Flags: []cli.Flag{o.Flag("")}}
-	if own, rest := OwnFlags(c, []string{"--sync", "1s", "cat", "--sync", "x"}); len(own) != 3 || len(rest) != 2 {
-		t.Errorf("OwnFlags returns %q and %q", own, rest)
-	}
 }
 
 // TestRemoteState checks that a failing remote is reported when it begins to fail, when it fails in
