@@ -127,24 +127,22 @@ func (o bridgeSendOptions) readContent(s *command.Streams) (string, error) {
 }
 
 func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *command.Streams) error {
-	if o.json {
-		object, err := withKeys(receipt.Record, struct {
-			Duplicate bool   `json:"duplicate"`
-			Line      int    `json:"line"`
-			Bridge    string `json:"bridge_path"`
-		}{receipt.Duplicate, receipt.Line, log.Path()})
-		if err == nil {
-			err = command.WriteJSON(s.Out, object)
-		}
+	object, err := withKeys(receipt.Record, struct {
+		Duplicate bool   `json:"duplicate"`
+		Line      int    `json:"line"`
+		Bridge    string `json:"bridge_path"`
+	}{receipt.Duplicate, receipt.Line, log.Path()})
+	if err != nil {
 		return err
 	}
-	if receipt.Duplicate {
-		fmt.Fprintf(s.Out, "duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
-	} else {
-		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(receipt.ID))
-	}
-	fmt.Fprintf(s.Out, "  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
-	return nil
+	return s.Answer(o.json, object, func() {
+		if receipt.Duplicate {
+			fmt.Fprintf(s.Out, "duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
+		} else {
+			fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(receipt.ID))
+		}
+		fmt.Fprintf(s.Out, "  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
+	})
 }
 
 // nameList joins words for a sentence.

@@ -55,14 +55,10 @@ EXAMPLES:
 // showLog shows the one log that is named.
 func (o bridgeStatusOptions) showLog(ctx context.Context, log *bridge.Log, s *command.Streams) error {
 	answer, err := newStatusAnswer(ctx, log, s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case o.json:
-		return command.WriteJSON(s.Out, answer)
 	}
-	answer.print(s)
-	return nil
+	return s.Answer(o.json, answer, func() { answer.print(s) })
 }
 
 // showRuns shows the runs of the repository that is meant, or of all.
@@ -99,15 +95,11 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) e
 			return err
 		}))
 	}
-	switch {
-	case o.json:
-		failed = append(failed, command.WriteJSON(s.Out, map[string]any{"runs_dir": root, "runs": answers}))
-	case len(runs) == 0:
+	if len(runs) == 0 && !o.json {
 		fmt.Fprintf(s.Out, "%s: no runs in %s\n", visible.Line(repository), visible.Line(root))
-	default:
-		o.print(answers, s)
 	}
-	return errors.Join(failed...)
+	err = s.Answer(o.json, map[string]any{"runs_dir": root, "runs": answers}, func() { o.print(answers, s) })
+	return errors.Join(append(failed, err)...)
 }
 
 // print shows the runs one below the other, with --all below their repositories.

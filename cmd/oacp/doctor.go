@@ -49,12 +49,9 @@ leftovers. The exit status is 1 if errors remain; warnings do not count.`,
 			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			return runDoctor(c.Context, o, s)
-		},
+		}),
 	}
 }
 

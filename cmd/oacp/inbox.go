@@ -58,7 +58,7 @@ EXAMPLES:
 			command.JSONFlag(&o.json),
 			&cli.StringFlag{Name: "from", Hidden: true},
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			if c.IsSet("from") {
 				return failure.Usagef("there is no flag --from").WithHint(
 					"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
@@ -73,11 +73,8 @@ EXAMPLES:
 			if o.limit, err = timeLimit(c); err != nil {
 				return err
 			}
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
 			return runInbox(c.Context, o, s)
-		},
+		}),
 	}
 }
 

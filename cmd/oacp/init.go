@@ -65,10 +65,7 @@ EXAMPLES:
 			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			if o.workspace.Dir != "" && o.workspace.Project != "" {
 				return failure.Usagef("a project and --dir are mutually exclusive")
 			}
@@ -77,7 +74,7 @@ EXAMPLES:
 			}
 			o.agentsGiven = c.IsSet("agents")
 			return runInit(c.Context, o, s)
-		},
+		}),
 	}
 }
 
@@ -248,29 +245,27 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 	for _, warning := range made.Warnings {
 		s.Warn(warning)
 	}
-	if asJSON {
-		return command.WriteJSON(s.Out, struct {
-			Workspace string          `json:"workspace"`
-			Made      []string        `json:"made"`
-			Git       *gitInitialized `json:"git,omitempty"`
-			Warnings  []string        `json:"warnings,omitempty"`
-			Next      []string        `json:"next,omitempty"`
-		}{workspace, append([]string{}, made.Paths...), git, made.Warnings, next})
-	}
-	fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
-	for _, path := range made.Paths {
-		if below, err := filepath.Rel(workspace, path); err == nil {
-			path = below
+	return s.Answer(asJSON, struct {
+		Workspace string          `json:"workspace"`
+		Made      []string        `json:"made"`
+		Git       *gitInitialized `json:"git,omitempty"`
+		Warnings  []string        `json:"warnings,omitempty"`
+		Next      []string        `json:"next,omitempty"`
+	}{workspace, append([]string{}, made.Paths...), git, made.Warnings, next}, func() {
+		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
+		for _, path := range made.Paths {
+			if below, err := filepath.Rel(workspace, path); err == nil {
+				path = below
+			}
+			fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
 		}
-		fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
-	}
-	if git != nil {
-		git.print(s.Out)
-	} else if len(made.Paths) == 0 {
-		fmt.Fprintln(s.Out, "  everything was there")
-	}
-	for _, text := range next {
-		fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(text))
-	}
-	return nil
+		if git != nil {
+			git.print(s.Out)
+		} else if len(made.Paths) == 0 {
+			fmt.Fprintln(s.Out, "  everything was there")
+		}
+		for _, text := range next {
+			fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(text))
+		}
+	})
 }

@@ -101,26 +101,31 @@ func runKeyGen(o keyOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return command.WriteJSON(s.Out, struct {
-			Agent     schema.AgentName `json:"agent"`
-			KeyID     signing.KeyID    `json:"kid"`
-			AgentURN  string           `json:"agent_urn"`
-			Instance  string           `json:"instance_urn"`
-			Path      string           `json:"key_path"`
-			StubPath  string           `json:"public_stub_path"`
-			CreatedAt schema.Timestamp `json:"created_at_utc"`
-		}{agent, key.ID, key.AgentURN(), key.InstanceURN(), key.Path, key.StubPath(), key.CreatedAt})
-	}
-	fmt.Fprintf(s.Out, "OK: %s has a new key\n", agent)
-	for _, line := range [][2]string{
-		{"kid", string(key.ID)}, {"agent", key.AgentURN()}, {"instance", key.InstanceURN()},
-		{"private", key.Path}, {"public", key.StubPath()},
-	} {
-		fmt.Fprintf(s.Out, "  %-9s %s\n", line[0]+":", visible.Line(line[1]))
-	}
-	return nil
+	return s.Answer(o.json, struct {
+		keyJSON
+		AgentURN string `json:"agent_urn"`
+		Instance string `json:"instance_urn"`
+		StubPath string `json:"public_stub_path"`
+	}{newKeyJSON(key), key.AgentURN(), key.InstanceURN(), key.StubPath()}, func() {
+		fmt.Fprintf(s.Out, "OK: %s has a new key\n", agent)
+		for _, line := range [][2]string{
+			{"kid", string(key.ID)}, {"agent", key.AgentURN()}, {"instance", key.InstanceURN()},
+			{"private", key.Path}, {"public", key.StubPath()},
+		} {
+			fmt.Fprintf(s.Out, "  %-9s %s\n", line[0]+":", visible.Line(line[1]))
+		}
+	})
 }
+
+// keyJSON is what both commands say about a key.
+type keyJSON struct {
+	Agent     schema.AgentName `json:"agent"`
+	KeyID     signing.KeyID    `json:"kid"`
+	CreatedAt schema.Timestamp `json:"created_at_utc"`
+	Path      string           `json:"key_path"`
+}
+
+func newKeyJSON(k *signing.Key) keyJSON { return keyJSON{k.Agent, k.ID, k.CreatedAt, k.Path} }
 
 func newKeyListCommand(s *command.Streams) *cli.Command {
 	var o keyOptions
@@ -147,24 +152,16 @@ func runKeyList(o keyOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		type key struct {
-			Agent     schema.AgentName `json:"agent"`
-			KeyID     signing.KeyID    `json:"kid"`
-			CreatedAt schema.Timestamp `json:"created_at_utc"`
-			Path      string           `json:"key_path"`
+	list := make([]keyJSON, len(keys))
+	for i, k := range keys {
+		list[i] = newKeyJSON(k)
+	}
+	return s.Answer(o.json, list, func() {
+		if len(keys) == 0 {
+			fmt.Fprintln(s.Out, "There are no keys. oacp key gen makes one.")
 		}
-		list := make([]key, len(keys))
-		for i, k := range keys {
-			list[i] = key{k.Agent, k.ID, k.CreatedAt, k.Path}
+		for _, k := range keys {
+			fmt.Fprintln(s.Out, visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.ID, k.CreatedAt, k.Path)))
 		}
-		return command.WriteJSON(s.Out, list)
-	}
-	if len(keys) == 0 {
-		fmt.Fprintln(s.Out, "There are no keys. oacp key gen makes one.")
-	}
-	for _, k := range keys {
-		fmt.Fprintln(s.Out, visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.ID, k.CreatedAt, k.Path)))
-	}
-	return nil
+	})
 }

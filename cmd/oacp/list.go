@@ -61,12 +61,9 @@ EXAMPLES:
 			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`", Destination: &o.limit},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			return runList(c.Context, o, s)
-		},
+		}),
 	}
 }
 
@@ -117,11 +114,7 @@ func runList(ctx context.Context, o listOptions, s *command.Streams) error {
 				return err
 			}
 		}
-		if o.json {
-			return errors.Join(printListJSON(w, messages, s), err)
-		}
-		printList(messages, s)
-		return err
+		return errors.Join(s.Answer(o.json, newListAnswer(w, messages), func() { printList(messages, s) }), err)
 	})
 }
 
@@ -191,7 +184,14 @@ type listedJSON struct {
 	Error          string                `json:"error,omitempty"`
 }
 
-func printListJSON(w *mailbox.Workspace, messages []find.Message, s *command.Streams) error {
+// listAnswer is the JSON of list.
+type listAnswer struct {
+	Project   string       `json:"project"`
+	Workspace string       `json:"workspace"`
+	Messages  []listedJSON `json:"messages"`
+}
+
+func newListAnswer(w *mailbox.Workspace, messages []find.Message) listAnswer {
 	listed := make([]listedJSON, len(messages))
 	for i, m := range messages {
 		listed[i] = listedJSON{
@@ -206,9 +206,5 @@ func printListJSON(w *mailbox.Workspace, messages []find.Message, s *command.Str
 			listed[i].Error = failure.OneLine(m.Err.Error())
 		}
 	}
-	return command.WriteJSON(s.Out, struct {
-		Project   string       `json:"project"`
-		Workspace string       `json:"workspace"`
-		Messages  []listedJSON `json:"messages"`
-	}{project.Name(w), w.Dir(), listed})
+	return listAnswer{project.Name(w), w.Dir(), listed}
 }

@@ -103,15 +103,11 @@ func listSessions(o liveOptions, agent schema.AgentName, s *command.Streams) err
 		for _, session := range sessions {
 			entries = append(entries, entryOf(&session))
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, struct {
-				Project   string         `json:"project"`
-				Workspace string         `json:"workspace"`
-				Sessions  []sessionEntry `json:"sessions"`
-			}{project.Name(w), w.Dir(), entries})
-		}
-		printSessions(entries, s)
-		return nil
+		return s.Answer(o.json, struct {
+			Project   string         `json:"project"`
+			Workspace string         `json:"workspace"`
+			Sessions  []sessionEntry `json:"sessions"`
+		}{project.Name(w), w.Dir(), entries}, func() { printSessions(entries, s) })
 	})
 }
 

@@ -64,15 +64,12 @@ EXAMPLES:
    oacp mirror --run-id 2 --since 2h
    oacp mirror my-project --bridge bridge.jsonl --follow`,
 		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			if err := errors.Join(o.log.Check(c), o.sync.Check()); err != nil {
 				return err
 			}
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
 			return runMirror(c.Context, o, s)
-		},
+		}),
 	}
 }
 

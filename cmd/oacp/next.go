@@ -53,7 +53,7 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message", Destination: &o.thread},
 			&cli.BoolFlag{Name: "all", Usage: "show all pending messages", Destination: &o.all},
 		}, o.selection.flags("only"), []cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()),
-		Action: func(c *cli.Context) (err error) {
+		Action: o.workspace.OfProject(func(c *cli.Context) (err error) {
 			if o.all && o.thread {
 				return failure.Usagef("--all and --thread are mutually exclusive")
 			}
@@ -63,11 +63,8 @@ EXAMPLES:
 			if err := errors.Join(o.selection.parse(), o.sync.Check()); err != nil {
 				return err
 			}
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
 			return runNext(c.Context, o, s)
-		},
+		}),
 	}
 }
 

@@ -44,12 +44,9 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "list what `AGENT` owes and is owed (default: $OACP_AGENT)", Destination: &o.agent},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			return runOwed(c.Context, o, s)
-		},
+		}),
 	}
 }
 
@@ -70,16 +67,12 @@ func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
 		case err != nil:
 			return err
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, struct {
-				Project   string `json:"project"`
-				Workspace string `json:"workspace"`
-				turn.Owed
-				LoadError string `json:"load_error,omitempty"`
-			}{project.Name(w), w.Dir(), owed, unreadable})
-		}
-		printOwed(owed, s)
-		return nil
+		return s.Answer(o.json, struct {
+			Project   string `json:"project"`
+			Workspace string `json:"workspace"`
+			turn.Owed
+			LoadError string `json:"load_error,omitempty"`
+		}{project.Name(w), w.Dir(), owed, unreadable}, func() { printOwed(owed, s) })
 	})
 }
 

@@ -71,12 +71,9 @@ EXAMPLES:
 			yesFlag(&o.yes),
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			return o.run(c.Context, s)
-		},
+		}),
 	}
 }
 
@@ -138,19 +135,15 @@ func (o *pruneOptions) run(ctx context.Context, s *command.Streams) error {
 }
 
 func (o *pruneOptions) print(s *command.Streams, answer pruneAnswer, shared bool) error {
-	if o.json {
-		return command.WriteJSON(s.Out, answer)
-	}
-	verb := "removed"
+	text := "removed"
 	if o.dryRun {
-		verb = "would remove"
+		text = "would remove"
 	}
-	text := fmt.Sprintf("%s: %s, %s", verb, spelling.Count(answer.Messages, "message"), spelling.Count(answer.Copies, "outbox file"))
+	text += fmt.Sprintf(": %s, %s", spelling.Count(answer.Messages, "message"), spelling.Count(answer.Copies, "outbox file"))
 	if shared {
 		text += "; from the branch: " + spelling.Count(answer.Branch, "message")
 	}
-	_, err := fmt.Fprintln(s.Out, text)
-	return err
+	return s.Answer(o.json, answer, func() { fmt.Fprintln(s.Out, text) })
 }
 
 type removeAgentOptions struct {
@@ -235,9 +228,6 @@ func (o *removeAgentOptions) run(ctx context.Context, s *command.Streams, agent 
 }
 
 func (o *removeAgentOptions) print(s *command.Streams, agent schema.AgentName, text string, pending int) error {
-	if o.json {
-		return command.WriteJSON(s.Out, map[string]any{"agent": agent, "pending": pending, "dry_run": o.dryRun})
-	}
-	_, err := fmt.Fprintln(s.Out, text)
-	return err
+	answer := map[string]any{"agent": agent, "pending": pending, "dry_run": o.dryRun}
+	return s.Answer(o.json, answer, func() { fmt.Fprintln(s.Out, text) })
 }

@@ -86,12 +86,8 @@ func runSchema(o schemaOptions, s *command.Streams) error {
 			}
 		}
 		names = append(names, own...)
-		switch {
-		case o.list && o.json:
-			return command.WriteJSON(s.Out, names)
-		case o.list:
-			fmt.Fprintln(s.Out, strings.Join(names, "\n"))
-			return nil
+		if o.list {
+			return s.Answer(o.json, names, func() { fmt.Fprintln(s.Out, strings.Join(names, "\n")) })
 		}
 		name := strings.TrimSuffix(o.name, contract.Suffix)
 		if !slices.Contains(own, name) && !slices.Contains(own, o.name) {

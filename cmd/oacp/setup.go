@@ -150,14 +150,12 @@ func (o setupOptions) run(ctx context.Context, program live.Program, w *mailbox.
 	} else {
 		a.addSetup(ctx, plan, options, s.Dir, onPath)
 	}
-	if o.json {
-		return command.WriteJSON(s.Out, a)
-	}
-	a.print(s)
-	if o.dryRun {
-		printDiff(s.Out, plan)
-	}
-	return nil
+	return s.Answer(o.json, a, func() {
+		a.print(s)
+		if o.dryRun {
+			printDiff(s.Out, plan)
+		}
+	})
 }
 
 // ownCommand returns how hooks call this program.

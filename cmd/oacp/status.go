@@ -58,7 +58,7 @@ EXAMPLES:
 				if len(args) == 1 {
 					return showProgress(c.Context, w, args[0], o.json, s)
 				}
-				return printStatuses(c.Context, w, o.json, s)
+				return showStatuses(c.Context, w, o.json, s)
 			})
 		},
 	}
@@ -90,21 +90,22 @@ func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error
 	return statuses, err
 }
 
-func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *command.Streams) error {
+func showStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *command.Streams) error {
 	statuses, err := statusesOf(ctx, w)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return command.WriteJSON(s.Out, struct {
-			Project   string        `json:"project"`
-			Workspace string        `json:"workspace"`
-			Agents    []agentStatus `json:"agents"`
-		}{project.Name(w), w.Dir(), statuses})
-	}
+	return s.Answer(asJSON, struct {
+		Project   string        `json:"project"`
+		Workspace string        `json:"workspace"`
+		Agents    []agentStatus `json:"agents"`
+	}{project.Name(w), w.Dir(), statuses}, func() { printStatuses(statuses, s) })
+}
+
+func printStatuses(statuses []agentStatus, s *command.Streams) {
 	if len(statuses) == 0 {
 		printNoAgents(s)
-		return nil
+		return
 	}
 	now := s.Now()
 	const last = 7
@@ -120,7 +121,6 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 	for _, a := range statuses {
 		printDetails(a, now, s)
 	}
-	return nil
 }
 
 // printDetails prints what is empty for most agents.
@@ -172,17 +172,13 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 
 func showProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
 	progress, err := turn.Track(ctx, w, id)
-	switch {
-	case len(progress) == 0:
+	if len(progress) == 0 {
 		return err
-	case asJSON:
-		return errors.Join(command.WriteJSON(s.Out, struct {
-			ID         string          `json:"id"`
-			Recipients []turn.Progress `json:"recipients"`
-		}{string(progress[0].ID), progress}), err)
 	}
-	printProgress(progress, s)
-	return err
+	return errors.Join(s.Answer(asJSON, struct {
+		ID         string          `json:"id"`
+		Recipients []turn.Progress `json:"recipients"`
+	}{string(progress[0].ID), progress}, func() { printProgress(progress, s) }), err)
 }
 
 // printProgress prints a line for each recipient, and one for each reply.

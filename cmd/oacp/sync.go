@@ -59,15 +59,12 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "install-hook", Category: command.Rare, Usage: "let git pull and git push in your repository start oacp sync", Destination: &o.installHook},
 			&cli.BoolFlag{Name: "remove-hook", Category: command.Rare, Usage: "undo --install-hook", Destination: &o.removeHook},
 		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			if err := o.check(c); err != nil {
 				return err
 			}
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
 			return o.run(c.Context, s)
-		},
+		}),
 	}
 }
 

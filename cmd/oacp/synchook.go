@@ -99,21 +99,19 @@ func (o *syncOptions) changeHooks(ctx context.Context, w *mailbox.Workspace, s *
 			changed = append(changed, path)
 		}
 	}
-	if o.json {
-		return command.WriteJSON(s.Out, map[string]any{"repository": top, "changed": changed})
-	}
-	text := "git pull and git push start oacp sync in "
-	if o.removeHook {
-		text = "git pull and git push do not start oacp sync in "
-	}
-	fmt.Fprintf(s.Out, "OK: %s%s\n", text, visible.Line(top))
-	for _, path := range changed {
-		fmt.Fprintf(s.Out, "  changed: %s\n", visible.Line(path))
-	}
-	if len(changed) == 0 {
-		fmt.Fprintln(s.Out, "  nothing to change")
-	}
-	return nil
+	return s.Answer(o.json, map[string]any{"repository": top, "changed": changed}, func() {
+		start := "start"
+		if o.removeHook {
+			start = "do not start"
+		}
+		fmt.Fprintf(s.Out, "OK: git pull and git push %s oacp sync in %s\n", start, visible.Line(top))
+		for _, path := range changed {
+			fmt.Fprintf(s.Out, "  changed: %s\n", visible.Line(path))
+		}
+		if len(changed) == 0 {
+			fmt.Fprintln(s.Out, "  nothing to change")
+		}
+	})
 }
 
 func sameFolder(a, b string) bool {

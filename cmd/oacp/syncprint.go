@@ -210,13 +210,10 @@ func passedOver(problems []gitmail.Problem) (lines []string) {
 
 // squashed prints what --squash did.
 func (p *syncPrinter) squashed(done gitmail.Squashed) error {
-	if p.o.json {
-		return command.WriteJSON(p.s.Out, map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit})
-	}
 	text := fmt.Sprintf("commits: %d before, %d now", done.Before, done.After)
 	if done.Before == done.After {
 		text = fmt.Sprintf("commits: %d, nothing to squash", done.Before)
 	}
-	_, err := fmt.Fprintln(p.s.Out, text)
-	return err
+	return p.s.Answer(p.o.json, map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit},
+		func() { fmt.Fprintln(p.s.Out, text) })
 }

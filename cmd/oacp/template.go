@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -29,11 +30,7 @@ func printTemplate(name string, o command.Workspace, asJSON bool, s *command.Str
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return command.WriteJSON(s.Out, map[string]string{"template": name, "yaml": string(text)})
-		}
-		_, err = s.Out.Write(text)
-		return err
+		return s.Answer(asJSON, map[string]string{"template": name, "yaml": string(text)}, func() { fmt.Fprintf(s.Out, "%s", text) })
 	})
 }
 

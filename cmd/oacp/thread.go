@@ -190,15 +190,10 @@ func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) erro
 		if err != nil {
 			return err
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, struct {
-				Conversation schema.ConversationID `json:"conversation_id"`
-				Agents       []schema.AgentName    `json:"agents"`
-			}{id, resumed})
-		}
-		for _, agent := range resumed {
-			fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", id, agent)
-		}
-		return nil
+		return s.Answer(o.json, map[string]any{"conversation_id": id, "agents": resumed}, func() {
+			for _, agent := range resumed {
+				fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", id, agent)
+			}
+		})
 	})
 }

@@ -108,17 +108,15 @@ func runTrustImport(ctx context.Context, o trustOptions, file string, s *command
 		if err != nil {
 			return err
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, done)
-		}
-		fmt.Fprintf(s.Out, "OK: imported %s (%s)\n", done.KeyID, done.Agent)
-		fmt.Fprintf(s.Out, "  catalog: %-9s %s\n", done.Catalog, visible.Line(done.CatalogPath))
-		if done.Receiver == "" {
-			fmt.Fprintln(s.Out, "  pins:    skipped; nobody trusts it because of this")
-		} else {
-			fmt.Fprintf(s.Out, "  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
-		}
-		return nil
+		return s.Answer(o.json, done, func() {
+			fmt.Fprintf(s.Out, "OK: imported %s (%s)\n", done.KeyID, done.Agent)
+			fmt.Fprintf(s.Out, "  catalog: %-9s %s\n", done.Catalog, visible.Line(done.CatalogPath))
+			if done.Receiver == "" {
+				fmt.Fprintln(s.Out, "  pins:    skipped; nobody trusts it because of this")
+			} else {
+				fmt.Fprintf(s.Out, "  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
+			}
+		})
 	})
 }
 
@@ -130,15 +128,12 @@ func newTrustListCommand(s *command.Streams) *cli.Command {
 		ArgsUsage:   "[PROJECT] [--agent AGENT]",
 		Description: "EXAMPLES:\n   oacp trust list --project my-project",
 		Flags:       o.flags("list the pins of `AGENT` only"),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			if _, err := schema.ParseAgentName(o.agent); o.agent != "" && err != nil {
 				return failure.Usagef("--agent: %w", err)
 			}
 			return runTrustList(o, s)
-		},
+		}),
 	}
 }
 
@@ -168,23 +163,21 @@ func runTrustList(o trustOptions, s *command.Streams) error {
 				list.Pins[agent] = pins
 			}
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, list)
-		}
-		fmt.Fprintf(s.Out, "Catalog: %s\n", spelling.Count(len(listed), "key"))
-		for _, l := range listed {
-			fmt.Fprintf(s.Out, "  %s  %s\n", l.KeyID, l.Agent)
-		}
-		if len(list.Pins) == 0 {
-			fmt.Fprintln(s.Out, "Pins: nobody has any, so no signature is trusted")
-		}
-		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
-			fmt.Fprintf(s.Out, "Pins of %s: %s\n", agent, spelling.Count(len(list.Pins[agent]), "key"))
-			for _, p := range list.Pins[agent] {
-				fmt.Fprintf(s.Out, "  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
+		return s.Answer(o.json, list, func() {
+			fmt.Fprintf(s.Out, "Catalog: %s\n", spelling.Count(len(listed), "key"))
+			for _, l := range listed {
+				fmt.Fprintf(s.Out, "  %s  %s\n", l.KeyID, l.Agent)
 			}
-		}
-		return nil
+			if len(list.Pins) == 0 {
+				fmt.Fprintln(s.Out, "Pins: nobody has any, so no signature is trusted")
+			}
+			for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
+				fmt.Fprintf(s.Out, "Pins of %s: %s\n", agent, spelling.Count(len(list.Pins[agent]), "key"))
+				for _, p := range list.Pins[agent] {
+					fmt.Fprintf(s.Out, "  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
+				}
+			}
+		})
 	})
 }
 
@@ -225,14 +218,12 @@ func runTrustRevoke(ctx context.Context, o trustOptions, text string, s *command
 		if err != nil {
 			return err
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, done)
-		}
-		fmt.Fprintf(s.Out, "OK: revoked %s\n", done.KeyID)
-		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
-			fmt.Fprintf(s.Out, "  %s: %s\n", agent, done.Receivers[agent])
-		}
-		return nil
+		return s.Answer(o.json, done, func() {
+			fmt.Fprintf(s.Out, "OK: revoked %s\n", done.KeyID)
+			for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
+				fmt.Fprintf(s.Out, "  %s: %s\n", agent, done.Receivers[agent])
+			}
+		})
 	})
 }
 
@@ -252,15 +243,12 @@ EXAMPLES:
    oacp trust sign-policy --project my-project --agent codex`,
 		Flags: o.flags("sign the files of `AGENT`",
 			&cli.StringFlag{Name: "kid", Category: command.Rare, Usage: "sign with the key `KEY` only (default: all keys of AGENT)", Destination: &o.key}),
-		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
+		Action: o.workspace.OfProject(func(c *cli.Context) error {
 			if _, err := schema.ParseAgentName(o.agent); o.agent == "" || err != nil {
 				return failure.Usagef("needs --agent, the agent whose files are to be signed")
 			}
 			return runTrustSignPolicy(c.Context, o, s)
-		},
+		}),
 	}
 }
 
@@ -270,19 +258,17 @@ func runTrustSignPolicy(ctx context.Context, o trustOptions, s *command.Streams)
 		if err != nil {
 			return err
 		}
-		if o.json {
-			return command.WriteJSON(s.Out, done)
-		}
-		for _, one := range done {
-			verb := "signed"
-			if one.Again {
-				verb = "re-signed"
+		return s.Answer(o.json, done, func() {
+			for _, one := range done {
+				verb := "signed"
+				if one.Again {
+					verb = "re-signed"
+				}
+				fmt.Fprintf(s.Out, "OK: %s %s\n", verb, visible.Line(one.Path))
+				for _, id := range one.KeyIDs {
+					fmt.Fprintf(s.Out, "  kid: %s\n", id)
+				}
 			}
-			fmt.Fprintf(s.Out, "OK: %s %s\n", verb, visible.Line(one.Path))
-			for _, id := range one.KeyIDs {
-				fmt.Fprintf(s.Out, "  kid: %s\n", id)
-			}
-		}
-		return nil
+		})
 	})
 }

@@ -89,12 +89,8 @@ func runVerify(ctx context.Context, o verifyOptions, file string, s *command.Str
 			return failure.Usagef("--attach-audit: %w", err)
 		}
 	}
-	if o.json {
-		if err := command.WriteJSON(s.Out, report); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintln(s.Out, visible.Line(annotation(report)))
+	if err := s.Answer(o.json, report, func() { fmt.Fprintln(s.Out, visible.Line(annotation(report))) }); err != nil {
+		return err
 	}
 	switch result.Status {
 	case signing.Unsigned, signing.Verified:

@@ -73,6 +73,15 @@ func (s *Streams) Note(text string) {
 // NoteWaiting says what a command waits for.
 func (s *Streams) NoteWaiting(what string) { s.Note("waiting for " + what) }
 
+// Answer prints the answer of a command: as indented JSON, or as the text that print prints.
+func (s *Streams) Answer(asJSON bool, answer any, print func()) error {
+	if asJSON {
+		return WriteJSON(s.Out, answer)
+	}
+	print()
+	return nil
+}
+
 // JSONFlag is the flag --json, which every command that prints has.
 func JSONFlag(destination *bool) cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: destination}

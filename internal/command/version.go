@@ -53,11 +53,7 @@ func NewVersionCommand(s *Streams) *cli.Command {
 			if err := NoPositionals(c); err != nil {
 				return err
 			}
-			if asJSON {
-				return WriteJSON(s.Out, BuildVersion())
-			}
-			_, err := fmt.Fprintln(s.Out, BuildVersion())
-			return err
+			return s.Answer(asJSON, BuildVersion(), func() { fmt.Fprintln(s.Out, BuildVersion()) })
 		},
 	}
 }
