@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
@@ -28,18 +30,14 @@ type deliverOptions struct {
 	wait                   waitOptions
 	sync                   command.Sync
 	synchronizer           *command.Synchronizer
-	// afterwards, if not nil, acknowledges the message that this one answers, once this one is sent.
-	afterwards func() (acknowledged schema.ID, err error)
 	// answered, if not nil, is the message that this one answers. The editor shows it. It gets a second
 	// answer only if again is true.
 	answered *schema.Message
 	again    bool
-	// sent, if not nil, is called once the message is sent.
-	sent func()
+	// pending, if not nil, is the copy of that message to acknowledge once this one is sent.
+	pending *conversation.Copy
 	// warnings are printed already; the JSON answer has them too.
 	warnings []string
-	// synced says in the JSON answer whether the message went out, if it should.
-	synced *bool
 }
 
 func (o *deliverOptions) flags() []cli.Flag {
@@ -91,19 +89,35 @@ func (o *deliverOptions) makeProject(s *command.Streams) error {
 	return err
 }
 
-// deliver sends the draft, prints the receipt, and waits for --wait. Without --wait and --sync it does
-// not catch signals, which would take a tenth of its time: delivery survives that the process is killed.
-// Source is where the body was read from. If the draft has no body, the user writes it in an editor.
+// deliver sends the draft. If it has no body, the user writes it in an editor, and what is not sent is kept in a
+// file. Source is where the body was read from.
 func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, source validate.Source, s *command.Streams) error {
-	if draft.Body.Kind == schema.Absent {
-		return o.deliverEdited(ctx, w, draft, s)
-	}
-	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Sign: o.sign}
-	if err := command.CheckDraft(ctx, w, &draft, source); err != nil {
+	if draft.Body.Kind != schema.Absent {
+		_, err := o.send(ctx, w, draft, source, s)
 		return err
 	}
+	path, err := o.writeBody(ctx, w, &draft, s)
+	if err != nil {
+		return err
+	}
+	sent, err := o.send(ctx, w, draft, validate.Source{BodyFile: path}, s)
+	if sent || o.dryRun && err == nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	s.Note(keptIn(path))
+	return err
+}
+
+// send sends the draft, prints the receipt, and waits for --wait. Without --wait and --sync it does
+// not catch signals, which would take a tenth of its time: delivery survives that the process is killed.
+// A message that is sent may come with an error.
+func (o deliverOptions) send(ctx context.Context, w *mailbox.Workspace, draft schema.Message, source validate.Source, s *command.Streams) (sent bool, err error) {
+	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Sign: o.sign}
+	if err := command.CheckDraft(ctx, w, &draft, source); err != nil {
+		return false, err
+	}
 	if o.dryRun {
-		return o.showDraft(w, draft, options, s)
+		return false, o.showDraft(w, draft, options, s)
 	}
 	if o.wait.what != "" || o.sync.IsSet() {
 		var stop func()
@@ -112,7 +126,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	}
 	before, err := o.wait.before(w, draft.From)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var receipt *mailbox.Receipt
 	err = turn.SendOnce(ctx, w, o.answered, &draft, o.again, func() (err error) {
@@ -120,33 +134,45 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 		return err
 	})
 	if receipt == nil {
-		return err
+		return false, err
 	}
-	if o.sent != nil {
-		o.sent()
+	answer := o.newSendAnswer(w, receipt.Message, receipt.Warnings, s)
+	answer.Outbox, answer.AlreadySent, answer.Inboxes = receipt.Outbox, receipt.AlreadySent, receipt.Inboxes
+	if len(receipt.Inboxes) == 1 {
+		answer.Inbox, answer.Inboxes = receipt.Inboxes[0], nil
 	}
-	var acknowledged schema.ID
-	if err == nil && o.afterwards != nil {
-		acknowledged, err = o.afterwards()
+	if err == nil && o.pending != nil {
+		answer.Acknowledged, err = o.acknowledgeAnswered(w)
 	}
-	syncsOnce := o.sync.IsSet() && o.wait.what == ""
-	if syncsOnce && o.json && err == nil {
+	syncsOnce := o.sync.IsSet() && o.wait.what == "" && err == nil
+	if syncsOnce && o.json {
 		synced := o.synchronizer.Briefly(ctx)
-		o.synced = &synced
+		answer.Synced = &synced
 	}
-	// A message with a receipt is sent, even if there is an error.
-	if printErr := o.printReceipt(w, receipt, acknowledged, s); printErr != nil {
+	if printErr := o.printReceipt(receipt, answer, s); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
-		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
+		return true, errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
-	if err == nil && syncsOnce && !o.json {
+	if syncsOnce && !o.json {
 		o.synchronizer.Briefly(ctx) // if that fails, it says so, and the next sync takes the message along
 	}
 	if err != nil || o.wait.what == "" {
-		return err
+		return true, err
 	}
 	defer o.synchronizer.Start(ctx, true)()
-	return o.await(ctx, w, receipt, before, s)
+	return true, o.await(ctx, w, receipt, before, s)
+}
+
+// acknowledgeAnswered acknowledges the message that the one just sent answers.
+func (o deliverOptions) acknowledgeAnswered(w *mailbox.Workspace) (schema.ID, error) {
+	id := o.answered.ID
+	if err := o.pending.Acknowledge(w); err != nil {
+		return "", &failure.Error{
+			Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
+			Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",
+		}
+	}
+	return id, nil
 }
 
 func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, options *mailbox.SendOptions, s *command.Streams) error {
@@ -154,17 +180,14 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 	if err != nil {
 		return err
 	}
-	answer := newSendAnswer(w, message, warnings, s)
-	answer.Warnings = append(o.warnings, answer.Warnings...)
-	if o.json {
-		answer.DryRun, answer.YAML = true, string(data)
-		return command.WriteJSON(s.Out, answer)
-	}
-	if !o.quiet {
-		s.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s", message.From, joinNames(message.To), w.Dir()))
-	}
-	_, err = s.Out.Write(data)
-	return err
+	answer := o.newSendAnswer(w, message, warnings, s)
+	answer.DryRun, answer.YAML = true, string(data)
+	return s.Answer(o.json, answer, func() {
+		if !o.quiet {
+			s.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s", message.From, joinNames(message.To), w.Dir()))
+		}
+		fmt.Fprintf(s.Out, "%s", data)
+	})
 }
 
 // sendAnswer is the JSON of the reference implementation's send, with more keys.
@@ -194,10 +217,10 @@ type sendAnswer struct {
 }
 
 // newSendAnswer also prints the warnings.
-func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings validate.Diagnostics, s *command.Streams) sendAnswer {
+func (o deliverOptions) newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings validate.Diagnostics, s *command.Streams) sendAnswer {
 	answer := sendAnswer{
 		MessageID: m.ID, ID: m.ID, ShortID: m.ID.Short(), From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
-		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID,
+		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Warnings: o.warnings,
 	}
 	if signatures, err := signing.Parse(m.Auth); err == nil {
 		answer.Signed = true
@@ -220,13 +243,8 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 	return answer
 }
 
-func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, acknowledged schema.ID, s *command.Streams) (err error) {
-	answer := newSendAnswer(w, r.Message, r.Warnings, s)
-	answer.Warnings = append(o.warnings, answer.Warnings...)
-	answer.Outbox, answer.AlreadySent, answer.Acknowledged, answer.Synced = r.Outbox, r.AlreadySent, acknowledged, o.synced
-	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
-		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
-	}
+func (o deliverOptions) printReceipt(r *mailbox.Receipt, answer sendAnswer, s *command.Streams) error {
+	var err error
 	switch {
 	case o.json && o.wait.what != "":
 		err = command.WriteJSONLine(s.Out, answer) // another line follows
@@ -236,14 +254,11 @@ func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, a
 		fmt.Fprintln(s.Out, r.Message.ID)
 	default:
 		o.printSent(r, s)
-		if acknowledged != "" {
-			fmt.Fprintf(s.Out, "acknowledged: %s\n", acknowledged.Short())
+		if answer.Acknowledged != "" {
+			fmt.Fprintf(s.Out, "acknowledged: %s\n", answer.Acknowledged.Short())
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return s.Out.Flush()
+	return errors.Join(err, s.Out.Flush())
 }
 
 // printSent prints one line about a message that is sent and, with --verbose, its id and its files.

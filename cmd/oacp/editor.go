@@ -35,39 +35,35 @@ func editorOf(s *command.Streams) ([]string, error) {
 	return words, err
 }
 
-// deliverEdited lets the user write the body in an editor and delivers the message. If it is not
-// sent, the text is kept in a file.
-func (o deliverOptions) deliverEdited(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
-	if err := o.checkBeforeEditing(w, draft); err != nil {
-		return err
+// keptIn says where a text is that was not sent.
+func keptIn(path string) string {
+	return "what you wrote is kept in " + path + "; --body-file sends it"
+}
+
+// writeBody lets the user write the body of the draft in an editor, and returns the file that holds it.
+func (o deliverOptions) writeBody(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, s *command.Streams) (path string, err error) {
+	if err := o.checkBeforeEditing(w, *draft); err != nil {
+		return "", err
 	}
 	start, err := bodyTemplate(string(draft.Type), w.Root(), w.Dir())
 	if err != nil && !errors.Is(err, contract.ErrNoTemplate) {
-		return err
+		return "", err
 	}
-	path, text, err := edit(ctx, string(start), o.editorNotes(&draft), s)
+	path, text, err := edit(ctx, string(start), o.editorNotes(draft), s)
 	if path == "" {
-		return err
+		return "", err
 	}
-	hint := "what you wrote is kept in " + path + "; --body-file sends it"
 	if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed == strings.TrimSpace(string(start)) {
 		if err == nil {
 			err = &failure.Error{Code: "nothing_written", Err: errors.New("no text was written, so nothing is sent")}
 		}
-		return errors.Join(err, os.Remove(path))
+		return "", errors.Join(err, os.Remove(path))
 	}
-	if err != nil {
-		return failure.WithHint(err, hint)
-	}
-	sent := false
-	o.sent = func() { sent = true }
 	draft.Body = schema.TextValue(text)
-	err = o.deliver(ctx, w, draft, validate.Source{BodyFile: path}, s)
-	if sent || o.dryRun && err == nil {
-		return errors.Join(err, os.Remove(path))
+	if err != nil {
+		err = failure.WithHint(err, keptIn(path))
 	}
-	s.Note(hint)
-	return err
+	return path, err
 }
 
 // checkBeforeEditing returns what is wrong with a message apart from its body.

@@ -106,9 +106,11 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 			o.noteUnanswered(&draft, original, s)
 		}
 		if o.ack {
-			if err := o.acknowledgeAfter(ctx, w, original.ID, from); err != nil {
+			held, err := conversation.FindCopy(ctx, w, string(original.ID), from)
+			if err != nil {
 				return err
 			}
+			o.pending = &held
 		}
 		err = o.deliver(ctx, w, draft, o.source(), s)
 		if _, invalid := errors.AsType[*validate.InvalidError](err); invalid && draft.Type == schema.HandoffComplete {
@@ -124,25 +126,6 @@ func (o *replyOptions) noteUnanswered(draft, original *schema.Message, s *comman
 	note := fmt.Sprintf("a %s does not answer a %s; --final makes it the answer", draft.Type, original.Type)
 	s.Note(note)
 	o.warnings = append(o.warnings, note)
-}
-
-// acknowledgeAfter has the message acknowledged when the answer is sent. It returns an error if that
-// is not possible.
-func (o *replyOptions) acknowledgeAfter(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName) error {
-	held, err := conversation.FindCopy(ctx, w, string(id), agent)
-	if err != nil {
-		return err
-	}
-	o.afterwards = func() (schema.ID, error) {
-		if err := held.Acknowledge(w); err != nil {
-			return "", &failure.Error{
-				Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
-				Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",
-			}
-		}
-		return id, nil
-	}
-	return nil
 }
 
 // oneID returns the only argument, which is a message id.
