@@ -29,8 +29,8 @@ func newAshCommand(s *command.Streams) *cli.Command {
 bridge streams the agent's messages and reports the end of the turn. See docs/ash.md.`,
 		Subcommands: []*cli.Command{newAshServeCommand(s), newAshQueryCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
-		Action: func(*cli.Context) error {
-			return failure.Usagef("ash needs a command of its own: serve or query").WithHint("see oacp help ash")
+		Action: func(c *cli.Context) error {
+			return needsCommand(c, "ash", "serve", "query")
 		},
 	}
 }

@@ -63,16 +63,7 @@ func (o bridgeStatusOptions) showLog(ctx context.Context, log *bridge.Log, s *co
 
 // showRuns shows the runs of the repository that is meant, or of all.
 func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) error {
-	root, repository, err := o.log.Runs(s)
-	if err != nil {
-		return err
-	}
-	id, err := bridge.RepositoryID(repository)
-	ids := []string{id}
-	if o.all {
-		repository = "all repositories"
-		ids, err = bridge.Repositories(root)
-	}
+	root, repository, ids, err := o.log.RepositoryIDs(s, o.all)
 	if err != nil {
 		return err
 	}

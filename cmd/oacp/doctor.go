@@ -1,13 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
@@ -150,20 +151,9 @@ func machineFinding(c machine.Check) doctor.Finding {
 
 // print prints the report, and writes it to the file of --output.
 func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
-	show := func(paint func(colors, string) string) (string, error) {
-		var out strings.Builder
-		if o.json {
-			err := command.WriteJSON(&out, r)
-			return out.String(), err
-		}
-		writeReport(&out, r, paint)
-		return out.String(), nil
-	}
-	shown, err := show(func(c colors, word string) string { return paint(s, c, word) })
-	if err != nil {
+	if err := s.Answer(o.json, r, func() { writeReport(r, s) }); err != nil {
 		return err
 	}
-	fmt.Fprint(s.Out, shown)
 	if o.output == "" {
 		return nil
 	}
@@ -174,12 +164,12 @@ func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.Dir, path)
 	}
-	plain, err := show(func(_ colors, word string) string { return word })
+	var text bytes.Buffer
+	file := *s
+	file.Out, file.OutTerminal = bufio.NewWriter(&text), false // no colours
+	err = errors.Join(file.Answer(o.json, r, func() { writeReport(r, &file) }), file.Out.Flush(), os.MkdirAll(filepath.Dir(path), 0o755))
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(path, []byte(plain), 0o644)
+		err = os.WriteFile(path, text.Bytes(), 0o644)
 	}
 	if err == nil {
 		_, _ = fmt.Fprintf(s.Err, "oacp: the report is in %s\n", visible.Line(path))
@@ -187,7 +177,7 @@ func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
 	return err
 }
 
-func writeReport(out *strings.Builder, r *doctor.Report, paint func(colors, string) string) {
+func writeReport(r *doctor.Report, s *command.Streams) {
 	marks := map[doctor.Severity]colors{
 		doctor.SeverityOK: {color.FgGreen}, doctor.SeverityWarning: {color.FgYellow},
 		doctor.SeverityError: {color.FgRed, color.Bold}, doctor.SeveritySkipped: {color.Faint},
@@ -196,16 +186,16 @@ func writeReport(out *strings.Builder, r *doctor.Report, paint func(colors, stri
 		if len(c.Results) == 0 {
 			continue
 		}
-		fmt.Fprintln(out, paint(colors{color.Bold}, c.Name))
+		fmt.Fprintln(s.Out, paint(s, colors{color.Bold}, c.Name))
 		for _, f := range c.Results {
-			mark := paint(marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
-			fmt.Fprintf(out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
+			mark := paint(s, marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
+			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
 			if f.Hint != "" && f.Severity != doctor.SeverityOK {
-				fmt.Fprintf(out, "         hint: %s\n", visible.Line(f.Hint))
+				fmt.Fprintf(s.Out, "         hint: %s\n", visible.Line(f.Hint))
 			}
 		}
 	}
 	for _, done := range r.Fixed {
-		fmt.Fprintf(out, "fixed: %s\n", visible.Line(done))
+		fmt.Fprintf(s.Out, "fixed: %s\n", visible.Line(done))
 	}
 }

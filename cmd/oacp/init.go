@@ -198,7 +198,7 @@ func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []str
 	if named := s.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, dir) {
 		warnings = append(warnings, "commands use the workspace that OACP_WORKSPACE names, "+named)
 	}
-	found, err := project.Place{WorkingDir: s.Dir, Getenv: func(string) string { return "" }}.Find()
+	found, err := workspaceAround(s.Dir)
 	switch {
 	case err != nil || sameFolder(found, dir):
 		return warnings, nil // there is none, or this one

@@ -33,23 +33,18 @@ type gitOptions struct {
 
 // check returns an error if the flags contradict each other.
 func (o *gitOptions) check(c *cli.Context) error {
-	for _, name := range []string{"remote", "branch", "ref"} {
+	for _, name := range []string{"remote", "branch", "ref", "all", "pending"} {
 		switch {
 		case c.IsSet(name) && !o.on:
 			return failure.Usagef("--%s needs --git", name)
-		case c.IsSet(name) && c.String(name) == "":
+		case c.IsSet(name) && fmt.Sprint(c.Value(name)) == "":
 			return failure.Usagef("--%s is empty", name)
 		}
 	}
-	for _, name := range []string{"all", "pending"} {
-		if c.IsSet(name) && !o.on {
-			return failure.Usagef("--%s needs --git", name)
-		}
-	}
-	if o.all && o.pending {
+	switch {
+	case o.all && o.pending:
 		return failure.Usagef("--all and --pending are mutually exclusive")
-	}
-	if o.branch != "" && o.ref != "" {
+	case o.branch != "" && o.ref != "":
 		return failure.Usagef("--branch and --ref are mutually exclusive")
 	}
 	return nil
@@ -163,13 +158,18 @@ func enclosingOf(workingDir, dir string) (string, error) {
 	if err != nil || top != "" {
 		return top, err
 	}
-	if found, err := (project.Place{WorkingDir: workingDir, Getenv: func(string) string { return "" }}).Find(); err == nil && found == dir {
+	if found, err := workspaceAround(workingDir); err == nil && found == dir {
 		if top, err = bridge.EnclosingRepository(workingDir); err != nil || top == "" || top == dir {
 			return "", err
 		}
 		return project.MainFolder(top), nil
 	}
 	return "", nil
+}
+
+// workspaceAround returns the folder of the workspace that commands in a folder find without a flag or variable.
+func workspaceAround(dir string) (string, error) {
+	return project.Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
 }
 
 // makeWorkspace opens the workspace and makes its folder if it is missing. The function that it

@@ -133,11 +133,7 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 // printThread prints what is new in the conversation of a pending message.
 func (o nextOptions) printThread(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending mailbox.Entry, s *command.Streams) error {
 	thread, err := conversation.Thread(ctx, w, string(pending.Message.ID))
-	unreadable := new(mailbox.UnreadableError)
-	switch {
-	case errors.As(err, &unreadable):
-		s.Warn("messages may be missing: " + failure.OneLine(err.Error()))
-	case err != nil:
+	if _, err = warnUnreadable(err, s); err != nil {
 		return err
 	}
 	return o.print(ctx, w, agent, conversation.NewFor(thread, agent, pending), []mailbox.Entry{pending}, s)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -59,12 +57,8 @@ func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
 			return err
 		}
 		owed, err := turn.OwedBy(ctx, w, agent)
-		unreadable := ""
-		switch incomplete := new(mailbox.UnreadableError); {
-		case errors.As(err, &incomplete):
-			unreadable = failure.OneLine(incomplete.Error())
-			s.Warn("there may be more: " + unreadable)
-		case err != nil:
+		unreadable, err := warnUnreadable(err, s)
+		if err != nil {
 			return err
 		}
 		return s.Answer(o.json, struct {

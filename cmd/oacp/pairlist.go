@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -112,15 +111,7 @@ func (r pairRun) verdict() string {
 }
 
 func (o pairRuns) list(all bool, s *command.Streams) error {
-	root, repository, err := o.log.Runs(s)
-	if err != nil {
-		return err
-	}
-	id, err := bridge.RepositoryID(repository)
-	ids := []string{id}
-	if all {
-		ids, err = bridge.Repositories(root)
-	}
+	root, repository, ids, err := o.log.RepositoryIDs(s, all)
 	if err != nil {
 		return err
 	}
@@ -132,16 +123,16 @@ func (o pairRuns) list(all bool, s *command.Streams) error {
 	for _, overview := range overviews {
 		runs = append(runs, newPairRun(overview))
 	}
-	switch {
-	case o.json:
-		return command.WriteJSON(s.Out, map[string]any{"runs_dir": root, "runs": runs})
-	case len(runs) == 0 && all:
-		fmt.Fprintf(s.Out, "no runs in %s\n", visible.Line(root))
-		return nil
-	case len(runs) == 0:
-		fmt.Fprintf(s.Out, "no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
-		return nil
-	}
+	return s.Answer(o.json, map[string]any{"runs_dir": root, "runs": runs}, func() {
+		if len(runs) == 0 {
+			fmt.Fprintf(s.Out, "no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
+		} else {
+			printRuns(runs, s)
+		}
+	})
+}
+
+func printRuns(runs []pairRun, s *command.Streams) {
 	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"}, 7, 8)
 	for _, r := range runs {
 		task, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(r.Prompt, r.Error)), "\n")
@@ -158,7 +149,6 @@ func (o pairRuns) list(all bool, s *command.Streams) error {
 		})
 	}
 	table.print(s)
-	return nil
 }
 
 func newPairRemoveCommand(s *command.Streams) *cli.Command {

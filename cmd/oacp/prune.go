@@ -98,10 +98,7 @@ func (o *pruneOptions) run(ctx context.Context, s *command.Streams) error {
 			return err
 		}
 		answer := pruneAnswer{DryRun: o.dryRun}
-		repository, err := gitmail.Open(ctx, w)
-		if errors.Is(err, gitmail.ErrNoRepository) {
-			repository, err = nil, nil
-		}
+		repository, err := openRepository(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -132,6 +129,15 @@ func (o *pruneOptions) run(ctx context.Context, s *command.Streams) error {
 		}
 		return o.print(s, answer, repository != nil)
 	})
+}
+
+// openRepository returns the git repository of a workspace, or nil if it has none.
+func openRepository(ctx context.Context, w *mailbox.Workspace) (*gitmail.Repository, error) {
+	repository, err := gitmail.Open(ctx, w)
+	if errors.Is(err, gitmail.ErrNoRepository) {
+		return nil, nil
+	}
+	return repository, err
 }
 
 func (o *pruneOptions) print(s *command.Streams, answer pruneAnswer, shared bool) error {
@@ -196,10 +202,7 @@ func (o *removeAgentOptions) run(ctx context.Context, s *command.Streams, agent 
 		if err != nil {
 			return err
 		}
-		repository, err := gitmail.Open(ctx, w)
-		if errors.Is(err, gitmail.ErrNoRepository) {
-			repository, err = nil, nil
-		}
+		repository, err := openRepository(ctx, w)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -54,7 +53,7 @@ EXAMPLES:
    oacp reply ID --type question --body-file questions.md`,
 		Flags: slices.Concat(o.composeOptions.flags(), flags, rare, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) (err error) {
-			if o.id, err = oneID(command.Positionals(c)); err != nil {
+			if o.id, err = oneID(c); err != nil {
 				return err
 			}
 			if o.final && o.typ == string(schema.Question) {
@@ -129,15 +128,7 @@ func (o *replyOptions) noteUnanswered(draft, original *schema.Message, s *comman
 }
 
 // oneID returns the only argument, which is a message id.
-func oneID(args []string) (string, error) {
-	switch {
-	case len(args) == 0 || args[0] == "":
-		return "", errNoID()
-	case len(args) > 1:
-		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
-	}
-	return args[0], nil
-}
+func oneID(c *cli.Context) (string, error) { return onlyArgument(c, errNoID()) }
 
 func errNoID() *failure.Error {
 	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists pending messages")

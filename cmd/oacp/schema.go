@@ -53,14 +53,15 @@ EXAMPLES:
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			args := command.Positionals(c)
-			if len(args) > 1 || o.list && len(args) > 0 {
-				return failure.Usagef("unexpected argument %s", visible.Quote(args[len(args)-1]))
+			most := 1
+			if o.list {
+				most = 0
 			}
-			o.name = schema.MessageDocument
-			if len(args) == 1 {
-				o.name = args[0]
+			args, err := command.AtMost(c, most)
+			if err != nil {
+				return err
 			}
+			o.name = append(args, schema.MessageDocument)[0]
 			return runSchema(o, s)
 		},
 	}

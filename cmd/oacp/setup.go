@@ -24,7 +24,6 @@ import (
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -61,7 +60,7 @@ EXAMPLES:
 			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
-			program, err := o.check(command.Positionals(c))
+			program, err := o.check(c)
 			if err != nil {
 				return err
 			}
@@ -71,20 +70,19 @@ EXAMPLES:
 }
 
 // check checks the command line and returns the program.
-func (o *setupOptions) check(args []string) (live.Program, error) {
+func (o *setupOptions) check(c *cli.Context) (live.Program, error) {
+	program, err := onlyArgument(c, failure.Usagef("needs the program: claude or codex"))
 	switch {
-	case len(args) == 0:
-		return "", failure.Usagef("needs the program: claude or codex")
-	case len(args) > 1:
-		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
-	case !slices.Contains(live.Programs(), live.Program(args[0])):
-		return "", failure.Usagef("%s has no setup", visible.Quote(args[0])).WithHint("the programs are claude and codex")
+	case err != nil:
+		return "", err
+	case !slices.Contains(live.Programs(), live.Program(program)):
+		return "", failure.Usagef("%s has no setup", visible.Quote(program)).WithHint("the programs are claude and codex")
 	case o.user && o.project:
 		return "", failure.Usagef("--user and --project are mutually exclusive")
 	case o.remove && (o.agent != "" || o.sync.IsSet()):
 		return "", failure.Usagef("--remove takes out everything: --agent and --sync are of no use with it")
 	}
-	return live.Program(args[0]), o.sync.Check()
+	return live.Program(program), o.sync.Check()
 }
 
 // runSetup opens the workspace of the project, of which the setup for all sessions of the user needs none.
@@ -273,7 +271,7 @@ func wouldCommit(ctx context.Context, dir string, c setup.Change) bool {
 
 // findsWorkspace reports whether a session that starts in a folder finds the workspace.
 func findsWorkspace(dir string, w *mailbox.Workspace) bool {
-	found, err := project.Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
+	found, err := workspaceAround(dir)
 	return err == nil && sameFolder(found, w.Dir())
 }
 

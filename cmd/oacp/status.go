@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
@@ -50,9 +49,9 @@ EXAMPLES:
    oacp status ID --json`,
 		Flags: append([]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			args := command.Positionals(c)
-			if len(args) > 1 {
-				return failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
+			args, err := command.AtMost(c, 1)
+			if err != nil {
+				return err
 			}
 			return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 				if len(args) == 1 {

@@ -18,7 +18,6 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // The hooks of the user's repository that start a sync: one runs after git pull, one in git push.
@@ -86,7 +85,7 @@ func (o *syncOptions) changeHooks(ctx context.Context, w *mailbox.Workspace, s *
 		return err
 	}
 	var words []string
-	found, err := project.Place{WorkingDir: top, Getenv: func(string) string { return "" }}.Find()
+	found, err := workspaceAround(top)
 	if err != nil || !sameFolder(found, w.Dir()) {
 		words = []string{"--dir", w.Dir()}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -51,7 +50,7 @@ EXAMPLES:
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			var err error
-			if o.id, err = oneID(command.Positionals(c)); err != nil {
+			if o.id, err = oneID(c); err != nil {
 				return err
 			}
 			return runThread(c.Context, o, s)
@@ -65,11 +64,10 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		thread, err := turn.Thread(ctx, w, o.id)
 		unreadable := ""
-		switch incomplete := new(mailbox.UnreadableError); {
-		case len(thread) > 0 && errors.As(err, &incomplete):
-			unreadable = failure.OneLine(incomplete.Error())
-			s.Warn("there may be more: " + unreadable)
-		case err != nil:
+		if len(thread) > 0 {
+			unreadable, err = warnUnreadable(err, s)
+		}
+		if err != nil {
 			return err
 		}
 		if o.flat {
@@ -164,7 +162,7 @@ EXAMPLES:
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			var err error
-			if o.id, err = oneID(command.Positionals(c)); err != nil {
+			if o.id, err = oneID(c); err != nil {
 				return err
 			}
 			return resumeThread(c.Context, o, s)

@@ -50,16 +50,16 @@ func (o *trustOptions) flags(agent string, more ...cli.Flag) []cli.Flag {
 		[]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags())
 }
 
-// onlyArgument returns the only argument of a command, which is called what.
-func onlyArgument(c *cli.Context, what string) (string, error) {
-	switch args := command.Positionals(c); {
-	case len(args) == 0 || args[0] == "":
-		return "", failure.Usagef("needs %s", what)
-	case len(args) > 1:
-		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
-	default:
-		return args[0], nil
+// onlyArgument returns the only argument of a command, or the error that it is missing.
+func onlyArgument(c *cli.Context, missing error) (string, error) {
+	args, err := command.AtMost(c, 1)
+	if err != nil {
+		return "", err
 	}
+	if len(args) == 0 || args[0] == "" {
+		return "", missing
+	}
+	return args[0], nil
 }
 
 func newTrustImportCommand(s *command.Streams) *cli.Command {
@@ -79,7 +79,7 @@ EXAMPLES:
 		Flags: o.flags("let `AGENT` trust the key",
 			&cli.BoolFlag{Name: "catalog-only", Usage: "only add the key to the catalog, which grants nothing", Destination: &o.catalogOnly}),
 		Action: func(c *cli.Context) error {
-			file, err := onlyArgument(c, "the FILE of a public key")
+			file, err := onlyArgument(c, failure.Usagef("needs the FILE of a public key"))
 			if err != nil {
 				return err
 			}
@@ -196,7 +196,7 @@ EXAMPLES:
 		Flags: o.flags("revoke the key for `AGENT`",
 			&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it", Destination: &o.all}),
 		Action: func(c *cli.Context) error {
-			text, err := onlyArgument(c, "the id of a KEY")
+			text, err := onlyArgument(c, failure.Usagef("needs the id of a KEY"))
 			if err != nil {
 				return err
 			}

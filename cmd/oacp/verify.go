@@ -59,7 +59,7 @@ EXAMPLES:
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			file, err := onlyArgument(c, "a FILE")
+			file, err := onlyArgument(c, failure.Usagef("needs a FILE"))
 			if err != nil {
 				return err
 			}

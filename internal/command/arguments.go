@@ -349,10 +349,17 @@ func PositionalsAndRest(c *cli.Context) (before, after []string) {
 
 // NoPositionals returns an error if the command has arguments that are not flags.
 func NoPositionals(c *cli.Context) error {
-	if rest := Positionals(c); len(rest) > 0 {
-		return failure.Usagef("unexpected argument %s", visible.Quote(rest[0]))
+	_, err := AtMost(c, 0)
+	return err
+}
+
+// AtMost returns the arguments of a command that are not flags, and an error if they are more than the count.
+func AtMost(c *cli.Context, count int) ([]string, error) {
+	args := Positionals(c)
+	if len(args) > count {
+		return nil, failure.Usagef("unexpected argument %s", visible.Quote(args[count]))
 	}
-	return nil
+	return args, nil
 }
 
 // wantsJSON reports whether the command line asks for JSON, also if it cannot be parsed.

@@ -70,6 +70,21 @@ func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
 	return o.selector(s).Folders()
 }
 
+// RepositoryIDs returns the folder of all runs, what to call the repository that is meant, and its id. With all, it means every
+// repository.
+func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
+	root, name, err = o.Runs(s)
+	if err != nil {
+		return "", "", nil, err
+	}
+	if all {
+		ids, err = bridge.Repositories(root)
+		return root, "all repositories", ids, err
+	}
+	id, err := bridge.RepositoryID(name)
+	return root, name, []string{id}, err
+}
+
 // Select returns the log that is meant. Its run may be missing.
 func (o BridgeLog) Select(s *Streams) (bridge.Location, error) { return o.selector(s).Select() }
 

@@ -49,15 +49,10 @@ USAGE:
 	groups := append(p.helpGroups(s), helpGroup{"Topics", p.topicCandidates()})
 	width := 0
 	for _, g := range groups {
-		for _, c := range g.Commands {
-			width = max(width, len(c.Name))
-		}
+		width = max(width, widest(g.Commands))
 	}
 	for _, g := range groups {
-		fmt.Fprintf(s.Out, "\n%s\n", g.Name)
-		for _, c := range g.Commands {
-			writeEntry(s.Out, c.Name, c.Usage, width)
-		}
+		writeEntries(s.Out, g.Name, g.Commands, width)
 	}
 }
 
@@ -83,8 +78,8 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 			fmt.Fprintf(w, "\n%s\n", paragraph)
 		}
 	}
-	writeEntries(w, "COMMANDS:", subcommands(c))
-	writeEntries(w, "FLAGS:", listed)
+	writeEntries(w, "COMMANDS:", subcommands(c), widest(subcommands(c)))
+	writeEntries(w, "FLAGS:", listed, widest(listed))
 	fmt.Fprintln(w)
 	if len(rare) > 0 {
 		more := fmt.Sprintf("Also: %s (oacp help %s --all)", strings.Join(rare, ", "), strings.TrimPrefix(c.HelpName, "oacp "))
@@ -153,25 +148,23 @@ func flagUsage(f cli.Flag) string {
 	return usage + " (default: " + value + ")"
 }
 
-// writeEntries writes a list below a heading, or nothing if it is empty.
-func writeEntries(w io.Writer, heading string, entries []Candidate) {
-	width := 0
+// widest returns the length of the longest name.
+func widest(entries []Candidate) (width int) {
 	for _, e := range entries {
 		width = max(width, utf8.RuneCountInString(e.Name))
 	}
+	return width
+}
+
+// writeEntries writes a list below a heading, or nothing if it is empty. What a name means stands beside it.
+func writeEntries(w io.Writer, heading string, entries []Candidate, width int) {
 	if len(entries) > 0 {
 		fmt.Fprintf(w, "\n%s\n", heading)
 	}
 	for _, e := range entries {
-		writeEntry(w, e.Name, e.Usage, width)
+		lines := Wrapped(e.Usage, helpWidth-width-5)
+		fmt.Fprintf(w, "   %-*s  %s\n", width, e.Name, strings.Join(lines, "\n"+strings.Repeat(" ", width+5)))
 	}
-}
-
-// writeEntry writes a name, and beside it what it means.
-func writeEntry(w io.Writer, name, usage string, width int) {
-	pad := strings.Repeat(" ", width-utf8.RuneCountInString(name)+2)
-	lines := Wrapped(usage, helpWidth-width-5)
-	fmt.Fprintf(w, "   %s%s%s\n", name, pad, strings.Join(lines, "\n"+strings.Repeat(" ", width+5)))
 }
 
 // Wrapped returns the words of a text in lines of at most so many characters.
