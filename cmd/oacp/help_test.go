@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -126,11 +127,9 @@ func TestHelpPages(t *testing.T) {
 		}
 	}
 	check()
-	for _, topic := range program().Topics {
-		check(topic.Name)
+	for _, page := range guide.Pages() {
+		check(page.Name)
 	}
-	check("workspace")
-	check("exit-status")
 	var all func(commands []*cli.Command, parents ...string)
 	all = func(commands []*cli.Command, parents ...string) {
 		for _, c := range commands {
@@ -160,7 +159,7 @@ func TestHelpPages(t *testing.T) {
 
 // TestTypesTopic checks that the topic has every type of message with the types that answer it.
 func TestTypesTopic(t *testing.T) {
-	rows := regexp.MustCompile(`(?m)^   (\w+) .*(\n {20}.*)*`).FindAllString(typesTopic(), -1)
+	rows := regexp.MustCompile(`(?m)^   (\w+) .*(\n {20}.*)*`).FindAllString(guide.Types, -1)
 	for _, asked := range schema.Types() {
 		at := slices.IndexFunc(rows, func(row string) bool { return strings.HasPrefix(row, "   "+string(asked)+" ") })
 		if at < 0 {

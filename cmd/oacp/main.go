@@ -14,7 +14,6 @@ import (
 	"context"
 
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/guide"
 )
 
 func main() {
@@ -74,10 +73,6 @@ func program() *command.Program {
 			{Name: "mcp", Category: command.CategoryTurns, Usage: "serve the mailbox as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
 			{Name: "contract"}, // for other commands
-		},
-		Topics: []command.Topic{
-			{Name: "agent", Usage: "everything an agent needs, on one page", Text: func() string { return guide.Agent }},
-			{Name: "types", Usage: "message types, and what answers each", Text: typesTopic},
 		},
 		Reference: []string{
 			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "write-event",

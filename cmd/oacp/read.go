@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -136,17 +135,6 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 		}
 		return printAll(messages, o.json, len(o.ids) == 1, s)
 	})
-}
-
-// warnUnreadable warns if the error only says what could not be read, and returns that. Other errors it returns.
-func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
-	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
-	if !ok {
-		return "", err
-	}
-	unreadable = failure.OneLine(incomplete.Error())
-	s.Warn("there may be more: " + unreadable)
-	return unreadable, nil
 }
 
 // readAll shows the inbox of the agent.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -82,6 +83,17 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 		printThread(s, thread, o.bodies)
 		return nil
 	})
+}
+
+// warnUnreadable warns if the error only says what could not be read, and returns that. Other errors it returns.
+func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
+	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
+	if !ok {
+		return "", err
+	}
+	unreadable = failure.OneLine(incomplete.Error())
+	s.Warn("there may be more: " + unreadable)
+	return unreadable, nil
 }
 
 // printThread prints a line for each message, and its body on request.

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -25,7 +26,7 @@ type call struct {
 
 	// help asks to explain the command or the topic, with all flags if all is set.
 	help, all bool
-	topic     *Topic
+	topic     *guide.Page
 
 	// separate is the name of a program that is called instead, with the arguments in rest.
 	separate string
@@ -106,7 +107,7 @@ type parser struct {
 
 	// help asks for help, allFlags for a long one. asked means that the word help came first.
 	help, allFlags, asked bool
-	topic                 *Topic
+	topic                 *guide.Page
 }
 
 // commands returns the commands that the next word may name.
@@ -169,7 +170,7 @@ func (p *parser) enter(name string) bool {
 		p.help, p.asked = true, true
 		return true
 	case p.command == nil && p.asked && p.topic == nil:
-		if p.topic = p.program.topic(name); p.topic != nil {
+		if p.topic = topic(name); p.topic != nil {
 			return true
 		}
 	case p.topic != nil:
@@ -292,7 +293,7 @@ func (p *parser) unexplained(word string) error {
 	case slices.Contains(p.program.Reference, word):
 		return p.program.unknownCommand(word)
 	default:
-		for _, known := range append(p.program.topicCandidates(), p.program.commandCandidates(p.streams)...) {
+		for _, known := range append(topicCandidates(), p.program.commandCandidates(p.streams)...) {
 			names = append(names, known.Name)
 		}
 	}

@@ -118,7 +118,7 @@ func (c *Completion) candidates(rest []string, current string) []Candidate {
 		if c.parser.topic != nil {
 			return nil
 		} else if c.parser.asked {
-			return append(c.program.topicCandidates(), c.commands()...)
+			return append(topicCandidates(), c.commands()...)
 		}
 		return c.commands()
 	case command == nil:

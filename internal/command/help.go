@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/guide"
 )
 
 // Categories of flags. A page of help describes the flags without one, in their order.
@@ -31,7 +33,7 @@ type helpGroup struct {
 func (p *Program) showHelp(s *Streams, c *call) {
 	switch {
 	case c.topic != nil:
-		fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(c.topic.Text()))
+		fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(c.topic.Text))
 	case c.command != nil:
 		writeCommandHelp(s.Out, c.command, c.all)
 	default:
@@ -46,7 +48,7 @@ USAGE:
    oacp COMMAND [arguments and flags in any order]
    oacp help COMMAND|TOPIC [--all]
 `)
-	groups := append(p.helpGroups(s), helpGroup{"Topics", p.topicCandidates()})
+	groups := append(p.helpGroups(s), helpGroup{"Topics", topicCandidates()})
 	width := 0
 	for _, g := range groups {
 		width = max(width, widest(g.Commands))
@@ -165,6 +167,23 @@ func writeEntries(w io.Writer, heading string, entries []Candidate, width int) {
 		lines := Wrapped(e.Usage, helpWidth-width-5)
 		fmt.Fprintf(w, "   %-*s  %s\n", width, e.Name, strings.Join(lines, "\n"+strings.Repeat(" ", width+5)))
 	}
+}
+
+// topic returns the page of the name, or nil.
+func topic(name string) *guide.Page {
+	all := guide.Pages()
+	if at := slices.IndexFunc(all, func(t guide.Page) bool { return t.Name == name }); at >= 0 {
+		return &all[at]
+	}
+	return nil
+}
+
+func topicCandidates() []Candidate {
+	var found []Candidate
+	for _, t := range guide.Pages() {
+		found = append(found, Candidate{t.Name, t.Usage})
+	}
+	return found
 }
 
 // Wrapped returns the words of a text in lines of at most so many characters.

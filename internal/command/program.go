@@ -25,8 +25,6 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
-	// Topics are pages of help beside those of the commands.
-	Topics []Topic
 	// Reference are the commands that only the reference implementation has. Its users try them here.
 	Reference []string
 	// Complete completes the values of placeholders in help texts that this package does not know.

@@ -61,7 +61,7 @@ var imports = map[string][]string{
 		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/orphans", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
 		"internal/visible",
 	},
 }
