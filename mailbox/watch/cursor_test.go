@@ -203,3 +203,19 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		watch.stop()
 	})
 }
+
+// TestCursorKeepsLaterReports checks that a watcher with a cursor from before saves what it reports:
+// the next one does not report it again, and notices that it went.
+func TestCursorKeepsLaterReports(t *testing.T) {
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	options := Options{Cursor: true}
+	wantScan(t, w, options, "codex")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+	wantScan(t, w, options, "codex", "new_message "+sentName(r))
+	wantScan(t, w, options, "codex")
+	check.Remove(t, r.Inboxes...)
+	scan(t, w, options, "codex")
+	if text := check.ReadFile(t, cursorPath(w, "codex.json")); strings.Contains(text, sentName(r)) {
+		t.Errorf("the cursor still knows the message that went:\n%s", text)
+	}
+}
