@@ -367,7 +367,8 @@ func TestRestoreReturnsErrors(t *testing.T) {
 			remove(t, filepath.Join(w.dir, test.folder))
 			writeTestFile(t, filepath.Join(w.dir, test.folder), "")
 		}
-		if _, err := w.Restorable(t.Context(), e.Message, test.agent); err == nil || errors.Is(err, ErrNoCopy) {
+		_, err := w.Restorable(t.Context(), e.Message, test.agent)
+		if _, unknown := errors.AsType[*UnknownAgentError](err); unknown != (test.agent == "nobody") || err == nil || errors.Is(err, ErrNoCopy) {
 			t.Errorf("%s: Restorable gives %v", name, err)
 		}
 		if _, err := w.Restore(t.Context(), e.Message, test.agent, begin); err == nil || errors.Is(err, ErrNoCopy) {
