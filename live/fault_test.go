@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -34,33 +35,35 @@ func TestDamagedState(t *testing.T) {
 		want   []string
 		fails  bool // until it is mended
 	}{
-		"nothing":       {func(*testing.T, *hooks, string) {}, []string{"m002"}, false},
-		"no state":      {func(t *testing.T, _ *hooks, path string) { removeAll(t, path) }, []string{"m001", "m002"}, false},
-		"no folder":     {func(t *testing.T, _ *hooks, path string) { removeAll(t, filepath.Dir(filepath.Dir(path))) }, []string{"m001", "m002"}, false},
-		"empty":         {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, "") }, []string{"m001", "m002"}, false},
-		"torn":          {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"program":"claude","session":"s","ag`) }, []string{"m001", "m002"}, false},
-		"other types":   {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"session":"s","shown":7}`) }, []string{"m001", "m002"}, false},
+		"nothing":   {func(*testing.T, *hooks, string) {}, []string{"m002"}, false},
+		"no state":  {func(t *testing.T, _ *hooks, path string) { check.Remove(t, path) }, []string{"m001", "m002"}, false},
+		"no folder": {func(t *testing.T, _ *hooks, path string) { check.Remove(t, filepath.Dir(filepath.Dir(path))) }, []string{"m001", "m002"}, false},
+		"empty":     {func(t *testing.T, _ *hooks, path string) { check.WriteFile(t, path, "") }, []string{"m001", "m002"}, false},
+		"torn": {func(t *testing.T, _ *hooks, path string) {
+			check.WriteFile(t, path, `{"program":"claude","session":"s","ag`)
+		}, []string{"m001", "m002"}, false},
+		"other types":   {func(t *testing.T, _ *hooks, path string) { check.WriteFile(t, path, `{"session":"s","shown":7}`) }, []string{"m001", "m002"}, false},
 		"other session": {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"session":"s"`, `"session":"x"`) }, []string{"m001", "m002"}, false},
 		"other program": {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"claude"`, `"codex"`) }, []string{"m001", "m002"}, false},
 		"other agent":   {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"agent":"claude"`, `"agent":"codex"`) }, []string{"m001", "m002"}, false},
 		"a folder": {func(t *testing.T, _ *hooks, path string) {
-			removeAll(t, path)
-			writeFile(t, filepath.Join(path, "file"), "")
+			check.Remove(t, path)
+			check.WriteFile(t, filepath.Join(path, "file"), "")
 		}, []string{"m001", "m002"}, true},
 		"a link out": {func(t *testing.T, _ *hooks, path string) {
-			removeAll(t, path)
-			writeFile(t, filepath.Join(t.TempDir(), "state"), "{}")
+			check.Remove(t, path)
+			check.WriteFile(t, filepath.Join(t.TempDir(), "state"), "{}")
 			if err := os.Symlink(filepath.Join(t.TempDir(), "state"), path); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"m001", "m002"}, true},
 		"a file in place of the folder": {func(t *testing.T, _ *hooks, path string) {
-			removeAll(t, filepath.Dir(path))
-			writeFile(t, filepath.Dir(path), "")
+			check.Remove(t, filepath.Dir(path))
+			check.WriteFile(t, filepath.Dir(path), "")
 		}, []string{"m001", "m002"}, true},
 		"a folder in place of the lock": {func(t *testing.T, _ *hooks, path string) {
-			removeAll(t, filepath.Join(filepath.Dir(path), lockName))
-			writeFile(t, filepath.Join(filepath.Dir(path), lockName, "file"), "")
+			check.Remove(t, filepath.Join(filepath.Dir(path), lockName))
+			check.WriteFile(t, filepath.Join(filepath.Dir(path), lockName, "file"), "")
 		}, []string{"m002"}, true},
 	} {
 		for _, event := range []string{UserPromptSubmit, PostToolUse, Stop} {
@@ -79,11 +82,11 @@ func TestDamagedState(t *testing.T) {
 					}
 					switch info, err := os.Lstat(filepath.Dir(path)); {
 					case err == nil && info.IsDir() && slices.Equal(test.want, []string{"m002"}):
-						removeAll(t, filepath.Join(filepath.Dir(path), lockName))
+						check.Remove(t, filepath.Join(filepath.Dir(path), lockName))
 					case err == nil && info.IsDir():
-						removeAll(t, path)
+						check.Remove(t, path)
 					default:
-						removeAll(t, filepath.Dir(path))
+						check.Remove(t, filepath.Dir(path))
 					}
 				}
 				h.wantNamed(h.on("s", event), test.want...)
@@ -93,27 +96,13 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-func removeAll(t testing.TB, path string) {
-	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func writeFile(t testing.TB, path, data string) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(data), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func rewrite(t testing.TB, path, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(data), from) {
 		t.Fatalf("%s has no %s (%v)", path, from, err)
 	}
-	writeFile(t, path, strings.ReplaceAll(string(data), from, to))
+	check.WriteFile(t, path, strings.ReplaceAll(string(data), from, to))
 }
 
 // TestTemporaryFiles checks that the first hook of a session removes what killed hooks left, and not what a
@@ -122,7 +111,7 @@ func TestTemporaryFiles(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.begin()
 	for _, suffix := range []string{project.SessionSuffix, backlogSuffix, followerSuffix} {
-		writeFile(t, h.statePath(".other"+suffix+".tmp-1a2b"), "{")
+		check.WriteFile(t, h.statePath(".other"+suffix+".tmp-1a2b"), "{")
 	}
 	h.on("s", SessionStart)
 	if files, want := h.stateFiles(), []string{lockName, ".other.follower.tmp-1a2b", "s.json"}; !slices.Equal(files, want) {
@@ -134,10 +123,10 @@ func TestTemporaryFiles(t *testing.T) {
 func TestDamagedBacklog(t *testing.T) {
 	for name, damage := range map[string]func(path string){
 		"nothing":  func(string) {},
-		"no file":  func(path string) { removeAll(t, path) },
-		"torn":     func(path string) { writeFile(t, path, `["m0`) },
+		"no file":  func(path string) { check.Remove(t, path) },
+		"torn":     func(path string) { check.WriteFile(t, path, `["m0`) },
 		"older":    func(path string) { rewrite(t, path, `["`, `["m000.yaml","`) },
-		"a folder": func(path string) { removeAll(t, path); writeFile(t, filepath.Join(path, "file"), "") },
+		"a folder": func(path string) { check.Remove(t, path); check.WriteFile(t, filepath.Join(path, "file"), "") },
 	} {
 		h := newHooks(t, Claude)
 		var want []string
@@ -191,14 +180,14 @@ func TestLostWorkspace(t *testing.T) {
 	}
 	there := hooksIn(t, moved, Claude)
 	there.wantNamed(there.on("s", PostToolUse), "m002")
-	removeAll(t, filepath.Join(moved, "agents/claude"))
+	check.Remove(t, filepath.Join(moved, "agents/claude"))
 	var unknown *mailbox.UnknownAgentError
 	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd} {
 		if a, err := there.handle(Event{Name: event, Session: "s"}); !errors.As(err, &unknown) || shown(t, event, a) != "" {
 			t.Errorf("%s of an agent that was removed says %s (%v)", event, a.Stdout, err)
 		}
 	}
-	removeAll(t, moved)
+	check.Remove(t, moved)
 	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd} {
 		if a, err := there.handle(Event{Name: event, Session: "s"}); err == nil || shown(t, event, a) != "" {
 			t.Errorf("%s of a workspace that was removed says %s (%v)", event, a.Stdout, err)
@@ -239,7 +228,7 @@ func TestUnsettledFile(t *testing.T) {
 	h.wantNamed(h.on("s", PostToolUse))
 	h.now = h.now.Add(settled / 2)
 	h.wantNamed(h.on("s", PostToolUse))
-	writeFile(t, h.inbox("m002.yaml"), string(data)) // which does not change the folder
+	check.WriteFile(t, h.inbox("m002.yaml"), string(data)) // which does not change the folder
 	h.wantNamed(h.on("s", PostToolUse), "m002")
 	h.now = h.now.Add(settled)
 	h.wantNamed(h.on("s", PostToolUse), "m003.yaml")
@@ -319,7 +308,7 @@ func (h *hooks) fill(messages int) {
 		if err != nil {
 			h.Fatal(err)
 		}
-		writeFile(h, h.inbox(fmt.Sprintf("m%05d.yaml", n)), string(data))
+		check.WriteFile(h, h.inbox(fmt.Sprintf("m%05d.yaml", n)), string(data))
 	}
 	h.age(0)
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -46,25 +47,13 @@ type hooks struct {
 // newHooks makes a workspace with claude and codex.
 func newHooks(t testing.TB, program Program) *hooks {
 	t.Helper()
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: now}); err != nil {
-		t.Fatal(err)
-	}
-	return hooksIn(t, dir, program)
+	return hooksIn(t, mailboxtest.New(t, "claude", "codex").Dir(), program)
 }
 
 // hooksIn uses the workspace in a folder.
 func hooksIn(t testing.TB, dir string, program Program) *hooks {
 	t.Helper()
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Errorf("closing the workspace: %v", err)
-		}
-	})
+	w := mailboxtest.Open(t, dir)
 	h := &hooks{TB: t, now: now}
 	h.Hook = &Hook{
 		Workspace: w, Agent: schema.AgentName(program), Program: program,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -105,7 +106,7 @@ func TestUnsettledBacklog(t *testing.T) {
 	left := h.arriveAny(rand.New(rand.NewPCG(1, 2)), "w", 150)
 	left = h.wantDigest(h.on("s", SessionStart), DefaultBudget, left)
 	path, at := h.inbox(left[0]+schema.FileExtension), h.now
-	writeFile(t, path, "id: [")
+	check.WriteFile(t, path, "id: [")
 	if err := os.Chtimes(path, at, at); err != nil {
 		t.Fatal(err)
 	}

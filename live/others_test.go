@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // beginTwo begins two idle sessions.
@@ -228,7 +230,7 @@ func TestInterrupted(t *testing.T) {
 		begins + "\n" + aborted + "\n" + begins + "\n": false, begins + "\n" + long + aborted + "\n": true, begins + "\n" + aborted + "\n" + begins + "\n" + long: false,
 	} {
 		path := filepath.Join(t.TempDir(), "transcript.jsonl")
-		writeFile(t, path, text)
+		check.WriteFile(t, path, text)
 		s := &Session{Program: Codex, Transcript: path}
 		if got := s.Interrupted(); got != want {
 			t.Errorf("%.80q… of %d bytes: interrupted is %t, want %t", text, len(text), got, want)

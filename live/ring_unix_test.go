@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -41,19 +42,7 @@ type seat struct {
 
 func newSeat(t *testing.T) *seat {
 	t.Helper()
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	w := mailboxtest.New(t, "claude", "codex")
 	programs := t.TempDir()
 	s := &seat{t: t, w: w, rings: filepath.Join(programs, "rings")}
 	s.write(s.rings, "", 0o600)

@@ -163,3 +163,31 @@ func wantError(t testing.TB, err error, words ...string) {
 		}
 	}
 }
+
+// TestSendAsksForASignature checks what the workspace's SignFunc learns of each message.
+func TestSendAsksForASignature(t *testing.T) {
+	for _, options := range []SendOptions{{}, {Sign: true}, {Unsigned: true}} {
+		var asked []bool
+		dir := newWorkspace(t, "claude", "codex").Dir()
+		w, err := Open(dir, &Options{NoSync: true, Sign: func(_ *Workspace, _ *schema.Message, file []byte, ask bool) ([]byte, error) {
+			asked = append(asked, ask)
+			return file, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Send(t.Context(), draft("codex"), &options); err != nil {
+			t.Error(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		want := []bool{options.Sign}
+		if options.Unsigned {
+			want = nil
+		}
+		if !slices.Equal(asked, want) {
+			t.Errorf("%+v: the signer was asked %v, want %v", options, asked, want)
+		}
+	}
+}

@@ -347,3 +347,35 @@ func TestKilledRestores(t *testing.T) {
 	}
 	wantRestored(t, w, sent)
 }
+
+// TestRestoreReturnsErrors checks that Restorable and Restore fail if they cannot know whether the message is
+// pending, and leave everything as it is.
+func TestRestoreReturnsErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		agent  schema.AgentName
+		folder string // a file takes its place
+	}{
+		"unknown agent": {"nobody", ""},
+		"dead letters":  {"codex", "agents/codex/dead_letter"},
+		"archive":       {"codex", "agents/codex/inbox/archive"},
+		"outbox":        {"codex", "agents/claude/outbox"},
+		"staged copies": {"codex", outgoingName},
+	} {
+		w := newWorkspace(t, "claude", "codex")
+		e, _ := dealt(t, w, func(w *Workspace, e Entry) error { return w.Remove(e) })
+		if test.folder != "" {
+			remove(t, filepath.Join(w.dir, test.folder))
+			writeTestFile(t, filepath.Join(w.dir, test.folder), "")
+		}
+		_, err := w.Restorable(t.Context(), e.Message, test.agent)
+		if _, unknown := errors.AsType[*UnknownAgentError](err); unknown != (test.agent == "nobody") || err == nil || errors.Is(err, ErrNoCopy) {
+			t.Errorf("%s: Restorable gives %v", name, err)
+		}
+		if _, err := w.Restore(t.Context(), e.Message, test.agent, begin); err == nil || errors.Is(err, ErrNoCopy) {
+			t.Errorf("%s: Restore gives %v", name, err)
+		}
+		if _, err := os.Stat(e.Path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the message is in the inbox: %v", name, err)
+		}
+	}
+}

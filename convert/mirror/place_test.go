@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -37,25 +37,20 @@ type place struct {
 func newPlace(t testing.TB, agents ...schema.AgentName) *place {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "work")
-	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Unix(0, 0)}); err != nil {
-		t.Fatal(err)
-	}
+	mailboxtest.NewIn(t, dir, agents...)
 	return openPlace(t, dir, filepath.Join(filepath.Dir(dir), "bridge.jsonl"))
 }
 
 // openPlace opens an existing place, without waiting for the disk.
 func openPlace(t testing.TB, dir, path string) *place {
 	t.Helper()
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := mailboxtest.Open(t, dir)
 	log, err := bridge.Open(path, &bridge.Options{RunID: 1, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(w.Close(), log.Close()); err != nil {
+		if err := log.Close(); err != nil {
 			t.Error(err)
 		}
 	})

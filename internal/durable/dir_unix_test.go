@@ -4,6 +4,7 @@ package durable
 
 import (
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -45,5 +46,40 @@ func TestReadFileDoesNotWaitForAPipe(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("reading a pipe waits for a writer")
+	}
+}
+
+// TestFinishSyncs checks that Finish syncs the file that it closes: a pipe cannot be synced.
+func TestFinishSyncs(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	if err := Finish(write); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("got %v, want EINVAL, as syncing a pipe gives", err)
+	}
+	if _, err := write.Write([]byte("x")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("writing after it gave %v, want ErrClosed", err)
+	}
+}
+
+// TestSyncReturnsErrors checks that Sync returns each error but that of a file system that cannot
+// sync folders, which is what a pipe gives.
+func TestSyncReturnsErrors(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	d := &Dir{handle: read, path: "dir"}
+	if err := d.Sync(); err != nil {
+		t.Errorf("a folder that cannot be synced: %v", err)
+	}
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Sync(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed folder: got %v, want ErrClosed", err)
 	}
 }

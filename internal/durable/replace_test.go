@@ -47,3 +47,34 @@ func TestReplaceIsDurable(t *testing.T) {
 		wantNames(t, d, "a")
 	}
 }
+
+// TestReplaceFile checks that ReplaceFile makes and replaces a file below the root, with its mode.
+func TestReplaceFile(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.MkdirAll("a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"old", "new"} {
+		if err := ReplaceFile(root, root.Name(), "a/b/file", []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadFile(root, root.Name(), "a/b/file", 10)
+		if err != nil || string(got) != want {
+			t.Errorf("replacement %d: the file holds %q (%v), want %q", i, got, err, want)
+		}
+	}
+	info, err := root.Stat("a/b/file")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v (%v), want mode 0600", info, err)
+	}
+	if err := root.Mkdir("a/b/folder", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReplaceFile(root, root.Name(), "a/b/folder", nil, 0o600); err == nil {
+		t.Error("a folder was replaced")
+	}
+}

@@ -21,6 +21,8 @@ type faultyFile struct {
 	writes, syncs int
 	full          int // bytes that the next write takes before the disk is full; negative: no limit
 	failSync      bool
+	failStat      bool // from the next write on
+	failTruncate  bool
 	afterWrite    func() // called once, after the next write
 }
 
@@ -44,6 +46,20 @@ func (f *faultyFile) Sync() error {
 		return errFault
 	}
 	return f.File.Sync()
+}
+
+func (f *faultyFile) Stat() (os.FileInfo, error) {
+	if f.failStat && f.writes > 0 {
+		return nil, errFault
+	}
+	return f.File.Stat()
+}
+
+func (f *faultyFile) Truncate(size int64) error {
+	if f.failTruncate {
+		return errFault
+	}
+	return f.File.Truncate(size)
 }
 
 func openFaulty(t *testing.T, content string) *faultyFile {
@@ -118,6 +134,28 @@ func TestFailedSyncTakesTheLinesBack(t *testing.T) {
 		t.Errorf("error %v, want the fault", err)
 	}
 	wantContent(t, f, "old\n")
+}
+
+// TestFailedCut checks that an append whose partial line could not be cut says so.
+func TestFailedCut(t *testing.T) {
+	for name, fail := range map[string]func(f *faultyFile){
+		"stat":     func(f *faultyFile) { f.failStat = true },
+		"truncate": func(f *faultyFile) { f.failTruncate = true },
+	} {
+		f := openFaulty(t, "old\n")
+		f.full = 2
+		fail(f)
+		if _, err := Append(f, []byte("new\n")); !errors.Is(err, errFault) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: got %v, want the fault and ENOSPC", name, err)
+		}
+		f = openFaulty(t, "old\n")
+		f.failSync = true
+		fail(f)
+		if err := AppendSync(f, []byte("new\n")); strings.Count(fmt.Sprint(err), errFault.Error()) != 2 {
+			t.Errorf("%s: after a sync that fails, got %v, want both faults", name, err)
+		}
+		wantContent(t, f, "old\nnew\n")
+	}
 }
 
 // TestForeignLineIsNotCut checks that a line that a writer without the lock appends after a failed

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -39,15 +40,7 @@ func newRepository(t testing.TB) (*mailbox.Workspace, *Repository) {
 	if err := os.WriteFile(filepath.Join(dir, "workspace.json"), []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	w := mailboxtest.Open(t, dir)
 	r, err := Open(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)

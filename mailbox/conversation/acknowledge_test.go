@@ -6,17 +6,18 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 func TestAcknowledge(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	var ids []string
 	for _, rand := range []string{"aaaa", "aaab", "aaac", "aaad"} {
-		m := message(rand, 0)
-		place(t, w, "codex", mailbox.Inbox, rand+".yaml", m)
-		place(t, w, "claude", mailbox.Outbox, rand+".yaml", m)
+		m := mailboxtest.Message(rand, 0)
+		mailboxtest.Place(t, w, "codex", mailbox.Inbox, rand+".yaml", m)
+		mailboxtest.Place(t, w, "claude", mailbox.Outbox, rand+".yaml", m)
 		ids = append(ids, string(m.ID))
 	}
 	find := func(id string, agent schema.AgentName) Copy {
@@ -65,10 +66,10 @@ func TestAcknowledge(t *testing.T) {
 }
 
 func TestResponses(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	var pending []mailbox.Entry
 	for _, rand := range []string{"aaaa", "aaab", "aaac", "aaad", "aaae"} {
-		m := message(rand, 0)
+		m := mailboxtest.Message(rand, 0)
 		m.Type = schema.TaskRequest
 		pending = append(pending, mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Message: &m})
 	}
@@ -78,7 +79,7 @@ func TestResponses(t *testing.T) {
 		m.ID, m.CreatedAt = schema.ID("msg-20260313T1431Z-codex-"+rand), "2026-03-13T14:31:00Z"
 		m.Priority, m.Body = schema.P2, schema.TextValue("Done.")
 		change(&m)
-		place(t, w, "codex", mailbox.Outbox, name, m)
+		mailboxtest.Place(t, w, "codex", mailbox.Outbox, name, m)
 	}
 	reply(0, "bbb1", "20260313T1431Z_codex_notification.yaml", func(*schema.Message) {})
 	reply(1, "bbb2", "20260313T1431Z_codex_follow_up.yaml", func(m *schema.Message) { m.Type = schema.Question })

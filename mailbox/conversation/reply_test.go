@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -18,9 +19,9 @@ func TestReplyToEveryType(t *testing.T) {
 		schema.ReviewFeedback: schema.ReviewAddressed, schema.ReviewLGTM: schema.Notification,
 		schema.BrainstormRequest: schema.BrainstormFollowup, schema.BrainstormFollowup: schema.BrainstormFollowup,
 	}
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	for _, kind := range schema.Types() {
-		original := message("aaaa", 0)
+		original := mailboxtest.Message("aaaa", 0)
 		original.Type, original.Channel, original.RelatedPR, original.RelatedPacket, original.Priority = kind, "reviews", "42", "p1", schema.P0
 		answer := Reply(&original, "codex")
 		if answer.Type != tests[kind] {
@@ -49,7 +50,7 @@ func TestReplyClaimsNoOrigin(t *testing.T) {
 		"bridge-task": "", "bridge-done": "", "bridge-chat-all": "", "bounce": "", "bound": "",
 		"bridge-design": "bridge-design", "bridge": "bridge", "all": "all", "reviews-all": "reviews-all", "": "",
 	} {
-		original := message("aaaa", 0)
+		original := mailboxtest.Message("aaaa", 0)
 		original.Channel = channel
 		if got := Reply(&original, "codex").Channel; got != want {
 			t.Errorf("an answer to a message on channel %q is on %q, want %q", channel, got, want)
@@ -76,7 +77,7 @@ func TestReplySubject(t *testing.T) {
 
 // TestOf checks that all answers to a message agree on its conversation.
 func TestOf(t *testing.T) {
-	first, second := message("aaaa", 0), message("aaab", 0)
+	first, second := mailboxtest.Message("aaaa", 0), mailboxtest.Message("aaab", 0)
 	got := Of(&first)
 	parts, err := schema.ParseConversationID(got)
 	if err != nil || parts.Agent != "claude" || parts.Date.Format("20060102") != "20260313" {
@@ -99,13 +100,13 @@ func TestOf(t *testing.T) {
 }
 
 func TestAnswerTo(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	threaded := message("aaaa", 0)
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	threaded := mailboxtest.Message("aaaa", 0)
 	threaded.ConversationID = "conv-20260101-x-7"
-	place(t, w, "codex", mailbox.Inbox, "a.yaml", threaded)
-	plain := message("abbb", 0)
-	place(t, w, "claude", mailbox.Outbox, "b.yaml", plain)
-	gone := message("cccc", 0)
+	mailboxtest.Place(t, w, "codex", mailbox.Inbox, "a.yaml", threaded)
+	plain := mailboxtest.Message("abbb", 0)
+	mailboxtest.Place(t, w, "claude", mailbox.Outbox, "b.yaml", plain)
+	gone := mailboxtest.Message("cccc", 0)
 	tests := []struct {
 		name, id     string
 		own          schema.ConversationID
@@ -121,7 +122,7 @@ func TestAnswerTo(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := draft("codex")
+			m := mailboxtest.Draft("codex")
 			m.ConversationID = test.own
 			found, err := AnswerTo(t.Context(), w, &m, test.id)
 			if err != nil || found != test.found {
@@ -133,7 +134,7 @@ func TestAnswerTo(t *testing.T) {
 		})
 	}
 	for _, id := range []string{"zzzz", "msg-20260313T1430Z-claude-a", ""} {
-		m := draft("codex")
+		m := mailboxtest.Draft("codex")
 		if found, err := AnswerTo(t.Context(), w, &m, id); err == nil || found || m.ParentID != "" {
 			t.Errorf("an answer to %q gave %t, %v with parent %q, want an error", id, found, err, m.ParentID)
 		}
@@ -141,7 +142,7 @@ func TestAnswerTo(t *testing.T) {
 }
 
 func TestOriginal(t *testing.T) {
-	m := message("aaaa", 0)
+	m := mailboxtest.Message("aaaa", 0)
 	found := []mailbox.Entry{{Agent: "codex", Box: mailbox.Inbox, Message: &m}}
 	if got, err := Original(found, "codex"); err != nil || got != &m {
 		t.Errorf("the recipient replies to %v (%v), want the message", got, err)
@@ -180,7 +181,7 @@ func TestConclude(t *testing.T) {
 		{schema.ReviewLGTM, schema.Notification, false, false, false, false},
 	}
 	for _, test := range tests {
-		original := message("aaaa", 0)
+		original := mailboxtest.Message("aaaa", 0)
 		original.Type = test.original
 		reply := Reply(&original, "codex")
 		reply.Type = test.reply
@@ -193,11 +194,11 @@ func TestConclude(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	threaded := message("aaaa", 0)
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	threaded := mailboxtest.Message("aaaa", 0)
 	threaded.ConversationID = "conv-20260101-x-7"
-	place(t, w, "codex", mailbox.Inbox, "a.yaml", threaded)
-	gone := message("cccc", 0)
+	mailboxtest.Place(t, w, "codex", mailbox.Inbox, "a.yaml", threaded)
+	gone := mailboxtest.Message("cccc", 0)
 	for text, want := range map[string]schema.ConversationID{
 		"aaaa": threaded.ConversationID, string(threaded.ID): threaded.ConversationID, string(gone.ID): Of(&gone),
 		"conv-20260105-y-1": "conv-20260105-y-1", "conv-odd": "conv-odd", "talk": "", "aaa": "", "zzzz": "",

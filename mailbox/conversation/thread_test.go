@@ -9,63 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// newWorkspace makes a workspace with the agents in a temporary folder.
-func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
-	t.Helper()
-	dir := t.TempDir()
-	for _, agent := range agents {
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-			if err := os.MkdirAll(filepath.Join(dir, mailbox.BoxName(agent, box)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatalf("opening the workspace: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Errorf("closing the workspace: %v", err)
-		}
-	})
-	return w
-}
-
-// draft returns a valid message from claude.
-func draft(to ...schema.AgentName) schema.Message {
-	return schema.Message{
-		From: "claude", To: to, Type: schema.TaskRequest,
-		Subject: "Implement rate limiting", Body: schema.TextValue("Token bucket, 100 requests a minute.\n"),
-	}
-}
-
-// message returns a message from claude to codex. Its id ends in rand, and it was created at the
-// given second of one minute.
-func message(rand string, second int) schema.Message {
-	m := draft("codex")
-	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
-	m.Priority = schema.P2
-	m.CreatedAt = schema.Timestamp(fmt.Sprintf("2026-03-13T14:30:%02dZ", second))
-	return m
-}
-
-// place encodes a message and puts it into a box under a name, as another tool would.
-func place(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, box mailbox.Box, name string, m schema.Message) {
-	t.Helper()
-	data, err := schema.Encode(&m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(w.BoxPath(agent, box), name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // exchange is a conversation as rows of: rand, second, parent's rand, conversation.
 type exchange []struct {
@@ -97,19 +44,19 @@ func TestThread(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorkspace(t, "claude", "codex", "gemini")
+			w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 			for i, row := range test.messages {
-				m := message(row.rand, row.second)
+				m := mailboxtest.Message(row.rand, row.second)
 				m.ConversationID = row.conversation
 				if row.parent != "" {
-					m.ParentID = message(row.parent, 0).ID
+					m.ParentID = mailboxtest.Message(row.parent, 0).ID
 				}
 				name := fmt.Sprintf("%d.yaml", i)
-				place(t, w, "codex", mailbox.Inbox, name, m)
-				place(t, w, "gemini", mailbox.Archive, name, m)
-				place(t, w, "claude", mailbox.Outbox, name, m)
+				mailboxtest.Place(t, w, "codex", mailbox.Inbox, name, m)
+				mailboxtest.Place(t, w, "gemini", mailbox.Archive, name, m)
+				mailboxtest.Place(t, w, "claude", mailbox.Outbox, name, m)
 			}
-			thread, err := Thread(t.Context(), w, string(message(test.start, 0).ID))
+			thread, err := Thread(t.Context(), w, string(mailboxtest.Message(test.start, 0).ID))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,11 +75,11 @@ func TestThread(t *testing.T) {
 // TestThreadBesideUnreadableFolders checks that a broken mailbox does not hide the messages in the
 // others.
 func TestThreadBesideUnreadableFolders(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	first, second := message("aaaa", 0), message("bbbb", 1)
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
+	first, second := mailboxtest.Message("aaaa", 0), mailboxtest.Message("bbbb", 1)
 	second.ParentID = first.ID
-	place(t, w, "codex", mailbox.Inbox, "a.yaml", first)
-	place(t, w, "codex", mailbox.Inbox, "b.yaml", second)
+	mailboxtest.Place(t, w, "codex", mailbox.Inbox, "a.yaml", first)
+	mailboxtest.Place(t, w, "codex", mailbox.Inbox, "b.yaml", second)
 	for _, folder := range []string{w.BoxPath("gemini", mailbox.Inbox), w.BoxPath("codex", mailbox.Outbox)} {
 		if err := errors.Join(os.RemoveAll(folder), os.WriteFile(folder, []byte("no folder"), 0o644)); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -21,9 +22,9 @@ type drawn []struct {
 func (d drawn) nodes() []Node {
 	nodes := make([]Node, len(d))
 	for i, row := range d {
-		m := message(row.rand, row.second)
+		m := mailboxtest.Message(row.rand, row.second)
 		if row.parent != "" {
-			m.ParentID = message(row.parent, 0).ID
+			m.ParentID = mailboxtest.Message(row.parent, 0).ID
 		}
 		nodes[i].Entry = mailbox.Entry{Message: &m}
 	}
@@ -124,7 +125,7 @@ func TestLongChain(t *testing.T) {
 	nodes := make([]Node, length)
 	at := time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 	for i := range nodes {
-		m := message(fmt.Sprintf("r%06d", i), 0)
+		m := mailboxtest.Message(fmt.Sprintf("r%06d", i), 0)
 		m.CreatedAt = schema.NewTimestamp(at.Add(time.Duration(i) * time.Second))
 		if i > 0 {
 			m.ParentID = nodes[i-1].Message.ID

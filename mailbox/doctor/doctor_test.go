@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -29,51 +31,42 @@ type trouble struct {
 	mends bool
 }
 
-func remove(t *testing.T, paths ...string) {
-	t.Helper()
-	for _, path := range paths {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbox.Workspace) {
 	return func(t *testing.T, w *mailbox.Workspace) {
 		t.Helper()
-		m := message("aaaa", 0)
+		m := mailboxtest.Message("aaaa", 0)
 		change(&m)
-		place(t, w, "codex", mailbox.Inbox, name, m)
+		mailboxtest.Place(t, w, "codex", mailbox.Inbox, name, m)
 	}
 }
 
 var troubles = []trouble{
-	{"no marker", func(t *testing.T, w *mailbox.Workspace) { remove(t, filepath.Join(w.Dir(), project.MarkerName)) },
+	{"no marker", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, filepath.Join(w.Dir(), project.MarkerName)) },
 		"Workspace", "workspace.json", SeverityError, []string{"missing"}, true},
 	{"empty marker", func(t *testing.T, w *mailbox.Workspace) {
-		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
+		check.WriteFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
 	{"marker is not JSON", func(t *testing.T, w *mailbox.Workspace) {
-		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "{project")
+		check.WriteFile(t, filepath.Join(w.Dir(), project.MarkerName), "{project")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
 	{"marker leads out", func(t *testing.T, w *mailbox.Workspace) {
-		remove(t, filepath.Join(w.Dir(), project.MarkerName))
+		check.Remove(t, filepath.Join(w.Dir(), project.MarkerName))
 		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), project.MarkerName)); err != nil {
 			t.Fatal(err)
 		}
 	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "symbolic link"}, false},
-	{"no inbox", func(t *testing.T, w *mailbox.Workspace) { remove(t, w.BoxPath("codex", mailbox.Inbox)) },
+	{"no inbox", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, w.BoxPath("codex", mailbox.Inbox)) },
 		"Inbox Health", "codex/inbox", SeverityWarning, []string{"missing"}, true},
-	{"no outbox", func(t *testing.T, w *mailbox.Workspace) { remove(t, w.BoxPath("codex", mailbox.Outbox)) },
+	{"no outbox", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, w.BoxPath("codex", mailbox.Outbox)) },
 		"Mailboxes", "agents/codex/outbox", SeverityWarning, []string{"missing"}, true},
 	{"inbox is a file", func(t *testing.T, w *mailbox.Workspace) {
-		remove(t, w.BoxPath("codex", mailbox.Inbox))
-		writeTestFile(t, w.BoxPath("codex", mailbox.Inbox), "")
+		check.Remove(t, w.BoxPath("codex", mailbox.Inbox))
+		check.WriteFile(t, w.BoxPath("codex", mailbox.Inbox), "")
 	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"agents/codex/inbox"}, false},
 	{"inbox leads out", func(t *testing.T, w *mailbox.Workspace) {
-		remove(t, w.BoxPath("codex", mailbox.Inbox))
+		check.Remove(t, w.BoxPath("codex", mailbox.Inbox))
 		if err := os.Symlink(t.TempDir(), w.BoxPath("codex", mailbox.Inbox)); err != nil {
 			t.Fatal(err)
 		}
@@ -83,18 +76,20 @@ var troubles = []trouble{
 			t.Fatal(err)
 		}
 	}, "Mailboxes", "agents/-x", SeverityWarning, []string{"not a mailbox"}, false},
-	{"agent is a file", func(t *testing.T, w *mailbox.Workspace) { writeTestFile(t, filepath.Join(w.Dir(), "agents/notes"), "") },
+	{"agent is a file", func(t *testing.T, w *mailbox.Workspace) {
+		check.WriteFile(t, filepath.Join(w.Dir(), "agents/notes"), "")
+	},
 		"Mailboxes", "agents/notes", SeverityWarning, []string{"not a folder"}, false},
 	{"stuck copy", func(t *testing.T, w *mailbox.Workspace) {
-		r := send(t, w, draft("codex"))
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
 	}, "Delivery", "msg-2026", SeverityWarning, []string{"state/outgoing"}, true},
 	{"foreign staged file", func(t *testing.T, w *mailbox.Workspace) {
-		writeTestFile(t, filepath.Join(w.Dir(), outgoingName, "x"), "")
+		check.WriteFile(t, filepath.Join(w.Dir(), outgoingName, "x"), "")
 	},
 		"Delivery", "state/outgoing/x", SeverityWarning, []string{"not a staged copy"}, false},
 	{"bad file", func(t *testing.T, w *mailbox.Workspace) {
-		writeTestFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "bad.yaml"), "id: [")
+		check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "bad.yaml"), "id: [")
 	}, "Inbox Health", "agents/codex/inbox/bad.yaml", SeverityError, []string{"1:5"}, false},
 	{"expired", placeAt("a.yaml", func(m *schema.Message) { m.ExpiresAt = "2026-03-13T14:30:00Z" }),
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"expired", "2026-03-13T14:30:00Z"}, false},
@@ -106,25 +101,25 @@ var troubles = []trouble{
 		"Inbox Health", "codex/inbox", SeverityWarning, []string{"1 pending", "a.yaml", "pending since", "2026-03-12"}, false},
 	{"interrupted move", func(t *testing.T, w *mailbox.Workspace) {
 		path := filepath.Join(w.Dir(), outgoingName, "msg-20260313T1430Z-codex-0123456789abcdef@codex@archive")
-		writeTestFile(t, path, "id: ")
+		check.WriteFile(t, path, "id: ")
 		old := time.Now().Add(-2 * time.Hour)
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
 	}, "Delivery", "msg-20260313T1430Z-codex-0123456789abcdef", SeverityWarning, []string{"state/outgoing"}, true},
 	{"letter without a reason", func(t *testing.T, w *mailbox.Workspace) {
-		place(t, w, "codex", mailbox.DeadLetters, "a.yaml", message("aaaa", 0))
+		mailboxtest.Place(t, w, "codex", mailbox.DeadLetters, "a.yaml", mailboxtest.Message("aaaa", 0))
 	},
 		"Dead Letters", "agents/codex/dead_letter/a.yaml", SeverityWarning, []string{"without a reason"}, true},
 	{"reason without a letter", func(t *testing.T, w *mailbox.Workspace) {
-		writeTestFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "a.yaml.reason.json"), "{}")
+		check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "a.yaml.reason.json"), "{}")
 	}, "Dead Letters", "agents/codex/dead_letter/a.yaml.reason.json", SeverityWarning, []string{"without its dead letter"}, true},
 }
 
 func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	send(t, w, draft("codex"))
-	before := contents(t, w.Dir())
+	w := mailboxtest.New(t, "claude", "codex")
+	mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+	before := check.Contents(t, w.Dir())
 	findings := inspect(t, w)
 	for _, f := range findings {
 		if f.Severity != SeverityOK && f.Category != "Trust Root" || f.Mend != nil {
@@ -136,17 +131,17 @@ func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
 			t.Errorf("no finding of category %s", category)
 		}
 	}
-	if after := contents(t, w.Dir()); len(after) != len(before) {
+	if after := check.Contents(t, w.Dir()); len(after) != len(before) {
 		t.Errorf("inspecting changed the workspace to %v", after)
 	}
-	wantContents(t, w.Dir(), before)
+	check.Kept(t, w.Dir(), before)
 }
 
 func unset(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error) { return "", nil }
 
 func inspect(t *testing.T, w *mailbox.Workspace) []Finding {
 	t.Helper()
-	findings, err := Inspect(t.Context(), w, Options{Now: testTime, Autonomy: unset})
+	findings, err := Inspect(t.Context(), w, Options{Now: mailboxtest.Time, Autonomy: unset})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,18 +151,18 @@ func inspect(t *testing.T, w *mailbox.Workspace) []Finding {
 func TestInspectFindsAndMends(t *testing.T) {
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
-			w := newWorkspace(t, "claude", "codex")
+			w := mailboxtest.New(t, "claude", "codex")
 			trouble.make(t, w)
-			before := contents(t, w.Dir())
+			before := check.Contents(t, w.Dir())
 			found, ok := find(inspect(t, w), trouble)
 			if !ok {
 				t.Fatalf("no finding %s: %s; there are %+v", trouble.category, trouble.finding, inspect(t, w))
 			}
-			wantContents(t, w.Dir(), before)
+			check.Kept(t, w.Dir(), before)
 			if found.Severity != trouble.severity || (found.Mend != nil) != trouble.mends {
 				t.Errorf("the finding is %+v, want severity %s, mendable %t", found, trouble.severity, trouble.mends)
 			}
-			wantError(t, errors.New(found.Message), trouble.words...)
+			check.Error(t, errors.New(found.Message), trouble.words...)
 			if found.Mend == nil {
 				return
 			}
@@ -195,8 +190,8 @@ func find(findings []Finding, want trouble) (Finding, bool) {
 // TestInspectMendsAKilledDelivery checks that mending sweeps an old delivery but not one that may
 // still be running.
 func TestInspectMendsAKilledDelivery(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	r := send(t, w, draft("codex", "gemini"))
+	w := mailboxtest.New(t, "claude", "codex", "gemini")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	unpublish(t, w, r.Message.ID, "claude", mailbox.Outbox, r.Outbox)
 	unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
 	unpublish(t, w, r.Message.ID, "gemini", mailbox.Inbox, r.Inboxes[1])
@@ -204,7 +199,7 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 		want := 3
 		if old {
 			want = 0
-			for _, name := range files(t, w, outgoingName) {
+			for _, name := range mailboxtest.Files(t, w, outgoingName) {
 				at := time.Now().Add(-2 * time.Hour)
 				if err := os.Chtimes(filepath.Join(w.Dir(), outgoingName, name), at, at); err != nil {
 					t.Fatal(err)
@@ -221,8 +216,8 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 				done = append(done, lines...)
 			}
 		}
-		if len(files(t, w, outgoingName)) != want || len(done) != 3-want {
-			t.Errorf("old=%t: mending did %q and left %q", old, done, files(t, w, outgoingName))
+		if len(mailboxtest.Files(t, w, outgoingName)) != want || len(done) != 3-want {
+			t.Errorf("old=%t: mending did %q and left %q", old, done, mailboxtest.Files(t, w, outgoingName))
 		}
 	}
 }
@@ -230,18 +225,18 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 // TestMendSaysAllThatItDid mends a message to two agents, of which one copy arrives and the other
 // cannot.
 func TestMendSaysAllThatItDid(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	r := send(t, w, draft("codex", "gemini"))
+	w := mailboxtest.New(t, "claude", "codex", "gemini")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
 	unpublish(t, w, r.Message.ID, "gemini", mailbox.Inbox, r.Inboxes[1])
-	remove(t, w.BoxPath("gemini", mailbox.Inbox))
-	writeTestFile(t, w.BoxPath("gemini", mailbox.Inbox), "no folder")
+	check.Remove(t, w.BoxPath("gemini", mailbox.Inbox))
+	check.WriteFile(t, w.BoxPath("gemini", mailbox.Inbox), "no folder")
 	found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: "msg-"})
 	if !ok {
 		t.Fatal("the killed delivery is not found")
 	}
 	done, err := found.Mend(t.Context())
-	wantError(t, err, "gemini/inbox")
+	check.Error(t, err, "gemini/inbox")
 	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", mailbox.Inbox)) {
 		t.Errorf("mending did %q, want the delivery to codex", done)
 	}
@@ -250,11 +245,11 @@ func TestMendSaysAllThatItDid(t *testing.T) {
 // TestInspectSumsUpDeadLetters checks that one finding covers any number of files and mends all of
 // them.
 func TestInspectSumsUpDeadLetters(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	const n = 5
 	for k := range n {
-		place(t, w, "codex", mailbox.DeadLetters, fmt.Sprintf("a%d.yaml", k), message(fmt.Sprintf("aaa%d", k), k))
-		writeTestFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), fmt.Sprintf("b%d.yaml%s", k, mailbox.ReasonSuffix)), "{}")
+		mailboxtest.Place(t, w, "codex", mailbox.DeadLetters, fmt.Sprintf("a%d.yaml", k), mailboxtest.Message(fmt.Sprintf("aaa%d", k), k))
+		check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), fmt.Sprintf("b%d.yaml%s", k, mailbox.ReasonSuffix)), "{}")
 	}
 	for _, name := range []string{"a0.yaml", "b0.yaml.reason.json"} {
 		finding := trouble{category: "Dead Letters", finding: "agents/codex/dead_letter/" + name}
@@ -269,7 +264,7 @@ func TestInspectSumsUpDeadLetters(t *testing.T) {
 			t.Errorf("the mended trouble is found again: %+v", again)
 		}
 	}
-	if left := files(t, w, "agents/codex/dead_letter"); len(left) != 2*n {
+	if left := mailboxtest.Files(t, w, "agents/codex/dead_letter"); len(left) != 2*n {
 		t.Errorf("there are %q, want %d letters with their reasons", left, n)
 	}
 }
@@ -278,7 +273,7 @@ func TestInspectAReadOnlyMailbox(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("permissions refuse nothing to root")
 	}
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	if err := os.Chmod(inbox, 0o555); err != nil {
 		t.Fatal(err)
@@ -288,11 +283,11 @@ func TestInspectAReadOnlyMailbox(t *testing.T) {
 	if !ok || found.Severity != SeverityError {
 		t.Errorf("a read-only inbox gives %+v, want an error", found)
 	}
-	_, err := w.Send(t.Context(), draft("codex"), nil)
+	_, err := w.Send(t.Context(), mailboxtest.Draft("codex"), nil)
 	if !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("sending to a read-only inbox gave %v, want fs.ErrPermission", err)
 	}
-	if left := append(files(t, w, "agents/claude/outbox"), files(t, w, outgoingName)...); len(left) > 0 {
+	if left := append(mailboxtest.Files(t, w, "agents/claude/outbox"), mailboxtest.Files(t, w, outgoingName)...); len(left) > 0 {
 		t.Errorf("the refused message left %q", left)
 	}
 }

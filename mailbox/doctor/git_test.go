@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -45,19 +47,19 @@ func newGitPlace(t *testing.T) *gitPlace {
 	} {
 		t.Setenv(name, value)
 	}
-	writeTestFile(t, filepath.Join(dir, "config"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
+	check.WriteFile(t, filepath.Join(dir, "config"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
 	p := &gitPlace{remote: filepath.Join(dir, "remote.git"), clone: filepath.Join(dir, "clone")}
 	runGit(t, dir, "init", "--quiet", "--bare", p.remote)
 	runGit(t, dir, "clone", "--quiet", p.remote, p.clone)
 	runGit(t, p.clone, "commit", "--quiet", "--allow-empty", "-m", "First")
 	workspace := filepath.Join(p.clone, ".oacp")
-	if _, err := project.Init(workspace, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+	if _, err := project.Init(workspace, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gitmail.Init(t.Context(), openWorkspace(t, workspace), gitmail.InitOptions{Enclosing: p.clone}); err != nil {
+	if _, err := gitmail.Init(t.Context(), mailboxtest.Open(t, workspace), gitmail.InitOptions{Enclosing: p.clone}); err != nil {
 		t.Fatal(err)
 	}
-	p.w = openWorkspace(t, workspace)
+	p.w = mailboxtest.Open(t, workspace)
 	p.sync(t)
 	return p
 }
@@ -132,7 +134,7 @@ var gitTroubles = []struct {
 	{"locks", func(t *testing.T, p *gitPlace) {
 		for _, name := range []string{".git/refs/oacp/base.lock", ".git/packed-refs.lock", ".git/config.lock"} {
 			lock := filepath.Join(p.w.Dir(), name)
-			writeTestFile(t, lock, "")
+			check.WriteFile(t, lock, "")
 			old := time.Now().Add(-time.Minute)
 			if err := os.Chtimes(lock, old, old); err != nil {
 				t.Fatal(err)
@@ -141,21 +143,21 @@ var gitTroubles = []struct {
 	}, "warn .git/config.lock: ", []string{"killed", "2 more files"}, true},
 	{"lock of the future", func(t *testing.T, p *gitPlace) {
 		lock := filepath.Join(p.w.Dir(), ".git/refs/oacp/base.lock")
-		writeTestFile(t, lock, "")
+		check.WriteFile(t, lock, "")
 		later := time.Now().Add(24 * time.Hour)
 		if err := os.Chtimes(lock, later, later); err != nil {
 			t.Fatal(err)
 		}
 	}, "warn .git/refs/oacp/base.lock: ", []string{"killed"}, true},
 	{"unsent", func(t *testing.T, p *gitPlace) {
-		send(t, p.w, draft("codex"))
-		r := send(t, p.w, draft("codex"))
-		remove(t, r.Inboxes[0])
+		mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
+		r := mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
+		check.Remove(t, r.Inboxes[0])
 	}, "warn sync: ", []string{"2 changes to send", "ago"}, false},
 	{"foreign", func(t *testing.T, p *gitPlace) {
 		p.push(t, "other", func(dir string) {
 			for _, name := range []string{"README.md", "agents/codex/inbox/x.yaml", "agents/codex/outbox/-rf.yaml", "state/lock"} {
-				writeTestFile(t, filepath.Join(dir, name), "x\n")
+				check.WriteFile(t, filepath.Join(dir, name), "x\n")
 			}
 			if err := os.Symlink("/etc/passwd", filepath.Join(dir, "agents/codex/inbox/link")); err != nil {
 				t.Fatal(err)
@@ -165,8 +167,8 @@ var gitTroubles = []struct {
 		p.sync(t)
 	}, "warn tree: has 5 files that no sync takes", []string{"README.md", "agents/codex/inbox/link", "120000"}, false},
 	{"no objects", func(t *testing.T, p *gitPlace) {
-		remove(t, filepath.Join(p.w.Dir(), ".git/objects"))
-		writeTestFile(t, filepath.Join(p.w.Dir(), ".git/objects/info/x"), "")
+		check.Remove(t, filepath.Join(p.w.Dir(), ".git/objects"))
+		check.WriteFile(t, filepath.Join(p.w.Dir(), ".git/objects/info/x"), "")
 	}, "error .git: cannot be used: ", []string{"its git repository is damaged", "git ls-tree"}, false},
 	{"empty objects", func(t *testing.T, p *gitPlace) {
 		objects, err := filepath.Glob(filepath.Join(p.w.Dir(), ".git/objects/??/*"))
@@ -174,15 +176,15 @@ var gitTroubles = []struct {
 			t.Fatal(objects, err)
 		}
 		for _, object := range objects {
-			remove(t, object)
-			writeTestFile(t, object, "")
+			check.Remove(t, object)
+			check.WriteFile(t, object, "")
 		}
 	}, "error .git: cannot be used: ", []string{"its git repository is damaged"}, false},
-	{"no HEAD", func(t *testing.T, p *gitPlace) { remove(t, filepath.Join(p.w.Dir(), ".git/HEAD")) },
+	{"no HEAD", func(t *testing.T, p *gitPlace) { check.Remove(t, filepath.Join(p.w.Dir(), ".git/HEAD")) },
 		"error .git: cannot be used: ", []string{"its git repository is damaged", "not a git repository"}, false},
-	{"no config", func(t *testing.T, p *gitPlace) { remove(t, filepath.Join(p.w.Dir(), ".git/config")) },
+	{"no config", func(t *testing.T, p *gitPlace) { check.Remove(t, filepath.Join(p.w.Dir(), ".git/config")) },
 		"error .git: cannot be used: ", []string{"its git repository is damaged: its settings are gone"}, false},
-	{"bad config", func(t *testing.T, p *gitPlace) { writeTestFile(t, filepath.Join(p.w.Dir(), ".git/config"), "[[") },
+	{"bad config", func(t *testing.T, p *gitPlace) { check.WriteFile(t, filepath.Join(p.w.Dir(), ".git/config"), "[[") },
 		"error .git: cannot be used: ", []string{"its git repository is damaged", "bad config"}, false},
 	{"no remote", func(t *testing.T, p *gitPlace) {
 		runGit(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
@@ -197,11 +199,11 @@ var gitTroubles = []struct {
 		runGit(t, p.clone, "remote", "set-url", "origin", p.remote+"2")
 	}, "warn remote: origin has another URL", nil, false},
 	{"shown", func(t *testing.T, p *gitPlace) {
-		writeTestFile(t, filepath.Join(p.clone, ".git/info/exclude"), "# nothing\n")
+		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "# nothing\n")
 	},
 		"warn .oacp: is not ignored", []string{"clone"}, true},
 	{"tracked", func(t *testing.T, p *gitPlace) {
-		writeTestFile(t, filepath.Join(p.clone, ".git/info/exclude"), "")
+		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "")
 		blob := runGit(t, p.clone, "hash-object", "-w", ".oacp/workspace.json")
 		runGit(t, p.clone, "update-index", "--add", "--cacheinfo", "100644,"+blob+",.oacp/workspace.json")
 	}, "error .oacp: ", []string{"version control"}, false},
@@ -245,7 +247,7 @@ func TestGitTroubles(t *testing.T) {
 // TestStaleClaims inspects the claim of a machine that is gone.
 func TestStaleClaims(t *testing.T) {
 	p := newGitPlace(t)
-	receipt := send(t, p.w, draft("codex"))
+	receipt := mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
 	p.sync(t)
 	r, err := gitmail.Open(t.Context(), p.w)
 	if err != nil {
@@ -297,15 +299,15 @@ func TestStaleClaims(t *testing.T) {
 // TestGitDamageLosesNoMail follows the hint for a damaged repository.
 func TestGitDamageLosesNoMail(t *testing.T) {
 	p := newGitPlace(t)
-	r := send(t, p.w, draft("codex"))
+	r := mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
 	p.sync(t)
-	later := send(t, p.w, draft("codex"))
-	remove(t, filepath.Join(p.w.Dir(), ".git"))
+	later := mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
+	check.Remove(t, filepath.Join(p.w.Dir(), ".git"))
 	if _, err := gitmail.Init(t.Context(), p.w, gitmail.InitOptions{Enclosing: p.clone}); err != nil {
 		t.Fatal(err)
 	}
 	p.sync(t)
-	if got := files(t, p.w, "agents/codex/inbox"); !slices.Equal(got, []string{filepath.Base(r.Inboxes[0]), filepath.Base(later.Inboxes[0])}) {
+	if got := mailboxtest.Files(t, p.w, "agents/codex/inbox"); !slices.Equal(got, []string{filepath.Base(r.Inboxes[0]), filepath.Base(later.Inboxes[0])}) {
 		t.Errorf("the inbox holds %q", got)
 	}
 	if got := runGit(t, p.w.Dir(), "log", "-1", "--format=%s", "oacp"); !strings.Contains(got, "claude → codex") {
@@ -331,17 +333,17 @@ func TestCommittedWorkspace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newGitPlace(t)
 			dir := filepath.Join(p.clone, "mail")
-			if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+			if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}); err != nil {
 				t.Fatal(err)
 			}
 			for name, data := range c.files {
 				if name = filepath.Join(p.clone, name); data == "" {
-					remove(t, name)
+					check.Remove(t, name)
 					continue
 				}
-				writeTestFile(t, name, data)
+				check.WriteFile(t, name, data)
 			}
-			p.w = openWorkspace(t, dir)
+			p.w = mailboxtest.Open(t, dir)
 			if got := p.inspect(t, time.Now()); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 				t.Errorf("found %q, want %q", got, c.want)
 			}
@@ -356,7 +358,7 @@ func TestCommittedWorkspace(t *testing.T) {
 // TestWorkspaceOutsideGit checks that nothing is said about git where there is none.
 func TestWorkspaceOutsideGit(t *testing.T) {
 	p := newGitPlace(t)
-	p.w = newWorkspace(t, "claude")
+	p.w = mailboxtest.New(t, "claude")
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(p.w.Dir()))
 	if got := p.inspect(t, time.Now()); got != "" {
 		t.Errorf("found %q, want nothing", got)
@@ -375,7 +377,7 @@ func TestGitWorkspaceWithoutGit(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	script := "#!/bin/sh\necho git version 2.29.9\n"
-	writeTestFile(t, filepath.Join(os.Getenv("PATH"), "git"), script)
+	check.WriteFile(t, filepath.Join(os.Getenv("PATH"), "git"), script)
 	if err := os.Chmod(filepath.Join(os.Getenv("PATH"), "git"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -35,12 +37,12 @@ func TestInspectSumsUp(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newWorkspace(t, "claude", "codex")
+			w := mailboxtest.New(t, "claude", "codex")
 			for i := range n {
-				m := message(fmt.Sprintf("aaa%d", i), i)
+				m := mailboxtest.Message(fmt.Sprintf("aaa%d", i), i)
 				test.change(i, &m)
-				place(t, w, "codex", mailbox.Inbox, fmt.Sprintf("it's %d.yaml", i), m)
-				at := testTime.AddDate(0, 0, i)
+				mailboxtest.Place(t, w, "codex", mailbox.Inbox, fmt.Sprintf("it's %d.yaml", i), m)
+				at := mailboxtest.Time.AddDate(0, 0, i)
 				path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), fmt.Sprintf("it's %d.yaml", i))
 				if err := os.Chtimes(path, at, at); err != nil {
 					t.Fatal(err)
@@ -55,7 +57,7 @@ func TestInspectSumsUp(t *testing.T) {
 			if len(found) != 1 || strings.TrimPrefix(found[0].Name, "agents/") != "codex/inbox" {
 				t.Fatalf("the findings are %+v, want one", found)
 			}
-			wantError(t, errors.New(found[0].Message), test.words...)
+			check.Error(t, errors.New(found[0].Message), test.words...)
 			if !strings.Contains(found[0].Hint, test.hint) {
 				t.Errorf("the hint is %q, want %q in it", found[0].Hint, test.hint)
 			}

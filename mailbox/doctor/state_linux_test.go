@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
@@ -41,7 +43,7 @@ func TestInspectAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting another file system needs root")
 	}
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	state := filepath.Join(w.Dir(), stateName)
 	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=256k"); err != nil {
 		t.Skipf("this machine cannot mount another file system: %v", err)
@@ -63,7 +65,7 @@ func TestInspectAFullDisk(t *testing.T) {
 			t.Errorf("disk full %t: the finding is %+v", full, found)
 		}
 		if full {
-			wantError(t, errors.New(found.Message), state, "no space left on device")
+			check.Error(t, errors.New(found.Message), state, "no space left on device")
 		}
 		if after := readNames(t, state); !slices.Equal(after, before) {
 			t.Errorf("the inspection left %q, want %q", after, before)
@@ -88,7 +90,7 @@ func readNames(t *testing.T, folder string) (names []string) {
 func TestInspectAReadOnlyState(t *testing.T) {
 	for _, folder := range []string{stateName, project.SessionsFolder} {
 		t.Run(folder, func(t *testing.T) {
-			w := newWorkspace(t, "claude", "codex")
+			w := mailboxtest.New(t, "claude", "codex")
 			if err := w.MakeStateFolder(project.SessionsFolder); err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +108,7 @@ func TestInspectAReadOnlyState(t *testing.T) {
 			if len(found) != 1 || found[0].Name != folder || found[0].Severity != SeverityError || found[0].Mend != nil {
 				t.Fatalf("the findings are %+v, want one error about %s", found, folder)
 			}
-			wantError(t, errors.New(found[0].Message), "folder "+path+": ")
+			check.Error(t, errors.New(found[0].Message), "folder "+path+": ")
 		})
 	}
 }

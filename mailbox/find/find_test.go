@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -33,16 +34,7 @@ func newWorkspace(t *testing.T, files map[string]string) *mailbox.Workspace {
 	for _, agent := range []string{"claude", "codex", "gemini", "ann"} {
 		write(agent+"/inbox/.gitkeep", "")
 	}
-	w, err := mailbox.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
+	return mailboxtest.Open(t, dir)
 }
 
 // messages returns what is found, a line for each message.

@@ -1,17 +1,20 @@
-package project
+package project_test
 
 import (
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // FuzzMarker checks that whatever workspace.json holds, the workspace has a name, and init changes
 // nothing in it but the repository and the time, or refuses it.
 func FuzzMarker(f *testing.F) {
-	w := newWorkspace(f, "codex")
-	path := filepath.Join(w.Dir(), MarkerName)
+	w := mailboxtest.New(f, "codex")
+	path := filepath.Join(w.Dir(), project.MarkerName)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		f.Fatal(err)
@@ -23,12 +26,12 @@ func FuzzMarker(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if Name(w) == "" {
+		if project.Name(w) == "" {
 			t.Errorf("%q: the workspace has no name", data)
 		}
 		var before, after map[string]json.RawMessage
 		readable := json.Unmarshal(data, &before) == nil && before != nil
-		if err := setRepository(w, "/elsewhere", testTime); (err == nil) != readable {
+		if err := project.SetRepository(w, "/elsewhere", mailboxtest.Time); (err == nil) != readable {
 			t.Errorf("%q: the repository is noted with %v", data, err)
 		}
 		written, err := os.ReadFile(path)
@@ -58,14 +61,14 @@ func FuzzCard(f *testing.F) {
 	f.Add([]byte("runtime: [claude]\n"))
 	f.Add([]byte("a: &a [*a]\nruntime: *a\n"))
 	f.Add([]byte("--- ---\n? {}\n"))
-	w := newWorkspace(f, "codex")
-	path := filepath.Join(w.Dir(), "agents", "codex", cardName)
+	w := mailboxtest.New(f, "codex")
+	path := filepath.Join(w.Dir(), "agents", "codex", project.CardName)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		runtime, err := runtimeOf(w, "codex")
-		sender, failed := InferAgent(w, func(name string) string { return map[string]string{"OACP_RUNTIME": "claude"}[name] })
+		runtime, err := project.RuntimeOf(w, "codex")
+		sender, failed := project.InferAgent(w, func(name string) string { return map[string]string{"OACP_RUNTIME": "claude"}[name] })
 		if found := failed == nil && sender == "codex"; found != (err == nil && runtime == "claude") {
 			t.Errorf("%q has the runtime %q, %v, but the sender is %q, %v", data, runtime, err, sender, failed)
 		}

@@ -1,4 +1,4 @@
-package project
+package project_test
 
 import (
 	"errors"
@@ -7,7 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // environment reads variables from a map.
@@ -18,11 +20,11 @@ func environment(variables map[string]string) func(string) string {
 // workspaceAt makes the folders of a workspace and, if marked, its workspace.json.
 func workspaceAt(t *testing.T, dir string, marked bool) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, agentsName), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, project.AgentsName), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if marked {
-		writeTestFile(t, filepath.Join(dir, MarkerName), "{}")
+		check.WriteFile(t, filepath.Join(dir, project.MarkerName), "{}")
 	}
 }
 
@@ -38,7 +40,7 @@ func home(t *testing.T) string {
 		workspaceAt(t, filepath.Join(dir, "oacp/projects", project), true)
 	}
 	workspaceAt(t, filepath.Join(dir, "oacp/projects/unmarked"), false)
-	writeTestFile(t, filepath.Join(dir, "oacp/projects/file"), "")
+	check.WriteFile(t, filepath.Join(dir, "oacp/projects/file"), "")
 	workspaceAt(t, filepath.Join(dir, "own"), true)
 	workspaceAt(t, filepath.Join(dir, "folder/.oacp"), true)
 	for _, folder := range []string{"own/a/b", "folder/a", "linked/a", "broken", "elsewhere/agents"} {
@@ -62,22 +64,22 @@ func TestFindWorkspace(t *testing.T) {
 	dir := home(t)
 	tests := []struct {
 		name  string
-		place Place
+		place project.Place
 		env   map[string]string
 		from  string
 		want  string
 	}{
-		{"folder", Place{Dir: "given", Project: "alpha"}, map[string]string{"OACP_WORKSPACE": "env"}, "own", "given"},
-		{"project of a given home", Place{Project: "alpha", Home: dir + "/oacp"}, map[string]string{"OACP_HOME": "wrong", "OACP_WORKSPACE": "env"}, "own", dir + "/oacp/projects/alpha"},
-		{"project of OACP_HOME", Place{Project: "beta"}, map[string]string{"OACP_HOME": dir + "/oacp"}, "own", dir + "/oacp/projects/beta"},
-		{"sibling of the linked project", Place{Project: "alpha"}, nil, "linked/a", dir + "/oacp/projects/alpha"},
-		{"sibling of the enclosing project", Place{Project: "beta"}, nil, "oacp/projects/alpha/agents", dir + "/oacp/projects/beta"},
-		{"project without a marker", Place{Project: "unmarked"}, map[string]string{"OACP_HOME": dir + "/oacp"}, "own", dir + "/oacp/projects/unmarked"},
-		{"OACP_WORKSPACE", Place{}, map[string]string{"OACP_WORKSPACE": "env"}, "own", "env"},
-		{"the folder itself", Place{}, nil, "own", dir + "/own"},
-		{"a folder above", Place{}, nil, "own/a/b", dir + "/own"},
-		{"a folder .oacp", Place{}, nil, "folder/a", dir + "/folder/.oacp"},
-		{"a link .oacp", Place{}, nil, "linked/a", dir + "/oacp/projects/beta"},
+		{"folder", project.Place{Dir: "given", Project: "alpha"}, map[string]string{"OACP_WORKSPACE": "env"}, "own", "given"},
+		{"project of a given home", project.Place{Project: "alpha", Home: dir + "/oacp"}, map[string]string{"OACP_HOME": "wrong", "OACP_WORKSPACE": "env"}, "own", dir + "/oacp/projects/alpha"},
+		{"project of OACP_HOME", project.Place{Project: "beta"}, map[string]string{"OACP_HOME": dir + "/oacp"}, "own", dir + "/oacp/projects/beta"},
+		{"sibling of the linked project", project.Place{Project: "alpha"}, nil, "linked/a", dir + "/oacp/projects/alpha"},
+		{"sibling of the enclosing project", project.Place{Project: "beta"}, nil, "oacp/projects/alpha/agents", dir + "/oacp/projects/beta"},
+		{"project without a marker", project.Place{Project: "unmarked"}, map[string]string{"OACP_HOME": dir + "/oacp"}, "own", dir + "/oacp/projects/unmarked"},
+		{"OACP_WORKSPACE", project.Place{}, map[string]string{"OACP_WORKSPACE": "env"}, "own", "env"},
+		{"the folder itself", project.Place{}, nil, "own", dir + "/own"},
+		{"a folder above", project.Place{}, nil, "own/a/b", dir + "/own"},
+		{"a folder .oacp", project.Place{}, nil, "folder/a", dir + "/folder/.oacp"},
+		{"a link .oacp", project.Place{}, nil, "linked/a", dir + "/oacp/projects/beta"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -89,7 +91,7 @@ func TestFindWorkspace(t *testing.T) {
 		})
 	}
 	for _, from := range []string{"broken", "elsewhere", "oacp/projects"} {
-		p := Place{Getenv: environment(nil), WorkingDir: filepath.Join(dir, from)}
+		p := project.Place{Getenv: environment(nil), WorkingDir: filepath.Join(dir, from)}
 		if got, err := p.Find(); !errors.Is(err, mailbox.ErrNoWorkspace) {
 			t.Errorf("from %s found %q (%v), want ErrNoWorkspace", from, got, err)
 		}
@@ -98,13 +100,13 @@ func TestFindWorkspace(t *testing.T) {
 
 func TestFindUnknownProject(t *testing.T) {
 	dir := home(t)
-	p := Place{Project: "alhpa", Home: filepath.Join(dir, "oacp"), Getenv: environment(nil)}
+	p := project.Place{Project: "alhpa", Home: filepath.Join(dir, "oacp"), Getenv: environment(nil)}
 	_, err := p.Find()
-	var unknown *UnknownProjectError
+	var unknown *project.UnknownProjectError
 	if !errors.As(err, &unknown) || len(unknown.Known) != 3 || unknown.Known[0] != "alpha" {
 		t.Fatalf("finding gave %v, want an UnknownProjectError with alpha first", err)
 	}
-	wantError(t, err, "alhpa", "alpha", "beta", filepath.Join(dir, "oacp"))
+	check.Error(t, err, "alhpa", "alpha", "beta", filepath.Join(dir, "oacp"))
 	p.Home = filepath.Join(dir, "nowhere")
 	if _, err := p.Find(); !errors.As(err, &unknown) || len(unknown.Known) != 0 {
 		t.Errorf("finding in a missing home gave %v, want an UnknownProjectError without names", err)
@@ -113,17 +115,17 @@ func TestFindUnknownProject(t *testing.T) {
 
 func TestProjectNamesThatArePaths(t *testing.T) {
 	for _, name := range []string{"..", ".", ".hidden", "-x", "a/b", "/etc", `a\b`, "a\x00b", "../own"} {
-		p := Place{Project: name, Home: t.TempDir(), Getenv: environment(nil)}
-		var unknown *UnknownProjectError
+		p := project.Place{Project: name, Home: t.TempDir(), Getenv: environment(nil)}
+		var unknown *project.UnknownProjectError
 		if dir, err := p.Find(); err == nil || errors.As(err, &unknown) {
 			t.Errorf("project %q gave %q (%v), want an error about the name", name, dir, err)
 		}
 	}
-	if _, err := (Place{Home: "home"}).ProjectDir(); err == nil {
+	if _, err := (project.Place{Home: "home"}).ProjectDir(); err == nil {
 		t.Error("the empty project name gave no error")
 	}
 	for _, name := range []string{"a", "my project", "v1.2", "ü"} {
-		p := Place{Project: name, Home: "home"}
+		p := project.Place{Project: name, Home: "home"}
 		if dir, err := p.ProjectDir(); err != nil || dir != filepath.Join("home/projects", name) {
 			t.Errorf("project %q is at %q (%v)", name, dir, err)
 		}
@@ -131,7 +133,7 @@ func TestProjectNamesThatArePaths(t *testing.T) {
 }
 
 func TestProjects(t *testing.T) {
-	p := Place{Home: filepath.Join(home(t), "oacp")}
+	p := project.Place{Home: filepath.Join(home(t), "oacp")}
 	got, err := p.Projects()
 	if want := []string{"alpha", "beta", "unmarked"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("the projects are %q (%v), want %q", got, err, want)

@@ -1,4 +1,4 @@
-package project
+package project_test
 
 import (
 	"encoding/json"
@@ -13,20 +13,23 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new/my-project")
-	options := InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Repository: "/src/x", Now: testTime}
-	made, err := Init(dir, options)
+	options := project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Repository: "/src/x", Now: mailboxtest.Time}
+	made, err := project.Init(dir, options)
 	if err != nil || len(made.Paths) == 0 {
 		t.Fatalf("Init made %q (%v), want a workspace", made, err)
 	}
-	w := openWorkspace(t, dir)
-	first := contents(t, dir)
+	w := mailboxtest.Open(t, dir)
+	first := check.Contents(t, dir)
 	var marker map[string]any
 	if err := json.Unmarshal([]byte(first["workspace.json"]), &marker); err != nil {
 		t.Fatal(err)
@@ -42,16 +45,16 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	if agents, err := w.Agents(); err != nil || !slices.Equal(agents, options.Agents) {
 		t.Errorf("the agents are %v (%v), want %v", agents, err, options.Agents)
 	}
-	send(t, w, draft("codex"))
-	before := contents(t, dir)
+	mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+	before := check.Contents(t, dir)
 
-	options.Now, options.Project, options.Repository = testTime.Add(time.Hour), "other", ""
-	if made, err := Init(dir, options); err != nil || len(made.Paths) != 0 {
+	options.Now, options.Project, options.Repository = mailboxtest.Time.Add(time.Hour), "other", ""
+	if made, err := project.Init(dir, options); err != nil || len(made.Paths) != 0 {
 		t.Errorf("Init again made %q (%v), want nothing", made, err)
 	}
-	wantContents(t, dir, before)
+	check.Kept(t, dir, before)
 	options.Agents = append(options.Agents, "gemini")
-	made, err = Init(dir, options)
+	made, err = project.Init(dir, options)
 	if err != nil || len(made.Paths) != 3 || !strings.Contains(made.Paths[0], "gemini") {
 		t.Errorf("Init with one more agent made %q (%v), want its three folders", made, err)
 	}
@@ -73,7 +76,7 @@ func TestGitDoesNotSeeState(t *testing.T) {
 		return string(output)
 	}
 	byInit, byOthers := t.TempDir(), t.TempDir()
-	if _, err := Init(byInit, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+	if _, err := project.Init(byInit, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}); err != nil {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{"state", "agents/claude/inbox", "agents/claude/outbox", "agents/codex/inbox"} {
@@ -83,10 +86,10 @@ func TestGitDoesNotSeeState(t *testing.T) {
 	}
 	for _, dir := range []string{byInit, byOthers} {
 		run(dir, "init", "--quiet")
-		writeTestFile(t, filepath.Join(dir, ".gitignore"), "node_modules\n")
-		w := openWorkspace(t, dir)
-		send(t, w, draft("codex"))
-		writeTestFile(t, filepath.Join(dir, "state/outgoing", "left"), "behind")
+		check.WriteFile(t, filepath.Join(dir, ".gitignore"), "node_modules\n")
+		w := mailboxtest.Open(t, dir)
+		mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+		check.WriteFile(t, filepath.Join(dir, "state/outgoing", "left"), "behind")
 		status := run(dir, "status", "--porcelain", "--untracked-files=all")
 		if strings.Contains(status, "state/") || !strings.Contains(status, "agents/codex/inbox/") {
 			t.Errorf("git sees\n%swant the messages and nothing in state", status)
@@ -97,7 +100,7 @@ func TestGitDoesNotSeeState(t *testing.T) {
 func TestInitRefusesBadNames(t *testing.T) {
 	for _, agent := range []schema.AgentName{"", "..", "a/b", "-x", schema.AgentName(strings.Repeat("a", 65))} {
 		dir := filepath.Join(t.TempDir(), "new")
-		if made, err := Init(dir, InitOptions{Agents: []schema.AgentName{"ok", agent}}); err == nil {
+		if made, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"ok", agent}}); err == nil {
 			t.Errorf("Init with agent %q made %q, want an error", agent, made)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -135,7 +138,7 @@ func referenceWorkspace(t *testing.T) string {
 		}
 	}
 	for name, data := range files {
-		writeTestFile(t, filepath.Join(dir, name), data)
+		check.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	return dir
 }
@@ -144,37 +147,37 @@ func referenceWorkspace(t *testing.T) string {
 // tool made, and changes none of its files.
 func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	dir := referenceWorkspace(t)
-	before := contents(t, dir)
-	w := openWorkspace(t, dir)
-	r := send(t, w, draft("codex"))
+	before := check.Contents(t, dir)
+	w := mailboxtest.Open(t, dir)
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	entries, err := w.Inbox(t.Context(), "codex")
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the inbox lists %v (%v), want the message", entries, err)
 	}
 	answer := conversation.Reply(entries[0].Message, "codex")
 	answer.Body = schema.TextValue("Done.")
-	send(t, w, answer)
+	mailboxtest.Send(t, w, answer)
 	if _, err := w.DeadLetter(entries[0], mailbox.DeadLetterReason{Reason: "because"}); err != nil {
 		t.Error(err)
 	}
-	if agent, err := InferAgent(w, environment(map[string]string{"CLAUDECODE": "1"})); agent != "claude" || err != nil {
+	if agent, err := project.InferAgent(w, environment(map[string]string{"CLAUDECODE": "1"})); agent != "claude" || err != nil {
 		t.Errorf("the sender is %q (%v), want claude by its card", agent, err)
 	}
-	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+	if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}); err != nil {
 		t.Error(err)
 	}
-	if _, err := AddAgent(w, "claude", AgentOptions{Runtime: "claude", Now: testTime}); err != nil {
+	if _, err := project.AddAgent(w, "claude", project.AgentOptions{Runtime: "claude", Now: mailboxtest.Time}); err != nil {
 		t.Error(err)
 	}
-	wantContents(t, dir, before)
+	check.Kept(t, dir, before)
 	if thread, err := conversation.Thread(t.Context(), w, string(r.Message.ID)); err != nil || len(thread) != 2 {
 		t.Errorf("the thread has %d messages (%v), want two", len(thread), err)
 	}
 }
 
 func TestAddAgentWritesWhoItIs(t *testing.T) {
-	w := newWorkspace(t)
-	made, err := AddAgent(w, "reviewer", AgentOptions{Runtime: "codex", Now: testTime})
+	w := mailboxtest.New(t)
+	made, err := project.AddAgent(w, "reviewer", project.AgentOptions{Runtime: "codex", Now: mailboxtest.Time})
 	if err != nil || len(made.Paths) != 5 {
 		t.Fatalf("AddAgent made %q (%v), want three folders and two files", made, err)
 	}
@@ -191,7 +194,7 @@ func TestAddAgentWritesWhoItIs(t *testing.T) {
 		Capabilities    []string
 	}
 	for name, into := range map[string]any{"agent_card.yaml": &card, "status.yaml": &status} {
-		if err := yaml.Unmarshal([]byte(readFile(t, filepath.Join(w.Dir(), "agents/reviewer", name))), into); err != nil {
+		if err := yaml.Unmarshal([]byte(check.ReadFile(t, filepath.Join(w.Dir(), "agents/reviewer", name))), into); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -201,38 +204,38 @@ func TestAddAgentWritesWhoItIs(t *testing.T) {
 	if status.Runtime != "codex" || status.Status != "available" || status.UpdatedAt != "2026-03-13T14:30:00Z" || status.Capabilities == nil {
 		t.Errorf("the status says %+v", status)
 	}
-	before := contents(t, w.Dir())
-	if made, err := AddAgent(w, "reviewer", AgentOptions{Runtime: "claude", Now: testTime.Add(time.Hour)}); err != nil || len(made.Paths) != 0 {
+	before := check.Contents(t, w.Dir())
+	if made, err := project.AddAgent(w, "reviewer", project.AgentOptions{Runtime: "claude", Now: mailboxtest.Time.Add(time.Hour)}); err != nil || len(made.Paths) != 0 {
 		t.Errorf("AddAgent again made %q (%v), want nothing", made, err)
 	}
-	wantContents(t, w.Dir(), before)
-	_, err = AddAgent(w, "other", AgentOptions{Runtime: "cluade", Now: testTime})
-	wantError(t, err, "cluade", "claude")
+	check.Kept(t, w.Dir(), before)
+	_, err = project.AddAgent(w, "other", project.AgentOptions{Runtime: "cluade", Now: mailboxtest.Time})
+	check.Error(t, err, "cluade", "claude")
 	if w.Knows("other") {
 		t.Error("the refused agent has a mailbox")
 	}
 }
 
 func TestPostmasterGetsNoMailbox(t *testing.T) {
-	if _, err := Init(t.TempDir(), InitOptions{Agents: []schema.AgentName{"claude", mailbox.Postmaster}}); !errors.Is(err, mailbox.ErrPostmaster) {
+	if _, err := project.Init(t.TempDir(), project.InitOptions{Agents: []schema.AgentName{"claude", mailbox.Postmaster}}); !errors.Is(err, mailbox.ErrPostmaster) {
 		t.Errorf("Init = %v, want ErrPostmaster", err)
 	}
-	if _, err := AddAgent(newWorkspace(t), mailbox.Postmaster, AgentOptions{Now: testTime}); !errors.Is(err, mailbox.ErrPostmaster) {
+	if _, err := project.AddAgent(mailboxtest.New(t), mailbox.Postmaster, project.AgentOptions{Now: mailboxtest.Time}); !errors.Is(err, mailbox.ErrPostmaster) {
 		t.Errorf("AddAgent = %v, want ErrPostmaster", err)
 	}
 }
 
 func TestAddAgentCompletesAMailbox(t *testing.T) {
-	w := newWorkspace(t, "claude")
+	w := mailboxtest.New(t, "claude")
 	if err := os.RemoveAll(w.BoxPath("claude", mailbox.Outbox)); err != nil {
 		t.Fatal(err)
 	}
-	made, err := AddAgent(w, "claude", AgentOptions{Now: testTime})
+	made, err := project.AddAgent(w, "claude", project.AgentOptions{Now: mailboxtest.Time})
 	if want := []string{w.BoxPath("claude", mailbox.Outbox)}; err != nil || !slices.Equal(made.Paths, want) {
 		t.Errorf("AddAgent made %q (%v), want %q", made, err, want)
 	}
-	writeTestFile(t, filepath.Join(w.Dir(), "agents/file"), "no folder")
-	if made, err := AddAgent(w, "file", AgentOptions{Now: testTime}); err == nil {
+	check.WriteFile(t, filepath.Join(w.Dir(), "agents/file"), "no folder")
+	if made, err := project.AddAgent(w, "file", project.AgentOptions{Now: mailboxtest.Time}); err == nil {
 		t.Errorf("AddAgent where a file is made %q, want an error", made)
 	}
 }

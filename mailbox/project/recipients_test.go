@@ -1,30 +1,33 @@
-package project
+package project_test
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 func TestRecipients(t *testing.T) {
-	three := newWorkspace(t, "claude", "codex", "gemini")
-	named := newWorkspace(t, "claude", "codex", "all")
-	many := newWorkspace(t, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
-	everyone := []schema.AgentName{Everyone}
-	if got, err := Recipients(three, "claude", schema.Question, everyone); err != nil || !slices.Equal(got, []schema.AgentName{"codex", "gemini"}) {
+	three := mailboxtest.New(t, "claude", "codex", "gemini")
+	named := mailboxtest.New(t, "claude", "codex", "all")
+	many := mailboxtest.New(t, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
+	everyone := []schema.AgentName{project.Everyone}
+	if got, err := project.Recipients(three, "claude", schema.Question, everyone); err != nil || !slices.Equal(got, []schema.AgentName{"codex", "gemini"}) {
 		t.Errorf("all of three are %v (%v), want the two others", got, err)
 	}
-	if got, err := Recipients(three, "claude", schema.Question, []schema.AgentName{"x"}); err != nil || !slices.Equal(got, []schema.AgentName{"x"}) {
+	if got, err := project.Recipients(three, "claude", schema.Question, []schema.AgentName{"x"}); err != nil || !slices.Equal(got, []schema.AgentName{"x"}) {
 		t.Errorf("a name is %v (%v), want itself", got, err)
 	}
-	if got, err := Recipients(named, "claude", schema.Handoff, everyone); err != nil || !slices.Equal(got, everyone) {
+	if got, err := project.Recipients(named, "claude", schema.Handoff, everyone); err != nil || !slices.Equal(got, everyone) {
 		t.Errorf("where an agent has the name all, all are %v (%v), want that agent", got, err)
 	}
-	_, err := Recipients(many, "a", schema.Question, everyone)
-	wantError(t, err, "all are 11 agents", "at most 10 recipients")
-	_, err = Recipients(three, "claude", schema.HandoffComplete, everyone)
-	wantError(t, err, "a handoff_complete has one recipient")
-	_, err = Recipients(newWorkspace(t, "claude"), "claude", schema.Question, everyone)
-	wantError(t, err, "has no agent but claude")
+	_, err := project.Recipients(many, "a", schema.Question, everyone)
+	check.Error(t, err, "all are 11 agents", "at most 10 recipients")
+	_, err = project.Recipients(three, "claude", schema.HandoffComplete, everyone)
+	check.Error(t, err, "a handoff_complete has one recipient")
+	_, err = project.Recipients(mailboxtest.New(t, "claude"), "claude", schema.Question, everyone)
+	check.Error(t, err, "has no agent but claude")
 }

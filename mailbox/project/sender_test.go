@@ -1,10 +1,13 @@
-package project
+package project_test
 
 import (
 	"errors"
 	"path/filepath"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -44,28 +47,28 @@ func TestInferAgent(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorkspace(t)
+			w := mailboxtest.New(t)
 			for agent, runtime := range test.cards {
-				if _, err := AddAgent(w, agent, AgentOptions{Now: testTime}); err != nil {
+				if _, err := project.AddAgent(w, agent, project.AgentOptions{Now: mailboxtest.Time}); err != nil {
 					t.Fatal(err)
 				}
-				writeTestFile(t, filepath.Join(w.Dir(), SessionsName(agent), string(agent)+"-1"+SessionSuffix), "{}")
-				writeTestFile(t, filepath.Join(w.Dir(), SessionsName(agent), "folder"+SessionSuffix, "file"), "{}")
+				check.WriteFile(t, filepath.Join(w.Dir(), project.SessionsName(agent), string(agent)+"-1"+project.SessionSuffix), "{}")
+				check.WriteFile(t, filepath.Join(w.Dir(), project.SessionsName(agent), "folder"+project.SessionSuffix, "file"), "{}")
 				card := map[string]string{"": "", "bad": "runtime: ["}[runtime]
 				if card == "" && runtime != "" {
 					card = "name: " + string(agent) + "\nruntime: " + runtime + "\n"
 				}
 				if card != "" {
-					writeTestFile(t, filepath.Join(w.Dir(), agentsName, string(agent), cardName), card)
+					check.WriteFile(t, filepath.Join(w.Dir(), project.AgentsName, string(agent), project.CardName), card)
 				}
 			}
-			got, err := InferAgent(w, environment(test.env))
+			got, err := project.InferAgent(w, environment(test.env))
 			if got != test.want {
 				t.Errorf("the sender is %q (%v), want %q", got, err, test.want)
 			}
 			if test.want == "" {
-				wantError(t, err, test.words...)
-				if test.env["OACP_AGENT"] == "" && !errors.Is(err, ErrNoSender) {
+				check.Error(t, err, test.words...)
+				if test.env["OACP_AGENT"] == "" && !errors.Is(err, project.ErrNoSender) {
 					t.Errorf("the error is %v, want one that matches ErrNoSender", err)
 				}
 			}

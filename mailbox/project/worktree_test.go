@@ -1,10 +1,13 @@
-package project
+package project_test
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 func TestMainFolder(t *testing.T) {
@@ -22,7 +25,7 @@ func TestMainFolder(t *testing.T) {
 		"no path":                    {"gitdir: \n", "../..\n", "top"},
 		"not a file of git":          {"main\n", "../..\n", "top"},
 		"missing folder":             {"gitdir: /nowhere\n", "../..\n", "top"},
-		"long":                       {"gitdir: " + strings.Repeat("x", 2*maxPath), "../..\n", "top"},
+		"long":                       {"gitdir: " + strings.Repeat("x", 2*project.MaxPath), "../..\n", "top"},
 		"main worktree":              {"directory", "", "top"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,18 +37,18 @@ func TestMainFolder(t *testing.T) {
 			switch test.git {
 			case "":
 			case "directory":
-				writeTestFile(t, filepath.Join(top, ".git", "HEAD"), "")
+				check.WriteFile(t, filepath.Join(top, ".git", "HEAD"), "")
 			default:
-				writeTestFile(t, filepath.Join(top, ".git"), test.git)
+				check.WriteFile(t, filepath.Join(top, ".git"), test.git)
 			}
 			if test.common != "" {
-				writeTestFile(t, filepath.Join(dir, "main/.git/worktrees/x/commondir"), test.common)
+				check.WriteFile(t, filepath.Join(dir, "main/.git/worktrees/x/commondir"), test.common)
 			}
 			want := test.want
 			if !filepath.IsAbs(want) {
 				want = filepath.Join(dir, want)
 			}
-			if got := MainFolder(top); got != want {
+			if got := project.MainFolder(top); got != want {
 				t.Errorf("the folder is %s, want %s", got, want)
 			}
 		})

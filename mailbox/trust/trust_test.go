@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
@@ -22,22 +22,9 @@ import (
 func newWorkspace(t *testing.T, agents ...schema.AgentName) (w *mailbox.Workspace, home string) {
 	t.Helper()
 	home = t.TempDir()
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
 	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
 	options.NoSync = true
-	w, err := mailbox.Open(dir, &options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return w, home
+	return mailboxtest.OpenWith(t, mailboxtest.New(t, agents...).Dir(), options), home
 }
 
 // newKey makes a key and returns its public half.

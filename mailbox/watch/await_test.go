@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -39,8 +41,8 @@ func awaiting(t *testing.T, happen func() error, wait func() error) error {
 func TestAwaitAcknowledged(t *testing.T) {
 	for _, dealing := range dealings {
 		t.Run(dealing.name, func(t *testing.T) {
-			w := newWorkspace(t, "claude", "codex", "gemini")
-			r := send(t, w, draft("codex", "gemini"))
+			w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
+			r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 			err := awaiting(t, func() error {
 				var errs []error
 				for _, agent := range r.Message.To {
@@ -57,7 +59,7 @@ func TestAwaitAcknowledged(t *testing.T) {
 				if !errors.As(err, &dead) || dead.Reason.ID != r.Message.ID {
 					t.Fatalf("waiting gave %v, want a DeadLetterError of the message", err)
 				}
-				wantError(t, err, string(dead.Agent), string(r.Message.ID), "the command failed")
+				check.Error(t, err, string(dead.Agent), string(r.Message.ID), "the command failed")
 			} else if err != nil {
 				t.Errorf("waiting gave %v, want nil", err)
 			}
@@ -67,8 +69,8 @@ func TestAwaitAcknowledged(t *testing.T) {
 
 // TestAwaitLooksBeforeItWaits checks that Await does not miss earlier changes.
 func TestAwaitLooksBeforeItWaits(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	r := send(t, w, draft("codex"))
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	if err := os.Remove(r.Inboxes[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +80,8 @@ func TestAwaitLooksBeforeItWaits(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	r := send(t, w, draft("codex", "gemini"))
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	if err := os.Remove(r.Inboxes[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 
 // TestAwaitIsWokenByEvents changes the folder only after the first look.
 func TestAwaitIsWokenByEvents(t *testing.T) {
-	w := newWorkspace(t, "claude")
+	w := mailboxtest.NewBare(t, "claude")
 	inbox := w.BoxPath("claude", mailbox.Inbox)
 	looks := 0
 	err := Await(t.Context(), []string{inbox, filepath.Join(w.Dir(), "missing")}, func() (bool, error) {
@@ -119,11 +121,11 @@ func TestAwaitIsWokenByEvents(t *testing.T) {
 }
 
 func TestAwaitReply(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	// Before: an answer to something else, and a bad file.
 	put(t, w, "claude", "20260313T1430Z_gemini_question.yaml", "something else")
-	writeFile(t, filepath.Join(w.BoxPath("claude", mailbox.Inbox), "bad.yaml"), "id: [")
-	r := send(t, w, draft("codex", "gemini"))
+	check.WriteFile(t, filepath.Join(w.BoxPath("claude", mailbox.Inbox), "bad.yaml"), "id: [")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	answer := conversation.Reply(r.Message, "codex")
 	answer.Body = schema.TextValue("Done.")
 	var got Arrival
@@ -154,8 +156,8 @@ func TestAwaitReply(t *testing.T) {
 }
 
 func TestAwaitReplyFromADeadLetter(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	r := send(t, w, draft("codex"))
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	err := awaiting(t, func() error {
 		entries, err := w.Inbox(t.Context(), "codex")
 		if err != nil || len(entries) != 1 {
@@ -176,8 +178,8 @@ func TestAwaitReplyFromADeadLetter(t *testing.T) {
 // TestAwaitReplyFromANotice checks that the notice of a dead letter, which is on another machine, is no
 // answer.
 func TestAwaitReplyFromANotice(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	r := send(t, w, draft("codex"))
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	notice := conversation.Reply(r.Message, "codex")
 	notice.Type, notice.Channel, notice.Body = schema.Notification, schema.ChannelBounce, schema.TextValue("Given up.")
 	if _, err := w.Send(t.Context(), notice, nil); err != nil {

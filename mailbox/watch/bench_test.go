@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -33,10 +34,10 @@ func BenchmarkWatchArrival(b *testing.B) {
 		cursor bool
 	}{{0, false}, {10000, false}, {0, true}, {10000, true}} {
 		b.Run(fmt.Sprintf("lying=%d/cursor=%t", bench.lying, bench.cursor), func(b *testing.B) {
-			w := newWorkspace(b, "claude", "codex", "gemini")
+			w := mailboxtest.NewBare(b, "claude", "codex", "gemini")
 			fill(b, w, bench.lying)
 			watch := follow(b, w, Options{Cursor: bench.cursor, Since: time.Now().Add(-30 * time.Second)}, "codex")
-			watch.want(EventArrived, sentName(send(b, w, draft("codex"))))
+			watch.want(EventArrived, sentName(mailboxtest.Send(b, w, mailboxtest.Draft("codex"))))
 			var took []time.Duration
 			for b.Loop() {
 				b.StopTimer()
@@ -68,7 +69,7 @@ func BenchmarkWatchIdle(b *testing.B) {
 	for i := range mailboxes {
 		agents = append(agents, schema.AgentName(fmt.Sprintf("agent%d", i)))
 	}
-	w := newWorkspace(b, agents...)
+	w := mailboxtest.NewBare(b, agents...)
 	long := time.Now().Add(-time.Hour)
 	for _, agent := range agents {
 		if err := os.Chtimes(w.BoxPath(agent, mailbox.Inbox), long, long); err != nil {
@@ -115,7 +116,7 @@ func BenchmarkWatchRescan(b *testing.B) {
 			"names": func(b *box) { b.relist = true }, "files": func(b *box) { b.recheck = true },
 		} {
 			b.Run(fmt.Sprintf("%s/lying=%d", name, size), func(b *testing.B) {
-				w := newWorkspace(b, "codex")
+				w := mailboxtest.NewBare(b, "codex")
 				fill(b, w, size)
 				watcher := newTestWatcher(b, w, Options{Since: time.Now()}, "codex")
 				for range watcher.Scan(b.Context()) {

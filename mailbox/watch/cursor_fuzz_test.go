@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 )
 
 // FuzzCursor checks that a file that is no cursor is refused or set aside, and that one that is read
@@ -18,7 +19,7 @@ func FuzzCursor(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	w := newWorkspace(f, "codex")
+	w := mailboxtest.NewBare(f, "codex")
 	folder := filepath.Join(w.Dir(), cursorsName)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		f.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
@@ -20,11 +22,11 @@ func cursorPath(w *mailbox.Workspace, name string) string {
 }
 
 func TestCursorFormat(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	path := put(t, w, "codex", "m1.yaml", "A <b> & c")
 	modified := time.Date(2026, 3, 13, 14, 30, 0, 123456789, time.UTC)
 	bad := filepath.Join(filepath.Dir(path), "bad.yaml")
-	writeFile(t, bad, "id: [\n")
+	check.WriteFile(t, bad, "id: [\n")
 	for _, path := range []string{path, bad} {
 		if err := os.Chtimes(path, modified, modified); err != nil {
 			t.Fatal(err)
@@ -32,7 +34,7 @@ func TestCursorFormat(t *testing.T) {
 	}
 	wantScan(t, w, Options{Cursor: true, StateID: "ci-1"}, "codex", "error bad.yaml", "new_message m1.yaml")
 	var got, want any
-	if err := json.Unmarshal([]byte(readFile(t, cursorPath(w, "codex.ci-1.json"))), &got); err != nil {
+	if err := json.Unmarshal([]byte(check.ReadFile(t, cursorPath(w, "codex.ci-1.json"))), &got); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -50,11 +52,11 @@ func TestCursorFormat(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the cursor is\n%v\nwant\n%v", got, want)
 	}
-	wantFiles(t, w, cursorsName, "codex.ci-1.json", "codex.ci-1.json.lock")
-	if got := readFile(t, filepath.Join(w.Dir(), "state/.gitignore")); got != "*\n" {
+	mailboxtest.WantFiles(t, w, cursorsName, "codex.ci-1.json", "codex.ci-1.json.lock")
+	if got := check.ReadFile(t, filepath.Join(w.Dir(), "state/.gitignore")); got != "*\n" {
 		t.Errorf("state/.gitignore holds %q, want all of state ignored", got)
 	}
-	if text := readFile(t, cursorPath(w, "codex.ci-1.json")); !strings.Contains(text, "  \"subject\": \"A <b> & c\"") {
+	if text := check.ReadFile(t, cursorPath(w, "codex.ci-1.json")); !strings.Contains(text, "  \"subject\": \"A <b> & c\"") {
 		t.Errorf("the cursor is not indented plain JSON:\n%s", text)
 	}
 }
@@ -62,7 +64,7 @@ func TestCursorFormat(t *testing.T) {
 // TestCursorOfTheReference continues from a cursor of the reference implementation, which holds
 // only names and summaries.
 func TestCursorOfTheReference(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	for _, name := range []string{"kept.yaml", "edited.yaml", "replaced.yaml", "fresh.yaml"} {
 		put(t, w, "codex", name, strings.TrimSuffix(name, ".yaml"))
 	}
@@ -77,7 +79,7 @@ func TestCursorOfTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, cursorPath(w, "codex.json"), string(cursor))
+	check.WriteFile(t, cursorPath(w, "codex.json"), string(cursor))
 	options := Options{Cursor: true, Archived: true}
 	events := map[string]string{}
 	for _, e := range scan(t, w, options, "codex") {
@@ -92,7 +94,7 @@ func TestCursorOfTheReference(t *testing.T) {
 	}
 	wantScan(t, w, options, "codex")
 	// From now on the id identifies a message.
-	writeFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "edited.yaml"), messageText("codex", "edited.yaml", "a better subject"))
+	check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "edited.yaml"), messageText("codex", "edited.yaml", "a better subject"))
 	wantScan(t, w, options, "codex")
 }
 
@@ -103,17 +105,17 @@ func TestCursorUnreadable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits until the message is quiet
-			w := newWorkspace(t, "claude", "codex")
+			w := mailboxtest.NewBare(t, "claude", "codex")
 			put(t, w, "codex", "m1.yaml", "one")
 			path := cursorPath(w, "codex.json")
-			writeFile(t, path, text)
+			check.WriteFile(t, path, text)
 			options := Options{Cursor: true, Since: time.Now().Add(time.Hour)}
 			events := scan(t, w, options, "codex")
 			if len(events) != 2 || events[0].Kind != EventError || events[1].Kind != EventArrived {
 				t.Fatalf("the scan reports %v, want an error and what is in the inbox", events)
 			}
-			wantError(t, events[0].Err, path, "codex.json.unreadable")
-			if got := readFile(t, path+".unreadable"); got != text {
+			check.Error(t, events[0].Err, path, "codex.json.unreadable")
+			if got := check.ReadFile(t, path+".unreadable"); got != text {
 				t.Errorf("the cursor set aside is %q, want %q", got, text)
 			}
 			wantScan(t, w, options, "codex")
@@ -122,7 +124,7 @@ func TestCursorUnreadable(t *testing.T) {
 }
 
 func TestCursorRefused(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "codex.ci")
+	w := mailboxtest.NewBare(t, "claude", "codex", "codex.ci")
 	target := []Target{{Workspace: w, Agent: "codex"}}
 	for name, test := range map[string]struct {
 		stateID, text string
@@ -136,12 +138,12 @@ func TestCursorRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := cursorPath(w, strings.TrimSuffix("codex."+test.stateID, ".")+".json")
 			if test.text != "" {
-				writeFile(t, path, test.text)
+				check.WriteFile(t, path, test.text)
 			}
 			_, err := New(target, &Options{Cursor: true, StateID: test.stateID})
-			wantError(t, err, test.words...)
-			if test.text != "" && readFile(t, path) != test.text {
-				t.Errorf("the refused cursor was changed to %q", readFile(t, path))
+			check.Error(t, err, test.words...)
+			if test.text != "" && check.ReadFile(t, path) != test.text {
+				t.Errorf("the refused cursor was changed to %q", check.ReadFile(t, path))
 			}
 		})
 	}
@@ -149,14 +151,14 @@ func TestCursorRefused(t *testing.T) {
 
 func TestCursorInUse(t *testing.T) {
 	t.Parallel() // it waits for a second
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	first := newTestWatcher(t, w, Options{Cursor: true}, "codex")
 	_, err := New([]Target{{Workspace: w, Agent: "codex"}}, &Options{Cursor: true})
 	var inUse *CursorInUseError
 	if !errors.As(err, &inUse) || inUse.Agent != "codex" || inUse.Path != cursorPath(w, "codex.json") {
 		t.Fatalf("a second watcher gets %v, want a *CursorInUseError", err)
 	}
-	wantError(t, err, "state id")
+	check.Error(t, err, "state id")
 	wantScan(t, w, Options{Cursor: true, StateID: "other"}, "codex")
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -166,7 +168,7 @@ func TestCursorInUse(t *testing.T) {
 
 func TestCursorCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, "claude", "codex")
+		w := mailboxtest.NewBare(t, "claude", "codex")
 		watcher := newTestWatcher(t, w, Options{Cursor: true}, "codex")
 		watcher.open = newScriptedNotifier().open
 		watch := startWatching(t, watcher)
@@ -178,7 +180,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		}
 		var names []string
 		for range 2 {
-			r := send(t, w, draft("codex"))
+			r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 			names = append(names, sentName(r))
 			watch.want(EventArrived, sentName(r))
 			if len(names) == 1 {
@@ -194,10 +196,26 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		time.Sleep(saveEvery + tickEvery)
 		synctest.Wait()
 		for _, name := range names {
-			if !strings.Contains(readFile(t, path), name) {
+			if !strings.Contains(check.ReadFile(t, path), name) {
 				t.Errorf("the cursor does not know %s after it can be saved again", name)
 			}
 		}
 		watch.stop()
 	})
+}
+
+// TestCursorKeepsLaterReports checks that a watcher with a cursor from before saves what it reports:
+// the next one does not report it again, and notices that it went.
+func TestCursorKeepsLaterReports(t *testing.T) {
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	options := Options{Cursor: true}
+	wantScan(t, w, options, "codex")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+	wantScan(t, w, options, "codex", "new_message "+sentName(r))
+	wantScan(t, w, options, "codex")
+	check.Remove(t, r.Inboxes...)
+	scan(t, w, options, "codex")
+	if text := check.ReadFile(t, cursorPath(w, "codex.json")); strings.Contains(text, sentName(r)) {
+		t.Errorf("the cursor still knows the message that went:\n%s", text)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -19,16 +21,16 @@ var long = strings.Repeat("0123456789 abcdefghijklmnopqrstuvwxyz\n", 500)
 // TestWatchWhatIsReceived receives the same messages several times at once. Each arrives once and
 // whole, and none comes back after it was acknowledged.
 func TestWatchWhatIsReceived(t *testing.T) {
-	elsewhere, w := newWorkspace(t, "claude", "codex"), newWorkspace(t, "claude", "codex")
+	elsewhere, w := mailboxtest.NewBare(t, "claude", "codex"), mailboxtest.NewBare(t, "claude", "codex")
 	var files []mailbox.Received
 	names := make(map[string]bool)
 	for range 60 {
-		m := draft("codex")
+		m := mailboxtest.Draft("codex")
 		m.Body = schema.TextValue(long)
-		r := send(t, elsewhere, m)
+		r := mailboxtest.Send(t, elsewhere, m)
 		name := filepath.Base(r.Outbox)
 		names[name] = true
-		files = append(files, mailbox.Received{From: "claude", Name: name, Data: []byte(readFile(t, r.Outbox)), Pending: m.To})
+		files = append(files, mailbox.Received{From: "claude", Name: name, Data: []byte(check.ReadFile(t, r.Outbox)), Pending: m.To})
 	}
 	watch := follow(t, w, Options{Archived: true}, "codex")
 	receive := func(w *mailbox.Workspace) {
@@ -93,13 +95,13 @@ func newMachines(t *testing.T) (a, b *machine) {
 	a = clone("a")
 	for _, agent := range []schema.AgentName{"claude", "codex"} {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-			writeFile(t, filepath.Join(a.dir, "mail", mailbox.BoxName(agent, box), ".gitkeep"), "")
+			check.WriteFile(t, filepath.Join(a.dir, "mail", mailbox.BoxName(agent, box), ".gitkeep"), "")
 		}
 	}
 	a.push()
 	b = clone("b")
 	for _, m := range []*machine{a, b} {
-		m.w = openWorkspace(t, filepath.Join(m.dir, "mail"))
+		m.w = mailboxtest.Open(t, filepath.Join(m.dir, "mail"))
 	}
 	return a, b
 }
@@ -130,9 +132,9 @@ func TestWatchGitPull(t *testing.T) {
 			for range rounds {
 				names := make(map[string]bool)
 				for i := range each {
-					m := draft("codex")
+					m := mailboxtest.Draft("codex")
 					m.Subject, m.Body = fmt.Sprintf("message %d", i), schema.TextValue(long)
-					names[sentName(send(t, here.w, m))] = true
+					names[sentName(mailboxtest.Send(t, here.w, m))] = true
 				}
 				for name := range last {
 					if err := here.w.Acknowledge(mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: name}); err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -50,7 +52,7 @@ func (n *scriptedNotifier) open() (notifier, error) {
 func inBubble(t *testing.T, test func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, "claude", "codex")
+		w := mailboxtest.NewBare(t, "claude", "codex")
 		n := newScriptedNotifier()
 		watcher := newTestWatcher(t, w, Options{Archived: true}, "codex")
 		watcher.open = n.open
@@ -114,7 +116,7 @@ func TestWatchSlowWriterWithoutNotifications(t *testing.T) {
 		appendTo(t, path, "id: [")
 		time.Sleep(tickEvery + Quiet/2)
 		watch.wantNothing("before the file stood still")
-		writeFile(t, path, messageText("codex", "m1.yaml", "late"))
+		check.WriteFile(t, path, messageText("codex", "m1.yaml", "late"))
 		time.Sleep(Quiet + Quiet)
 		watch.wantNow(EventArrived, "m1.yaml")
 	})
@@ -149,7 +151,7 @@ func TestWatchGoneForAMoment(t *testing.T) {
 
 func TestWatchOverflow(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
-		r := send(t, w, draft("codex"))
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		watch.wantNothing("nothing was said")
 		n.errors <- fsnotify.ErrEventOverflow
 		watch.wantNow(EventArrived, sentName(r))
@@ -161,11 +163,11 @@ func TestWatchOverflow(t *testing.T) {
 
 func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
-		r := send(t, w, draft("codex"))
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		time.Sleep(tickEvery)
 		watch.wantNow(EventArrived, sentName(r))
 		// Overwriting a file does not change its folder.
-		writeFile(t, r.Inboxes[0], messageText("codex", "m2.yaml", "another"))
+		check.WriteFile(t, r.Inboxes[0], messageText("codex", "m2.yaml", "another"))
 		time.Sleep(recheckEvery + 2*tickEvery)
 		watch.wantNow(EventArchived, sentName(r))
 		watch.wantNow(EventArrived, sentName(r))
@@ -174,7 +176,7 @@ func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
 
 func TestWatchNotifierFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, "claude", "codex")
+		w := mailboxtest.NewBare(t, "claude", "codex")
 		notifiers := []*scriptedNotifier{newScriptedNotifier(), newScriptedNotifier(), newScriptedNotifier()}
 		failures := []func(){
 			func() { notifiers[0].errors <- errors.New("read: bad file descriptor") },
@@ -185,7 +187,7 @@ func TestWatchNotifierFails(t *testing.T) {
 		watch := startWatching(t, watcher)
 		for i, fail := range failures {
 			synctest.Wait()
-			r := send(t, w, draft("codex"))
+			r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 			fail()
 			watch.wantNow(EventArrived, sentName(r))
 			time.Sleep(pollEvery)
@@ -207,7 +209,7 @@ func TestWatchLimitsExhausted(t *testing.T) {
 	for limit, open := range refusals {
 		t.Run(limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorkspace(t, "claude", "codex", "gemini")
+				w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 				n := newScriptedNotifier()
 				n.refuse.Store(true)
 				watcher := newTestWatcher(t, w, Options{}, "codex", "gemini")
@@ -219,15 +221,15 @@ func TestWatchLimitsExhausted(t *testing.T) {
 				}
 				watch := startWatching(t, watcher)
 				warning := watch.wantNow(EventWarning, "")
-				wantError(t, warning.Err, "max_user_"+limit, pollEvery.String())
+				check.Error(t, warning.Err, "max_user_"+limit, pollEvery.String())
 				for range 3 {
-					r := send(t, w, draft("codex"))
+					r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 					time.Sleep(pollEvery)
 					watch.wantNow(EventArrived, sentName(r))
 				}
 				n.refuse.Store(false)
 				time.Sleep(2 * pollEvery)
-				r := send(t, w, draft("gemini"))
+				r := mailboxtest.Send(t, w, mailboxtest.Draft("gemini"))
 				n.events <- fsnotify.Event{Name: r.Inboxes[0], Op: fsnotify.Create}
 				watch.wantNow(EventArrived, sentName(r))
 				watch.stop()
@@ -238,7 +240,7 @@ func TestWatchLimitsExhausted(t *testing.T) {
 
 func TestWatchUnreadableInbox(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
-		r := send(t, w, draft("codex"))
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		time.Sleep(tickEvery)
 		watch.wantNow(EventArrived, sentName(r))
 		inbox := w.BoxPath("codex", mailbox.Inbox)
@@ -253,7 +255,7 @@ func TestWatchUnreadableInbox(t *testing.T) {
 		if err := errors.Join(os.Remove(inbox), os.Rename(inbox+"-aside", inbox)); err != nil {
 			t.Fatal(err)
 		}
-		later := send(t, w, draft("codex"))
+		later := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		time.Sleep(2 * tickEvery)
 		watch.wantNow(EventArrived, sentName(later))
 
@@ -268,7 +270,7 @@ func TestWatchUnreadableInbox(t *testing.T) {
 
 func TestWatchWorkspaceRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, other := newWorkspace(t, "claude", "codex"), newWorkspace(t, "claude", "codex")
+		w, other := mailboxtest.NewBare(t, "claude", "codex"), mailboxtest.NewBare(t, "claude", "codex")
 		watcher, err := New([]Target{{Workspace: w, Agent: "codex"}, {Workspace: other, Agent: "codex"}}, &Options{Cursor: true})
 		if err != nil {
 			t.Fatal(err)
@@ -291,16 +293,16 @@ func TestWatchWorkspaceRemoved(t *testing.T) {
 // TestWatchFoldersComeAndGo removes and makes every folder that leads to the inbox, with real
 // notifications.
 func TestWatchFoldersComeAndGo(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	watch := follow(t, w, Options{Archived: true}, "codex")
-	r := send(t, w, draft("codex"))
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	watch.want(EventArrived, sentName(r))
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	if err := os.RemoveAll(inbox); err != nil {
 		t.Fatal(err)
 	}
 	watch.want(EventArchived, sentName(r))
-	r = send(t, w, draft("codex"))
+	r = mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	watch.want(EventArrived, sentName(r))
 	// A folder moved aside and another put in its place.
 	if err := os.Rename(inbox, inbox+"-aside"); err != nil {
@@ -343,7 +345,7 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 // TestWatchManyAtOnce writes more files in place, as a checkout does, than the watcher reads
 // notifications at once.
 func TestWatchManyAtOnce(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	watch := follow(t, w, Options{}, "codex")
 	const files = 600
 	for i := range files {

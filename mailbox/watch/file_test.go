@@ -8,6 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -29,7 +31,7 @@ func (b *fileBench) write(text string) {
 		}
 		return
 	}
-	writeFile(b.t, b.path, text)
+	check.WriteFile(b.t, b.path, text)
 	b.age(0)
 }
 
@@ -115,7 +117,7 @@ func TestFile(t *testing.T) {
 }
 
 func newFileBench(t *testing.T) *fileBench {
-	w := newWorkspace(t, "codex", "gemini")
+	w := mailboxtest.NewBare(t, "codex", "gemini")
 	b := newBox(Target{Workspace: w, Agent: "codex"}, &Options{})
 	return &fileBench{t: t, box: b, path: b.entry("m.yaml").Path, now: time.Now()}
 }

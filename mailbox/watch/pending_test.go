@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -27,15 +29,15 @@ func pending(t *testing.T, w *mailbox.Workspace, agent schema.AgentName, options
 }
 
 func TestAwaitPendingInOrder(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	for _, subject := range []string{"a P2", "b P0", "c P1", "d P0"} {
-		m := draft("codex")
+		m := mailboxtest.Draft("codex")
 		m.Subject, m.Priority = subject, schema.Priority(subject[2:])
-		send(t, w, m)
+		mailboxtest.Send(t, w, m)
 	}
-	old := draft("codex")
+	old := mailboxtest.Draft("codex")
 	old.Subject, old.Priority, old.CreatedAt, old.ExpiresAt = "expired", schema.P0, "2024-01-01T00:00:00Z", "2024-01-01T01:00:00Z"
-	send(t, w, old)
+	mailboxtest.Send(t, w, old)
 	for _, test := range []struct {
 		options PendingOptions
 		want    []string
@@ -53,7 +55,7 @@ func TestAwaitPendingInOrder(t *testing.T) {
 
 // TestAwaitPendingEnds waits in vain.
 func TestAwaitPendingEnds(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	if _, err := pending(t, w, "codex", PendingOptions{Timeout: time.Millisecond}); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want ErrTimeout", err)
 	}
@@ -79,7 +81,7 @@ func TestAwaitPendingEnds(t *testing.T) {
 // TestAwaitPendingArrival lets a message arrive after nothing was found, together with a file that
 // is no message, in another inbox than the first.
 func TestAwaitPendingArrival(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	var problems []string
 	found, err := AwaitPending(t.Context(), []Target{{Workspace: w, Agent: "claude"}, {Workspace: w, Agent: "codex"}}, PendingOptions{
 		Match:   func(m *schema.Message) bool { return m.Subject == "wanted" },
@@ -87,14 +89,14 @@ func TestAwaitPendingArrival(t *testing.T) {
 		Idle: func() {
 			old := time.Now().Add(-time.Hour)
 			path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "bad.yaml")
-			writeFile(t, path, "id: [")
+			check.WriteFile(t, path, "id: [")
 			if err := os.Chtimes(path, old, old); err != nil {
 				t.Error(err)
 			}
 			for _, subject := range []string{"other", "wanted"} {
-				m := draft("codex")
+				m := mailboxtest.Draft("codex")
 				m.Subject = subject
-				send(t, w, m)
+				mailboxtest.Send(t, w, m)
 			}
 		},
 	})
@@ -109,7 +111,7 @@ func TestAwaitPendingArrival(t *testing.T) {
 // TestTakeLooksAgain checks that a message which is gone or has changed since it was reported is not
 // taken, and that the changed one is reported again.
 func TestTakeLooksAgain(t *testing.T) {
-	w := newWorkspace(t, "codex")
+	w := mailboxtest.NewBare(t, "codex")
 	old := time.Now().Add(-time.Hour)
 	for _, name := range []string{"gone.yaml", "changed.yaml", "same.yaml"} {
 		if err := os.Chtimes(put(t, w, "codex", name, name), old, old); err != nil {
@@ -147,7 +149,7 @@ func TestTakeLooksAgain(t *testing.T) {
 // acknowledged before it looked.
 func TestAwaitPendingInAnyInterleaving(t *testing.T) {
 	const senders, each = 4, 50
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	var mu sync.Mutex
 	acknowledged := make(map[schema.ID]bool)
 	acknowledge := func(e mailbox.Entry) {
@@ -164,9 +166,9 @@ func TestAwaitPendingInAnyInterleaving(t *testing.T) {
 		working.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 1))
 			for n := range each {
-				m := draft("codex")
+				m := mailboxtest.Draft("codex")
 				m.Subject = fmt.Sprintf("%d of %d", n, i)
-				send(t, w, m)
+				mailboxtest.Send(t, w, m)
 				if entries, err := w.Inbox(t.Context(), "codex"); err != nil {
 					t.Error(err)
 				} else if len(entries) > 0 && random.IntN(4) == 0 {

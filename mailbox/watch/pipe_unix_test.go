@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 )
 
 // TestTickDoesNotWaitForAPipe checks a folder whose place a pipe has taken. Opening a pipe normally
 // waits for its other end, and no signal interrupts that.
 func TestTickDoesNotWaitForAPipe(t *testing.T) {
-	w := newWorkspace(t, "codex")
+	w := mailboxtest.NewBare(t, "codex")
 	b := newBox(Target{Workspace: w, Agent: "codex"}, &Options{})
 	if err := os.RemoveAll(b.path); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -39,7 +40,7 @@ func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool
 	for sender := range senders {
 		random := rand.New(rand.NewPCG(uint64(sender), 7))
 		running.Go(func() {
-			m := draft("codex")
+			m := mailboxtest.Draft("codex")
 			m.From = schema.AgentName(fmt.Sprintf("sender%d", sender))
 			for left := count / senders; left > 0; {
 				burst := min(left, 1+random.IntN(100))
@@ -70,7 +71,7 @@ func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool
 // TestWatchRestarts stops watchers at random and starts others, which follow or scan, while
 // messages arrive: each is seen exactly once.
 func TestWatchRestarts(t *testing.T) {
-	w := newWorkspace(t, "codex")
+	w := mailboxtest.NewBare(t, "codex")
 	finished := sendInBursts(t, w.Dir(), *arrivals)
 	done := make(chan struct{})
 	go func() { finished(); close(done) }()
@@ -142,7 +143,7 @@ func TestWatchChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("it runs as a process of TestWatchKilled")
 	}
-	w := openWorkspace(t, dir)
+	w := mailboxtest.Open(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the parent does
@@ -159,7 +160,7 @@ func TestWatchChild(t *testing.T) {
 // TestWatchKilled kills watchers at random while messages arrive: none is missed, though some may
 // be seen twice.
 func TestWatchKilled(t *testing.T) {
-	w := newWorkspace(t, "codex")
+	w := mailboxtest.NewBare(t, "codex")
 	finished := sendInBursts(t, w.Dir(), *arrivals/2)
 	executable, err := os.Executable()
 	if err != nil {

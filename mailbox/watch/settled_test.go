@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
 // TestSettledByTime checks how long a file without another copy counts as being written.
 func TestSettledByTime(t *testing.T) {
-	w := newWorkspace(t, "codex")
+	w := mailboxtest.NewBare(t, "codex")
 	entry := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: "m.yaml"}
 	path := put(t, w, "codex", entry.Name, "one")
 	now := time.Now()
@@ -67,8 +69,8 @@ func TestSettledByTime(t *testing.T) {
 
 // TestSettledByCopy checks that another copy with the same bytes proves a file complete, and no other copy does.
 func TestSettledByCopy(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	r := send(t, w, draft("codex", "gemini"))
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	inbox := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: filepath.Base(r.Inboxes[0])}
 	outbox := mailbox.Entry{Agent: "claude", Box: mailbox.Outbox, Name: filepath.Base(r.Outbox)}
 	archived := mailbox.Entry{Agent: "codex", Box: mailbox.Archive, Name: inbox.Name}
@@ -83,30 +85,30 @@ func TestSettledByCopy(t *testing.T) {
 	want("an inbox copy", inbox, true)
 	want("an outbox copy", outbox, true)
 	want("a missing file", archived, false)
-	text := readFile(t, r.Inboxes[0])
-	writeFile(t, r.Inboxes[0], strings.Replace(text, "100", "999", 1))
+	text := check.ReadFile(t, r.Inboxes[0])
+	check.WriteFile(t, r.Inboxes[0], strings.Replace(text, "100", "999", 1))
 	want("an inbox copy of the same size with other bytes", inbox, false)
 	want("an outbox copy that one of two recipients has", outbox, true)
-	writeFile(t, r.Inboxes[1], text[:len(text)-1])
+	check.WriteFile(t, r.Inboxes[1], text[:len(text)-1])
 	want("an outbox copy that no recipient has", outbox, false)
-	writeFile(t, r.Inboxes[0], text)
+	check.WriteFile(t, r.Inboxes[0], text)
 	want("the inbox copy again", inbox, true)
-	writeFile(t, r.Inboxes[0], text[:len(text)-3])
+	check.WriteFile(t, r.Inboxes[0], text[:len(text)-3])
 	want("the beginning of an inbox copy", inbox, false)
 	if err := os.Rename(r.Outbox, filepath.Join(filepath.Dir(r.Outbox), "other.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, r.Inboxes[0], text)
+	check.WriteFile(t, r.Inboxes[0], text)
 	want("an inbox copy whose outbox copy has another name", inbox, false)
 }
 
 // TestSettledByUnfinishedCopy checks that a copy that may be unfinished itself proves nothing, for a
 // program may be writing both.
 func TestSettledByUnfinishedCopy(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	var boxes map[string]mailbox.Entry
 	resend := func() *mailbox.Receipt {
-		r := send(t, w, draft("codex"))
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		boxes = map[string]mailbox.Entry{
 			r.Inboxes[0]: {Agent: "codex", Box: mailbox.Inbox, Name: filepath.Base(r.Inboxes[0])},
 			r.Outbox:     {Agent: "claude", Box: mailbox.Outbox, Name: filepath.Base(r.Outbox)},
@@ -122,10 +124,10 @@ func TestSettledByUnfinishedCopy(t *testing.T) {
 			}
 		}
 	}
-	text, old := readFile(t, resend().Outbox), time.Now().Add(-time.Hour)
+	text, old := check.ReadFile(t, resend().Outbox), time.Now().Add(-time.Hour)
 	want("both were sent", 0, true)
 	for path := range boxes {
-		writeFile(t, path, text[:len(text)-9])
+		check.WriteFile(t, path, text[:len(text)-9])
 	}
 	want("both are being written", 0, false)
 	want("both were written long ago", 2*oldAfter, true)

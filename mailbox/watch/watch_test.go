@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -144,7 +146,7 @@ func wantScan(t testing.TB, w *mailbox.Workspace, options Options, agent schema.
 func put(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, name, subject string) string {
 	t.Helper()
 	path := filepath.Join(w.BoxPath(agent, mailbox.Inbox), name)
-	writeFile(t, path, messageText(agent, name, subject))
+	check.WriteFile(t, path, messageText(agent, name, subject))
 	return path
 }
 
@@ -162,8 +164,8 @@ func messageText(to schema.AgentName, name, subject string) string {
 }
 
 func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	before := send(t, w, draft("codex"))
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
+	before := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	watch := follow(t, w, Options{Archived: true}, "codex", "gemini", "codex")
 	event := watch.want(EventArrived, sentName(before))
 	if event.Message == nil || event.Message.ID != before.Message.ID || event.Message.Body.Text != before.Message.Body.Text {
@@ -173,7 +175,7 @@ func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
 		t.Errorf("the event is %+v, want the file %s of codex", event, before.Inboxes[0])
 	}
 	for range 3 {
-		r := send(t, w, draft("gemini"))
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("gemini"))
 		if event := watch.want(EventArrived, sentName(r)); event.Message.ID != r.Message.ID || event.Agent != "gemini" {
 			t.Errorf("the event has id %s for %s, want %s for gemini", event.Message.ID, event.Agent, r.Message.ID)
 		}
@@ -189,27 +191,27 @@ func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
 }
 
 func TestWatchPassesOverWhatIsNoMessage(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	watch := follow(t, w, Options{Archived: true}, "codex")
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	for _, name := range []string{".hidden.yaml", ".m.yaml.swp", "m.yaml~", "notes.txt", "4913", "m.yml"} {
-		writeFile(t, filepath.Join(inbox, name), "nothing")
+		check.WriteFile(t, filepath.Join(inbox, name), "nothing")
 		if err := os.Remove(filepath.Join(inbox, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
+	watch.want(EventArrived, sentName(mailboxtest.Send(t, w, mailboxtest.Draft("codex"))))
 	watch.stop()
 }
 
 func TestWatchFollowsRenames(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
+	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	watch := follow(t, w, Options{Archived: true}, "codex")
-	r := send(t, w, draft("codex"))
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	watch.want(EventArrived, sentName(r))
 	// An editor renames the file away, writes it again and removes the old one: it is the same
 	// message. (If this takes longer than a watcher waits, the message leaves and arrives again.)
-	data := readFile(t, r.Inboxes[0])
+	data := check.ReadFile(t, r.Inboxes[0])
 	for _, step := range []error{
 		os.Rename(r.Inboxes[0], r.Inboxes[0]+"~"),
 		os.WriteFile(r.Inboxes[0], []byte(data+"# seen\n"), 0o644),
@@ -235,14 +237,14 @@ func TestWatchFollowsRenames(t *testing.T) {
 }
 
 func TestWatchReplacedMessage(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	path := put(t, w, "codex", "m1.yaml", "one")
 	options := Options{Cursor: true, Archived: true}
 	watch := follow(t, w, options, "codex")
 	watch.want(EventArrived, "m1.yaml")
 	replace := func(text string) {
 		t.Helper()
-		writeFile(t, path+".new", text)
+		check.WriteFile(t, path+".new", text)
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +266,7 @@ func TestWatchReplacedMessage(t *testing.T) {
 }
 
 func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	old := time.Now().Add(-time.Hour)
 	age := func(name string) {
@@ -273,7 +275,7 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	writeFile(t, filepath.Join(inbox, "bad.yaml"), "id: [\n")
+	check.WriteFile(t, filepath.Join(inbox, "bad.yaml"), "id: [\n")
 	age("bad.yaml")
 	if err := os.Mkdir(filepath.Join(inbox, "folder.yaml"), 0o755); err != nil {
 		t.Fatal(err)
@@ -284,7 +286,7 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 	options := Options{Cursor: true, Since: time.Now()}
 	wantScan(t, w, options, "codex", "error bad.yaml", "error folder.yaml")
 	wantScan(t, w, options, "codex")
-	writeFile(t, filepath.Join(inbox, "bad.yaml"), "id: still bad\n")
+	check.WriteFile(t, filepath.Join(inbox, "bad.yaml"), "id: still bad\n")
 	age("bad.yaml")
 	wantScan(t, w, options, "codex", "error bad.yaml")
 	watch := follow(t, w, options, "codex")
@@ -297,18 +299,18 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 // TestWatchInvalidMail checks that a message that is not valid arrives as an error that shows it,
 // arrives again when it is mended, and is archived like others.
 func TestWatchInvalidMail(t *testing.T) {
-	w := newWorkspace(t, "codex")
+	w := mailboxtest.NewBare(t, "codex")
 	path := put(t, w, "codex", "a.yaml", "hello")
-	valid := readFile(t, path)
-	writeFile(t, path, strings.Replace(valid, "type: question", "type: poem", 1))
+	valid := check.ReadFile(t, path)
+	check.WriteFile(t, path, strings.Replace(valid, "type: question", "type: poem", 1))
 	options := Options{Cursor: true, Archived: true}
 	if events := scan(t, w, options, "codex"); len(events) != 1 || events[0].Message == nil || events[0].Message.Subject != "hello" {
 		t.Errorf("the scan reports %+v, want one error with the message", events)
 	}
 	wantScan(t, w, options, "codex")
-	writeFile(t, path, valid)
+	check.WriteFile(t, path, valid)
 	wantScan(t, w, options, "codex", "new_message a.yaml")
-	writeFile(t, path, strings.Replace(valid, "type: question", "type: poem", 1))
+	check.WriteFile(t, path, strings.Replace(valid, "type: question", "type: poem", 1))
 	wantScan(t, w, options, "codex", "error a.yaml")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -317,7 +319,7 @@ func TestWatchInvalidMail(t *testing.T) {
 }
 
 func TestWatchSince(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	now := time.Now()
 	for name, age := range map[string]time.Duration{"a-day.yaml": 24 * time.Hour, "a-minute.yaml": time.Minute} {
 		path := put(t, w, "codex", name, "old")
@@ -335,25 +337,25 @@ func TestWatchSince(t *testing.T) {
 
 // TestWatchSinceNow checks that a file that another program wrote only now counts as reported.
 func TestWatchSinceNow(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	put(t, w, "codex", "just-now.yaml", "old")
 	path := put(t, w, "codex", "not-valid.yaml", "old")
-	writeFile(t, path, strings.Replace(readFile(t, path), "type: question", "type: poem", 1))
+	check.WriteFile(t, path, strings.Replace(check.ReadFile(t, path), "type: question", "type: poem", 1))
 	wantScan(t, w, Options{Since: time.Now().Add(time.Millisecond)}, "codex")
 }
 
 // TestWatchOutbox checks that any box can be watched, and that only inboxes have cursors.
 func TestWatchOutbox(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	target := Target{Workspace: w, Agent: "claude", Box: mailbox.Outbox}
 	_, err := New([]Target{target}, &Options{Cursor: true})
-	wantError(t, err, w.BoxPath("claude", mailbox.Outbox), "cursor")
+	check.Error(t, err, w.BoxPath("claude", mailbox.Outbox), "cursor")
 	watcher, err := New([]Target{target}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	watch := startWatching(t, watcher)
-	r := send(t, w, draft("codex"))
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	if event := watch.want(EventArrived, filepath.Base(r.Outbox)); event.Box != mailbox.Outbox || event.Path != r.Outbox {
 		t.Errorf("the event is about %s, want %s", event.Path, r.Outbox)
 	}
@@ -361,7 +363,7 @@ func TestWatchOutbox(t *testing.T) {
 }
 
 func TestWatchUnknownAgents(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	var unknown *mailbox.UnknownAgentError
 	if _, err := New([]Target{{Workspace: w, Agent: "codx"}}, nil); !errors.As(err, &unknown) {
 		t.Errorf("watching an unknown agent: error %v, want an *mailbox.UnknownAgentError", err)
@@ -370,12 +372,12 @@ func TestWatchUnknownAgents(t *testing.T) {
 	if event := watch.want(EventError, ""); !errors.As(event.Err, &unknown) || event.Agent != "codx" {
 		t.Errorf("the event is %s, want an *mailbox.UnknownAgentError for codx", describe(event))
 	}
-	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
+	watch.want(EventArrived, sentName(mailboxtest.Send(t, w, mailboxtest.Draft("codex"))))
 	watch.stop()
 }
 
 func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	first, second := put(t, w, "codex", "a1.yaml", "first"), put(t, w, "codex", "b1.yaml", "second")
 	options := Options{Cursor: true}
 	watcher := newTestWatcher(t, w, options, "codex")
@@ -401,7 +403,7 @@ func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
 }
 
 func TestWatchCompletesDeliveries(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	crashAfterCommit(t, w)
 	// The message is older than the watcher, but it arrives now.
 	watch := follow(t, w, Options{Cursor: true, Since: time.Now().Add(time.Hour)}, "codex")
@@ -414,7 +416,7 @@ func TestWatchCompletesDeliveries(t *testing.T) {
 func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		crashAfterCommit(t, w)
-		wantFiles(t, w, "agents/codex/inbox")
+		mailboxtest.WantFiles(t, w, "agents/codex/inbox")
 		time.Sleep(recoverEvery + 2*tickEvery)
 		if synctest.Wait(); len(watch.events) != 1 {
 			t.Fatalf("%d events, want the message", len(watch.events))
@@ -428,10 +430,10 @@ func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 // TestForget checks that a file of the same name and message is reported again after Forget, whether
 // it comes back before or after, and that nothing else is.
 func TestForget(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
+	w := mailboxtest.NewBare(t, "claude", "codex")
 	watcher := newTestWatcher(t, w, Options{}, "codex")
 	watch := startWatching(t, watcher)
-	sent := send(t, w, draft("codex"))
+	sent := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	name, away := sentName(sent), filepath.Join(t.TempDir(), "away")
 	watch.want(EventArrived, name)
 	rename := func(from, to string) {
@@ -452,5 +454,5 @@ func TestForget(t *testing.T) {
 		watch.want(EventArrived, name)
 	}
 	watcher.Forget("no such file.yaml")
-	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
+	watch.want(EventArrived, sentName(mailboxtest.Send(t, w, mailboxtest.Draft("codex"))))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -144,7 +145,7 @@ func TestConversationStays(t *testing.T) {
 
 // TestConcerns checks which messages belong to a conversation.
 func TestConcerns(t *testing.T) {
-	w := workspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	post := func(conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -38,7 +39,7 @@ func (s *recordedScreen) Show() {
 // TestShow ends a view by a key and by its context, and checks that Show returns only after its
 // tasks.
 func TestShow(t *testing.T) {
-	w := workspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	for _, how := range []string{"key", "context"} {
 		screen := &recordedScreen{tcell.NewSimulationScreen("UTF-8"), make(chan string, 1)}
 		ctx, cancel := context.WithCancel(t.Context())

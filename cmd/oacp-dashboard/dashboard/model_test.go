@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -194,7 +195,7 @@ func TestLooksOnceAtATime(t *testing.T) {
 }
 
 func TestConversationFollows(t *testing.T) {
-	w := workspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	receipt := send(t, w, "the question")
 	m := newModel(t.Context(), newSource(config{Workspaces: []*mailbox.Workspace{w}}))
 	m.resize(80, 24)

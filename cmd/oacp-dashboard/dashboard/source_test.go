@@ -11,29 +11,11 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
 )
-
-func workspace(t *testing.T, agents ...schema.AgentName) *mailbox.Workspace {
-	t.Helper()
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: agents}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
-}
 
 func send(t *testing.T, w *mailbox.Workspace, subject string) *mailbox.Receipt {
 	t.Helper()
@@ -57,7 +39,7 @@ func gather(t *testing.T, s *source) Snapshot {
 
 // TestGatherFollows checks that a source follows the changes of a workspace.
 func TestGatherFollows(t *testing.T) {
-	w := workspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	if got := gather(t, s).Workspaces[0]; len(got.Agents) != 2 || len(got.Messages) != 0 || got.Agents[1].Inbox != 0 {
 		t.Fatalf("the empty workspace is %+v", got)
@@ -108,7 +90,7 @@ func TestGatherFollows(t *testing.T) {
 // TestGatherReadsOnce checks that a source does not read a file twice. It damages files without
 // changing their times and checks that the source does not notice.
 func TestGatherReadsOnce(t *testing.T) {
-	w := workspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	receipt := send(t, w, "once")
 	gather(t, s)
@@ -132,7 +114,7 @@ func TestGatherReadsOnce(t *testing.T) {
 // TestOrderWithinASecond checks that messages of the same second keep the order in which they were
 // sent, in the list and in their conversation.
 func TestOrderWithinASecond(t *testing.T) {
-	w := workspace(t, "claude", "codex")
+	w := mailboxtest.New(t, "claude", "codex")
 	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
 	var want []string
 	var first *mailbox.Receipt

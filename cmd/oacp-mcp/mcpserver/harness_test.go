@@ -16,9 +16,9 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -50,18 +50,7 @@ type room struct {
 func newRoom(t testing.TB, agents ...schema.AgentName) *room {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := project.Init(filepath.Join(dir, "room"), project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := mailbox.Open(filepath.Join(dir, "room"), &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Errorf("closing the workspace: %v", err)
-		}
-	})
+	w := mailboxtest.NewIn(t, filepath.Join(dir, "room"), agents...)
 	selector := bridge.Selector{Root: filepath.Join(dir, "runs"), Repository: filepath.Join(dir, "repository")}
 	place, err := selector.Select()
 	if err == nil {

@@ -11,9 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 )
 
 type discard struct{ io.Writer }
@@ -75,15 +73,8 @@ func callAndStop(t *testing.T, s *Server, out io.Writer, call string) {
 
 // TestStopEndsWaits checks that a server that is stopped answers the calls that wait for messages.
 func TestStopEndsWaits(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := mailbox.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	w := mailboxtest.New(t, "claude", "codex")
+	dir := w.Dir()
 	for tool, want := range map[string]string{"next_message": "No message came for claude", "receive_messages": "No new messages"} {
 		s, err := New(Options{Agent: "claude", Workspace: w, Bridge: &bridge.Location{Path: filepath.Join(dir, "bridge.jsonl")}})
 		if err != nil {

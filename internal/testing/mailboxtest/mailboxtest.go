@@ -1,0 +1,144 @@
+// Package mailboxtest makes the workspaces and messages of tests.
+package mailboxtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Time is a time at which tests make workspaces and messages.
+var Time = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
+
+// Main runs the tests of a package with their temporary folders in memory.
+func Main(m *testing.M) {
+	if err := memoryfolder.Use(); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// New makes a workspace with the agents in a temporary folder, as oacp init does.
+func New(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
+	t.Helper()
+	return NewIn(t, t.TempDir(), agents...)
+}
+
+// NewIn makes a workspace with the agents in the folder dir.
+func NewIn(t testing.TB, dir string, agents ...schema.AgentName) *mailbox.Workspace {
+	t.Helper()
+	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: Time}); err != nil {
+		t.Fatalf("making a workspace: %v", err)
+	}
+	return Open(t, dir)
+}
+
+// NewBare makes a workspace that holds only the inboxes and outboxes of the agents.
+func NewBare(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
+	t.Helper()
+	dir := t.TempDir()
+	folders := []string{"agents"}
+	for _, agent := range agents {
+		folders = append(folders, mailbox.BoxName(agent, mailbox.Inbox), mailbox.BoxName(agent, mailbox.Outbox))
+	}
+	for _, folder := range folders {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Open(t, dir)
+}
+
+// Open opens a workspace until the test ends. Its changes do not wait for the disk, because tests
+// kill processes, not machines.
+func Open(t testing.TB, dir string) *mailbox.Workspace {
+	t.Helper()
+	return OpenWith(t, dir, mailbox.Options{NoSync: true})
+}
+
+// OpenWith opens a workspace with options until the test ends.
+func OpenWith(t testing.TB, dir string, options mailbox.Options) *mailbox.Workspace {
+	t.Helper()
+	w, err := mailbox.Open(dir, &options)
+	if err != nil {
+		t.Fatalf("opening the workspace: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Errorf("closing the workspace: %v", err)
+		}
+	})
+	return w
+}
+
+// Draft returns a valid message from claude, without what sending adds.
+func Draft(to ...schema.AgentName) schema.Message {
+	return schema.Message{
+		From: "claude", To: to, Type: schema.TaskRequest,
+		Subject: "Implement rate limiting", Body: schema.TextValue("Token bucket, 100 requests a minute.\n"),
+	}
+}
+
+// Message returns a message from claude to codex. Its id ends in rand, and it was created in the
+// given second of Time's minute.
+func Message(rand string, second int) schema.Message {
+	m := Draft("codex")
+	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
+	m.Priority = schema.P2
+	m.CreatedAt = schema.Timestamp(fmt.Sprintf("2026-03-13T14:30:%02dZ", second))
+	return m
+}
+
+// Send sends a message. The workspace must accept it.
+func Send(t testing.TB, w *mailbox.Workspace, m schema.Message) *mailbox.Receipt {
+	t.Helper()
+	r, err := w.Send(t.Context(), m, nil)
+	if err != nil {
+		t.Fatalf("sending: %v", err)
+	}
+	return r
+}
+
+// Place encodes a message and puts it into a box under a name, as another tool does.
+func Place(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, box mailbox.Box, name string, m schema.Message) {
+	t.Helper()
+	data, err := schema.Encode(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.WriteFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
+}
+
+// Files returns the sorted names in a folder of the workspace without placeholders and without the
+// archive of an inbox. A folder that does not exist has none.
+func Files(t testing.TB, w *mailbox.Workspace, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(w.Dir(), folder))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if !slices.Contains([]string{".gitkeep", string(mailbox.Archive)}, entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+// WantFiles fails the test unless Files returns these names.
+func WantFiles(t testing.TB, w *mailbox.Workspace, folder string, want ...string) {
+	t.Helper()
+	if got := Files(t, w, folder); !slices.Equal(got, want) {
+		t.Errorf("%s holds %q, want %q", folder, got, want)
+	}
+}

@@ -1,0 +1,13 @@
+package project
+
+// What the tests call of the package.
+const (
+	AgentsName = agentsName
+	CardName   = cardName
+	MaxPath    = maxPath
+)
+
+var (
+	RuntimeOf     = runtimeOf
+	SetRepository = setRepository
+)
