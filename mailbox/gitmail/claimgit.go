@@ -1,14 +1,12 @@
 package gitmail
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -119,13 +117,11 @@ func (g *gitRefs) push(ctx context.Context, updates []refUpdate) (err error) {
 		if u.text == "" {
 			continue
 		}
-		who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, u.begun.Unix()))
-		commit := fmt.Sprintf("tree %s\nauthor %s\ncommitter %[2]s\n\n%s\n", g.tree, who, u.text)
-		out, err := g.r.git.RunInput(ctx, strings.NewReader(commit), "hash-object", "-w", "-t", "commit", "--stdin")
-		if err != nil {
+		const who = "oacp <oacp@localhost>"
+		commit := git.Commit{Author: who, Authored: u.begun, Committer: who, Committed: u.begun, Text: u.text}
+		if updates[i].to, err = g.r.git.CommitTree(ctx, g.tree, "", commit, false); err != nil {
 			return err
 		}
-		updates[i].to = strings.TrimSpace(string(out))
 	}
 	for some := range slices.Chunk(updates, pushedRefs) {
 		err = errors.Join(err, g.pushSome(ctx, some))
@@ -134,52 +130,34 @@ func (g *gitRefs) push(ctx context.Context, updates []refUpdate) (err error) {
 }
 
 func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) error {
-	args, moves := []string{"push", "--porcelain", "--no-verify", "--no-signed"}, []string{remoteName}
-	for _, u := range updates {
-		args, moves = append(args, "--force-with-lease="+u.ref+":"+u.from), append(moves, u.to+":"+u.ref)
+	moves := make([]git.Update, len(updates))
+	for i, u := range updates {
+		moves[i] = git.Update{Ref: u.ref, From: u.from, To: u.to}
 	}
-	var out, stderr bytes.Buffer
-	command := g.r.git.Command(ctx, append(args, moves...)...)
-	command.Stdout, command.Stderr = &out, &stderr
-	err := git.Failure(ctx, command.Run(), args[:1], stderr.Bytes())
-	known := 0
-	var refusal string
-	for line := range strings.Lines(out.String()) {
-		flag, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		names, summary, isRef := strings.Cut(rest, "\t") // from:to
-		_, ref, _ := strings.Cut(names, ":")
-		i := slices.IndexFunc(updates, func(u refUpdate) bool { return u.ref == ref })
-		switch {
-		case i < 0 || !isRef:
-		case strings.Contains("*+-", flag): // not "=", for which the remote has the object from an earlier push
-			updates[i].moved = true
-			known++
-		case strings.HasPrefix(summary, "[rejected]"): // the ref was elsewhere
-			known++
-		case flag == "!":
-			refusal = ref + ": " + summary
+	var refusal error
+	pushed, err := g.r.git.Push(ctx, remoteName, moves, "--no-verify")
+	unknown := false
+	for i, p := range pushed {
+		if p.Refused != "" && !strings.HasPrefix(p.Refused, "[rejected]") { // the remote did, and not for where the ref is
+			e := g.r.remoteError(&git.Error{Args: []string{"push"}, Exit: git.Exit(err), Stderr: moves[i].Ref + ": " + p.Refused}, true)
+			e.Claims, refusal = true, e
 		}
+		updates[i].moved = p.Moved
+		unknown = unknown || !p.Moved && p.Refused == ""
 	}
-	if refusal != "" {
-		e := g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: refusal}, true)
-		e.Claims = true
-		return e
-	}
-	if err != nil && known < len(updates) { // otherwise git says once more that it did not do all
+	switch {
+	case refusal != nil:
+		return refusal
+	case err != nil && unknown: // otherwise git says once more that it did not do all
 		return g.r.remoteError(err, false)
 	}
 	return nil
 }
 
 func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string, error) {
-	out, err := g.r.git.Run(ctx, "ls-remote", "--refs", remoteName, prefix+"*")
+	objects, err := g.r.git.RemoteRefs(ctx, remoteName, prefix+"*")
 	if err != nil {
 		return nil, g.r.remoteError(err, false)
-	}
-	objects := make(map[string]string)
-	for line := range strings.Lines(string(out)) {
-		object, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		objects[ref] = object
 	}
 	return objects, nil
 }

@@ -85,7 +85,7 @@ func (s *surroundings) readRemotes(ctx context.Context) error {
 		return err
 	}
 	s.urls, s.pushURLs = make(map[string]string), make(map[string]string)
-	for pair := range records(out) {
+	for pair := range git.Records(out) {
 		key, value, _ := strings.Cut(pair, "\n")
 		dot := strings.LastIndexByte(key, '.')
 		into, name := s.urls, strings.TrimPrefix(key[:dot], "remote.")
@@ -251,10 +251,8 @@ func (s *surroundings) ask(ctx context.Context, c Settings) (found bool, format 
 	if c.URL == "" {
 		return false, "", nil
 	}
-	out, err := s.user.Run(ctx, "ls-remote", "--", c.URL, "HEAD", c.Ref)
-	for line := range strings.Lines(string(out)) {
-		id, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		found = found || name == c.Ref
+	refs, err := s.user.RemoteRefs(ctx, c.URL, "HEAD", c.Ref)
+	for _, id := range refs {
 		if format = "sha1"; len(id) == 64 {
 			format = "sha256"
 		}
@@ -262,7 +260,7 @@ func (s *surroundings) ask(ctx context.Context, c Settings) (found bool, format 
 	if err == nil && format == "" { // there is nothing yet
 		format, err = s.user.RemoteFormat(ctx, c.URL)
 	}
-	return found, format, err
+	return refs[c.Ref] != "", format, err
 }
 
 // PublicURL returns a URL without what may be secret in it: a password, for http also the user, which
