@@ -92,14 +92,14 @@ type claimStore interface {
 	local(ctx context.Context, prefix string) ([]Claim, error)
 }
 
-// refUpdate moves a ref of the remote from one object to the commit of a claim with a text, or deletes it if there is
-// none. An object that is empty stands for no ref.
+// refUpdate moves a ref of the remote to the commit of a claim with a text, which push makes, or deletes it if there is
+// none.
 type refUpdate struct {
-	ref, from, text string
-	begun           time.Time
-	state           ClaimState
-	// to is the commit, and moved says that the ref is known to be there.
-	to    string
+	git.Update
+	text  string
+	begun time.Time
+	state ClaimState
+	// moved says that the ref is known to be at the commit.
 	moved bool
 }
 
@@ -113,42 +113,40 @@ type gitRefs struct {
 }
 
 func (g *gitRefs) push(ctx context.Context, updates []refUpdate) (err error) {
-	for i, u := range updates {
-		if u.text == "" {
-			continue
-		}
-		const who = "oacp <oacp@localhost>"
+	const who = "oacp <oacp@localhost>"
+	moves := make([]git.Update, len(updates))
+	for i := range updates {
+		u := &updates[i]
 		commit := git.Commit{Author: who, Authored: u.begun, Committer: who, Committed: u.begun, Text: u.text}
-		if updates[i].to, err = g.r.git.CommitTree(ctx, g.tree, "", commit, false); err != nil {
+		if u.text != "" {
+			u.To, err = g.r.git.CommitTree(ctx, g.tree, "", commit, false)
+		}
+		if moves[i] = u.Update; err != nil {
 			return err
 		}
 	}
-	for some := range slices.Chunk(updates, pushedRefs) {
-		err = errors.Join(err, g.pushSome(ctx, some))
+	for len(moves) > 0 {
+		some := moves[:min(len(moves), pushedRefs)]
+		pushed, pushErr := g.r.git.Push(ctx, remoteName, some, "--no-verify")
+		err = errors.Join(err, g.pushError(some, pushed, pushErr))
+		for i, p := range pushed {
+			updates[i].moved = p.Moved
+		}
+		moves, updates = moves[len(some):], updates[len(some):]
 	}
 	return err
 }
 
-func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) error {
-	moves := make([]git.Update, len(updates))
-	for i, u := range updates {
-		moves[i] = git.Update{Ref: u.ref, From: u.from, To: u.to}
-	}
-	var refusal error
-	pushed, err := g.r.git.Push(ctx, remoteName, moves, "--no-verify")
-	unknown := false
+// pushError returns why some updates were not made; nothing for refs that were elsewhere.
+func (g *gitRefs) pushError(updates []git.Update, pushed []git.Pushed, err error) error {
 	for i, p := range pushed {
-		if p.Refused != "" && !strings.HasPrefix(p.Refused, "[rejected]") { // the remote did, and not for where the ref is
-			e := g.r.remoteError(&git.Error{Args: []string{"push"}, Exit: git.Exit(err), Stderr: moves[i].Ref + ": " + p.Refused}, true)
-			e.Claims, refusal = true, e
+		if p.Refused != "" && !strings.HasPrefix(p.Refused, "[rejected]") { // the remote did
+			e := g.r.remoteError(&git.Error{Args: []string{"push"}, Exit: git.Exit(err), Stderr: updates[i].Ref + ": " + p.Refused}, true)
+			e.Claims = true
+			return e
 		}
-		updates[i].moved = p.Moved
-		unknown = unknown || !p.Moved && p.Refused == ""
 	}
-	switch {
-	case refusal != nil:
-		return refusal
-	case err != nil && unknown: // otherwise git says once more that it did not do all
+	if err != nil && slices.Contains(pushed, git.Pushed{}) { // otherwise git says once more that it did not do all
 		return g.r.remoteError(err, false)
 	}
 	return nil

@@ -174,7 +174,7 @@ func (r *Repository) foreign(ctx context.Context, commit string) (found []Proble
 			return nil, fmt.Errorf("git ls-tree: %w: %.100q", git.ErrOutput, record)
 		}
 		size, _ := strconv.ParseInt(bytes, 10, 64) // only a file has one
-		err := checkPath(path)
+		_, err := parsePath(path)
 		switch {
 		case mode != git.Regular:
 			err = fmt.Errorf("it is not a regular file: its mode is %s", mode)

@@ -220,9 +220,3 @@ func parsePath(path string) (p place, err error) {
 	}
 	return p, nil
 }
-
-// checkPath returns an error for a path that no sync makes in a tree.
-func checkPath(path string) error {
-	_, err := parsePath(path)
-	return err
-}

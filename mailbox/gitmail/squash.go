@@ -83,15 +83,6 @@ func (r *Repository) squashed(ctx context.Context, v *view, commits int, now tim
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", grouped(commits), now.UTC().Format("2006-01-02"), v.commit)
+	text := fmt.Sprintf("%d commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", commits, now.UTC().Format("2006-01-02"), v.commit)
 	return r.git.CommitTree(ctx, v.root, "", git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: text}, r.settings.sign)
-}
-
-// grouped writes a number with a comma before each group of three digits.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
 }
