@@ -164,7 +164,7 @@ func gitRules() []rule {
 		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
 		{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
 		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
-		{"not_signed", about(gitmail.ErrSigning, func(e *gitmail.RepositoryError) string {
+		{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {
 			return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
 		})},
 		{"remote_unreachable", as[*turn.UnclaimedError]("the mail stays in the inbox; if no other machine works it, oacp run --claim none gives it turns without the remote")},

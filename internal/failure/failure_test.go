@@ -74,7 +74,7 @@ func TestFailures(t *testing.T) {
 		{&gitmail.RepositoryError{Dir: "/w", Err: fmt.Errorf("%w: tests fail", gitmail.ErrHook)}, 1, "hook_refused", "hint: git -C /w config oacp.hooks false"},
 		{&gitmail.RepositoryError{Dir: "/w", Err: fmt.Errorf("%w: %w", gitmail.ErrObjectFormat, &gitmail.RemoteError{Refused: true, Err: errors.New("no")})}, 1, "object_format",
 			"hint: mv /w/.git /w/.git-damaged; oacp init --git --dir /w makes one in the format of the remote"},
-		{&gitmail.RepositoryError{Dir: "/w", Err: fmt.Errorf("%w: no key", gitmail.ErrSigning)}, 1, "not_signed", "git -C /w config commit.gpgsign false"},
+		{&gitmail.RepositoryError{Dir: "/w", Err: fmt.Errorf("%w: no key", git.ErrSigning)}, 1, "not_signed", "git -C /w config commit.gpgsign false"},
 		{&git.Error{Args: []string{"gc"}, Exit: 1, Stderr: "bad object"}, 1, "git_failed", "git gc: bad object"},
 		{fmt.Errorf("x: %w", &git.Error{Args: []string{"unpack-objects"}, Exit: 128, Stderr: "fatal: write error: No space left on device"}), 1, "disk_full", "hint: free disk space"},
 		{&gitmail.RemoteError{URL: "/r", Refused: true, Err: &git.Error{Args: []string{"push"}, Exit: 1, Stderr: "remote: No space left on device"}}, 1, "remote_refused", "hint: allow"},

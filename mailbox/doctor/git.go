@@ -73,7 +73,7 @@ func (i *inspection) isUsers(ctx context.Context) bool {
 
 // gitLocks reports what killed git processes left behind. The repository is nil if it cannot be used.
 func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
-	names, _, err := gitmail.Locks(i.w, i.Now)
+	names, _, err := git.Locks(i.w.Root(), repositoryName, i.Now)
 	if err != nil {
 		i.fail(repositoryName, err)
 		return

@@ -223,7 +223,7 @@ func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
 		return nil
 	case foreign, invalid, isRefused(err):
 		path := treePath(o.Agent, o.Box(o.Want), o.Name)
-		if !e.base.entry(path).isFile() { // otherwise it was noted before
+		if !e.base.entry(path).IsFile() { // otherwise it was noted before
 			e.problem(path, err)
 		}
 		return nil

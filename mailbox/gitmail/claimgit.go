@@ -1,14 +1,12 @@
 package gitmail
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -94,14 +92,14 @@ type claimStore interface {
 	local(ctx context.Context, prefix string) ([]Claim, error)
 }
 
-// refUpdate moves a ref of the remote from one object to the commit of a claim with a text, or deletes it if there is
-// none. An object that is empty stands for no ref.
+// refUpdate moves a ref of the remote to the commit of a claim with a text, which push makes, or deletes it if there is
+// none.
 type refUpdate struct {
-	ref, from, text string
-	begun           time.Time
-	state           ClaimState
-	// to is the commit, and moved says that the ref is known to be there.
-	to    string
+	git.Update
+	text  string
+	begun time.Time
+	state ClaimState
+	// moved says that the ref is known to be at the commit.
 	moved bool
 }
 
@@ -115,71 +113,49 @@ type gitRefs struct {
 }
 
 func (g *gitRefs) push(ctx context.Context, updates []refUpdate) (err error) {
-	for i, u := range updates {
-		if u.text == "" {
-			continue
+	const who = "oacp <oacp@localhost>"
+	moves := make([]git.Update, len(updates))
+	for i := range updates {
+		u := &updates[i]
+		commit := git.Commit{Author: who, Authored: u.begun, Committer: who, Committed: u.begun, Text: u.text}
+		if u.text != "" {
+			u.To, err = g.r.git.CommitTree(ctx, g.tree, "", commit, false)
 		}
-		who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, u.begun.Unix()))
-		commit := fmt.Sprintf("tree %s\nauthor %s\ncommitter %[2]s\n\n%s\n", g.tree, who, u.text)
-		out, err := g.r.git.RunInput(ctx, strings.NewReader(commit), "hash-object", "-w", "-t", "commit", "--stdin")
-		if err != nil {
+		if moves[i] = u.Update; err != nil {
 			return err
 		}
-		updates[i].to = strings.TrimSpace(string(out))
 	}
-	for some := range slices.Chunk(updates, pushedRefs) {
-		err = errors.Join(err, g.pushSome(ctx, some))
+	for len(moves) > 0 {
+		some := moves[:min(len(moves), pushedRefs)]
+		pushed, pushErr := g.r.git.Push(ctx, remoteName, some, "--no-verify")
+		err = errors.Join(err, g.pushError(some, pushed, pushErr))
+		for i, p := range pushed {
+			updates[i].moved = p.Moved
+		}
+		moves, updates = moves[len(some):], updates[len(some):]
 	}
 	return err
 }
 
-func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) error {
-	args, moves := []string{"push", "--porcelain", "--no-verify", "--no-signed"}, []string{remoteName}
-	for _, u := range updates {
-		args, moves = append(args, "--force-with-lease="+u.ref+":"+u.from), append(moves, u.to+":"+u.ref)
-	}
-	var out, stderr bytes.Buffer
-	command := g.r.git.Command(ctx, append(args, moves...)...)
-	command.Stdout, command.Stderr = &out, &stderr
-	err := git.Failure(ctx, command.Run(), args[:1], stderr.Bytes())
-	known := 0
-	var refusal string
-	for line := range strings.Lines(out.String()) {
-		flag, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		names, summary, isRef := strings.Cut(rest, "\t") // from:to
-		_, ref, _ := strings.Cut(names, ":")
-		i := slices.IndexFunc(updates, func(u refUpdate) bool { return u.ref == ref })
-		switch {
-		case i < 0 || !isRef:
-		case strings.Contains("*+-", flag): // not "=", for which the remote has the object from an earlier push
-			updates[i].moved = true
-			known++
-		case strings.HasPrefix(summary, "[rejected]"): // the ref was elsewhere
-			known++
-		case flag == "!":
-			refusal = ref + ": " + summary
+// pushError returns why some updates were not made; nothing for refs that were elsewhere.
+func (g *gitRefs) pushError(updates []git.Update, pushed []git.Pushed, err error) error {
+	for i, p := range pushed {
+		if p.Refused != "" && !strings.HasPrefix(p.Refused, "[rejected]") { // the remote did
+			e := g.r.remoteError(&git.Error{Args: []string{"push"}, Exit: git.Exit(err), Stderr: updates[i].Ref + ": " + p.Refused}, true)
+			e.Claims = true
+			return e
 		}
 	}
-	if refusal != "" {
-		e := g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: refusal}, true)
-		e.Claims = true
-		return e
-	}
-	if err != nil && known < len(updates) { // otherwise git says once more that it did not do all
+	if err != nil && slices.Contains(pushed, git.Pushed{}) { // otherwise git says once more that it did not do all
 		return g.r.remoteError(err, false)
 	}
 	return nil
 }
 
 func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string, error) {
-	out, err := g.r.git.Run(ctx, "ls-remote", "--refs", remoteName, prefix+"*")
+	objects, err := g.r.git.RemoteRefs(ctx, remoteName, prefix+"*")
 	if err != nil {
 		return nil, g.r.remoteError(err, false)
-	}
-	objects := make(map[string]string)
-	for line := range strings.Lines(string(out)) {
-		object, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		objects[ref] = object
 	}
 	return objects, nil
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
 )
 
 const (
@@ -168,7 +170,7 @@ func (c *Claims) differences(delay time.Duration) (claims []*heldClaim, updates 
 		case h.isEnding():
 			h.Renewed = time.Time{} // another machine may have it at any time from now
 		}
-		u := refUpdate{ref: h.Ref, from: h.Object, begun: c.now(), state: h.State}
+		u := refUpdate{Update: git.Update{Ref: h.Ref, From: h.Object}, begun: c.now(), state: h.State}
 		if claim := h.Claim; u.state != claimGone {
 			claim.Attempt, claim.Renewed, claim.counter = h.turns, u.begun, c.counter
 			if u.state == ClaimWorking {
@@ -189,12 +191,12 @@ func (c *Claims) note(claims []*heldClaim, updates []refUpdate, there map[string
 	defer c.mu.Unlock()
 	isDone := true
 	for i, u := range updates {
-		h, object := claims[i], there[u.ref]
+		h, object := claims[i], there[u.Ref]
 		switch {
-		case u.moved, there != nil && object == u.to:
+		case u.moved, there != nil && object == u.To:
 			c.moved(h, u)
-		case there == nil, object == u.from: // the push may be on its way still
-			h.tried, isDone = append(h.tried, u.to), false
+		case there == nil, object == u.From: // the push may be on its way still
+			h.tried, isDone = append(h.tried, u.To), false
 		case slices.Contains(h.tried, object):
 			h.Object, h.ours, isDone = object, object != "", false
 		default:
@@ -206,7 +208,7 @@ func (c *Claims) note(claims []*heldClaim, updates []refUpdate, there map[string
 
 // moved notes that an update moved the ref of a claim.
 func (c *Claims) moved(h *heldClaim, u refUpdate) {
-	h.Object, h.tried, h.ours = u.to, nil, u.to != ""
+	h.Object, h.tried, h.ours = u.To, nil, u.To != ""
 	switch {
 	case u.state == ClaimWorking, u.state == ClaimAhead:
 		if h.Renewed = u.begun; h.endTurn != nil {

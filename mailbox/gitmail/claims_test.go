@@ -66,12 +66,12 @@ func (m *testMachine) push(ctx context.Context, updates []refUpdate) error {
 	m.shared.mu.Lock()
 	pushed := make(map[string]bool)
 	for i, u := range updates {
-		if pushed[u.ref] {
-			m.t.Errorf("a push updates %s twice, which git refuses", u.ref)
+		if pushed[u.Ref] {
+			m.t.Errorf("a push updates %s twice, which git refuses", u.Ref)
 		}
-		pushed[u.ref] = true
-		updates[i].to = fmt.Sprintf("%x", u.text)
-		m.shared.texts[updates[i].to] = u.text
+		pushed[u.Ref] = true
+		updates[i].To = fmt.Sprintf("%x", u.text)
+		m.shared.texts[updates[i].To] = u.text
 	}
 	m.shared.mu.Unlock()
 	if err := m.reach(ctx); err != nil {
@@ -83,13 +83,13 @@ func (m *testMachine) push(ctx context.Context, updates []refUpdate) error {
 	defer m.mu.Unlock()
 	m.shared.pushes++
 	for i, u := range updates {
-		if m.shared.objects[u.ref] != u.from {
+		if m.shared.objects[u.Ref] != u.From {
 			continue
 		}
-		if updates[i].moved = !m.mute; u.to == "" {
-			delete(m.shared.objects, u.ref)
+		if updates[i].moved = !m.mute; u.To == "" {
+			delete(m.shared.objects, u.Ref)
 		} else {
-			m.shared.objects[u.ref] = u.to
+			m.shared.objects[u.Ref] = u.To
 		}
 	}
 	if m.mute {

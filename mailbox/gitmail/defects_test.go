@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -250,7 +251,7 @@ func TestStaleLocks(t *testing.T) {
 			if err := os.Chtimes(lock, at, at); err != nil {
 				t.Fatal(err)
 			}
-			if names, _, err := gitmail.Locks(m.w, time.Now()); err != nil || len(names) != 1 {
+			if names, _, err := git.Locks(m.w.Root(), ".git", time.Now()); err != nil || len(names) != 1 {
 				t.Errorf("stale locks are %q, %v; want one", names, err)
 			}
 			r := m.send("claude", "codex")

@@ -120,7 +120,7 @@ func readSettings(ctx context.Context, r *git.Repository, scope ...string) (Sett
 		return Settings{}, err
 	}
 	settings := make(map[string]string)
-	for setting := range records(out) {
+	for setting := range git.Records(out) {
 		name, value, hasValue := strings.Cut(setting, "\n")
 		if !hasValue {
 			value = "true"

@@ -31,7 +31,7 @@ var (
 )
 
 // RepositoryError is an error about the repository of a workspace. It matches ErrNoRepository,
-// ErrForeignRepository, ErrDamaged, ErrObjectFormat, ErrSigning or ErrHook.
+// ErrForeignRepository, ErrDamaged, ErrObjectFormat, git.ErrSigning or ErrHook.
 type RepositoryError struct {
 	// Dir is the workspace. Remote and Ref are those of Init, as far as they are known.
 	Dir, Remote, Ref string
@@ -107,7 +107,7 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 	const usage = 129
 	remote, isRemote := errors.AsType[*RemoteError](err)
 	switch exit := git.Exit(err); {
-	case errors.Is(err, ErrSigning), errors.Is(err, ErrHook):
+	case errors.Is(err, git.ErrSigning), errors.Is(err, ErrHook):
 		return &RepositoryError{Dir: r.w.Dir(), Err: err}
 	case isOtherFormat(err):
 		return r.settings.about(r.w, ErrObjectFormat, err)
@@ -120,7 +120,7 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 	if damage != nil {
 		return damage
 	}
-	refs, damage := r.refs(ctx, baseRef, trackingRef, nextRef)
+	refs, damage := r.git.Refs(ctx, baseRef, trackingRef, nextRef)
 	for _, commit := range slices.Compact(slices.Sorted(maps.Values(refs))) {
 		if damage == nil {
 			_, damage = r.foreign(ctx, commit)
@@ -137,7 +137,7 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 // tree, so a damaged repository is an error.
 func (r *Repository) Health(ctx context.Context) (unsent int, foreign []Problem, err error) {
 	defer func() { err = r.explain(ctx, err) }()
-	refs, err := r.refs(ctx, baseRef)
+	refs, err := r.git.Refs(ctx, baseRef)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -146,7 +146,7 @@ func (r *Repository) Health(ctx context.Context) (unsent int, foreign []Problem,
 		return 0, nil, err
 	}
 	e := r.newExchange(ctx, Options{DryRun: true})
-	defer e.close()
+	defer e.Close()
 	e.baseID, e.tipID, e.cache = base, base, cache{}
 	if err := e.open(ctx); err != nil {
 		return 0, nil, err
@@ -163,20 +163,29 @@ func (r *Repository) foreign(ctx context.Context, commit string) (found []Proble
 	if commit == "" {
 		return nil, nil
 	}
-	err = r.listTree(ctx, 4, []string{"-r", "--long", commit}, func(path string, fields []string) {
-		size, _ := strconv.ParseInt(fields[3], 10, 64) // only a file has one
-		err := checkPath(path)
+	out, err := r.git.Run(ctx, "ls-tree", "-z", "--full-tree", "-r", "--long", commit)
+	if err != nil {
+		return nil, err
+	}
+	for record := range git.Records(out) { // 100644 blob 1234567 100, and the path
+		var mode, kind, object, bytes string
+		meta, path, _ := strings.Cut(record, "\t")
+		if _, err := fmt.Sscan(meta, &mode, &kind, &object, &bytes); err != nil {
+			return nil, fmt.Errorf("git ls-tree: %w: %.100q", git.ErrOutput, record)
+		}
+		size, _ := strconv.ParseInt(bytes, 10, 64) // only a file has one
+		_, err := parsePath(path)
 		switch {
-		case fields[0] != regular:
-			err = fmt.Errorf("it is not a regular file: its mode is %s", fields[0])
+		case mode != git.Regular:
+			err = fmt.Errorf("it is not a regular file: its mode is %s", mode)
 		case size > schema.MaxFileSize:
 			err = fmt.Errorf("it has %d bytes of at most %d", size, int64(schema.MaxFileSize))
 		}
 		if err != nil {
 			found = append(found, Problem{Path: path, Err: err})
 		}
-	})
-	return found, err
+	}
+	return found, nil
 }
 
 // Around looks at the user's repository, whose top is given. It reports whether that does not show the workspace,

@@ -66,11 +66,3 @@ func addCommit(t *testing.T, g *git.Repository, name, message string, at time.Ti
 		"GIT_AUTHOR_NAME=Bob <b", "GIT_AUTHOR_EMAIL=bob@example.com")
 	return feedGit(t, &dated, message, args...)
 }
-
-func TestGrouped(t *testing.T) {
-	for n, want := range map[int]string{2: "2", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d is written %s, want %s", n, got, want)
-		}
-	}
-}

@@ -130,11 +130,11 @@ func (r *Repository) complete(ctx context.Context, around *surroundings, made *I
 	if err := r.configure(ctx, around); err != nil || !made.Found {
 		return err
 	}
-	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", remoteName, "+" + made.Ref + ":" + trackingRef}
+	var options []string
 	if made.Created {
-		fetch = append(fetch, "--depth=1")
+		options = []string{"--depth=1"}
 	}
-	if _, err := r.overNetwork(ctx, fetch...); isOtherFormat(err) {
+	if err := r.fetchRefs(ctx, options, "+"+made.Ref+":"+trackingRef); isOtherFormat(err) {
 		return r.settings.about(r.w, ErrObjectFormat, err)
 	} else if err != nil {
 		made.Unreachable, made.Found = err, false
@@ -146,7 +146,7 @@ func (r *Repository) complete(ctx context.Context, around *surroundings, made *I
 // look reads what the fetched ref holds: agents, and the workspace.json for a workspace that has none.
 func (r *Repository) look(ctx context.Context, made *Initialized) error {
 	s := newStore(ctx, r.git)
-	defer s.close()
+	defer s.Close()
 	v, err := s.view(trackingRef)
 	if err != nil {
 		return err
@@ -159,15 +159,15 @@ func (r *Repository) look(ctx context.Context, made *Initialized) error {
 			made.Agents = append(made.Agents, agent)
 		}
 	}
-	refs, err := r.refs(ctx, baseRef)
+	refs, err := r.git.Refs(ctx, baseRef)
 	made.Joined = refs[baseRef] == ""
 	marker := v.entry(markerName)
 	_, missing := r.w.Root().Lstat(markerName)
-	if err = cmp.Or(err, v.failed); err != nil || !marker.isFile() || missing == nil {
+	if err = cmp.Or(err, v.failed); err != nil || !marker.IsFile() || missing == nil {
 		return err
 	}
 	var fields map[string]json.RawMessage
-	data, err := v.file(marker.object)
+	data, err := v.file(marker.Object)
 	if err != nil || json.Unmarshal(data, &fields) != nil || fields == nil {
 		return nil // the caller makes one
 	}
@@ -233,7 +233,7 @@ func (r *Repository) included(ctx context.Context, around *surroundings) ([]stri
 		files[0] = below
 	}
 	out, err := around.user.Run(ctx, "config", "--local", "--type=path", "-z", "--get-regexp", `^includeif\.gitdir.*\.path$`)
-	for pair := range records(out) {
+	for pair := range git.Records(out) {
 		_, file, _ := strings.Cut(pair, "\n")
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(around.common, file)

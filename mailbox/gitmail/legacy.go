@@ -3,6 +3,7 @@ package gitmail
 import (
 	"context"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -20,7 +21,7 @@ func (e *exchange) upgrade(ctx context.Context) (err error) {
 	if !e.tip.isLegacy() || e.failed != nil {
 		return e.failed
 	}
-	change, agents := &edit{Change: Change{Kind: Described}, write: []file{{path: formatName, data: []byte(format)}}}, e.tip.folder("agents")
+	change, agents := &edit{Change: Change{Kind: Described}, write: []git.File{{Path: formatName, Data: []byte(format)}}}, e.tip.folder("agents")
 	for from := range agents {
 		for sent := range e.tip.stages(schema.AgentName(from), "") {
 			at := e.tip.look(sent)
@@ -34,8 +35,8 @@ func (e *exchange) upgrade(ctx context.Context) (err error) {
 			}
 			for _, to := range m.To {
 				c := replica.Copy{Agent: to, Name: sent.Name}
-				if e.tip.look(c).state.Stage == replica.Unknown && agents[string(to)].mode == folder {
-					change.write = append(change.write, file{path: treePath(to, mailbox.Archive, sent.Name), object: at.object})
+				if e.tip.look(c).state.Stage == replica.Unknown && agents[string(to)].IsFolder() {
+					change.write = append(change.write, git.File{Path: treePath(to, mailbox.Archive, sent.Name), Object: at.object})
 				}
 			}
 		}

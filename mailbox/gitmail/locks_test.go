@@ -50,7 +50,7 @@ func TestStaleLocksAreRemoved(t *testing.T) {
 	if _, err := g.Run(t.Context(), "update-ref", "refs/oacp/base", tip); err == nil {
 		t.Fatal("git ignores its locks: the test shows nothing")
 	}
-	names, _, err := Locks(r.w, now)
+	names, _, err := git.Locks(r.w.Root(), ".git", now)
 	for i := range names {
 		names[i] = strings.TrimPrefix(names[i], ".git/")
 	}

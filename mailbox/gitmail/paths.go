@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -96,16 +97,16 @@ func (v *view) look(c replica.Copy) (h held) {
 	}
 	for _, location := range locations(c) {
 		at := v.entry(location.path)
-		if !at.isFile() {
+		if !at.IsFile() {
 			continue
 		}
 		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: location.stage})
-		h.object, h.paths, h.copies = at.object, append(h.paths, location.path), h.copies+1
+		h.object, h.paths, h.copies = at.Object, append(h.paths, location.path), h.copies+1
 		if location.stage != replica.Dead {
 			continue
 		}
-		if reason := v.entry(reasonPath(c)); reason.isFile() {
-			h.reason, h.paths = reason.object, append(h.paths, reasonPath(c))
+		if reason := v.entry(reasonPath(c)); reason.IsFile() {
+			h.reason, h.paths = reason.Object, append(h.paths, reasonPath(c))
 		}
 	}
 	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
@@ -148,7 +149,7 @@ func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]rep
 			}
 			for name, at := range v.folder(path.Join(boxPath(agent, box), day)) {
 				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
-				if at.isFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
+				if at.IsFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
 					stages[c] = max(stages[c], replica.StageOf(box))
 				}
 			}
@@ -159,17 +160,17 @@ func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]rep
 
 // checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
 func (v *view) checkFormat() error {
-	marked, agents, top := v.entry(formatName), v.folder("agents"), v.tree(entry{folder, v.root})
-	foreign := len(top) > 0 && (len(agents) > 0 || !top[markerName].isFile()) // otherwise nobody has an agent yet
+	marked, agents, top := v.entry(formatName), v.folder("agents"), v.tree(git.Folder(v.root))
+	foreign := len(top) > 0 && (len(agents) > 0 || !top[markerName].IsFile()) // otherwise nobody has an agent yet
 	for name := range agents {
-		foreign = foreign && !v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)).isFile()
+		foreign = foreign && !v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)).IsFile()
 	}
 	switch found := v.text(marked); {
 	case v.failed != nil:
 		return v.failed
-	case marked.isFile() && found != strings.TrimSpace(format):
+	case marked.IsFile() && found != strings.TrimSpace(format):
 		return fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, found)
-	case !marked.isFile() && foreign:
+	case !marked.IsFile() && foreign:
 		return ErrForeignBranch
 	}
 	return nil
@@ -179,7 +180,7 @@ func (v *view) checkFormat() error {
 // removed.
 func (v *view) agentState(agent schema.AgentName) (state replica.State) {
 	for stage, path := range map[replica.Stage]string{replica.Pending: boxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
-		if v.entry(path).isFile() {
+		if v.entry(path).IsFile() {
 			state = replica.Join(state, replica.State{Epoch: v.number(path), Stage: stage})
 		}
 	}
@@ -218,10 +219,4 @@ func parsePath(path string) (p place, err error) {
 		return p, errForeign
 	}
 	return p, nil
-}
-
-// checkPath returns an error for a path that no sync makes in a tree.
-func checkPath(path string) error {
-	_, err := parsePath(path)
-	return err
 }

@@ -22,7 +22,7 @@ func TestCheckPath(t *testing.T) {
 		"agents/codex/.restored/" + question, "agents/codex/.removed", "agents/codex/outbox/20261121/.pruned", "workspace.json", ".oacp-format",
 		"agents/codex/dead_letter/20261121/" + question, "agents/codex/dead_letter/20261121/" + question + mailbox.ReasonSuffix,
 	} {
-		if err := checkPath(good); err != nil {
+		if _, err := parsePath(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestCheckPath(t *testing.T) {
 		"agents/codex/archive/20261121/" + question + mailbox.ReasonSuffix,
 		"agents/codex/inbox/" + strings.Repeat("a", 300) + ".yaml",
 	} {
-		if checkPath(bad) == nil {
+		if _, err := parsePath(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
@@ -61,7 +61,7 @@ func FuzzCheckPath(f *testing.F) {
 	f.Add("agents/codex/inbox/.gitkeep")
 	f.Add("agents/codex/dead_letter/20261121/" + question + mailbox.ReasonSuffix)
 	f.Fuzz(func(t *testing.T, text string) {
-		if checkPath(text) == nil && (path.Clean(text) != text || !filepath.IsLocal(text) || strings.ContainsAny(text, "\\\x00\n \"")) {
+		if _, err := parsePath(text); err == nil && (path.Clean(text) != text || !filepath.IsLocal(text) || strings.ContainsAny(text, "\\\x00\n \"")) {
 			t.Errorf("%q is accepted", text)
 		}
 	})

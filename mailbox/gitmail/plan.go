@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -106,7 +107,7 @@ func (p *plan) agents() ([]schema.AgentName, error) {
 		found := v.folder("agents")
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			agent := schema.AgentName(name)
-			if slices.Contains(all, agent) || found[name].mode != folder || !agent.Valid() {
+			if slices.Contains(all, agent) || !found[name].IsFolder() || !agent.Valid() {
 				continue
 			}
 			if err := mailbox.CheckNewAgent(agent, all); err != nil && !errors.Is(err, mailbox.ErrPostmaster) {
@@ -128,10 +129,10 @@ func (p *plan) compare(v *view, at string, was, is entry) {
 	switch {
 	case was == is, len(elements) > deepest, strings.HasPrefix(name, ".") && name != restoredName && name != prunedName:
 		return
-	case was.mode != folder && is.mode != folder:
+	case !was.IsFolder() && !is.IsFolder():
 		p.compareFile(v, at, was, is)
 		return
-	case was.mode != folder && len(elements) > 3 && name < p.since:
+	case !was.IsFolder() && len(elements) > 3 && name < p.since:
 		return // old mail that is not wanted here; what is here anyway is found by its file
 	}
 	before, after := v.tree(was), v.tree(is)
@@ -150,9 +151,9 @@ func (p *plan) compareFile(v *view, file string, was, is entry) {
 	at, err := parsePath(file)
 	switch {
 	case err != nil:
-	case is != entry{} && !is.isFile():
-		err = fmt.Errorf("it is not a regular file: its mode is %s", is.mode)
-	case at.message && was.isFile() && is.isFile():
+	case is != entry{} && !is.IsFile():
+		err = fmt.Errorf("it is not a regular file: its mode is %s", is.Mode)
+	case at.message && was.IsFile() && is.IsFile():
 		err = errors.New("it was changed after it was published; the workspace keeps what it has")
 	}
 	changed := p.changed[at.Agent]
@@ -252,9 +253,9 @@ func (p *plan) planPresence(agent schema.AgentName) (removed bool) {
 		number = fmt.Appendf(nil, "%d\n", result.Epoch)
 	}
 	change := &edit{Change: Change{Direction: Out, Kind: NewAgent, Agent: agent}, own: result != remote}
-	change.write, change.remove = []file{{path: agentPath(agent, "inbox/"+keepName), data: number}}, []string{agentPath(agent, removedName)}
+	change.write, change.remove = []git.File{{Path: agentPath(agent, "inbox/"+keepName), Data: number}}, []string{agentPath(agent, removedName)}
 	if removed {
-		change.Kind, change.write[0].path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
+		change.Kind, change.write[0].Path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
 	}
 	p.edits, p.unfolded = append(p.edits, change), p.unfolded || !change.own
 	return removed
@@ -268,13 +269,13 @@ func (p *plan) planWorkspace() error {
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
-	case err != nil && described.isFile():
-		p.described = described.object
+	case err != nil && described.IsFile():
+		p.described = described.Object
 	case err == nil && described == entry{}:
-		change.write = append(change.write, file{path: markerName, data: data})
+		change.write = append(change.write, git.File{Path: markerName, Data: data})
 	}
 	if marked == (entry{}) {
-		change.write = append(change.write, file{path: formatName, data: []byte(format)})
+		change.write = append(change.write, git.File{Path: formatName, Data: []byte(format)})
 	}
 	if len(change.write) > 0 && (len(p.edits) > 0 || p.tip.root != "") {
 		p.edits = append(p.edits, change)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -89,25 +90,25 @@ func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, re
 		return
 	}
 	change := p.edit(key, kind, agent, message, result != remote.state)
-	if out.object != "" || out.data != nil { // otherwise its bytes were pruned
+	if out.Object != "" || out.Data != nil { // otherwise its bytes were pruned
 		change.write = append(change.write, out)
 	}
 	if result.Stage == replica.Dead {
-		reason := file{path: reasonPath(c), object: remote.reason}
-		if local := p.localReason(here); local != nil && (reason.object == "" || tip.state.Stage != replica.Dead) {
-			reason.object, reason.data = "", local
+		reason := git.File{Path: reasonPath(c), Object: remote.reason}
+		if local := p.localReason(here); local != nil && (reason.Object == "" || tip.state.Stage != replica.Dead) {
+			reason.Object, reason.Data = "", local
 		}
-		if reason.object != "" || reason.data != nil {
+		if reason.Object != "" || reason.Data != nil {
 			change.write = append(change.write, reason)
 		}
 	}
 	for _, old := range tip.paths {
-		if !slices.ContainsFunc(change.write, func(f file) bool { return f.path == old }) {
+		if !slices.ContainsFunc(change.write, func(f git.File) bool { return f.Path == old }) {
 			change.remove = append(change.remove, old)
 		}
 	}
 	if result.Epoch != tip.epoch && result.Epoch > 0 {
-		change.write = append(change.write, file{path: epochPath(c), data: fmt.Appendf(nil, "%d\n", result.Epoch)})
+		change.write = append(change.write, git.File{Path: epochPath(c), Data: fmt.Appendf(nil, "%d\n", result.Epoch)})
 	}
 }
 
@@ -126,14 +127,14 @@ func checkMessage(c replica.Copy, m *schema.Message) error {
 }
 
 // content returns a message, and the file for the tree: that of an object, or that of the workspace.
-func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message, out file, err error) {
-	out = file{path: to, object: object}
+func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message, out git.File, err error) {
+	out = git.File{Path: to, Object: object}
 	data := []byte(nil)
 	if object != "" {
 		data, err = p.tip.file(object)
 	} else {
 		data, err = p.w.ReadRaw(here)
-		out.data = data
+		out.Data = data
 	}
 	if err == nil {
 		m, err = validate.Read(data)

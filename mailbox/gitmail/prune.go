@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -21,7 +22,7 @@ func (e *exchange) prune(p *plan) error {
 	pending := make(map[string]bool)
 	for _, edit := range p.edits {
 		for _, f := range edit.write { // what this sync sends
-			pending[path.Base(f.path)] = true
+			pending[path.Base(f.Path)] = true
 		}
 	}
 	old := make(map[replica.Copy]replica.Stage)
@@ -55,7 +56,7 @@ func (e *exchange) prune(p *plan) error {
 		for _, name := range slices.Sorted(maps.Keys(list)) {
 			text.WriteString(strings.TrimSuffix(fmt.Sprintf("%s %d", name, list[name]), " 0") + "\n")
 		}
-		change.write = append(change.write, file{path: day + "/" + prunedName, data: []byte(text.String())})
+		change.write = append(change.write, git.File{Path: day + "/" + prunedName, Data: []byte(text.String())})
 	}
 	if len(change.remove) > 0 {
 		p.edits = append(p.edits, change)

@@ -47,7 +47,7 @@ func (r *Repository) remoteError(err error, refused bool) *RemoteError {
 // isGitError reports whether git or the context ended something, and not what a file holds.
 func isGitError(err error) bool {
 	_, failed := errors.AsType[*git.Error](err)
-	return failed || errors.Is(err, errTree) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return failed || errors.Is(err, git.ErrOutput) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // The time limits of commands that reach the remote. The first ones may carry years of mail.
@@ -56,50 +56,48 @@ const (
 	firstLimit   = 30 * time.Minute
 )
 
-// overNetwork runs a command that reaches the remote.
-func (r *Repository) overNetwork(ctx context.Context, args ...string) ([]byte, error) {
+// overNetwork calls a function that reaches the remote.
+func (r *Repository) overNetwork(ctx context.Context, do func(context.Context) error) error {
 	limit := networkLimit
 	if _, err := r.LastSync(); err != nil {
 		limit = firstLimit
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
-	out, err := r.git.Run(limited, args...)
+	err := do(limited)
 	if limited.Err() != nil && ctx.Err() == nil {
 		err = r.remoteError(err, false)
 	}
-	return out, err
+	return err
 }
 
-// refs returns the objects of refs, as far as there are any.
-func (r *Repository) refs(ctx context.Context, names ...string) (map[string]string, error) {
-	out, err := r.git.Run(ctx, append([]string{"for-each-ref", "--format=%(refname) %(objectname)"}, names...)...)
-	if err != nil {
-		return nil, err
-	}
-	refs := make(map[string]string)
-	for line := range strings.Lines(string(out)) {
-		name, object, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		refs[name] = object
-	}
-	return refs, nil
+// fetchRefs fetches what the refspecs say, with options of git fetch.
+func (r *Repository) fetchRefs(ctx context.Context, options []string, specs ...string) error {
+	args := slices.Concat([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap="}, options, []string{remoteName}, specs)
+	return r.overNetwork(ctx, func(ctx context.Context) error {
+		_, err := r.git.Run(ctx, args...)
+		return err
+	})
 }
 
 // fetch fetches the mail, the claims and the refs of machines. It reports whether the remote has the mail's ref.
 func (r *Repository) fetch(ctx context.Context) (bool, error) {
-	const mostAttempts, noneMatches = 2, 2
+	const mostAttempts = 2
 	for attempt := 1; ; attempt++ {
-		_, fetchErr := r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
-			remoteName, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
+		fetchErr := r.fetchRefs(ctx, []string{"--prune"}, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
 		if fetchErr == nil || git.Exit(fetchErr) < 0 { // git did not run, or was stopped
 			return fetchErr == nil, fetchErr
 		}
-		_, err := r.overNetwork(ctx, "ls-remote", "--exit-code", remoteName, r.settings.Ref)
+		var there map[string]string
+		err := r.overNetwork(ctx, func(ctx context.Context) (err error) {
+			there, err = r.git.RemoteRefs(ctx, remoteName, r.settings.Ref)
+			return err
+		})
 		switch {
-		case git.Exit(err) == noneMatches:
-			return false, nil
 		case err != nil:
 			return false, r.remoteError(err, false)
+		case there[r.settings.Ref] == "":
+			return false, nil
 		case attempt == mostAttempts:
 			return false, fetchErr
 		}
@@ -122,7 +120,7 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef, strings.TrimSuffix(machineRefs, "/"))
+	refs, err := e.r.git.Refs(ctx, baseRef, trackingRef, nextRef, strings.TrimSuffix(machineRefs, "/"))
 	if err != nil {
 		return err
 	}
@@ -146,7 +144,7 @@ func (e *exchange) catchUp(ctx context.Context, next string) error {
 	if next == "" || next == e.baseID || e.there == e.baseID {
 		return nil
 	}
-	has, err := e.r.refs(ctx, "--contains="+next, baseRef, trackingRef, e.ownRef)
+	has, err := e.r.git.Refs(ctx, "--contains="+next, baseRef, trackingRef, e.ownRef)
 	if git.Exit(err) > 0 {
 		return nil // a damaged history says nothing
 	}
@@ -156,23 +154,16 @@ func (e *exchange) catchUp(ctx context.Context, next string) error {
 	return err
 }
 
-// An update moves a ref of the remote that is still as it was fetched. An empty commit deletes it.
-type update struct{ ref, was, commit string }
-
-// races are what remotes say of a ref that another machine moved: the client compares first, and the remote once more
-// when it moves the ref.
-var races = []string{"(stale info)", "cannot lock ref", "incorrect old value provided", "failed to update ref", "reference already exists"}
-
 // push pushes updates, each for itself. It returns the refs that were refused, and for each of them whether another
 // machine moved it. The refusal is the remote's reason; an error says that the push did not get that far.
-func (e *exchange) push(ctx context.Context, updates ...update) (refused map[string]bool, refusal *RemoteError, err error) {
-	args, specs := []string{"push", "--quiet", "--porcelain"}, []string{remoteName}
-	for _, u := range updates {
-		args, specs = append(args, "--force-with-lease="+u.ref+":"+u.was), append(specs, u.commit+":"+u.ref)
-	}
+func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map[string]bool, refusal *RemoteError, err error) {
 	e.result.Pushes++
 	defer e.o.announce(e.r.settings.Name())()
-	out, err := e.r.overNetwork(ctx, append(args, specs...)...)
+	var pushed []git.Pushed
+	err = e.r.overNetwork(ctx, func(ctx context.Context) (err error) {
+		pushed, err = e.r.git.Push(ctx, remoteName, updates)
+		return err
+	})
 	if err == nil {
 		return nil, nil, nil
 	}
@@ -181,19 +172,18 @@ func (e *exchange) push(ctx context.Context, updates ...update) (refused map[str
 		return nil, nil, err
 	}
 	refused = make(map[string]bool)
-	for line := range strings.Lines(string(out)) {
-		if fields := strings.Split(line, "\t"); len(fields) == 3 && fields[0] == "!" { // !, from:to, [rejected] (stale info)
-			_, ref, _ := strings.Cut(fields[1], ":")
-			refused[ref] = slices.ContainsFunc(races, func(race string) bool { return strings.Contains(line+failed.Stderr, race) })
+	for i, p := range pushed {
+		if p.Refused != "" {
+			refused[updates[i].Ref] = p.Raced
 		}
 	}
 	if len(refused) == 0 && failed.Exit == 1 {
 		return nil, nil, fmt.Errorf("%w: %w", ErrHook, err)
 	}
 	if len(refused) == 0 { // the remote ended the connection
-		refused[updates[0].ref] = false
+		refused[updates[0].Ref] = false
 	}
-	if refused[updates[0].ref] {
+	if refused[updates[0].Ref] {
 		err = errors.New("other machines push all the time")
 	}
 	return refused, e.r.remoteError(err, true), nil
@@ -208,11 +198,11 @@ func (r *Repository) machineRef() (string, error) {
 // publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
 // the branch. Own says that no other machine has what the commit has.
 func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool) (refusal *RemoteError, err error) {
-	mine := update{e.ownRef, e.machines[e.ownRef], commit}
-	if e.r.settings.URL == "" || !own && mine.was == "" {
+	mine := git.Update{Ref: e.ownRef, From: e.machines[e.ownRef], To: commit}
+	if e.r.settings.URL == "" || !own && mine.From == "" {
 		return nil, nil
 	}
-	updates := []update{{e.r.settings.Ref, e.there, commit}}
+	updates := []git.Update{{Ref: e.r.settings.Ref, From: e.there, To: commit}}
 	if commit == e.there {
 		updates = nil
 	}
@@ -222,13 +212,13 @@ func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool
 	}
 	for ref, at := range e.machines {
 		if !p.unfolded && (!both || ref != e.ownRef) { // the tip has all that it has, whatever becomes of this push
-			updates = append(updates, update{ref: ref, was: at})
+			updates = append(updates, git.Update{Ref: ref, From: at})
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}
 	}
 	refused, refusal, err := e.push(ctx, updates...)
 	stale, rejected := refused[e.r.settings.Ref]
-	_, mineToo := refused[mine.ref]
+	_, mineToo := refused[mine.Ref]
 	switch {
 	case commit == e.there:
 		return nil, nil // a ref that cannot be deleted says nothing new
@@ -238,7 +228,7 @@ func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool
 		e.there = commit
 	case own && (!both || mineToo):
 		// The others read this ref, too, and the next one whose push succeeds folds it into the branch.
-		mine.was = e.machines[e.ownRef]
+		mine.From = e.machines[e.ownRef]
 		if refused, refusal, err = e.push(ctx, mine); len(refused) > 0 || err != nil {
 			return refusal, err
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
 )
 
 // Squashed says what a squash did.
@@ -27,7 +29,7 @@ func (r *Repository) Squash(ctx context.Context, o Options) (s Squashed, err err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	e := r.newExchange(ctx, o)
-	defer e.close()
+	defer e.Close()
 	err = e.run(ctx, func(ctx context.Context) (refusal *RemoteError, err error) {
 		s, refusal, err = e.squash(ctx)
 		return refusal, err
@@ -61,7 +63,7 @@ func (e *exchange) squash(ctx context.Context) (s Squashed, refusal *RemoteError
 	}
 	e.r.step("rewritten")
 	if e.r.settings.URL != "" {
-		refused, refusal, err := e.push(ctx, update{e.r.settings.Ref, e.there, s.Commit})
+		refused, refusal, err := e.push(ctx, git.Update{Ref: e.r.settings.Ref, From: e.there, To: s.Commit})
 		if len(refused) > 0 || err != nil {
 			return s, refusal, err
 		}
@@ -72,7 +74,7 @@ func (e *exchange) squash(ctx context.Context) (s Squashed, refusal *RemoteError
 	if e.baseID == e.tipID {
 		update[baseRef] = s.Commit
 	}
-	return s, nil, e.r.updateRefs(ctx, update)
+	return s, nil, e.r.git.UpdateRefs(ctx, update)
 }
 
 // squashed returns a commit with the tree of a commit and no parent.
@@ -81,17 +83,6 @@ func (r *Repository) squashed(ctx context.Context, v *view, commits int, now tim
 	if err != nil {
 		return "", err
 	}
-	name, address, _ := strings.Cut(strings.TrimSuffix(committer, ">"), " <")
-	who := []string{name, address, fmt.Sprintf("%d +0000", now.Unix())}
-	text := fmt.Sprintf("%s commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", grouped(commits), now.UTC().Format("2006-01-02"), v.commit)
-	return r.commitTree(ctx, v.root, "", who, who, text)
-}
-
-// grouped writes a number with a comma before each group of three digits.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
+	text := fmt.Sprintf("%d commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", commits, now.UTC().Format("2006-01-02"), v.commit)
+	return r.git.CommitTree(ctx, v.root, "", git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: text}, r.settings.sign)
 }

@@ -85,7 +85,7 @@ func (s *surroundings) readRemotes(ctx context.Context) error {
 		return err
 	}
 	s.urls, s.pushURLs = make(map[string]string), make(map[string]string)
-	for pair := range records(out) {
+	for pair := range git.Records(out) {
 		key, value, _ := strings.Cut(pair, "\n")
 		dot := strings.LastIndexByte(key, '.')
 		into, name := s.urls, strings.TrimPrefix(key[:dot], "remote.")
@@ -246,23 +246,18 @@ func (s *surroundings) checkRef(ctx context.Context, c Settings) error {
 }
 
 // ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not; the format is
-// empty if the remote does not say.
+// empty if the remote has nothing yet.
 func (s *surroundings) ask(ctx context.Context, c Settings) (found bool, format string, err error) {
 	if c.URL == "" {
 		return false, "", nil
 	}
-	out, err := s.user.Run(ctx, "ls-remote", "--", c.URL, "HEAD", c.Ref)
-	for line := range strings.Lines(string(out)) {
-		id, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		found = found || name == c.Ref
+	refs, err := s.user.RemoteRefs(ctx, c.URL, "HEAD", c.Ref)
+	for _, id := range refs {
 		if format = "sha1"; len(id) == 64 {
 			format = "sha256"
 		}
 	}
-	if err == nil && format == "" { // there is nothing yet
-		format, err = s.user.RemoteFormat(ctx, c.URL)
-	}
-	return found, format, err
+	return refs[c.Ref] != "", format, err
 }
 
 // PublicURL returns a URL without what may be secret in it: a password, for http also the user, which

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -30,12 +29,12 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 		return Result{}, nil // another process began a sync after the caller had sent
 	}
 	e := r.newExchange(ctx, o)
-	defer e.close()
+	defer e.Close()
 	// An interrupted delivery that cannot be finished holds up no other mail.
 	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
 		e.problem("state/outgoing", err)
 	}
-	if err = e.run(ctx, e.round); err != nil && r.mendRefs() {
+	if err = e.run(ctx, e.round); err != nil && git.RemoveBrokenRefs(r.w.Root(), gitName) {
 		err = e.run(ctx, e.round)
 	}
 	if err == nil && !o.DryRun {
@@ -144,7 +143,7 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 // open reads the trees of the base, the tip and the machines' refs.
 func (e *exchange) open(context.Context) (err error) {
 	e.failed = nil
-	if e.base, err = e.view(e.baseID); git.Exit(err) == damaged {
+	if e.base, err = e.view(e.baseID); git.Exit(err) == git.Fatal {
 		e.base, err = e.view("") // it says nothing that the others do not say
 	}
 	if err != nil {
@@ -234,7 +233,7 @@ func (e *exchange) recordTip(ctx context.Context) error {
 	if e.o.DryRun || len(e.machines)+len(e.waiting) > 0 || e.tipID == "" || e.tipID != e.there || e.tipID == e.baseID {
 		return nil
 	}
-	err := e.r.updateRefs(ctx, map[string]string{baseRef: e.tipID, e.r.settings.branchRef(): e.tipID})
+	err := e.r.git.UpdateRefs(ctx, map[string]string{baseRef: e.tipID, e.r.settings.branchRef(): e.tipID})
 	if err == nil {
 		e.baseID, e.recorded = e.tipID, e.tipID
 	}
@@ -267,19 +266,5 @@ func (e *exchange) record(ctx context.Context, p *plan, commit string) error {
 	if err := e.keep(p); err != nil || commit == recorded && e.there == e.tipID {
 		return err
 	}
-	return e.r.updateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit, trackingRef: e.there})
-}
-
-// updateRefs moves refs of the repository. An empty object leaves one where it is.
-func (r *Repository) updateRefs(ctx context.Context, refs map[string]string) error {
-	var input strings.Builder
-	for ref, object := range refs {
-		if object != "" {
-			fmt.Fprintf(&input, "update %s %s\n", ref, object)
-		}
-	}
-	if _, err := r.git.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "--stdin"); err != nil {
-		return fmt.Errorf("recording what was agreed on: %w", err)
-	}
-	return nil
+	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit, trackingRef: e.there})
 }

@@ -1,0 +1,115 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Commit is a commit to be made.
+type Commit struct {
+	// Author and Committer have the form Ann <ann@example.com>.
+	Author, Committer   string
+	Authored, Committed time.Time
+	Text                string
+	// Files are what changes in the tree of the parent, in this order.
+	Files []File
+}
+
+// A File is a regular file for a tree: its bytes, or the object that holds them. If it is Removed, the file or folder at
+// the path goes.
+type File struct {
+	Path, Object string
+	Data         []byte
+	Removed      bool
+}
+
+// ErrSigning says that git could not sign a commit.
+var ErrSigning = errors.New("signing, as commit.gpgsign asks for")
+
+// Import makes commits, each on the one before it and the first on the parent, which may be empty, moves the ref to the
+// last one, and returns that. With sign, they have the user's signature.
+func (r *Repository) Import(ctx context.Context, ref, parent string, commits []Commit, sign bool) (string, error) {
+	var input bytes.Buffer
+	for i, c := range commits {
+		fmt.Fprintf(&input, "commit %s\nmark :%d\nauthor %s %s\ncommitter %s %s\ndata %d\n%s\n",
+			ref, i+1, c.Author, raw(c.Authored), c.Committer, raw(c.Committed), len(c.Text), c.Text)
+		if i == 0 && parent != "" {
+			fmt.Fprintf(&input, "from %s\n", parent)
+		}
+		for _, file := range c.Files {
+			switch {
+			case file.Removed:
+				fmt.Fprintf(&input, "D %s\n", file.Path)
+			case file.Object != "":
+				fmt.Fprintf(&input, "M %s %s %s\n", Regular, file.Object, file.Path)
+			default:
+				fmt.Fprintf(&input, "M %s inline %s\ndata %d\n%s\n", Regular, file.Path, len(file.Data), file.Data)
+			}
+		}
+		input.WriteByte('\n')
+	}
+	fmt.Fprintf(&input, "get-mark :%d\ndone\n", len(commits))
+	out, err := r.RunInput(ctx, &input, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
+	if err != nil {
+		return "", err
+	}
+	made := strings.TrimSpace(string(out))
+	if len(made) != 40 && len(made) != 64 {
+		return "", fmt.Errorf("git fast-import: %w: %.100q", ErrOutput, out)
+	}
+	if !sign {
+		return made, nil
+	}
+	return r.sign(ctx, ref, parent, made, commits)
+}
+
+// sign makes commits again that fast-import made, which cannot sign.
+func (r *Repository) sign(ctx context.Context, ref, parent, last string, commits []Commit) (string, error) {
+	out, err := r.Run(ctx, "log", "--first-parent", "--reverse", fmt.Sprintf("--max-count=%d", len(commits)), "--no-show-signature", "--format=%T", last)
+	if err != nil {
+		return "", err
+	}
+	trees := strings.Fields(string(out))
+	if len(trees) != len(commits) {
+		return "", fmt.Errorf("git log: %w: %.100q", ErrOutput, out)
+	}
+	for i, c := range commits {
+		if parent, err = r.CommitTree(ctx, trees[i], parent, c, true); err != nil {
+			return "", err
+		}
+	}
+	return parent, r.UpdateRefs(ctx, map[string]string{ref: parent})
+}
+
+// CommitTree makes a commit of a tree on a parent, which may be empty, and returns it. The files of the commit do not matter.
+// An error of git about a signature matches ErrSigning.
+func (r *Repository) CommitTree(ctx context.Context, tree, parent string, c Commit, sign bool) (string, error) {
+	with := *r
+	with.Env = slices.Clone(r.Env)
+	who := func(role, name string, at time.Time) {
+		name, address, _ := strings.Cut(strings.TrimSuffix(name, ">"), " <")
+		with.Env = append(with.Env, "GIT_"+role+"_NAME="+name, "GIT_"+role+"_EMAIL="+address, "GIT_"+role+"_DATE=@"+raw(at))
+	}
+	who("AUTHOR", c.Author, c.Authored)
+	who("COMMITTER", c.Committer, c.Committed)
+	args := []string{"commit-tree", "-F", "-"}
+	if sign {
+		args = append(args, "-S")
+	}
+	if parent != "" {
+		args = append(args, "-p", parent)
+	}
+	out, err := with.RunInput(ctx, strings.NewReader(c.Text), append(args, tree)...)
+	if err != nil && sign {
+		err = fmt.Errorf("%w: %w", ErrSigning, err)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// raw writes a time as git keeps it.
+func raw(at time.Time) string { return fmt.Sprintf("%d +0000", max(at.Unix(), 0)) }

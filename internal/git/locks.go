@@ -1,0 +1,73 @@
+package git
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+const (
+	// LockAge is the age from which a lock of git belongs to a process that died: git holds a lock for
+	// milliseconds.
+	LockAge = 10 * time.Second
+	// lockSuffix ends the names of git's locks. No ref may have such a name.
+	lockSuffix = ".lock"
+)
+
+// Locks returns the locks of git in the repository in a folder, as paths below the root. The stale ones are too old to
+// belong to a process that lives, or have a time in the future. It leaves the lock of the index and those of worktrees
+// to users who work in the repository by hand.
+func Locks(root *os.Root, dir string, now time.Time) (stale, young []string, err error) {
+	err = fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
+		below := strings.TrimPrefix(name, dir+"/")
+		if err == nil && entry.IsDir() && (below == "worktrees" || path.Dir(below) == "objects" && len(path.Base(below)) == 2) {
+			return fs.SkipDir // worktrees of users, and objects by the beginnings of their names
+		}
+		if err == nil && strings.HasSuffix(name, lockSuffix) && below != "index"+lockSuffix && entry.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = entry.Info(); err == nil && now.Sub(info.ModTime()).Abs() >= LockAge {
+				stale = append(stale, name)
+			} else if err == nil {
+				young = append(young, name)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) && name != dir {
+			return nil // its process has just removed it
+		}
+		return err
+	})
+	return stale, young, err
+}
+
+// RemoveStaleLocks removes the stale locks, and returns what Locks does.
+func RemoveStaleLocks(root *os.Root, dir string, now time.Time) (stale, young []string, err error) {
+	stale, young, err = Locks(root, dir, now)
+	for _, name := range stale {
+		if removeErr := root.Remove(name); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}
+	return stale, young, err
+}
+
+// RemoveBrokenRefs removes the refs of a repository that hold no name of an object, as a power failure leaves them, and
+// reports whether there were any.
+func RemoveBrokenRefs(root *os.Root, dir string) (removed bool) {
+	_ = fs.WalkDir(root.FS(), dir+"/refs", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || strings.HasSuffix(name, lockSuffix) {
+			return nil
+		}
+		data, err := root.ReadFile(name)
+		object := strings.TrimSpace(string(data))
+		_, notHex := hex.DecodeString(object)
+		if err == nil && (len(object) < 40 || notHex != nil) && !strings.HasPrefix(object, "ref: ") {
+			removed = root.Remove(name) == nil || removed
+		}
+		return nil
+	})
+	return removed
+}

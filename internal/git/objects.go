@@ -1,0 +1,196 @@
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// Fatal is the exit status of git for most errors, such as an object that is missing.
+const Fatal = 128
+
+const (
+	// Regular is the mode of a file that is neither executable nor a link.
+	Regular = "100644"
+	folder  = "40000"
+	// largest bounds the size of a tree or a commit in bytes.
+	largest = 256 << 20
+)
+
+// ErrOutput says that git printed something that this package cannot read.
+var ErrOutput = errors.New("git printed something that cannot be read")
+
+// UnwantedError says that an object is of another kind than was asked for, or larger.
+type UnwantedError string
+
+// Error says what is wrong with the object.
+func (e UnwantedError) Error() string { return string(e) }
+
+// An Entry is what a tree has under a name: the mode, and the name of the object. It is zero if there is nothing.
+type Entry struct{ Mode, Object string }
+
+// IsFile reports whether the entry is a regular file that is not executable.
+func (e Entry) IsFile() bool { return e.Mode == Regular }
+
+// IsFolder reports whether the entry is a tree.
+func (e Entry) IsFolder() bool { return e.Mode == folder }
+
+// Folder returns the entry of a tree.
+func Folder(object string) Entry { return Entry{folder, object} }
+
+// Objects reads objects of a repository with one git process, which starts when it is needed, and keeps the trees that
+// it has read. One goroutine may use it.
+type Objects struct {
+	ctx     context.Context
+	r       *Repository
+	process *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	stderr  *bytes.Buffer
+	trees   map[string]map[string]Entry
+}
+
+// Objects returns a reader, which Close ends.
+func (r *Repository) Objects(ctx context.Context) *Objects {
+	return &Objects{ctx: ctx, r: r, trees: make(map[string]map[string]Entry)}
+}
+
+func (o *Objects) start() error {
+	if o.process != nil {
+		return nil
+	}
+	process := o.r.Command(o.ctx, "cat-file", "--batch")
+	in, inErr := process.StdinPipe()
+	out, outErr := process.StdoutPipe()
+	o.stderr = new(bytes.Buffer)
+	process.Stderr = o.stderr
+	err := errors.Join(inErr, outErr)
+	if err == nil {
+		err = process.Start()
+	}
+	if err != nil {
+		return Failure(o.ctx, err, []string{"cat-file"}, nil)
+	}
+	o.process, o.in, o.out = process, in, bufio.NewReaderSize(out, 64<<10)
+	return nil
+}
+
+// end ends the process, which may wait for somebody to read the rest of an object, and returns its error.
+func (o *Objects) end(cancel bool) error {
+	process := o.process
+	o.process = nil
+	_ = o.in.Close()
+	if cancel {
+		_ = process.Cancel()
+	}
+	return process.Wait()
+}
+
+// failure returns why the process ended early.
+func (o *Objects) failure(err error) error {
+	if ended := Failure(o.ctx, o.end(true), []string{"cat-file"}, o.stderr.Bytes()); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// Close ends the process.
+func (o *Objects) Close() {
+	if o.process != nil {
+		_ = o.end(false) // what it said was read before
+	}
+}
+
+// Read returns the bytes of an object of a kind, such as blob, and of at most so many bytes. The error is an
+// UnwantedError for another one, and an *Error with the status Fatal for one that is missing.
+func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
+	if err := o.start(); err != nil {
+		return nil, err
+	}
+	line := ""
+	_, err := io.WriteString(o.in, name+"\n")
+	if err == nil {
+		line, err = o.out.ReadString('\n')
+	}
+	if err != nil {
+		return nil, o.failure(err)
+	}
+	fields, size := strings.Fields(line), int64(0) // 1234567 blob 100, or 1234567 missing
+	if len(fields) == 3 {
+		size, err = strconv.ParseInt(fields[2], 10, 64)
+	}
+	switch {
+	case len(fields) == 2 && fields[1] == "missing":
+		return nil, &Error{Args: []string{"cat-file"}, Exit: Fatal, Stderr: "object " + name + " is missing"}
+	case len(fields) != 3 || err != nil:
+		err = fmt.Errorf("git cat-file: %w: %.100q", ErrOutput, line)
+	case fields[1] != kind:
+		err = UnwantedError("it is a " + fields[1] + ", not a " + kind)
+	case size > limit:
+		err = UnwantedError(fmt.Sprintf("it has %d bytes of at most %d", size, limit))
+	}
+	if err != nil {
+		_ = o.end(true)
+		return nil, err
+	}
+	data := make([]byte, size+1) // a line feed follows
+	if _, err := io.ReadFull(o.out, data); err != nil {
+		return nil, o.failure(err)
+	}
+	return data[:size], nil
+}
+
+// Tree returns the entries of a tree. Their names may hold anything but NUL. The caller must not change the map.
+func (o *Objects) Tree(name string) (map[string]Entry, error) {
+	if tree, ok := o.trees[name]; ok {
+		return tree, nil
+	}
+	data, err := o.Read(name, "tree", largest)
+	if err != nil {
+		return nil, err
+	}
+	tree, raw := make(map[string]Entry), len(name)/2 // the length of a name in bytes
+	for len(data) > 0 {
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, file, isEntry := strings.Cut(string(head), " ")
+		if !ok || !isEntry || len(rest) < raw {
+			return nil, fmt.Errorf("git cat-file: %w: tree %s", ErrOutput, name)
+		}
+		tree[file], data = Entry{mode, hex.EncodeToString(rest[:raw])}, rest[raw:]
+	}
+	o.trees[name] = tree
+	return tree, nil
+}
+
+// Root returns the tree of a commit.
+func (o *Objects) Root(commit string) (tree string, err error) {
+	data, err := o.Read(commit, "commit", largest)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	tree, ok := strings.CutPrefix(line, "tree ")
+	if !ok {
+		return "", fmt.Errorf("git cat-file: %w: commit %s", ErrOutput, commit)
+	}
+	return tree, nil
+}
+
+// Records returns the records that git prints with -z.
+func Records(out []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for record := range strings.SplitAfterSeq(string(out), "\x00") {
+			if record != "" && !yield(strings.TrimSuffix(record, "\x00")) {
+				return
+			}
+		}
+	}
+}
