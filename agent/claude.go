@@ -141,9 +141,9 @@ func (p *claudeProcess) greet(ctx context.Context) error {
 	p.send(claudeAsk(p.greeting, "initialize"))
 	select {
 	case answer := <-p.hello:
-		return p.check(ctx, answer)
+		return p.check(answer)
 	case <-p.ended:
-		return p.explain(ctx)
+		return p.explain()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(startLimit):
@@ -152,7 +152,7 @@ func (p *claudeProcess) greet(ctx context.Context) error {
 }
 
 // check checks that turns can be run with the program that answered.
-func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error {
+func (p *claudeProcess) check(answer claudeResponse) error {
 	if answer.Subtype != "success" {
 		return fmt.Errorf("%w: claude rejected the start of the session: %s", ErrUnavailable, reason(answer.Error))
 	}
@@ -160,12 +160,8 @@ func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error 
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {
 		return fmt.Errorf("%w: reading what claude says about itself: %w", ErrUnavailable, err)
 	}
-	v, ok := parseVersion(hello.Version)
-	if !ok { // old releases do not tell
-		v, ok = p.askVersion(ctx, p.driver.options.Command)
-	}
-	if ok && v.before(claudeRelease.oldest) {
-		return claudeRelease.tooOld(v)
+	if err := claudeRelease.check(hello.Version); err != nil {
+		return err
 	}
 	if hello.loggedOut() {
 		return newAPIError(NotLoggedIn, 0, "claude is not logged in", claudeRelease.login)
@@ -174,14 +170,11 @@ func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error 
 }
 
 // explain says why the program ended instead of answering.
-func (p *claudeProcess) explain(ctx context.Context) error {
+func (p *claudeProcess) explain() error {
 	if err := p.unknownSession(); err != nil {
 		return err
 	}
-	if v, ok := p.askVersion(ctx, p.driver.options.Command); ok && v.before(claudeRelease.oldest) {
-		return claudeRelease.tooOld(v)
-	}
-	return fmt.Errorf("%w: claude did not start: %w: %s", ErrUnavailable, p.death(), reason(p.lastWords()))
+	return claudeRelease.notStarted(p.death(), p.lastWords())
 }
 
 // lastWords returns what the program said before it ended.
