@@ -154,7 +154,7 @@ func (a *Ash) query(ctx context.Context, client *ash.Client, request Request, ob
 		if err != nil {
 			return fold, err
 		}
-		text := fold.add(raw)
+		text := fold.add(readClaude(raw))
 		if observe != nil {
 			observe(Event{Raw: raw, Text: text})
 		}

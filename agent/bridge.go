@@ -205,7 +205,7 @@ func promptText(query ash.Query) (string, error) {
 	if query.Blocks == nil {
 		return query.Prompt, nil
 	}
-	var blocks []sdkBlock
+	var blocks []claudeBlock
 	if err := json.Unmarshal(query.Blocks, &blocks); err != nil {
 		return "", fmt.Errorf("reading the content blocks of the prompt: %w", err)
 	}

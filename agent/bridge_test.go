@@ -52,7 +52,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 		}
 		fold := newSDKFold()
 		for _, raw := range messages {
-			fold.add(json.RawMessage(raw))
+			fold.add(readClaude([]byte(raw)))
 		}
 		result, err := fold.finish()
 		if err != nil || result.Text != "one\ntwo" || result.SessionID != "s1" || len(messages) < 2 {
@@ -68,9 +68,9 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 func TestBridgeSendsLines(t *testing.T) {
 	var sent []string
 	relay := newSDKRelay("s", NewEcho(), func(data json.RawMessage) error {
-		var m sdkMessage
+		var m claudeMessage
 		err := json.Unmarshal(data, &m)
-		sent = append(sent, m.assistantText())
+		sent = append(sent, m.text())
 		return err
 	})
 	long := strings.Repeat("x", maxUnsent)
@@ -183,7 +183,7 @@ func TestBridgeRestart(t *testing.T) {
 		}
 		fold := newSDKFold()
 		for _, raw := range messages {
-			fold.add(json.RawMessage(raw))
+			fold.add(readClaude([]byte(raw)))
 		}
 		if err := old.Stop(t.Context()); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -69,13 +68,7 @@ func (f *fake) result(prompt, text string) {
 func (f *fake) answer(m *claudeMessage) int {
 	switch m.Type {
 	case "control_request":
-		var request struct {
-			Subtype string `json:"subtype"`
-		}
-		if json.Unmarshal(m.Request, &request) != nil {
-			return 2
-		}
-		if request.Subtype == "initialize" {
+		if m.Request.Subtype == "initialize" {
 			f.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, m.RequestID)
 		}
 	case "control_response":
@@ -205,36 +198,32 @@ func TestClaudeStrangeLines(t *testing.T) {
 	}
 }
 
-// TestClaudeBackground checks that a turn includes the events and the usage since the turn before.
+// TestClaudeBackground checks that a turn includes the usage since the turn before.
 func TestClaudeBackground(t *testing.T) {
 	driver := newFakeClaude(t, "busy")
 	started(t, driver)
 	want := []Usage{{InputTokens: 10, OutputTokens: 1, CostUSD: 1}, {InputTokens: 15, OutputTokens: 3, CostUSD: 3}, {InputTokens: 15, OutputTokens: 3, CostUSD: 3}}
 	for i := range want {
-		var seen string
-		result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { seen += e.Text + "|" })
+		result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
 		if err != nil || result.Text != "mine" || result.Usage != want[i] {
 			t.Errorf("turn %d: result %+v (%v), want the usage %+v", i, result, err, want[i])
 		}
-		if got := strings.Count(seen, "in between"); got != min(i, 1) {
-			t.Errorf("turn %d shows %q, want what happened since the turn before", i, seen)
-		}
-		awaitBackground(t, &driver.background, 2)
+		awaitBackground(t, driver.process.(*claudeProcess))
 	}
 }
 
-// awaitBackground waits until want events have arrived between turns.
-func awaitBackground(t *testing.T, b *background, want int) {
+// awaitBackground waits until something has been used up between turns.
+func awaitBackground(t *testing.T, p *claudeProcess) {
 	t.Helper()
 	for ctx := impatient(t); ; runtime.Gosched() {
-		b.mu.Lock()
-		got := len(b.events)
-		b.mu.Unlock()
+		p.counting.Lock()
+		got := p.background
+		p.counting.Unlock()
 		switch {
-		case got == want:
+		case got != Usage{}:
 			return
 		case ctx.Err() != nil:
-			t.Fatalf("%d events arrived between turns, want %d", got, want)
+			t.Fatal("nothing was used up between turns")
 		}
 	}
 }
@@ -243,19 +232,6 @@ func awaitBackground(t *testing.T, b *background, want int) {
 func died(err error) (*DiedError, bool) {
 	var e *DiedError
 	return e, errors.As(err, &e)
-}
-
-func TestBackgroundBounded(t *testing.T) {
-	var b background
-	for range 3 {
-		b.add(Event{Raw: make([]byte, maxBackground/2)}, Usage{InputTokens: 1})
-	}
-	if events, used := b.take(); len(events) != 2 || used.InputTokens != 3 {
-		t.Errorf("%d events and the usage %+v, want the last two events and all of the usage", len(events), used)
-	}
-	if events, used := b.take(); len(events) != 0 || used != (Usage{}) {
-		t.Errorf("%d events and the usage %+v for the second time, want none", len(events), used)
-	}
 }
 
 func TestClaudeUnknownRequest(t *testing.T) {
