@@ -246,7 +246,7 @@ func TestClaudeUnknownRequest(t *testing.T) {
 func TestClaudeDiesTwice(t *testing.T) {
 	driver := newFakeClaude(t, "dies")
 	started(t, driver)
-	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
+	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil, nil)
 	_, ok := died(err)
 	if !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn = %v, want an error that says that it died twice, and why", err)

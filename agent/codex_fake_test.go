@@ -190,7 +190,7 @@ func TestCodexUnknownRequest(t *testing.T) {
 func TestCodexDiesTwice(t *testing.T) {
 	driver := newFakeCodex(t, "dies")
 	started(t, driver)
-	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
+	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil, nil)
 	if _, ok := died(err); !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn = %v, want an error that says that it died, and why", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,33 +74,40 @@ func readConfig(path string) (config Config, err error) {
 	return config, nil
 }
 
+// keys are the settings of the file.
+var keys = []string{
+	"agent", "done_signal", "max_iterations", "proof", "review_mode", "timeout", "use_tmux", "use_worktree", "verbose",
+}
+
 // Set gives the setting with a key of the file a value, and checks it as Create does.
 func (c *Config) Set(key, value string) (err error) {
-	fields := map[string]any{
-		"agent": &c.Agent, "max_iterations": &c.MaxIterations, "proof": &c.Proof, "review_mode": &c.Review,
-		"done_signal": &c.Done, "use_tmux": &c.Tmux, "use_worktree": &c.Worktree, "verbose": &c.Verbose,
-		"timeout": &c.Timeout,
-	}
-	switch field := fields[key].(type) {
-	case nil:
-		names := slices.Sorted(maps.Keys(fields))
-		advice := "the settings are " + strings.Join(names, ", ")
-		if near := spelling.Nearest(key, names); near != "" {
+	switch key {
+	case "agent":
+		c.Agent = Agent(value)
+	case "review_mode":
+		c.Review = Review(value)
+	case "proof":
+		c.Proof = value
+	case "done_signal":
+		c.Done = value
+	case "max_iterations":
+		if c.MaxIterations, err = strconv.Atoi(value); err != nil || c.MaxIterations < 1 {
+			err = fmt.Errorf("%.50q is not a number from 1 to %d", value, maxIterations)
+		}
+	case "timeout":
+		c.Timeout, err = ParseTimeout(value)
+	case "use_tmux":
+		c.Tmux, err = parseBool(value)
+	case "use_worktree":
+		c.Worktree, err = parseBool(value)
+	case "verbose":
+		c.Verbose, err = parseBool(value)
+	default:
+		advice := "the settings are " + strings.Join(keys, ", ")
+		if near := spelling.Nearest(key, keys); near != "" {
 			advice = "did you mean " + near + "? " + advice
 		}
 		return fmt.Errorf("unknown setting %.50q; %s", key, advice)
-	case *time.Duration:
-		*field, err = ParseTimeout(value)
-	case *int:
-		if *field, err = strconv.Atoi(value); err != nil || *field < 1 {
-			err = fmt.Errorf("%.50q is not a number from 1 to %d", value, maxIterations)
-		}
-	case *bool:
-		if *field, err = strconv.ParseBool(value); err != nil {
-			err = fmt.Errorf("%.50q is neither true nor false", value)
-		}
-	default:
-		reflect.ValueOf(field).Elem().SetString(value)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -110,6 +116,14 @@ func (c *Config) Set(key, value string) (err error) {
 	settings.Prompt = "any"
 	_, err = settings.complete()
 	return err
+}
+
+func parseBool(text string) (bool, error) {
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		err = fmt.Errorf("%.50q is neither true nor false", text)
+	}
+	return value, err
 }
 
 // ParseTimeout parses a duration of more than 0.
