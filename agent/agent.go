@@ -50,7 +50,7 @@ type Request struct {
 	// started for it.
 	Env []string
 	// Partial asks for events with messages that are still being written. Drivers whose Options ask
-	// for them, and Ash bridges that can, send such events; others send none.
+	// for them send such events; others send none.
 	Partial bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// Bridge is the handler with which an ash.Server serves any drivers. It passes messages of the
+// Bridge is the handler with which an ash.Server serves any drivers but Ash. It passes messages of the
 // Claude Code SDK on untouched. For other agents, it turns the lines of the answer into assistant
 // messages as they come, and the whole answer into a result message, in the shape of that SDK.
 //
@@ -92,15 +92,10 @@ func runInterruptible(ctx context.Context, driver Driver, request Request, obser
 
 // Resume makes sure that the session can continue, and returns an error if neither this bridge nor
 // the agent knows it. It runs no turn.
-func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, send ash.Send) error {
+func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, _ ash.Send) error {
 	driver, err := b.driver(ctx, resume.SessionID, false)
 	if err != nil {
 		return err
-	}
-	if behind, ok := driver.(*Ash); ok { // only the other bridge knows
-		if err := behind.resume(ctx, send); err != nil {
-			return errors.Join(err, b.drop(ctx, resume.SessionID, driver))
-		}
 	}
 	return b.keep(ctx, resume.SessionID, driver)
 }

@@ -94,27 +94,6 @@ func TestBridgePassesRawEvents(t *testing.T) {
 	}
 }
 
-// TestBridgeBehindBridge checks that a bridge asks the bridge behind it for partial messages, and
-// whether a session can continue.
-func TestBridgeBehindBridge(t *testing.T) {
-	behind := &scripted{unknown: errors.New("no such session")}
-	socket := serve(t, behind)
-	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(Options{Socket: socket, Session: session}) }))
-	for _, partial := range []bool{true, false} {
-		if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s", IncludePartialMessages: partial}); err != nil {
-			t.Fatal(err)
-		}
-		if got := behind.queries[len(behind.queries)-1]; got.IncludePartialMessages != partial || got.SessionID != "s" {
-			t.Errorf("the bridge behind got %+v, want includePartialMessages %v in session s", got, partial)
-		}
-	}
-	for range 2 {
-		if err := resume(t, client, "s"); err == nil || !strings.Contains(err.Error(), "no such session") {
-			t.Errorf("Resume = %v, want what the bridge behind says", err)
-		}
-	}
-}
-
 // TestBridgeResume checks that resume continues a session that the agent knows, by its own id, and
 // refuses one that nobody knows instead of beginning another.
 func TestBridgeResume(t *testing.T) {

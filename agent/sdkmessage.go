@@ -80,8 +80,8 @@ type sdkRelay struct {
 	session string
 	driver  Driver
 	send    ash.Send
-	// sdk reports that raw events are messages of the SDK, which claude prints and an Ash bridge
-	// passes on, and raw that there were some.
+	// sdk reports that raw events are messages of the SDK, which claude prints, and raw that there were
+	// some.
 	sdk, raw bool
 	// unsent is an unfinished line: hosts show each message on lines of its own.
 	unsent string
@@ -89,12 +89,8 @@ type sdkRelay struct {
 }
 
 func newSDKRelay(session string, driver Driver, send ash.Send) *sdkRelay {
-	r := &sdkRelay{session: session, driver: driver, send: send}
-	switch driver.(type) {
-	case *claude, *Ash:
-		r.sdk = true
-	}
-	return r
+	_, sdk := driver.(*claude)
+	return &sdkRelay{session: session, driver: driver, send: send, sdk: sdk}
 }
 
 func (r *sdkRelay) event(e Event) {

@@ -3,7 +3,6 @@ package pair
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -28,9 +27,6 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// maxConfig bounds the size of a settings file in bytes.
-const maxConfig = 1 << 20
-
 // LoadConfig reads config.yaml, config.yml or config.json, whichever it finds first, from folder.
 // AgentPair's folder is .agentpair in the user's home. LoadConfig returns the zero Config if there
 // is no file. Errors name the file and the line.
@@ -50,7 +46,7 @@ func LoadConfig(folder string) (Config, error) {
 }
 
 func readConfig(path string) (config Config, err error) {
-	data, err := readBounded(path, maxConfig)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return config, err
 	}
@@ -133,18 +129,4 @@ func ParseTimeout(text string) (time.Duration, error) {
 		err = errors.New("must be more than 0")
 	}
 	return d, err
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() // only read
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, err
 }
