@@ -85,12 +85,15 @@ func TestBridgeSendsLines(t *testing.T) {
 }
 
 func TestBridgePassesRawEvents(t *testing.T) {
-	message := `{"type":"result",  "result":"hi","n":1e400}`
-	inner := serve(t, &scripted{messages: []string{message}})
-	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(Options{Socket: inner, Session: session}) }))
-	messages, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"})
-	if err != nil || len(messages) != 1 || messages[0] != message {
-		t.Errorf("messages %q, error %v, want only %q", messages, err, message)
+	const message = `{"type":"result",  "result":"hi","n":1e400}`
+	var sent []string
+	relay := newSDKRelay("s", NewClaude(Options{}), func(data json.RawMessage) error {
+		sent = append(sent, string(data))
+		return nil
+	})
+	relay.event(Event{Raw: []byte(message)})
+	if err := relay.finish(Result{Text: "hi"}); err != nil || len(sent) != 1 || sent[0] != message {
+		t.Errorf("messages %q, error %v, want only %q", sent, err, message)
 	}
 }
 
