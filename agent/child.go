@@ -105,17 +105,26 @@ const maxLine = 64 << 20
 // readLines passes on what the program prints. It ends a program that prints too long a line, or
 // that closes its output and does not exit: nothing would ever be heard of it.
 func (c *child) readLines(pipe io.Reader) {
-	lines := bufio.NewScanner(pipe)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if line := lines.Bytes(); len(bytes.TrimSpace(line)) > 0 {
-			c.spec.line(c, bytes.Clone(line))
+	lines := bufio.NewReaderSize(pipe, 64<<10) // a Scanner searches a long line again for each piece of it
+	var line []byte
+	for {
+		piece, err := lines.ReadSlice('\n')
+		if line = append(line, piece...); len(line) > maxLine {
+			c.fail(fmt.Errorf("the agent printed a line of more than %d bytes", maxLine))
+			return
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
+			c.spec.line(c, line)
+		}
+		line = nil
+		if err != nil {
+			break
 		}
 	}
-	switch {
-	case errors.Is(lines.Err(), bufio.ErrTooLong):
-		c.fail(fmt.Errorf("the agent printed a line of more than %d bytes", maxLine))
-	case !c.process.EndsWithin(context.Background(), c.spec.grace):
+	if !c.process.EndsWithin(context.Background(), c.spec.grace) {
 		c.fail(errors.New("the agent closed its output"))
 	}
 }
