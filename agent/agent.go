@@ -50,7 +50,7 @@ type Request struct {
 	// started for it.
 	Env []string
 	// Partial asks for events with messages that are still being written. Drivers whose Options ask
-	// for them, and Ash bridges that can, send such events; others send none.
+	// for them send such events; others send none.
 	Partial bool
 }
 
@@ -106,12 +106,18 @@ const afterDeath = "[The program that ran you ended unexpectedly in the middle o
 
 // RunTurn runs a turn of a driver that was started. If the agent's program dies in the middle of it
 // with a *DiedError, RunTurn runs the turn once more: the driver starts the program again in the
-// same session. The result is that of the last try, with the time and the usage of both.
-func RunTurn(ctx context.Context, driver Driver, request Request, observe func(Event)) (Result, error) {
+// same session. Before that it calls restarting, which may be nil, with what the first try came to, and
+// gives up at its error. The result is that of the last try, with the time and the usage of both.
+func RunTurn(ctx context.Context, driver Driver, request Request, observe func(Event), restarting func(Result, error) error) (Result, error) {
 	first, err := driver.Turn(ctx, request, observe)
 	var died *DiedError
 	if !errors.As(err, &died) || ctx.Err() != nil {
 		return first, err
+	}
+	if restarting != nil {
+		if err := restarting(first, err); err != nil {
+			return first, err
+		}
 	}
 	if died.accepted {
 		request.Prompt = afterDeath + request.Prompt

@@ -148,33 +148,18 @@ func (a *Ash) beginTurn(running bool) *ash.Client {
 func (a *Ash) query(ctx context.Context, client *ash.Client, request Request, observe func(Event)) (*sdkFold, error) {
 	fold := newSDKFold()
 	a.mu.Lock()
-	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name, IncludePartialMessages: request.Partial}
+	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name}
 	a.mu.Unlock()
 	for raw, err := range client.Query(ctx, query) {
 		if err != nil {
 			return fold, err
 		}
-		text := fold.add(raw)
+		text := fold.add(readClaude(raw))
 		if observe != nil {
 			observe(Event{Raw: raw, Text: text})
 		}
 	}
 	return fold, nil
-}
-
-// resume asks the bridge to continue the session, and passes on what it says.
-func (a *Ash) resume(ctx context.Context, send ash.Send) error {
-	client := a.beginTurn(true)
-	defer a.beginTurn(false)
-	for raw, err := range client.Resume(ctx, a.name) {
-		if err == nil {
-			err = send(raw)
-		}
-		if err != nil {
-			return a.bridgeError(err)
-		}
-	}
-	return nil
 }
 
 // reconnect replaces a lost connection, and with it a bridge that the driver started.

@@ -52,7 +52,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 		}
 		fold := newSDKFold()
 		for _, raw := range messages {
-			fold.add(json.RawMessage(raw))
+			fold.add(readClaude([]byte(raw)))
 		}
 		result, err := fold.finish()
 		if err != nil || result.Text != "one\ntwo" || result.SessionID != "s1" || len(messages) < 2 {
@@ -68,9 +68,9 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 func TestBridgeSendsLines(t *testing.T) {
 	var sent []string
 	relay := newSDKRelay("s", NewEcho(), func(data json.RawMessage) error {
-		var m sdkMessage
+		var m claudeMessage
 		err := json.Unmarshal(data, &m)
-		sent = append(sent, m.assistantText())
+		sent = append(sent, m.text())
 		return err
 	})
 	long := strings.Repeat("x", maxUnsent)
@@ -85,33 +85,15 @@ func TestBridgeSendsLines(t *testing.T) {
 }
 
 func TestBridgePassesRawEvents(t *testing.T) {
-	message := `{"type":"result",  "result":"hi","n":1e400}`
-	inner := serve(t, &scripted{messages: []string{message}})
-	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(Options{Socket: inner, Session: session}) }))
-	messages, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"})
-	if err != nil || len(messages) != 1 || messages[0] != message {
-		t.Errorf("messages %q, error %v, want only %q", messages, err, message)
-	}
-}
-
-// TestBridgeBehindBridge checks that a bridge asks the bridge behind it for partial messages, and
-// whether a session can continue.
-func TestBridgeBehindBridge(t *testing.T) {
-	behind := &scripted{unknown: errors.New("no such session")}
-	socket := serve(t, behind)
-	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(Options{Socket: socket, Session: session}) }))
-	for _, partial := range []bool{true, false} {
-		if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s", IncludePartialMessages: partial}); err != nil {
-			t.Fatal(err)
-		}
-		if got := behind.queries[len(behind.queries)-1]; got.IncludePartialMessages != partial || got.SessionID != "s" {
-			t.Errorf("the bridge behind got %+v, want includePartialMessages %v in session s", got, partial)
-		}
-	}
-	for range 2 {
-		if err := resume(t, client, "s"); err == nil || !strings.Contains(err.Error(), "no such session") {
-			t.Errorf("Resume = %v, want what the bridge behind says", err)
-		}
+	const message = `{"type":"result",  "result":"hi","n":1e400}`
+	var sent []string
+	relay := newSDKRelay("s", NewClaude(Options{}), func(data json.RawMessage) error {
+		sent = append(sent, string(data))
+		return nil
+	})
+	relay.event(Event{Raw: []byte(message)})
+	if err := relay.finish(Result{Text: "hi"}); err != nil || len(sent) != 1 || sent[0] != message {
+		t.Errorf("messages %q, error %v, want only %q", sent, err, message)
 	}
 }
 
@@ -183,7 +165,7 @@ func TestBridgeRestart(t *testing.T) {
 		}
 		fold := newSDKFold()
 		for _, raw := range messages {
-			fold.add(json.RawMessage(raw))
+			fold.add(readClaude([]byte(raw)))
 		}
 		if err := old.Stop(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,13 +1,13 @@
 package agent
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -22,9 +22,8 @@ type childSpec struct {
 	command []string
 	dir     string
 	env     []string
-	// grace is how long the program may take to end, and pipeDelay how long a process outside its
-	// group may hold its output open. Zero means the default.
-	grace, pipeDelay time.Duration
+	// grace is how long the program may take to end. Zero means the default.
+	grace time.Duration
 	// line gets each line of the standard output, without its end, and may keep it. The last may be
 	// incomplete.
 	line func(c *child, line []byte)
@@ -36,14 +35,14 @@ type childSpec struct {
 // a process group of its own, which ends with it.
 type child struct {
 	spec    childSpec
-	process *os.Process
-	input   lineQueue
-	// ended is closed when the program and its group have ended and all output was passed on. Then
-	// err says how the program ended.
+	process *processgroup.Process
+	// input holds lines to be written, so that a sender never waits for a program that itself waits to
+	// be read. Closing is closed when no more come.
+	input     chan []byte
+	closing   chan struct{}
+	closeOnce sync.Once
+	// ended is closed when the program and its group have ended and all output was passed on.
 	ended chan struct{}
-	err   error
-	// exited is closed when the program has ended, even if output is left.
-	exited chan struct{}
 
 	// stderr collects the error output, plain the standard output that is not messages.
 	stderr, plain *output
@@ -53,101 +52,103 @@ type child struct {
 	failure error
 }
 
+// maxQueue bounds the lines that wait for a program to read them. They answer what it says.
+const maxQueue = 1024
+
 // startChild starts a program. Its environment is that of this process, the variables of the spec,
 // and the mark of ctx, by which a runner finds what a killed one left.
 func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	if spec.grace <= 0 {
 		spec.grace = defaultGrace
 	}
-	spec.env = append(slices.Clone(spec.env), orphans.Environ(ctx)...)
-	if spec.pipeDelay <= 0 {
-		spec.pipeDelay = pipeDelay
+	c := &child{
+		spec: spec, input: make(chan []byte, maxQueue), closing: make(chan struct{}), ended: make(chan struct{}),
+		plain: newOutput(nil), stderr: newOutput(func(e Event) { spec.stderr(safeText(e.Text)) }),
 	}
-	c := &child{spec: spec, ended: make(chan struct{}), exited: make(chan struct{}), plain: newOutput(nil)}
-	c.stderr = newOutput(func(e Event) { spec.stderr(safeText(e.Text)) })
-	c.input.init()
-	started := make(chan error)
-	go c.run(started)
-	if err := <-started; err != nil {
+	cmd := &exec.Cmd{Path: spec.path, Args: spec.command, Dir: spec.dir, Env: environment(spec.env, orphans.Environ(ctx))}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	// The command must not own these pipes: its Wait would close them before everything was passed on.
+	stdout, outErr := newOutlet(&cmd.Stdout)
+	stderr, stderrErr := newOutlet(&cmd.Stderr)
+	if err = errors.Join(outErr, stderrErr); err == nil {
+		// The program gets SIGTERM even if this process dies, because it then ends its tools, too.
+		c.process, err = processgroup.Start(cmd, syscall.SIGTERM)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, err), stdin.Close(), stdout.close(), stderr.close())
+	}
+	go c.run(stdin, stdout, stderr)
 	return c, nil
 }
 
-// run starts the program and waits for its end on the same thread; see processgroup.Hold. It owns
-// the pipes, to notice the end of the program even if another process holds them open.
-func (c *child) run(started chan<- error) {
-	defer processgroup.Hold()()
-	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
-	// The program gets SIGTERM even if this process dies, because it then ends its tools, too.
-	processgroup.Lead(cmd, syscall.SIGTERM)
-	stdin, inErr := cmd.StdinPipe()
-	stdout, outErr := cmd.StdoutPipe()
-	stderr, stderrErr := cmd.StderrPipe()
-	err := errors.Join(inErr, outErr, stderrErr)
-	if err == nil {
-		err = cmd.Start()
-	}
-	c.process = cmd.Process
-	started <- err
-	if err != nil {
-		return
-	}
+// run exchanges lines with the program until it has ended.
+func (c *child) run(stdin io.WriteCloser, stdout, stderr *outlet) {
+	defer close(c.ended)
 	var inOut sync.WaitGroup
-	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
 	inOut.Go(func() { c.write(stdin) })
-	out, errOut := &outlet{pipe: stdout.(*os.File)}, &outlet{pipe: stderr.(*os.File)}
+	inOut.Go(func() { stdout.read(c.process, c.readLines) })
 	inOut.Go(func() {
-		c.read(out, &lines)
-		lines.end()
-		c.expectExit()
+		stderr.read(c.process, func(pipe io.Reader) { _, _ = io.Copy(c.stderr.stream(true), pipe) }) // ends like the pipe
 	})
-	inOut.Go(func() { c.read(errOut, c.stderr.stream(true)) })
-	state, err := cmd.Process.Wait() // cmd.Wait would close the pipes
-	close(c.exited)
-	processgroup.Kill(cmd.Process)
-	c.input.close()
-	out.expire(c.spec.pipeDelay)
-	errOut.expire(c.spec.pipeDelay)
+	<-c.process.Done()
+	stdout.expire()
+	stderr.expire()
 	inOut.Wait()
-	if err == nil && !state.Success() {
-		err = &exec.ExitError{ProcessState: state}
-	}
-	c.err = exitError(err)
-	close(c.ended)
 }
 
-// read passes output on. If that fails, it ends the program.
-func (c *child) read(out *outlet, to io.Writer) {
-	if err := out.read(to); err != nil {
-		c.fail(err)
-	}
-}
+// maxLine bounds a line that an agent prints, in bytes. A line may hold whole files and pictures.
+const maxLine = 64 << 20
 
-// expectExit ends a program that has closed its output and does not exit: nothing would ever be
-// heard of it.
-func (c *child) expectExit() {
-	select {
-	case <-c.exited:
-	case <-time.After(c.spec.grace):
+// readLines passes on what the program prints. It ends a program that prints too long a line, or
+// that closes its output and does not exit: nothing would ever be heard of it.
+func (c *child) readLines(pipe io.Reader) {
+	lines := bufio.NewReaderSize(pipe, 64<<10) // a Scanner searches a long line again for each piece of it
+	var line []byte
+	for {
+		piece, err := lines.ReadSlice('\n')
+		if line = append(line, piece...); len(line) > maxLine {
+			c.fail(fmt.Errorf("the agent printed a line of more than %d bytes", maxLine))
+			return
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
+			c.spec.line(c, line)
+		}
+		line = nil
+		if err != nil {
+			break
+		}
+	}
+	if !c.process.EndsWithin(context.Background(), c.spec.grace) {
 		c.fail(errors.New("the agent closed its output"))
 	}
 }
 
 // write writes the queued lines, and closes the input after the last.
 func (c *child) write(stdin io.WriteCloser) {
-	for {
-		line, ok := c.input.next()
-		if !ok {
-			_ = stdin.Close() // the program sees the end of its input either way
+	defer stdin.Close() // the program sees the end of its input either way
+	for closing := false; !closing || len(c.input) > 0; {
+		select {
+		case line := <-c.input:
+			if _, err := stdin.Write(line); err != nil {
+				c.fail(fmt.Errorf("the agent does not read its input: %w", err))
+				return
+			}
+		case <-c.closing:
+			closing = true
+		case <-c.process.Done():
 			return
-		}
-		if _, err := stdin.Write(line); err != nil {
-			c.input.close()
-			c.fail(fmt.Errorf("the agent does not read its input: %w", err))
 		}
 	}
 }
+
+// closeInput ends the program's input after the lines that are queued.
+func (c *child) closeInput() { c.closeOnce.Do(func() { close(c.closing) }) }
 
 // note records a line that is not a message. Programs that fail may say why in one.
 func (c *child) note(line []byte) { c.plain.addStderr(string(line) + "\n") }
@@ -156,7 +157,13 @@ func (c *child) note(line []byte) { c.plain.addStderr(string(line) + "\n") }
 func (c *child) printed() string { return c.plain.result().Tail + c.stderr.result().Tail }
 
 // send queues a line, which ends with "\n".
-func (c *child) send(line []byte) { c.input.add(line) }
+func (c *child) send(line []byte) {
+	select {
+	case c.input <- line:
+	default:
+		c.fail(errors.New("the agent does not read its input"))
+	}
+}
 
 // fail ends a program that the driver cannot continue with.
 func (c *child) fail(err error) {
@@ -165,7 +172,7 @@ func (c *child) fail(err error) {
 		c.failure = err
 	}
 	c.mu.Unlock()
-	processgroup.Kill(c.process)
+	c.process.Kill()
 }
 
 // done returns a channel that is closed when the program has ended.
@@ -188,47 +195,27 @@ func (c *child) death() error {
 	switch {
 	case c.failure != nil:
 		return c.failure
-	case c.err != nil:
-		return c.err
+	case c.process.Err() != nil:
+		return exitError(c.process.Err())
 	}
 	return errors.New("it exited on its own")
 }
 
 // finish closes the program's input, at which it ends, and stops it if it does not.
 func (c *child) finish(ctx context.Context) error {
-	c.input.close()
-	if c.endsWithin(ctx, c.spec.grace) {
-		return nil
+	c.closeInput()
+	if c.process.EndsWithin(ctx, c.spec.grace) {
+		ctx = context.WithoutCancel(ctx)
 	}
 	return c.stop(ctx)
 }
 
-// killDelay is how long a killed program may take to end. One that waits for a disk or a network
-// share ends only when that answers.
-const killDelay = 5 * time.Second
-
 // stop sends SIGTERM to the program and its children, and kills them if they do not end. It waits
-// for the end, but not forever.
+// for the end, and for the output to be passed on.
 func (c *child) stop(ctx context.Context) error {
-	if !c.hasEnded() {
-		processgroup.Signal(c.process, syscall.SIGTERM)
+	if err := c.process.Stop(ctx, c.spec.grace); err != nil {
+		return err
 	}
-	if c.endsWithin(ctx, c.spec.grace) {
-		return nil
-	}
-	processgroup.Kill(c.process)
-	if !c.endsWithin(context.WithoutCancel(ctx), killDelay+c.spec.pipeDelay) {
-		return fmt.Errorf("process %d was killed but did not exit", c.process.Pid)
-	}
+	<-c.ended
 	return nil
-}
-
-func (c *child) endsWithin(ctx context.Context, limit time.Duration) bool {
-	select {
-	case <-c.ended:
-		return true
-	case <-time.After(limit):
-	case <-ctx.Done():
-	}
-	return false
 }

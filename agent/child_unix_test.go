@@ -54,8 +54,8 @@ func TestChildLines(t *testing.T) {
 	if err := c.finish(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(lines, "|"); got != "one|two|three|cut off" || c.err != nil {
-		t.Errorf("lines %s (%v), want one|two|three|cut off", got, c.err)
+	if got := strings.Join(lines, "|"); got != "one|two|three|cut off" || exitError(c.process.Err()) != nil {
+		t.Errorf("lines %s (%v), want one|two|three|cut off", got, exitError(c.process.Err()))
 	}
 	c.send([]byte("too late\n"))
 }
@@ -64,9 +64,9 @@ func TestChildLines(t *testing.T) {
 // even if reading takes longer than a pipe may be held open.
 func TestChildSlowTaker(t *testing.T) {
 	taken := 0
-	c := startHelper(t, childSpec{pipeDelay: 10 * time.Millisecond, line: func(*child, []byte) {
+	c := startHelper(t, childSpec{line: func(*child, []byte) {
 		if taken%100 == 0 {
-			<-time.After(20 * time.Millisecond) // the delay passes
+			<-time.After(lateLimit + 20*time.Millisecond) // the delay passes
 		}
 		taken++
 	}}, "flood", "200000")
@@ -99,8 +99,9 @@ func TestChildFinish(t *testing.T) {
 				t.Error(err)
 			}
 			var exit *ExitError
-			if errors.As(c.err, &exit); want == "" && c.err != nil || want != "" && (exit == nil || exit.Signal != want) {
-				t.Errorf("ended with %v, want signal %q", c.err, want)
+			ended := exitError(c.process.Err())
+			if errors.As(ended, &exit); want == "" && ended != nil || want != "" && (exit == nil || exit.Signal != want) {
+				t.Errorf("ended with %v, want signal %q", ended, want)
 			}
 			if err := c.finish(t.Context()); err != nil {
 				t.Errorf("second finish = %v, want no error", err)
@@ -165,7 +166,7 @@ func TestChildLeavesNoise(t *testing.T) {
 			lines, noisy := make(chan string, 1), make(chan struct{})
 			begun := sync.OnceFunc(func() { close(noisy) })
 			c, err := startChild(t.Context(), childSpec{
-				path: shell, command: []string{"sh", "-c", "setsid sh -c 'while :; do " + noise + "; done' & echo child $!; read line"}, pipeDelay: 100 * time.Millisecond,
+				path: shell, command: []string{"sh", "-c", "setsid sh -c 'while :; do " + noise + "; done' & echo child $!; read line"},
 				line: func(_ *child, line []byte) {
 					if strings.HasPrefix(string(line), "child") {
 						lines <- string(line)

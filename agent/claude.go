@@ -16,16 +16,13 @@ import (
 
 // claude is the driver for Claude Code: the claude program in print mode, with streaming JSON in
 // both directions. The events of a turn are the program's messages, byte for byte, without the
-// control messages between program and driver. The next turn shows and counts what the program does
-// between turns, for commands that run in the background.
-type claude struct {
-	resident
-	background background
-}
+// control messages between program and driver. The next turn counts what the program uses up between
+// turns, for commands that run in the background.
+type claude struct{ resident }
 
 // NewClaude returns the driver for Claude Code. It does not change the user's settings.
 func NewClaude(options Options) Driver {
-	c := &claude{resident: newResident(options, claudeRelease)}
+	c := &claude{newResident(options, claudeRelease)}
 	c.launch = c.start
 	return c
 }
@@ -55,6 +52,9 @@ type claudeProcess struct {
 	// total is what the session has cost up to the last result. Only the reader of the output uses
 	// it.
 	total float64
+	// background is what the program used up between turns; counting guards it.
+	counting   sync.Mutex
+	background Usage
 }
 
 // arguments returns the whole command line. The file holds the configuration of the MCP servers, if
@@ -141,9 +141,9 @@ func (p *claudeProcess) greet(ctx context.Context) error {
 	p.send(claudeAsk(p.greeting, "initialize"))
 	select {
 	case answer := <-p.hello:
-		return p.check(ctx, answer)
+		return p.check(answer)
 	case <-p.ended:
-		return p.explain(ctx)
+		return p.explain()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(startLimit):
@@ -152,7 +152,7 @@ func (p *claudeProcess) greet(ctx context.Context) error {
 }
 
 // check checks that turns can be run with the program that answered.
-func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error {
+func (p *claudeProcess) check(answer claudeResponse) error {
 	if answer.Subtype != "success" {
 		return fmt.Errorf("%w: claude rejected the start of the session: %s", ErrUnavailable, reason(answer.Error))
 	}
@@ -160,12 +160,8 @@ func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error 
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {
 		return fmt.Errorf("%w: reading what claude says about itself: %w", ErrUnavailable, err)
 	}
-	v, ok := parseVersion(hello.Version)
-	if !ok { // old releases do not tell
-		v, ok = p.askVersion(ctx, p.driver.options.Command)
-	}
-	if ok && v.before(claudeRelease.oldest) {
-		return claudeRelease.tooOld(v)
+	if err := claudeRelease.check(hello.Version); err != nil {
+		return err
 	}
 	if hello.loggedOut() {
 		return newAPIError(NotLoggedIn, 0, "claude is not logged in", claudeRelease.login)
@@ -174,14 +170,11 @@ func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error 
 }
 
 // explain says why the program ended instead of answering.
-func (p *claudeProcess) explain(ctx context.Context) error {
+func (p *claudeProcess) explain() error {
 	if err := p.unknownSession(); err != nil {
 		return err
 	}
-	if v, ok := p.askVersion(ctx, p.driver.options.Command); ok && v.before(claudeRelease.oldest) {
-		return claudeRelease.tooOld(v)
-	}
-	return fmt.Errorf("%w: claude did not start: %w: %s", ErrUnavailable, p.death(), reason(p.lastWords()))
+	return claudeRelease.notStarted(p.death(), p.lastWords())
 }
 
 // lastWords returns what the program said before it ended.
@@ -213,7 +206,7 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 		p.refusal.Store(&text)
 	case !p.ready.Load(): // the program is still starting
 	case p.driver.turns.deliver(said{line: line, message: m}):
-	case m == nil || m.Type == "control_cancel_request" || m.isPartial():
+	case m == nil:
 	case m.Type == "control_request":
 		// Something asks that runs in the background.
 		c.send(claudeDecide(m, func(use claudeDenial) string {
@@ -223,7 +216,9 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 			return unattended
 		}))
 	default:
-		p.driver.background.add(Event{Raw: line, Text: newSDKFold().add(line)}, m.used)
+		p.counting.Lock()
+		p.background = p.background.Plus(m.used)
+		p.counting.Unlock()
 	}
 }
 
@@ -259,40 +254,6 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// maxBackground bounds the events kept between turns, in bytes.
-const maxBackground = 1 << 20
-
-// background is what an agent did between turns, because a command ended or a timer fired. The next
-// turn shows it and counts its usage.
-type background struct {
-	mu     sync.Mutex
-	events []Event
-	size   int
-	usage  Usage
-}
-
-// add records an event and its usage. It drops the oldest events if there are too many.
-func (b *background) add(event Event, usage Usage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.usage = b.usage.Plus(usage)
-	b.events = append(b.events, event)
-	b.size += len(event.Raw)
-	for b.size > maxBackground {
-		b.size -= len(b.events[0].Raw)
-		b.events = b.events[1:]
-	}
-}
-
-// take returns the events and the usage, and forgets them.
-func (b *background) take() ([]Event, Usage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	events, usage := b.events, b.usage
-	b.events, b.size, b.usage = nil, 0, Usage{}
-	return events, usage
 }
 
 // Plus returns the sum of both.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,18 +20,8 @@ import (
 // argument selects the behavior.
 func fakeClaude(args []string) int {
 	if args[0] == "old" {
-		if args[len(args)-1] == "--version" {
-			fmt.Println("1.0.17 (Claude Code)")
-			return 0
-		}
 		fmt.Fprintln(os.Stderr, "error: unknown option '--permission-prompt-tool'")
 		return 1
-	}
-	if slices.Contains(args, "--version") {
-		if args[0] == "silent about its age" {
-			fmt.Println("2.0.30 (Claude Code)")
-		}
-		return 0
 	}
 	if args[0] == "hangs again" && !hangsAgain(args[1]) {
 		return 1
@@ -79,13 +68,7 @@ func (f *fake) result(prompt, text string) {
 func (f *fake) answer(m *claudeMessage) int {
 	switch m.Type {
 	case "control_request":
-		var request struct {
-			Subtype string `json:"subtype"`
-		}
-		if json.Unmarshal(m.Request, &request) != nil {
-			return 2
-		}
-		if request.Subtype == "initialize" {
+		if m.Request.Subtype == "initialize" {
 			f.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, m.RequestID)
 		}
 	case "control_response":
@@ -156,8 +139,7 @@ func TestClaudeUnavailable(t *testing.T) {
 		want    string
 	}{
 		{"missing", Options{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
-		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + claudeRelease.oldest.String()},
-		{"too old, silent about it", Options{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + claudeRelease.oldest.String()},
+		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "unknown option '--permission-prompt-tool'; at least " + claudeRelease.oldest.String()},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 	}
@@ -216,36 +198,32 @@ func TestClaudeStrangeLines(t *testing.T) {
 	}
 }
 
-// TestClaudeBackground checks that a turn includes the events and the usage since the turn before.
+// TestClaudeBackground checks that a turn includes the usage since the turn before.
 func TestClaudeBackground(t *testing.T) {
 	driver := newFakeClaude(t, "busy")
 	started(t, driver)
 	want := []Usage{{InputTokens: 10, OutputTokens: 1, CostUSD: 1}, {InputTokens: 15, OutputTokens: 3, CostUSD: 3}, {InputTokens: 15, OutputTokens: 3, CostUSD: 3}}
 	for i := range want {
-		var seen string
-		result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { seen += e.Text + "|" })
+		result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
 		if err != nil || result.Text != "mine" || result.Usage != want[i] {
 			t.Errorf("turn %d: result %+v (%v), want the usage %+v", i, result, err, want[i])
 		}
-		if got := strings.Count(seen, "in between"); got != min(i, 1) {
-			t.Errorf("turn %d shows %q, want what happened since the turn before", i, seen)
-		}
-		awaitBackground(t, &driver.background, 2)
+		awaitBackground(t, driver.process.(*claudeProcess))
 	}
 }
 
-// awaitBackground waits until want events have arrived between turns.
-func awaitBackground(t *testing.T, b *background, want int) {
+// awaitBackground waits until something has been used up between turns.
+func awaitBackground(t *testing.T, p *claudeProcess) {
 	t.Helper()
 	for ctx := impatient(t); ; runtime.Gosched() {
-		b.mu.Lock()
-		got := len(b.events)
-		b.mu.Unlock()
+		p.counting.Lock()
+		got := p.background
+		p.counting.Unlock()
 		switch {
-		case got == want:
+		case got != Usage{}:
 			return
 		case ctx.Err() != nil:
-			t.Fatalf("%d events arrived between turns, want %d", got, want)
+			t.Fatal("nothing was used up between turns")
 		}
 	}
 }
@@ -254,19 +232,6 @@ func awaitBackground(t *testing.T, b *background, want int) {
 func died(err error) (*DiedError, bool) {
 	var e *DiedError
 	return e, errors.As(err, &e)
-}
-
-func TestBackgroundBounded(t *testing.T) {
-	var b background
-	for range 3 {
-		b.add(Event{Raw: make([]byte, maxBackground/2)}, Usage{InputTokens: 1})
-	}
-	if events, used := b.take(); len(events) != 2 || used.InputTokens != 3 {
-		t.Errorf("%d events and the usage %+v, want the last two events and all of the usage", len(events), used)
-	}
-	if events, used := b.take(); len(events) != 0 || used != (Usage{}) {
-		t.Errorf("%d events and the usage %+v for the second time, want none", len(events), used)
-	}
 }
 
 func TestClaudeUnknownRequest(t *testing.T) {
@@ -281,7 +246,7 @@ func TestClaudeUnknownRequest(t *testing.T) {
 func TestClaudeDiesTwice(t *testing.T) {
 	driver := newFakeClaude(t, "dies")
 	started(t, driver)
-	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
+	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil, nil)
 	_, ok := died(err)
 	if !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn = %v, want an error that says that it died twice, and why", err)
@@ -393,28 +358,6 @@ func TestPlainPrompt(t *testing.T) {
 		if got := plainPrompt(prompt); got != want {
 			t.Errorf("prompt %q becomes %q, want %q", prompt, got, want)
 		}
-	}
-}
-
-func TestLineSplitter(t *testing.T) {
-	var lines []string
-	s := lineSplitter{limit: 5, line: func(line []byte) { lines = append(lines, string(line)) }}
-	for _, piece := range []string{"ab", "c\nde\n\n \r\n", "12345\n", "tail"} {
-		if _, err := s.Write([]byte(piece)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := strings.Join(lines, "|"); got != "abc|de|12345" {
-		t.Errorf("lines %s, want abc|de|12345", got)
-	}
-	if _, err := s.Write([]byte("xx")); err == nil {
-		t.Error("no error for a line over the limit, want one")
-	}
-	for range 2 {
-		s.end()
-	}
-	if got := strings.Join(lines, "|"); got != "abc|de|12345|tail" {
-		t.Errorf("lines %s, want the last one once", got)
 	}
 }
 

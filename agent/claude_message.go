@@ -9,47 +9,129 @@ import (
 	"sync"
 )
 
-// claudeMessage holds the fields that the driver reads of a line from the claude program.
-// sdkMessage has those about the result of a turn.
+// claudeMessage holds the fields that drivers read of the messages of the Claude Code SDK, which the
+// claude program prints and Ash bridges pass on, and those of the claude program's own protocol.
 type claudeMessage struct {
 	Type      string `json:"type"`
-	Subtype   string `json:"subtype"`
-	SessionID string `json:"session_id"`
+	Subtype   string `json:"subtype,omitempty"`
+	SessionID string `json:"session_id,omitempty"`
+
+	// Of an assistant message. Text is a short form in the examples of the Ash protocol.
+	Message *claudeContent `json:"message,omitempty"`
+	Text    string         `json:"text,omitempty"`
+
 	// Of a user message that the program repeats to acknowledge it.
-	UUID     string `json:"uuid"`
-	IsReplay bool   `json:"isReplay"`
+	UUID     string `json:"uuid,omitempty"`
+	IsReplay bool   `json:"isReplay,omitempty"`
 	// UserMessages are the messages that a message belongs to. Old releases omit them.
-	UserMessages []string `json:"user_message_uuids"`
+	UserMessages []string `json:"user_message_uuids,omitempty"`
 
 	// A word, of an assistant message that reports a failure, or of a system message about one that
 	// the program handles.
-	Error       json.RawMessage `json:"error"`
-	ErrorStatus int             `json:"error_status"`
+	Error       string `json:"error,omitempty"`
+	ErrorStatus int    `json:"error_status,omitempty"`
 
-	// Of a result message.
-	IsError        bool      `json:"is_error"`
-	Result         string    `json:"result"`
-	Errors         []string  `json:"errors"`
-	NumTurns       int64     `json:"num_turns"`
-	TerminalReason string    `json:"terminal_reason"`
-	APIStatus      int       `json:"api_error_status"`
-	APIError       string    `json:"api_error"`
-	Usage          *sdkUsage `json:"usage"`
+	// Of the result message that ends a turn.
+	IsError        bool         `json:"is_error,omitempty"`
+	Result         string       `json:"result,omitempty"`
+	Errors         []string     `json:"errors,omitempty"`
+	DurationMS     int64        `json:"duration_ms,omitempty"`
+	NumTurns       int64        `json:"num_turns,omitempty"`
+	TerminalReason string       `json:"terminal_reason,omitempty"`
+	APIStatus      int          `json:"api_error_status,omitempty"`
+	APIError       string       `json:"api_error,omitempty"`
+	Usage          *claudeUsage `json:"usage,omitempty"`
 	// TotalCost counts from the beginning of the session, ModelUsage from the result before.
-	TotalCost  float64 `json:"total_cost_usd"`
+	TotalCost  float64 `json:"total_cost_usd,omitempty"`
 	ModelUsage map[string]struct {
 		CostUSD float64 `json:"costUSD"`
-	} `json:"model_usage_since_last_result"`
+	} `json:"model_usage_since_last_result,omitempty"`
+	Denials []claudeDenial `json:"permission_denials,omitempty"`
 
 	// Of control requests and responses.
-	RequestID string          `json:"request_id"`
-	Request   json.RawMessage `json:"request"`
-	Response  *claudeResponse `json:"response"`
-
-	Denials []claudeDenial `json:"permission_denials"`
+	RequestID string          `json:"request_id,omitempty"`
+	Request   *claudeRequest  `json:"request,omitempty"`
+	Response  *claudeResponse `json:"response,omitempty"`
 
 	// used is what a result adds to the usage of the previous one.
 	used Usage
+}
+
+type claudeContent struct {
+	Role    string       `json:"role"`
+	Content claudeBlocks `json:"content"`
+}
+
+// claudeBlocks is the content of a message. It may be a text instead, which counts as one block.
+type claudeBlocks []claudeBlock
+
+type claudeBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+	// Name and Input are those of a tool that is called.
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+// UnmarshalJSON reads blocks. Content of another shape has none.
+func (b *claudeBlocks) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		*b = claudeBlocks{{Type: "text"}}
+		return json.Unmarshal(data, &(*b)[0].Text)
+	}
+	if json.Unmarshal(data, (*[]claudeBlock)(b)) != nil {
+		*b = nil
+	}
+	return nil
+}
+
+// text returns what an assistant message says.
+func (m *claudeMessage) text() string {
+	if m.Message == nil {
+		return m.Text
+	}
+	var texts []string
+	for _, block := range m.Message.Content {
+		if block.Type == "text" {
+			texts = append(texts, block.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// calls returns the tools that an assistant message calls.
+func (m *claudeMessage) calls() (calls []Act) {
+	if m.Type != "assistant" || m.Message == nil {
+		return nil
+	}
+	for _, block := range m.Message.Content {
+		if block.Type == "tool_use" {
+			calls = append(calls, Act{ToolCall, describeTool(block.Name, mainArgument(block.Input))})
+		}
+	}
+	return calls
+}
+
+type claudeUsage struct {
+	InputTokens              int64 `json:"input_tokens"`
+	OutputTokens             int64 `json:"output_tokens"`
+	CacheReadInputTokens     int64 `json:"cache_read_input_tokens,omitempty"`
+	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens,omitempty"`
+}
+
+// usage adds up all kinds of input. It accepts nil.
+func (u *claudeUsage) usage() Usage {
+	if u == nil {
+		return Usage{}
+	}
+	return Usage{InputTokens: u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, OutputTokens: u.OutputTokens}
+}
+
+// claudeRequest asks the driver for something, such as to decide about the use of a tool.
+type claudeRequest struct {
+	claudeDenial
+	Subtype string          `json:"subtype"`
+	Input   json.RawMessage `json:"input,omitempty"`
 }
 
 type claudeResponse struct {
@@ -133,21 +215,13 @@ func claudeReply(response claudeResponse) []byte {
 	return claudeLine(map[string]any{"type": "control_response", "response": response})
 }
 
-// failureWord returns the word for the failure that the message reports.
-func (m *claudeMessage) failureWord() string {
-	var word string
-	_ = json.Unmarshal(m.Error, &word) // absent, or of another shape: none
-	return word
-}
-
 // retried returns the failure after which the program asks the model's service again, nil if the
 // message does not report one.
 func (m *claudeMessage) retried() *APIError {
 	if m.Type != "system" || m.Subtype != "api_retry" {
 		return nil
 	}
-	word := m.failureWord()
-	return newAPIError(m.apiErrorKind(word, m.ErrorStatus), m.ErrorStatus, word, claudeRelease.login)
+	return newAPIError(m.apiErrorKind(m.Error, m.ErrorStatus), m.ErrorStatus, m.Error, claudeRelease.login)
 }
 
 // cost returns what the session cost since the previous result, up to which it had cost before.

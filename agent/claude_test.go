@@ -31,7 +31,7 @@ func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*
 // turn runs a turn that must succeed.
 func turn(t testing.TB, driver Driver, prompt string) Result {
 	t.Helper()
-	result, err := RunTurn(t.Context(), driver, Request{Prompt: prompt}, nil)
+	result, err := RunTurn(t.Context(), driver, Request{Prompt: prompt}, nil, nil)
 	if err != nil {
 		t.Fatalf("turn %q: %v; the end of the output is %q", prompt, err, result.Tail)
 	}

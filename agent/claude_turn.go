@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,11 +27,9 @@ type claudeTurn struct {
 
 func (p *claudeProcess) begin(t *residentTurn) exchange {
 	turn := &claudeTurn{residentTurn: t, process: p, fold: newSDKFold(), id: newUUID(), denied: make(map[string]Permission)}
-	events, used := p.driver.background.take()
-	turn.background = used
-	for _, event := range events {
-		t.show(event)
-	}
+	p.counting.Lock()
+	turn.background, p.background = p.background, Usage{}
+	p.counting.Unlock()
 	p.send(claudePrompt(turn.id, t.request.Prompt))
 	return turn
 }
@@ -65,7 +63,7 @@ func (t *claudeTurn) take(s said) bool {
 		t.show(Event{Raw: s.line})
 		return false
 	}
-	event := Event{Raw: s.line, Text: t.fold.add(s.line), Acts: toolCalls(s.line)}
+	event := Event{Raw: s.line, Text: t.fold.add(m), Acts: m.calls()}
 	if failure := m.retried(); failure != nil {
 		t.retry(&event, failure)
 	}
@@ -77,7 +75,7 @@ func (t *claudeTurn) take(s said) bool {
 	case "user":
 		t.acknowledged = t.acknowledged || m.IsReplay && m.UUID == t.id
 	case "assistant":
-		t.word = m.failureWord()
+		t.word = m.Error
 	case "result":
 		t.final = m
 		return true
@@ -104,18 +102,15 @@ func (t *claudeTurn) result() (Result, error) {
 // claudeDecide answers a control request. The function returns why the program may not use a tool,
 // "" if it may.
 func claudeDecide(m *claudeMessage, denial func(use claudeDenial) string) []byte {
-	var request struct {
-		claudeDenial
-		Subtype string          `json:"subtype"`
-		Input   json.RawMessage `json:"input"`
-	}
-	if err := json.Unmarshal(m.Request, &request); err != nil || request.Subtype != "can_use_tool" {
+	request := cmp.Or(m.Request, &claudeRequest{})
+	if request.Subtype != "can_use_tool" {
 		text := fmt.Sprintf("this client does not answer requests of type %.40q", request.Subtype)
 		return claudeReply(claudeResponse{Subtype: "error", RequestID: m.RequestID, Error: text})
 	}
 	answer := map[string]any{"behavior": "allow", "updatedInput": request.Input}
-	request.claudeDenial.Input = request.Input
-	if reason := denial(request.claudeDenial); reason != "" {
+	use := request.claudeDenial
+	use.Input = request.Input
+	if reason := denial(use); reason != "" {
 		answer = map[string]any{"behavior": "deny", "message": reason}
 	}
 	return claudeReply(claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: mustJSON(answer)})

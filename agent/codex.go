@@ -123,23 +123,21 @@ func (c *codex) start(ctx context.Context, session string) (process, error) {
 	return s, nil
 }
 
-// greet makes sure that the server speaks the protocol. A release that does not tell its version
-// was built from source.
+// greet makes sure that the server speaks the protocol.
 func (s *codexServer) greet(ctx context.Context) error {
 	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
 	var hello struct {
 		UserAgent string `json:"userAgent"`
 	}
 	err := s.calls.call(ctx, s.child, "initialize", client, &hello)
-	v, ok := parseVersion(hello.UserAgent)
-	if err != nil && s.hasEnded() && ctx.Err() == nil {
-		v, ok = s.askVersion(ctx, s.driver.options.Command)
+	if err := codexRelease.check(hello.UserAgent); err != nil {
+		return err
 	}
 	switch {
-	case ok && v != (version{}) && v.before(codexRelease.oldest):
-		return codexRelease.tooOld(v)
+	case err != nil && s.hasEnded() && ctx.Err() == nil:
+		return codexRelease.notStarted(err, lastLine(s.printed()))
 	case err != nil:
-		return s.refusal("codex app-server did not start", err)
+		return s.refusal("codex app-server does not answer", err)
 	}
 	s.send(rpcMessage{Method: "initialized"}.line())
 	return nil

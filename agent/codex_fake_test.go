@@ -20,12 +20,8 @@ import (
 // selects the behavior.
 func fakeCodex(args []string) int {
 	kind, args := args[0], args[1:]
-	old := map[string]string{"ancient": "0.20.0", "old": "0.90.0", "foreign server": "0.95.1"}[kind]
-	switch {
-	case slices.Contains(args, "--version"):
-		fmt.Println("codex-cli " + old)
-		return 0
-	case kind == "old" || kind == "ancient":
+	old := map[string]string{"foreign server": "0.95.1"}[kind]
+	if kind == "ancient" {
 		fmt.Fprintln(os.Stderr, "error: unrecognized subcommand 'app-server'")
 		return 2
 	}
@@ -130,7 +126,7 @@ func TestCodexUnavailable(t *testing.T) {
 		want    string
 	}{
 		{"missing", Options{Command: []string{"no-such-codex"}}, "npm install -g @openai/codex"},
-		{"too old", Options{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + codexRelease.oldest.String()},
+		{"too old", Options{Command: helperCommand(t, "codex", "ancient")}, "unrecognized subcommand 'app-server'; at least " + codexRelease.oldest.String()},
 		{"foreign server", Options{Command: helperCommand(t, "codex", "foreign server")}, "codex 0.95.1, and at least"},
 		{"wrong key", Options{Command: helperCommand(t, "codex", "logged out"), Env: []string{"CODEX_API_KEY=x"}}, "wrong key"},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
@@ -194,7 +190,7 @@ func TestCodexUnknownRequest(t *testing.T) {
 func TestCodexDiesTwice(t *testing.T) {
 	driver := newFakeCodex(t, "dies")
 	started(t, driver)
-	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
+	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil, nil)
 	if _, ok := died(err); !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn = %v, want an error that says that it died, and why", err)
 	}

@@ -289,7 +289,7 @@ func TestKilled(t *testing.T) {
 			if strings.HasPrefix(request.Prompt, "kill") {
 				victim := p.running(driver)
 				victims = append(victims, victim)
-				_ = victim.process.Kill() // the turn shows whether it worked
+				victim.process.Kill() // the turn shows whether it worked
 				return modelstub.Reply{Hold: make(chan struct{})}
 			}
 			return modelstub.Reply{Text: "done: " + request.Prompt}

@@ -19,7 +19,7 @@ func FuzzClaudeLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		fold := newSDKFold()
-		fold.add(line)
+		fold.add(readClaude(line))
 		_, _ = fold.finish()
 		m := readClaude(line)
 		if m == nil {
@@ -28,7 +28,7 @@ func FuzzClaudeLine(f *testing.F) {
 		if m.Type == "" {
 			t.Errorf("%q is read as a message without a type", line)
 		}
-		if e := m.apiError(m.failureWord()); e != nil && e.Error() == "" {
+		if e := m.apiError(m.Error); e != nil && e.Error() == "" {
 			t.Errorf("%q is a failure that says nothing", line)
 		}
 		_, _, _ = m.retried(), m.isRefusal(), m.cost(1)

@@ -16,12 +16,8 @@ import (
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
-const (
-	// defaultGrace is how long an agent may take to end after SIGTERM.
-	defaultGrace = 5 * time.Second
-	// pipeDelay is how long a process that a command left behind may hold its output open.
-	pipeDelay = 2 * time.Second
-)
+// defaultGrace is how long an agent may take to end after SIGTERM.
+const defaultGrace = 5 * time.Second
 
 // Exec is the driver that runs a command for each turn: the prompt on its standard input, the
 // answer on its standard output. The command is an argument vector and never passes through a
@@ -32,9 +28,11 @@ const (
 // A turn whose command exits with a status other than zero, or by a signal, fails with an
 // *ExitError.
 type Exec struct {
-	options   Options
+	options Options
+	path    string
+	// pipeDelay is how long a process that a command left behind may hold its output open. Zero means
+	// two seconds.
 	pipeDelay time.Duration
-	path      string
 
 	mu        sync.Mutex
 	interrupt context.CancelCauseFunc
@@ -42,7 +40,7 @@ type Exec struct {
 
 // NewExec returns the driver for the command of the options.
 func NewExec(options Options) *Exec {
-	e := &Exec{options: options, pipeDelay: pipeDelay}
+	e := &Exec{options: options}
 	if e.options.Grace <= 0 {
 		e.options.Grace = defaultGrace
 	}
@@ -137,27 +135,23 @@ func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (
 
 // run starts the command and waits until it and what it left behind have ended.
 func (e *Exec) run(ctx context.Context, request Request, out *output) error {
-	defer processgroup.Hold()()
-	cmd := &exec.Cmd{
+	p, err := processgroup.Start(&exec.Cmd{
 		Path: e.path, Args: e.options.Command, Dir: e.options.Dir,
 		Env:   environment(e.options.Env, request.Env, orphans.Environ(ctx)),
 		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
 		WaitDelay: e.pipeDelay,
-	}
-	processgroup.Lead(cmd, syscall.SIGKILL)
-	if err := cmd.Start(); err != nil {
+	}, syscall.SIGKILL)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	ended := make(chan struct{})
-	stopped := make(chan bool)
-	go func() { stopped <- stopOnCancel(ctx, cmd.Process, ended, e.options.Grace) }()
-	err := cmd.Wait()
-	close(ended)
-	processgroup.Kill(cmd.Process)
-	if <-stopped {
-		return context.Cause(ctx)
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		if !p.EndsWithin(ctx, 0) { // both at once: the turn was done
+			return errors.Join(context.Cause(ctx), p.Stop(context.WithoutCancel(ctx), e.options.Grace))
+		}
 	}
-	return exitError(err)
+	return exitError(p.Err())
 }
 
 // signalOf names the signal that ended a process, if one did.
@@ -169,35 +163,12 @@ func signalOf(state *os.ProcessState) string {
 	return strings.TrimSuffix(name, " (core dumped)")
 }
 
-// stopOnCancel waits until the command has ended or ctx ends. In the second case it stops the
-// command, in stages, and reports true.
-func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}, grace time.Duration) bool {
-	select {
-	case <-ended:
-		return false
-	case <-ctx.Done():
-	}
-	select {
-	case <-ended: // both at once: the turn was done
-		return false
-	default:
-	}
-	processgroup.Signal(leader, syscall.SIGTERM)
-	select {
-	case <-ended:
-	case <-time.After(grace):
-		processgroup.Kill(leader)
-		<-ended
-	}
-	return true
-}
-
 // exitError converts the error of waiting for a command.
 func exitError(err error) error {
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return nil // a process left behind is not a failure of the command
+	case err == nil:
+		return nil
 	case errors.As(err, &exit):
 		return &ExitError{Code: exit.ExitCode(), Signal: signalOf(exit.ProcessState), Err: err}
 	}

@@ -72,27 +72,6 @@ func childOf(t *testing.T, text string) int {
 	return pid
 }
 
-// TestAskVersionOfTheMute checks that the driver does not wait for a program that does not print
-// its version.
-func TestAskVersionOfTheMute(t *testing.T) {
-	left := newFIFO(t)
-	command := []string{"sh", "-c", "exec 3>" + left.path + "; echo asked >&3; " + helperShell(t, "stubborn") + "; :"}
-	path, err := findProgram("", command[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(impatient(t))
-	defer cancel()
-	go func() {
-		defer cancel()
-		left.line(t)
-	}()
-	if v, ok := (&child{spec: childSpec{path: path}}).askVersion(ctx, command); ok {
-		t.Errorf("the version is %v, want none", v)
-	}
-	left.end(t)
-}
-
 // TestExecBoundedMemory checks that a gigabyte of output does not take much memory.
 func TestExecBoundedMemory(t *testing.T) {
 	if _, err := exec.LookPath("head"); err != nil {

@@ -31,7 +31,7 @@ func TestInterruptWhileStarting(t *testing.T) {
 				again.line(t)
 				interrupted <- driver.Interrupt(context.Background())
 			}()
-			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil); !errors.Is(err, ErrInterrupted) {
+			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil, nil); !errors.Is(err, ErrInterrupted) {
 				t.Errorf("Turn = %v, want ErrInterrupted", err)
 			}
 			if err := <-interrupted; err != nil {
@@ -54,7 +54,7 @@ func TestStopWhileStarting(t *testing.T) {
 				again.line(t)
 				stopping <- driver.Stop(context.Background())
 			}()
-			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil); !errors.Is(err, errNotStarted) {
+			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil, nil); !errors.Is(err, errNotStarted) {
 				t.Errorf("Turn = %v, want an error that says that the driver was stopped", err)
 			}
 			if err := <-stopping; err != nil {

@@ -76,15 +76,7 @@ func (d *claudeDenial) permission(present Permission) Permission {
 func claudeRefusals(denials []claudeDenial, denied map[string]Permission) []Refusal {
 	var all []Refusal
 	for _, d := range denials {
-		var input struct {
-			Command  string `json:"command"`
-			File     string `json:"file_path"`
-			Notebook string `json:"notebook_path"`
-			URL      string `json:"url"`
-		}
-		_ = json.Unmarshal(d.Input, &input) // of another shape: it says no more than the tool's name
-		what := strings.TrimSpace(input.Command + input.File + input.Notebook + input.URL)
-		all = append(all, Refusal{Tool: cutText(d.Tool, maxQuote), What: what, Count: 1, Allow: denied[d.ID]})
+		all = append(all, Refusal{Tool: cutText(d.Tool, maxQuote), What: strings.TrimSpace(mainArgument(d.Input)), Count: 1, Allow: denied[d.ID]})
 	}
 	return mergeRefusals(all)
 }

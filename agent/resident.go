@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 // A resident is a driver whose program lives on between turns and speaks a protocol of its own:
@@ -345,30 +341,20 @@ type release struct {
 	install, login string
 }
 
-func (r *release) tooOld(found version) error {
-	return fmt.Errorf("%w: this is %s %v, and at least %v is needed; %s@latest", ErrUnavailable, r.program, found, r.oldest, r.install)
+// check returns an error if a program that tells its version is too old.
+func (r *release) check(told string) error {
+	if v, ok := parseVersion(told); ok && v != (version{}) && v.before(r.oldest) { // zero was built from source
+		return fmt.Errorf("%w: this is %s %v, and %s", ErrUnavailable, r.program, v, r.needed())
+	}
+	return nil
 }
 
-// versionLimit is how long a program may take to tell its version.
-const versionLimit = 10 * time.Second
+func (r *release) needed() string {
+	return fmt.Sprintf("at least %v is needed; %s@latest", r.oldest, r.install)
+}
 
-// askVersion runs the program of the command with --version. It reports false if it learns no
-// version in time.
-func (c *child) askVersion(ctx context.Context, command []string) (version, bool) {
-	defer processgroup.Hold()()
-	ctx, cancel := context.WithTimeout(ctx, versionLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.spec.path, append(slices.Clone(command[1:]), "--version")...)
-	cmd.Env = environment(c.spec.env)
-	cmd.WaitDelay = pipeDelay
-	processgroup.Lead(cmd, syscall.SIGKILL)
-	cmd.Cancel = func() error {
-		processgroup.Kill(cmd.Process)
-		return nil
-	}
-	out, err := cmd.Output()
-	if err != nil {
-		return version{}, false
-	}
-	return parseVersion(string(out))
+// notStarted says why a program ended instead of answering. Releases that are too old do not know
+// the driver's protocol.
+func (r *release) notStarted(err error, said string) error {
+	return fmt.Errorf("%w: %s did not start: %w: %s; %s", ErrUnavailable, r.program, err, reason(said), r.needed())
 }

@@ -1,6 +1,7 @@
 package ash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,49 +15,16 @@ import (
 )
 
 // process is a bridge process that a client started, with its process group.
-type process struct {
-	command *exec.Cmd
-	exited  chan struct{} // closed when the process has ended and err is set
-	err     error
-}
+type process struct{ *processgroup.Process }
 
-const (
-	// pipeDelay is how long a child of an ended process may hold its output open.
-	pipeDelay = 2 * time.Second
-	// redial is the pause between attempts to connect.
-	redial = 5 * time.Millisecond
-)
+// redial is the pause between attempts to connect.
+const redial = 5 * time.Millisecond
 
 func startProcess(command *exec.Cmd, path string) (*process, error) {
 	command.Env = append(command.Environ(), "ASH_BRIDGE_SOCKET="+path)
-	if command.WaitDelay == 0 {
-		command.WaitDelay = pipeDelay
-	}
 	// At SIGTERM a bridge can end its agent and remove its socket.
-	processgroup.Lead(command, syscall.SIGTERM)
-	p := &process{command: command, exited: make(chan struct{})}
-	started := make(chan error)
-	go p.run(started)
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// run starts the process and waits for its end on the same thread; see processgroup.Hold.
-func (p *process) run(started chan<- error) {
-	defer processgroup.Hold()()
-	err := p.command.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	defer close(p.exited)
-	err = p.command.Wait()
-	processgroup.Kill(p.command.Process) // what the bridge left behind
-	if !errors.Is(err, exec.ErrWaitDelay) {
-		p.err = err // a process left behind is not a failure of the bridge
-	}
+	started, err := processgroup.Start(command, syscall.SIGTERM)
+	return &process{started}, err
 }
 
 // dial connects to the socket that the process is about to make.
@@ -68,7 +36,7 @@ func (p *process) dial(ctx context.Context, path string) (net.Conn, error) {
 		}
 		select {
 		case <-time.After(redial):
-		case <-p.exited:
+		case <-p.Done():
 			return nil, p.exitError()
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), err)
@@ -78,10 +46,10 @@ func (p *process) dial(ctx context.Context, path string) (net.Conn, error) {
 
 // exitError says how the process ended.
 func (p *process) exitError() error {
-	if p.err == nil {
-		return fmt.Errorf("%w: %v", ErrBridgeExited, p.command.ProcessState)
+	if p.Err() == nil {
+		return fmt.Errorf("%w: %v", ErrBridgeExited, p)
 	}
-	return fmt.Errorf("%w: %w", ErrBridgeExited, p.err)
+	return fmt.Errorf("%w: %w", ErrBridgeExited, p.Err())
 }
 
 // explain adds to an error of the connection that the process has ended, if it has or does at once.
@@ -90,7 +58,7 @@ func (p *process) explain(err error) error {
 		return err
 	}
 	select {
-	case <-p.exited:
+	case <-p.Done():
 		return errors.Join(p.exitError(), err)
 	case <-time.After(departure):
 		return err
@@ -99,31 +67,19 @@ func (p *process) explain(err error) error {
 
 // waitExit waits for the process to end, and returns how it failed, if it did.
 func (p *process) waitExit(ctx context.Context, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	select {
-	case <-p.exited:
-		if p.err != nil {
-			return p.exitError()
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("ash: shutdown: the bridge process does not end: %w", ctx.Err())
+	switch {
+	case !p.EndsWithin(ctx, timeout):
+		return fmt.Errorf("ash: shutdown: the bridge process does not end: %w", cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	case p.Err() != nil:
+		return p.exitError()
 	}
+	return nil
 }
 
 // stop ends the process in stages, and removes its socket if the process did not.
 func (p *process) stop(path string, timeout time.Duration) error {
-	select {
-	case <-p.exited:
-	default:
-		processgroup.Signal(p.command.Process, syscall.SIGTERM)
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(timeout):
-		processgroup.Kill(p.command.Process)
-		<-p.exited
+	if err := p.Stop(context.Background(), timeout); err != nil {
+		return fmt.Errorf("ash: stop the bridge: %w", err)
 	}
 	if _, err := os.Lstat(path); err != nil {
 		return nil // the process has removed it

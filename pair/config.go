@@ -3,12 +3,10 @@ package pair
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +27,6 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// maxConfig bounds the size of a settings file in bytes.
-const maxConfig = 1 << 20
-
 // LoadConfig reads config.yaml, config.yml or config.json, whichever it finds first, from folder.
 // AgentPair's folder is .agentpair in the user's home. LoadConfig returns the zero Config if there
 // is no file. Errors name the file and the line.
@@ -51,7 +46,7 @@ func LoadConfig(folder string) (Config, error) {
 }
 
 func readConfig(path string) (config Config, err error) {
-	data, err := readBounded(path, maxConfig)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return config, err
 	}
@@ -75,33 +70,40 @@ func readConfig(path string) (config Config, err error) {
 	return config, nil
 }
 
+// keys are the settings of the file.
+var keys = []string{
+	"agent", "done_signal", "max_iterations", "proof", "review_mode", "timeout", "use_tmux", "use_worktree", "verbose",
+}
+
 // Set gives the setting with a key of the file a value, and checks it as Create does.
 func (c *Config) Set(key, value string) (err error) {
-	fields := map[string]any{
-		"agent": &c.Agent, "max_iterations": &c.MaxIterations, "proof": &c.Proof, "review_mode": &c.Review,
-		"done_signal": &c.Done, "use_tmux": &c.Tmux, "use_worktree": &c.Worktree, "verbose": &c.Verbose,
-		"timeout": &c.Timeout,
-	}
-	switch field := fields[key].(type) {
-	case nil:
-		names := slices.Sorted(maps.Keys(fields))
-		advice := "the settings are " + strings.Join(names, ", ")
-		if near := spelling.Nearest(key, names); near != "" {
+	switch key {
+	case "agent":
+		c.Agent = Agent(value)
+	case "review_mode":
+		c.Review = Review(value)
+	case "proof":
+		c.Proof = value
+	case "done_signal":
+		c.Done = value
+	case "max_iterations":
+		if c.MaxIterations, err = strconv.Atoi(value); err != nil || c.MaxIterations < 1 {
+			err = fmt.Errorf("%.50q is not a number from 1 to %d", value, maxIterations)
+		}
+	case "timeout":
+		c.Timeout, err = ParseTimeout(value)
+	case "use_tmux":
+		c.Tmux, err = parseBool(value)
+	case "use_worktree":
+		c.Worktree, err = parseBool(value)
+	case "verbose":
+		c.Verbose, err = parseBool(value)
+	default:
+		advice := "the settings are " + strings.Join(keys, ", ")
+		if near := spelling.Nearest(key, keys); near != "" {
 			advice = "did you mean " + near + "? " + advice
 		}
 		return fmt.Errorf("unknown setting %.50q; %s", key, advice)
-	case *time.Duration:
-		*field, err = ParseTimeout(value)
-	case *int:
-		if *field, err = strconv.Atoi(value); err != nil || *field < 1 {
-			err = fmt.Errorf("%.50q is not a number from 1 to %d", value, maxIterations)
-		}
-	case *bool:
-		if *field, err = strconv.ParseBool(value); err != nil {
-			err = fmt.Errorf("%.50q is neither true nor false", value)
-		}
-	default:
-		reflect.ValueOf(field).Elem().SetString(value)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -112,6 +114,14 @@ func (c *Config) Set(key, value string) (err error) {
 	return err
 }
 
+func parseBool(text string) (bool, error) {
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		err = fmt.Errorf("%.50q is neither true nor false", text)
+	}
+	return value, err
+}
+
 // ParseTimeout parses a duration of more than 0.
 func ParseTimeout(text string) (time.Duration, error) {
 	d, err := schema.ParseDuration(text)
@@ -119,18 +129,4 @@ func ParseTimeout(text string) (time.Duration, error) {
 		err = errors.New("must be more than 0")
 	}
 	return d, err
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() // only read
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, err
 }

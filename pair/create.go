@@ -73,7 +73,11 @@ func Resume(run bridge.Run, options Options) (*Session, error) {
 
 // open locks the run and opens its files.
 func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Session, err error) {
-	s := &Session{run: run, options: options, drivers: make(map[Agent]agent.Driver), stopDelay: stopDelay}
+	s := &Session{run: run, options: options, stopDelay: stopDelay}
+	s.drivers.Most = len([]Agent{Claude, Codex})
+	s.drivers.New = func(name, session string) agent.Driver {
+		return s.options.NewDriver(Agent(name), s.manifest.Dir(), session)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

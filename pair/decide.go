@@ -17,7 +17,7 @@ const proofSender = "proof"
 func (s *Session) decide(ctx context.Context) error {
 	m := &s.manifest
 	for _, turn := range m.Round.Turns {
-		for _, record := range s.records(turn) {
+		for _, record := range m.records(turn) {
 			if _, err := s.publish(ctx, turn.Since, record); err != nil {
 				return err
 			}
@@ -80,8 +80,7 @@ func (s *Session) nextIteration() error {
 
 // records returns the records about a finished turn: the answer, its signal unless the agent sent
 // that itself, and after the last turn of the round the failure of the proof.
-func (s *Session) records(turn *Turn) []bridge.Record {
-	m := &s.manifest
+func (m *Manifest) records(turn *Turn) []bridge.Record {
 	kind, to := bridge.TypeReview, m.PrimaryAgent
 	if m.State == Working {
 		kind = bridge.TypeResult

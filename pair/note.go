@@ -77,37 +77,38 @@ func (m *Manifest) progress() string {
 	return strings.Join(parts, ", ")
 }
 
-// noteVerdict notes how a turn ended, with the reason for a FAIL and for a signal that is missing.
-func (s *Session) noteVerdict(name Agent, answer *Answer) error {
-	m := &s.manifest
-	entry := Entry{Type: EntrySignal, Agent: name, Signal: answer.Signal}
-	if answer.Signal == bridge.SignalFail {
-		entry.Reason = beginning(answer.Text, m.DoneSignal)
+// verdict says how a turn ended, with the reason for a FAIL and for a signal that is missing.
+func (m *Manifest) verdict(name Agent, answer *Answer) (entries []Entry) {
+	reason := beginning(answer.Text, m.DoneSignal)
+	switch answer.Signal {
+	case bridge.SignalFail:
+		return []Entry{{Type: EntrySignal, Agent: name, Signal: answer.Signal, Reason: reason}}
+	case m.expected():
+		return []Entry{{Type: EntrySignal, Agent: name, Signal: answer.Signal}}
+	case "":
+	default:
+		entries = []Entry{{Type: EntrySignal, Agent: name, Signal: answer.Signal}}
 	}
-	if answer.Signal != "" {
-		if err := s.note(entry); err != nil {
-			return err
-		}
-	}
-	expected := bridge.SignalDone
-	if m.State == Reviewing {
-		expected = bridge.SignalPass
-	}
-	if answer.Signal == expected || answer.Signal == bridge.SignalFail {
-		return nil
-	}
-	entry = Entry{Type: EntryUnclear, Agent: name, Reason: beginning(answer.Text, m.DoneSignal)}
+	unclear := Entry{Type: EntryUnclear, Agent: name, Reason: reason}
 	switch {
 	case m.State == Reviewing:
-		entry.Content = fmt.Sprintf("%s says neither PASS nor FAIL, which counts as FAIL", name)
+		unclear.Content = fmt.Sprintf("%s says neither PASS nor FAIL, which counts as FAIL", name)
 	case len(m.settings().reviewers()) == 0:
-		entry.Content = fmt.Sprintf("%s says neither %s nor FAIL and gets another turn", name, m.DoneSignal)
+		unclear.Content = fmt.Sprintf("%s says neither %s nor FAIL and gets another turn", name, m.DoneSignal)
 	case m.ProofCommand == "":
-		entry.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed all the same", name, m.DoneSignal)
+		unclear.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed all the same", name, m.DoneSignal)
 	default:
-		entry.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed without the proof", name, m.DoneSignal)
+		unclear.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed without the proof", name, m.DoneSignal)
 	}
-	return s.note(entry)
+	return append(entries, unclear)
+}
+
+// expected returns the signal with which a turn ends if all is well.
+func (m *Manifest) expected() bridge.Signal {
+	if m.State == Working {
+		return bridge.SignalDone
+	}
+	return bridge.SignalPass
 }
 
 // Bounds on the beginning of an answer.

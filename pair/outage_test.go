@@ -58,9 +58,8 @@ func TestOutage(t *testing.T) {
 		{"overloaded", Codex, []error{overloaded}, true},
 		{"failing", Codex, []error{&agent.APIError{Kind: agent.Failing, Status: 500}}, true},
 		{"reviewer overloaded", Claude, []error{overloaded}, true},
-		{"died, then overloaded", Codex, []error{errors.New("a crash"), overloaded}, true},
-		{"refused", Codex, []error{refused, refused}, false},
-		{"refused, then overloaded", Codex, []error{refused, overloaded}, true},
+		{"died, then overloaded", Codex, []error{&agent.DiedError{Program: "codex", Err: errors.New("a crash")}, overloaded}, true},
+		{"refused", Codex, []error{refused}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			turns := make(map[Agent]int)
@@ -152,9 +151,9 @@ func TestRestarts(t *testing.T) {
 		sessions []string
 		failed   bool
 	}{
-		{"died", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}}, []string{"", "session of codex"}, false},
+		{"died", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}}, []string{"", ""}, false},
 		{"died twice", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}, &agent.DiedError{Program: "codex", Err: errors.New("x")}},
-			[]string{"", "session of codex"}, true},
+			[]string{"", ""}, true},
 		{"unknown session", []error{fmt.Errorf("gone: %w", agent.ErrUnknownSession)}, []string{"", ""}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,23 +10,17 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // needsProof reports whether the proof must run before the answers count: after the worker's DONE,
 // and after the PASS of all reviewers, because they may have changed files.
-func (s *Session) needsProof() bool {
-	m := &s.manifest
+func (m *Manifest) needsProof() bool {
 	if m.ProofCommand == "" || m.Round.Proof != nil {
 		return false
 	}
-	needed := bridge.SignalPass
-	if m.State == Working {
-		needed = bridge.SignalDone
-	}
-	return m.Round.decisive(needed).Answer.Signal == needed
+	return m.Round.decisive(m.expected()).Answer.Signal == m.expected()
 }
 
 // maxProofOutput is how much of the end of a proof's output the worker gets, in bytes.
@@ -48,7 +42,8 @@ func (s *Session) prove(ctx context.Context) error {
 		return err
 	}
 	begin := time.Now()
-	result, err := s.runCommands(orphans.WithMark(ctx, mark))
+	proof := proof{dir: s.manifest.Dir(), timeout: s.options.ProofTimeout, stopDelay: s.stopDelay}
+	result, err := proof.run(orphans.WithMark(ctx, mark), s.manifest.ProofCommand)
 	if err := errors.Join(err, s.endProof(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
@@ -76,24 +71,30 @@ func (s *Session) endProof(ctx context.Context) error {
 	return s.note(Entry{Type: EntryNotice, Content: "ended what the proof left behind: " + strings.Join(ended, ", ")})
 }
 
-// runCommands runs the commands of the proof until one fails.
-func (s *Session) runCommands(ctx context.Context) (*ProofResult, error) {
-	commands, err := ParseCommands(s.manifest.ProofCommand)
+// A proof runs commands in a folder, each for a limited time.
+type proof struct {
+	dir                string
+	timeout, stopDelay time.Duration
+}
+
+// run runs the commands until one fails.
+func (p proof) run(ctx context.Context, text string) (*ProofResult, error) {
+	commands, err := ParseCommands(text)
 	for _, command := range commands {
-		if failure, err := s.runProof(ctx, command); err != nil || failure != nil {
+		if failure, err := p.runCommand(ctx, command); err != nil || failure != nil {
 			return failure, err
 		}
 	}
 	return &ProofResult{Passed: true}, err
 }
 
-// runProof runs one command of the proof, and returns a result if the command failed. An error means
+// runCommand runs one command, and returns a result if the command failed. An error means
 // that the session has to stop.
-func (s *Session) runProof(ctx context.Context, command []string) (*ProofResult, error) {
-	timedOut := fmt.Errorf("stopped after %v", s.options.ProofTimeout)
-	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, timedOut)
+func (p proof) runCommand(ctx context.Context, command []string) (*ProofResult, error) {
+	timedOut := fmt.Errorf("stopped after %v", p.timeout)
+	limited, cancel := context.WithTimeoutCause(ctx, p.timeout, timedOut)
 	defer cancel()
-	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir()})
+	driver := agent.NewExec(agent.Options{Command: command, Dir: p.dir})
 	err := driver.Start(limited)
 	var result agent.Result
 	if err == nil {
@@ -102,7 +103,7 @@ func (s *Session) runProof(ctx context.Context, command []string) (*ProofResult,
 	if err == nil {
 		return nil, nil
 	}
-	if s.stopComes(ctx) {
+	if stopComes(ctx, p.stopDelay) {
 		return nil, context.Cause(ctx)
 	}
 	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), proofFailure(err), tail(result.Tail, maxProofOutput))

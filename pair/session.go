@@ -67,11 +67,11 @@ type Session struct {
 	hold       *exclusive.Hold
 	// spent is the usage of failed turns until the transcript has it.
 	spent agent.Usage
-	// mu guards manifest and drivers while turns run, noting the transcript.
+	// mu guards manifest while turns run, noting the transcript.
 	mu, noting sync.Mutex
 	// stopDelay is the constant, but 0 in tests without signals.
 	stopDelay time.Duration
-	drivers   map[Agent]agent.Driver
+	drivers   agent.Pool
 }
 
 // Place returns the run's place among the others.
@@ -116,11 +116,11 @@ func (s *Session) Run(ctx context.Context) (err error) {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = context.Cause(ctx)
 	}
-	err = errors.Join(err, s.stopDrivers(context.WithoutCancel(outer)))
+	err = errors.Join(err, s.drivers.Stop(context.WithoutCancel(outer)))
 	if err == nil {
 		err = s.exchange(ctx)
 	}
-	summary := s.summarize(context.WithoutCancel(outer), old)
+	summary := s.manifest.summarize(context.WithoutCancel(outer), old)
 	if err == nil {
 		summary.Worktree, err = s.finishWorktree(ctx)
 	}
@@ -150,7 +150,7 @@ func (s *Session) step(ctx context.Context) error {
 		return s.begin(ctx)
 	case len(s.manifest.Round.open()) > 0:
 		return s.takeTurns(ctx)
-	case s.needsProof():
+	case s.manifest.needsProof():
 		return s.prove(ctx)
 	}
 	return s.decide(ctx)
@@ -158,7 +158,7 @@ func (s *Session) step(ctx context.Context) error {
 
 // Close releases the run. A second call does nothing.
 func (s *Session) Close() error {
-	err := s.stopDrivers(context.Background())
+	err := s.drivers.Stop(context.Background())
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
 		s.log = nil

@@ -79,7 +79,7 @@ func lines(t *testing.T, calls *[]call, answers ...string) Options {
 		text := strings.TrimPrefix(left[next], own)
 		left = slices.Delete(left, next, next+1)
 		if dead, ok := strings.CutPrefix(text, "dies: "); ok {
-			return "", errors.New(dead)
+			return "", &agent.DiedError{Program: string(c.agent), Err: errors.New(dead)}
 		}
 		return text, nil
 	})
@@ -135,7 +135,7 @@ func TestIterations(t *testing.T) {
 		{"too many", Settings{Review: ReviewClaude, MaxIterations: 2}, []string{"codex: DONE", "claude: FAIL", "codex: DONE", "claude: FAIL"}, Failed, "not done after 2 iterations", 2},
 		{"too many alone", Settings{Review: ReviewNone, MaxIterations: 2}, []string{"codex: hm", "codex: hm"}, Failed, "not done after 2 iterations", 2},
 		{"dies once", Settings{Review: ReviewNone}, []string{"codex: dies: a crash", "codex: DONE"}, Complete, "", 1},
-		{"dies twice", Settings{Review: ReviewNone}, []string{"codex: dies: a crash", "codex: dies: again"}, Failed, "codex: again", 1},
+		{"dies twice", Settings{Review: ReviewNone}, []string{"codex: dies: a crash", "codex: dies: again"}, Failed, "codex: codex ended in the middle of the turn: again", 1},
 		{"reviewer dies once", Settings{Review: ReviewClaude}, []string{"codex: DONE", "claude: dies: a crash", "claude: PASS"}, Complete, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

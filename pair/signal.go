@@ -13,7 +13,7 @@ import (
 
 // answer returns the answer of a turn with its signal.
 func (s *Session) answer(ctx context.Context, o outcome) (*Answer, error) {
-	before, during, err := s.sent(ctx, o.turn, o.began)
+	before, during, err := sent(ctx, s.log, o.turn, o.began)
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +33,8 @@ func (s *Session) answer(ctx context.Context, o outcome) (*Answer, error) {
 // sent returns the last signal that the agent sent through the bridge in its turn before the last
 // attempt began, and the last one after that. Signals from a mailbox do not count: they may belong
 // to any turn.
-func (s *Session) sent(ctx context.Context, turn *Turn, began bridge.Cursor) (before, during bridge.Signal, err error) {
-	for entry, err := range s.log.Records(ctx, turn.Since) {
+func sent(ctx context.Context, log *bridge.Log, turn *Turn, began bridge.Cursor) (before, during bridge.Signal, err error) {
+	for entry, err := range log.Records(ctx, turn.Since) {
 		var bad *bridge.LineError
 		switch {
 		case errors.As(err, &bad): // from another writer; oacp bridge reports it

@@ -49,8 +49,7 @@ const summaryLimit = 5 * time.Second
 
 // summarize returns what the run has come to so far. Old reports that the run was over before: then
 // others may have changed the files since.
-func (s *Session) summarize(ctx context.Context, old bool) *Summary {
-	m := &s.manifest
+func (m *Manifest) summarize(ctx context.Context, old bool) *Summary {
 	summary := &Summary{Repository: m.RepoPath, Folder: m.Dir(), Spent: m.Spent}
 	if old && m.WorktreePath == "" {
 		return summary

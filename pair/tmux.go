@@ -66,11 +66,11 @@ func (t Tmux) Start(ctx context.Context) error {
 // Alive reports whether the session exists.
 func (t Tmux) Alive(ctx context.Context) bool { return hasTmux(ctx, t.Name) }
 
-// ShowAgents shows the agents side by side above the pane in which this process runs. Follow returns
-// the command line that shows an agent.
-func (s *Session) ShowAgents(ctx context.Context, pane string, follow func(Agent) []string) error {
+// ShowAgents shows agents side by side above a pane. Follow returns the command line that shows an
+// agent.
+func ShowAgents(ctx context.Context, agents []Agent, pane string, follow func(Agent) []string) error {
 	place := []string{"-v", "-b", "-l", "70%"}
-	for _, name := range s.manifest.Agents() {
+	for _, name := range agents {
 		arguments := append([]string{"split-window", "-d", "-P", "-F", "#{pane_id}", "-t", pane}, place...)
 		// tmux passes a single word to a shell, and runs several words as they are.
 		out, err := tmux(ctx, append(append(arguments, "--"), follow(name)...)...)

@@ -25,11 +25,14 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 	}
 	for _, name := range m.Agents() {
-		_, err := s.driver(ctx, name)
+		driver, _, err := s.prepare(ctx, name, prompt{manifest: m, agent: name})
+		if err == nil {
+			err = s.rest(ctx, name, driver, nil)
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && s.isOutside(ctx, err):
+		case err != nil && isOutside(ctx, err):
 			return fmt.Errorf("%s: %w", name, err)
 		case err != nil:
 			return s.fail(fmt.Sprintf("%s: %v", name, err))
@@ -97,6 +100,10 @@ func (s *Session) takeTurns(ctx context.Context) error {
 		go func() {
 			o := outcome{given: g}
 			o.result, o.began, o.err = s.execute(together, g)
+			if errors.Is(o.err, agent.ErrUnknownSession) {
+				s.forgetSession(g.turn.Agent)
+				o.result, o.began, o.err = s.execute(together, g)
+			}
 			outcomes <- o
 		}()
 	}
@@ -137,7 +144,7 @@ func (s *Session) turnFailed(ctx context.Context, o outcome) error {
 	switch {
 	case ctx.Err() != nil:
 		return o.err
-	case s.isOutside(ctx, o.err):
+	case isOutside(ctx, o.err):
 		return fmt.Errorf("%s: %w", o.turn.Agent, o.err)
 	}
 	return &fatalError{fmt.Errorf("%s: %s", o.turn.Agent, why(o.err, o.result))}
@@ -191,7 +198,10 @@ func (s *Session) answered(ctx context.Context, o outcome) error {
 		Type: EntryResult, Agent: name, Content: o.result.Text,
 		Duration: o.result.Duration, Usage: o.result.Usage, Refused: o.result.Refused,
 	}
-	return errors.Join(s.note(entry), s.noteVerdict(name, answer))
+	for _, entry := range append([]Entry{entry}, m.verdict(name, answer)...) {
+		err = errors.Join(err, s.note(entry))
+	}
+	return err
 }
 
 // drain returns the new bridge records for an agent, and the cursor behind them. It omits the task,
@@ -205,7 +215,7 @@ func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Reco
 			continue
 		case err != nil:
 			return nil, "", fmt.Errorf("reading the bridge for %s: %w", name, err)
-		case !entry.IsFor(string(name)) && !s.isOwnReview(entry.Record, name):
+		case !entry.IsFor(string(name)) && !s.manifest.isOwnReview(entry.Record, name):
 			continue
 		}
 		cursor = entry.Cursor()
@@ -218,67 +228,24 @@ func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Reco
 
 // isOwnReview reports whether an agent that reviews its own work wrote the record in its other role
 // and needs it in the current one.
-func (s *Session) isOwnReview(r bridge.Record, name Agent) bool {
+func (m *Manifest) isOwnReview(r bridge.Record, name Agent) bool {
 	other := bridge.TypeReview
-	if s.manifest.State == Reviewing {
+	if m.State == Reviewing {
 		other = bridge.TypeResult
 	}
 	return r.From == string(name) && r.Type == other && r.Iteration > 0 && !isMail(r)
 }
 
-// execute gives the agent its turn. If the agent fails, execute starts it once more, in a new
-// session if the old one is gone. Began is the end of the bridge log at the start of the last
-// attempt. The turns of a round are executed at the same time.
+// execute gives the agent its turn. An agent that dies is restarted once. It notes each event before
+// it takes the next, and stops the turn if that fails. Began is the end of the bridge log at the
+// start of the last attempt. The turns of a round are executed at the same time.
 func (s *Session) execute(ctx context.Context, g given) (result agent.Result, began bridge.Cursor, err error) {
 	name := g.turn.Agent
-	result, began, err = s.attempt(ctx, name, g.prompt)
-	if err == nil || s.isOutside(ctx, err) {
-		return result, began, err
-	}
-	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: why(err, result), Usage: result.Usage}); err != nil {
-		return result, began, err
-	}
-	s.mu.Lock()
-	s.manifest.Spent.Usage = s.manifest.Spent.Plus(result.Usage)
-	if errors.Is(err, agent.ErrUnknownSession) {
-		*s.manifest.session(name) = ""
-	}
-	stopped := s.stopDriver(context.WithoutCancel(ctx), name)
-	s.mu.Unlock()
-	if stopped != nil {
-		return result, began, stopped
-	}
-	g.prompt.repeated = true
-	return s.attempt(ctx, name, g.prompt)
-}
-
-// isOutside reports whether the cause of an error lies outside the agent and its task, so that the
-// turn may succeed another time.
-func (s *Session) isOutside(ctx context.Context, err error) bool {
-	if errors.Is(err, agent.ErrUnknownSession) {
-		return false
-	}
-	var outside *outsideError
-	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &outside)
-}
-
-// outsideError marks an error that is not the agent's fault, such as a transcript that cannot be
-// written or a missing working folder.
-type outsideError struct{ err error }
-
-func (e *outsideError) Error() string { return e.err.Error() }
-func (e *outsideError) Unwrap() error { return e.err }
-
-// attempt gives the agent one attempt at its turn. It notes each event before it takes the next, and
-// stops the turn if that fails.
-func (s *Session) attempt(ctx context.Context, name Agent, p prompt) (result agent.Result, began bridge.Cursor, err error) {
-	s.mu.Lock()
-	driver, err := s.driver(ctx, name)
-	text := p.text()
-	s.mu.Unlock()
+	driver, text, err := s.prepare(ctx, name, g.prompt)
 	if err != nil {
 		return result, "", err
 	}
+	defer func() { err = errors.Join(err, s.rest(ctx, name, driver, err)) }()
 	if began, err = s.log.End(ctx); err != nil {
 		return result, "", &outsideError{err}
 	}
@@ -295,27 +262,75 @@ func (s *Session) attempt(ctx context.Context, name Agent, p prompt) (result age
 			cancel(err)
 		}
 	}
-	result, err = driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
+	restarting := func(first agent.Result, died error) (err error) {
+		if stopComes(ctx, s.stopDelay) {
+			return died
+		}
+		if began, err = s.log.End(ctx); err != nil {
+			return &outsideError{err}
+		}
+		return s.note(Entry{Type: EntryRestart, Agent: name, Error: why(died, first)})
+	}
+	result, err = agent.RunTurn(ctx, driver, agent.Request{Prompt: text, Env: s.manifest.environment(name, s.run.BridgePath())}, observe, restarting)
 	switch {
 	case unwritten != nil:
 		err = unwritten
-	case err != nil && s.stopComes(ctx):
+	case err != nil && stopComes(ctx, s.stopDelay):
 		err = context.Cause(ctx)
 	}
 	return result, began, errors.Join(err, s.keepSession(name, result.SessionID))
 }
 
+// prepare returns the agent's driver, started, and the text of its prompt.
+func (s *Session) prepare(ctx context.Context, name Agent, p prompt) (agent.Driver, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ensureFolder(ctx); err != nil {
+		return nil, "", &outsideError{err}
+	}
+	driver, err := s.drivers.Get(ctx, string(name), *s.manifest.session(name), true)
+	return driver, p.text(), err
+}
+
+// rest keeps a driver for the agent's next turn, or stops it if the turn failed.
+func (s *Session) rest(ctx context.Context, name Agent, driver agent.Driver, failed error) error {
+	if failed == nil {
+		return s.drivers.Keep(ctx, string(name), driver)
+	}
+	if err := driver.Stop(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("stopping %s: %w", name, err)
+	}
+	return nil
+}
+
+// isOutside reports whether the cause of an error lies outside the agent and its task, so that the
+// turn may succeed another time.
+func isOutside(ctx context.Context, err error) bool {
+	if errors.Is(err, agent.ErrUnknownSession) {
+		return false
+	}
+	var outside *outsideError
+	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &outside)
+}
+
+// outsideError marks an error that is not the agent's fault, such as a transcript that cannot be
+// written or a missing working folder.
+type outsideError struct{ err error }
+
+func (e *outsideError) Error() string { return e.err.Error() }
+func (e *outsideError) Unwrap() error { return e.err }
+
 // stopDelay is how much later than its child processes this process may receive a stop signal: at a
 // shutdown all receive one at about the same time.
 const stopDelay = 250 * time.Millisecond
 
-// stopComes reports whether the context ends within stopDelay. Callers ask it before they blame a
-// process that failed.
-func (s *Session) stopComes(ctx context.Context) bool {
+// stopComes reports whether the context ends within the delay, stopDelay but in tests. Callers ask it
+// before they blame a process that failed.
+func stopComes(ctx context.Context, delay time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return true
-	case <-time.After(s.stopDelay):
+	case <-time.After(delay):
 		return false
 	}
 }
@@ -336,62 +351,24 @@ func (s *Session) keepSession(name Agent, id string) error {
 	return nil
 }
 
+// forgetSession lets the agent's next turn begin a new session.
+func (s *Session) forgetSession(name Agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.manifest.session(name) = ""
+}
+
 // environment returns the variables that describe the turn to the agent's process.
-func (s *Session) environment(name Agent) []string {
+func (m *Manifest) environment(name Agent, log string) []string {
 	role := "worker"
-	if s.manifest.State == Reviewing {
+	if m.State == Reviewing {
 		role = "reviewer"
 	}
 	return []string{
 		"OACP_AGENT=" + string(name),
 		"OACP_ROLE=" + role,
-		"OACP_RUN_ID=" + strconv.Itoa(s.run.ID),
-		"OACP_ITERATION=" + strconv.Itoa(s.manifest.CurrentIteration),
-		"OACP_BRIDGE=" + s.run.BridgePath(),
+		"OACP_RUN_ID=" + strconv.Itoa(m.ID),
+		"OACP_ITERATION=" + strconv.Itoa(m.CurrentIteration),
+		"OACP_BRIDGE=" + log,
 	}
-}
-
-// driver returns the driver of an agent, and starts it first if necessary. While turns run, the
-// caller holds the mutex.
-func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) {
-	if driver := s.drivers[name]; driver != nil {
-		return driver, nil
-	}
-	if err := s.ensureFolder(ctx); err != nil {
-		return nil, &outsideError{err}
-	}
-	driver, err := s.startDriver(ctx, name)
-	if errors.Is(err, agent.ErrUnknownSession) {
-		*s.manifest.session(name) = ""
-		driver, err = s.startDriver(ctx, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.drivers[name] = driver
-	return driver, nil
-}
-
-func (s *Session) startDriver(ctx context.Context, name Agent) (agent.Driver, error) {
-	driver := s.options.NewDriver(name, s.manifest.Dir(), *s.manifest.session(name))
-	if err := driver.Start(ctx); err != nil {
-		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
-	}
-	return driver, nil
-}
-
-func (s *Session) stopDriver(ctx context.Context, name Agent) error {
-	driver := s.drivers[name]
-	if driver == nil {
-		return nil
-	}
-	delete(s.drivers, name)
-	if err := driver.Stop(ctx); err != nil {
-		return fmt.Errorf("stopping %s: %w", name, err)
-	}
-	return nil
-}
-
-func (s *Session) stopDrivers(ctx context.Context) error {
-	return errors.Join(s.stopDriver(ctx, Claude), s.stopDriver(ctx, Codex))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 )
 
@@ -163,7 +164,7 @@ func TestWhichSignalCounts(t *testing.T) {
 				}
 				if reviews++; reviews == 1 && test.first != nil {
 					send(test.first)
-					return "", errors.New("a crash")
+					return "", &agent.DiedError{Program: "claude", Err: errors.New("a crash")}
 				}
 				send(test.second)
 				return test.text, nil

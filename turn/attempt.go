@@ -87,7 +87,7 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 			session = c.Session
 		}
 	})
-	driver, err := r.drivers.get(ctx, it.Conversation, session)
+	driver, err := r.drivers.Get(ctx, string(it.Conversation), session, true)
 	if err != nil {
 		if ctx.Err() != nil {
 			return outcome{item: it}
@@ -95,7 +95,7 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 		return outcome{item: it, unavailable: err}
 	}
 	mark := orphans.NewMark()
-	rec, err := r.begin(it, held.attempt, driver.mark, mark)
+	rec, err := r.begin(it, held.attempt, driver.(*markedDriver).mark, mark)
 	if err != nil {
 		return outcome{item: it, failure: errors.Join(err, driver.Stop(unstopped))}
 	}
@@ -107,7 +107,7 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 		return r.fail(ctx, it, m, &rec, result, err)
 	}
 	err = r.succeed(ctx, m, &rec, result)
-	if keepErr := r.drivers.keep(unstopped, it.Conversation, driver); keepErr != nil {
+	if keepErr := r.drivers.Keep(unstopped, string(it.Conversation), driver); keepErr != nil {
 		r.problem(EventProblem.about(&rec), keepErr)
 	}
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 			e.Reason = shown.Acts[0].Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
 			r.observe(e)
 		}
-	})
+	}, nil)
 	if errors.Is(err, errTimeout) && !errors.Is(err, agent.ErrUnavailable) {
 		err = fmt.Errorf("%w: it did not end within %v", errTimeout, r.config.Timeout)
 	}

@@ -63,7 +63,7 @@ func TestRealPrograms(t *testing.T) {
 // conversation's session.
 func TestForgottenSession(t *testing.T) {
 	var asked []string
-	d := drivers{most: 1, make: func(_ schema.ConversationID, session string) agent.Driver {
+	d := newPool(func(_ schema.ConversationID, session string) agent.Driver {
 		asked = append(asked, session)
 		return &puppet{start: func() error {
 			if session != "" {
@@ -71,8 +71,8 @@ func TestForgottenSession(t *testing.T) {
 			}
 			return nil
 		}}
-	}}
-	if _, err := d.get(t.Context(), "conv-20260313-claude-1", "gone"); err != nil {
+	}, 1)
+	if _, err := d.Get(t.Context(), "conv-20260313-claude-1", "gone", true); err != nil {
 		t.Fatalf("taking the driver: %v", err)
 	}
 	if got := strings.Join(asked, ","); got != "gone," {

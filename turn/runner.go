@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/orphans"
@@ -41,7 +42,7 @@ type Runner struct {
 	hold     *exclusive.Hold
 	watcher  *watch.Watcher
 	journal  *journal
-	drivers  *drivers
+	drivers  *agent.Pool
 	schedule *schedule
 	// followUps are what is left to do about messages that left the inbox, and about files in it
 	// that are not messages.
@@ -105,9 +106,9 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err := r.endLostTurns(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
-	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
-	if err := r.drivers.preflight(ctx); err != nil {
+	r.drivers = newPool(r.config.NewDriver, r.config.Parallel)
+	defer func() { err = errors.Join(err, r.drivers.Stop(context.WithoutCancel(ctx))) }()
+	if err := preflight(ctx, r.drivers); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.stopClaims(ctx)) }()

@@ -76,6 +76,9 @@ func runAshServe(ctx context.Context, o driverOptions, asJSON bool, s *command.S
 	if workspace, name := s.Getenv("OACP_WORKSPACE"), s.Getenv("OACP_AGENT"); workspace != "" && name != "" {
 		settings.MCP = oacpTools(s, settings.Driver, "--agent", name, "--dir", workspace)
 	}
+	if settings.Driver == "ash" {
+		return failure.Usagef("--driver ash reaches a bridge, which hosts can connect to themselves").WithHint("give a command after --, or --driver claude")
+	}
 	newDriver, err := settings.NewDriver()
 	if err != nil {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or --driver echo")

@@ -96,7 +96,8 @@ func (o pairOptions) showAgents(ctx context.Context, session *pair.Session, s *c
 	if err != nil {
 		return err
 	}
-	return session.ShowAgents(ctx, s.Getenv("TMUX_PANE"), func(who pair.Agent) []string {
+	m := session.Manifest()
+	return pair.ShowAgents(ctx, m.Agents(), s.Getenv("TMUX_PANE"), func(who pair.Agent) []string {
 		return append(slices.Clip(itself), "--follow", string(who))
 	})
 }
