@@ -17,11 +17,12 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // workOn does what was decided about a message that this machine holds.
 func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) outcome {
-	raw, m, err := r.read(r.entryOf(it), it.key)
+	raw, m, err := r.read(r.entryOf(it), it.Key)
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
@@ -42,7 +43,7 @@ func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) out
 		}
 		return r.attempt(ctx, held, it, m, raw)
 	case giveUp:
-		rec, _ := r.journal.get(it.key)
+		rec, _ := r.journal.Get(it.Key)
 		return r.deadLetter(it, m, &rec)
 	}
 	return r.conclude(it)
@@ -52,11 +53,11 @@ func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) out
 var errReplaced = errors.New("the file was replaced before its turn")
 
 // read reads the message of an entry. The error is errReplaced if it is not the one with the key.
-func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
+func (r *Runner) read(e mailbox.Entry, want track.Key) ([]byte, *schema.Message, error) {
 	return r.readBy(r.workspace.Decode, e, want)
 }
 
-func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
+func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want track.Key) ([]byte, *schema.Message, error) {
 	raw, err := r.workspace.ReadRaw(e)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +66,7 @@ func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, err
 	if err != nil {
 		return nil, nil, err
 	}
-	k, err := KeyOf(m)
+	k, err := track.KeyOf(m)
 	if err == nil && k != want {
 		err = errReplaced
 	}
@@ -82,8 +83,8 @@ func (r *Runner) entryOf(it *item) mailbox.Entry {
 func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Message, raw []byte) outcome {
 	unstopped := context.WithoutCancel(ctx)
 	var session string
-	r.journal.view(func(h *history) {
-		if c := h.conversations[it.Conversation]; c != nil {
+	r.journal.View(func(h *track.History) {
+		if c := h.Conversations[it.Conversation]; c != nil {
 			session = c.Session
 		}
 	})
@@ -120,24 +121,24 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 
 // begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was
 // put back: its earlier turns no longer count. The attempt is the number of the turn if it is known.
-func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (record, error) {
-	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
-		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
-			return record{}, err
+func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (track.Record, error) {
+	if rec, known := r.journal.Get(it.Key); known && rec.Outcome == track.Dead {
+		if err := r.journal.Append(track.Fact{Kind: track.Revived, Key: rec.Key}, false); err != nil {
+			return track.Record{}, err
 		}
 	}
-	f := started.of(&it.envelope)
+	f := track.Started.Of(&it.Envelope)
 	f.Marks, f.Attempt = marks, attempt
-	if err := r.journal.append(f, true); err != nil {
+	if err := r.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return record{}, cmp.Or(r.journal.append(fact{Kind: interrupted, key: it.key}, false), err)
+		return track.Record{}, cmp.Or(r.journal.Append(track.Fact{Kind: track.Interrupted, Key: it.Key}, false), err)
 	}
-	rec, _ := r.journal.get(it.key)
+	rec, _ := r.journal.Get(it.Key)
 	r.observe(EventStarted.about(&rec))
 	return rec, nil
 }
 
-func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
+func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *track.Record) (agent.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.config.Timeout, errTimeout)
 	defer cancel()
 	retries := 0
@@ -161,9 +162,9 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 }
 
 // succeed records the success, together with the answer that is to be sent.
-func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
-	f := succeeded.about(rec)
-	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
+func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *track.Record, result agent.Result) error {
+	f := track.Succeeded.About(rec)
+	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), track.Usage(result.Usage)
 	if f.Send = r.answer(m, rec, result); f.Send == nil && r.config.Reply && m.Type.ExpectsAnswer() {
 		f.Reason = "there is no output, so there is no answer"
 	}
@@ -178,14 +179,14 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 
 // record writes a fact that must not be lost. It tries until it can, or the context ends. A run with Once
 // gives up.
-func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
+func (r *Runner) record(ctx context.Context, rec *track.Record, f track.Fact) error {
 	for tries := 1; ; tries++ {
-		err := r.journal.append(f, true)
+		err := r.journal.Append(f, true)
 		if err == nil {
 			return nil
 		}
 		r.problem(EventProblem.about(rec), err)
-		if errors.Is(err, ErrStateLost) || r.config.Once && tries == maxFailures {
+		if errors.Is(err, track.ErrStateLost) || r.config.Once && tries == maxFailures {
 			return err
 		}
 		select {
@@ -198,13 +199,13 @@ func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 
 // fail records how a turn failed. After the last attempt the message becomes a dead letter. If the
 // message left the inbox during the turn, another process handled it, here or on another machine.
-func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
+func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *track.Record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
 		// If this cannot be written, the next Runner finds that the turn never ended, and counts
 		// it.
-		f := interrupted.about(rec)
+		f := track.Interrupted.About(rec)
 		f.Reason = err.Error()
-		if writeErr := r.journal.append(f, true); writeErr != nil {
+		if writeErr := r.journal.Append(f, true); writeErr != nil {
 			r.problem(EventProblem.about(rec), writeErr)
 		}
 		e := EventInterrupted.about(rec)
@@ -217,8 +218,8 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	}
 	_, lookErr := r.workspace.Root().Lstat(mailbox.BoxName(r.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
-	f := failed.about(rec)
-	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), result.Usage
+	f := track.Failed.About(rec)
+	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), track.Usage(result.Usage)
 	if rec.Attempts < r.config.MaxAttempts && !gone {
 		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
 	}
@@ -232,7 +233,7 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	if gone || !f.RetryAt.IsZero() {
 		return outcome{item: it, started: true, done: gone}
 	}
-	after, _ := r.journal.get(rec.key)
+	after, _ := r.journal.Get(rec.Key)
 	o := r.deadLetter(it, m, &after)
 	o.started = true
 	return o

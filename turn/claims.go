@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Claims let several machines work the inbox of one agent: a message has its turn, or is given up, only
@@ -162,7 +163,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	}
 	wanted := make([]gitmail.Wanted, 0, len(ahead)+1)
 	for _, next := range append([]*item{it}, ahead...) {
-		rec, _ := r.journal.get(next.key)
+		rec, _ := r.journal.Get(next.Key)
 		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
@@ -198,8 +199,8 @@ func (r *Runner) confirm(ctx context.Context, held hold, it *item, err error) er
 
 // tooMany gives a message up that had all its turns, on machines that died in them.
 func (r *Runner) tooMany(it *item, m *schema.Message, turns int) outcome {
-	rec, _ := r.journal.get(it.key)
-	rec.envelope, rec.Attempts = it.envelope, turns
+	rec, _ := r.journal.Get(it.Key)
+	rec.Envelope, rec.Attempts = it.Envelope, turns
 	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine, never ended")
 	return r.deadLetter(it, m, &rec)
 }
@@ -224,7 +225,7 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return
 	}
-	rec, _ := r.journal.get(it.key)
+	rec, _ := r.journal.Get(it.Key)
 	switch {
 	case gone:
 		r.config.Claims.Done(it.ID)
@@ -271,11 +272,10 @@ func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent s
 	return err
 }
 
-// addClaims adds which machine has the message for each recipient that has it in the inbox. Most
-// workspaces have no claims, and how far a message got is known without them, so failures do not count.
-func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Progress) {
-	pending := slices.ContainsFunc(all, func(p Progress) bool { return p.isPending() })
-	if !pending {
+// AddClaims adds which machine has the message for each recipient that has it in the inbox. Most workspaces have no
+// claims, and how far a message got is known without them, so failures do not count.
+func AddClaims(ctx context.Context, w *mailbox.Workspace, all []track.Progress) {
+	if !slices.ContainsFunc(all, func(p track.Progress) bool { return p.IsPending() }) {
 		return
 	}
 	repository, err := gitmail.Open(ctx, w)
@@ -284,14 +284,11 @@ func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Pr
 	}
 	claims, _ := repository.ListClaims(ctx)
 	for i := range all {
+		p := &all[i]
 		for _, c := range claims {
-			if c.Err == nil && c.ID == id && c.Agent == all[i].Agent && c.State != gitmail.ClaimFree && all[i].isPending() {
-				all[i].Claim = &c
+			if c.Err == nil && c.ID == p.ID && c.Agent == p.Agent && c.State != gitmail.ClaimFree && p.IsPending() {
+				p.Claim = &track.Claim{Machine: c.Machine, State: string(c.State), Attempt: c.Attempt, Since: c.Since, Renewed: c.Renewed}
 			}
 		}
 	}
-}
-
-func (p *Progress) isPending() bool {
-	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageInTurn, StageHeld, StageExpired}, p.Stage)
 }

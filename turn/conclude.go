@@ -9,6 +9,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -16,11 +17,11 @@ import (
 // its context.
 
 // deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
-func (r *Runner) deadLetter(it *item, m *schema.Message, rec *record) outcome {
+func (r *Runner) deadLetter(it *item, m *schema.Message, rec *track.Record) outcome {
 	reason := fmt.Sprintf("given up after %s: %s", spelling.Count(rec.Attempts, "turn"), rec.Reason)
-	f := dead.about(rec)
+	f := track.Dead.About(rec)
 	f.Reason, f.Send = reason, r.bounce(m, rec, reason)
-	if err := r.journal.append(f, true); err != nil {
+	if err := r.journal.Append(f, true); err != nil {
 		return outcome{item: it, failure: err}
 	}
 	o := r.conclude(it)
@@ -46,19 +47,19 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	case err != nil:
 		raw = []byte(e.Name) // it is too large
 	}
-	rec := record{envelope: envelope{File: e.Name, key: key{Fingerprint: fingerprint(raw)}}}
+	rec := track.Record{Envelope: track.Envelope{File: e.Name, Key: track.Key{Fingerprint: track.Fingerprint(raw)}}}
 	if m != nil {
 		rec.ID, rec.From, rec.Type, rec.Subject = m.ID, m.From, m.Type, m.Subject
 	}
-	f := dead.about(&rec)
+	f := track.Dead.About(&rec)
 	f.Reason = "the file is not a valid message: " + reason.Error()
 	f.Send = r.bounce(m, &rec, f.Reason)
-	if there, _ := r.journal.get(rec.key); there.Outcome != dead || there.Settled { // not tried before
-		if err := r.journal.append(f, true); err != nil {
+	if there, _ := r.journal.Get(rec.Key); there.Outcome != track.Dead || there.Settled { // not tried before
+		if err := r.journal.Append(f, true); err != nil {
 			return outcome{failure: err}
 		}
 	}
-	if err := r.complete(rec.key, &e); err != nil {
+	if err := r.complete(rec.Key, &e); err != nil {
 		return outcome{failure: err}
 	}
 	return outcome{done: true, dead: e.Name}
@@ -66,19 +67,19 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 
 // conclude completes what is left to do about a message with an outcome.
 func (r *Runner) conclude(it *item) outcome {
-	rec, _ := r.journal.get(it.key)
+	rec, _ := r.journal.Get(it.Key)
 	entry := r.entryOf(it)
 	if rec.Outcome == "" {
 		return outcome{item: it} // it was restored since the decision, which is made again
 	}
-	if rec.done() { // it is a copy of a handled message
+	if rec.Done() { // it is a copy of a handled message
 		if err := r.workspace.Acknowledge(entry); err != nil && !mailbox.IsGone(err) {
 			return outcome{item: it, failure: err}
 		}
 		r.observe(EventDuplicate.about(&rec))
 		return outcome{item: it, done: true}
 	}
-	if err := r.complete(rec.key, &entry); err != nil {
+	if err := r.complete(rec.Key, &entry); err != nil {
 		return outcome{item: it, failure: err}
 	}
 	return outcome{item: it, done: true}
@@ -88,7 +89,7 @@ func (r *Runner) conclude(it *item) outcome {
 func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 	replacement, err := newItem(it.File, m)
 	if err != nil {
-		r.problem(EventProblem.of(&it.envelope), err)
+		r.problem(EventProblem.of(&it.Envelope), err)
 	}
 	return outcome{item: it, done: true, replacement: replacement}
 }
@@ -96,12 +97,12 @@ func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 // complete does and records each thing that is left to do. The answer is sent before the message
 // leaves the inbox, because until then nobody takes the message for done; the bounce is sent after
 // the message has become a dead letter. A message that has left the inbox already has no entry.
-func (r *Runner) complete(k key, entry *mailbox.Entry) error {
-	rec, _ := r.journal.get(k)
+func (r *Runner) complete(k track.Key, entry *mailbox.Entry) error {
+	rec, _ := r.journal.Get(k)
 	if entry == nil && !rec.Settled && rec.Unsent != nil && r.config.Claims != nil && !r.isBuried(&rec) {
 		return r.drop(&rec)
 	}
-	if rec.Outcome == dead {
+	if rec.Outcome == track.Dead {
 		return errors.Join(r.leaveInbox(&rec, entry), r.sendUnsent(&rec))
 	}
 	if err := r.sendUnsent(&rec); err != nil {
@@ -111,38 +112,38 @@ func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 }
 
 // isBuried reports whether this machine made a message a dead letter.
-func (r *Runner) isBuried(rec *record) bool {
+func (r *Runner) isBuried(rec *track.Record) bool {
 	reason, err := r.workspace.Reason(mailbox.Entry{Agent: r.config.Agent, Box: mailbox.DeadLetters, Name: rec.File})
-	return err == nil && rec.Outcome == dead && reason.Reason == rec.Reason
+	return err == nil && rec.Outcome == track.Dead && reason.Reason == rec.Reason
 }
 
 // drop forgets the answer to a message that another machine took over after this one had died, and
 // handled, or the bounce.
-func (r *Runner) drop(rec *record) error {
+func (r *Runner) drop(rec *track.Record) error {
 	const reason = "another machine handled the message in the meantime"
-	if err := r.journal.append(fact{Kind: unsendable, key: rec.key, Reason: reason}, false); err != nil {
+	if err := r.journal.Append(track.Fact{Kind: track.Unsendable, Key: rec.Key, Reason: reason}, false); err != nil {
 		return err
 	}
 	e := EventUnsendable.about(rec)
 	e.Reason = reason
 	r.observe(e)
-	kind := acknowledged
-	if rec.Outcome == dead {
-		kind = buried
+	kind := track.Acknowledged
+	if rec.Outcome == track.Dead {
+		kind = track.Buried
 	}
-	return r.journal.append(fact{Kind: kind, key: rec.key}, false)
+	return r.journal.Append(track.Fact{Kind: kind, Key: rec.Key}, false)
 }
 
 // leaveInbox acknowledges the message, or moves it to the dead letters.
-func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
+func (r *Runner) leaveInbox(rec *track.Record, entry *mailbox.Entry) error {
 	if rec.Settled {
 		return nil
 	}
-	kind, event := acknowledged, EventAcknowledged.about(rec)
+	kind, event := track.Acknowledged, EventAcknowledged.about(rec)
 	var err error
 	switch {
-	case rec.Outcome == dead:
-		kind, event = buried, EventDeadLetter.about(rec)
+	case rec.Outcome == track.Dead:
+		kind, event = track.Buried, EventDeadLetter.about(rec)
 		event.Reason = rec.Reason
 		if entry != nil {
 			event.Path, err = r.workspace.DeadLetter(*entry, mailbox.DeadLetterReason{
@@ -156,7 +157,7 @@ func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
 	if err != nil && !mailbox.IsGone(err) {
 		return err
 	}
-	if err := r.journal.append(fact{Kind: kind, key: rec.key}, false); err != nil {
+	if err := r.journal.Append(track.Fact{Kind: kind, Key: rec.Key}, false); err != nil {
 		return err
 	}
 	r.observe(event)
@@ -165,10 +166,10 @@ func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
 
 // acknowledge removes the message's file, unless another message or an invalid file has replaced
 // it.
-func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
+func (r *Runner) acknowledge(rec *track.Record, entry *mailbox.Entry) error {
 	var invalid *validate.InvalidError
 	handled := func(_ mailbox.Entry, raw []byte) (*schema.Message, error) { return validate.Read(raw) } // perhaps the key is revoked by now
-	_, _, err := r.readBy(handled, *entry, rec.key)
+	_, _, err := r.readBy(handled, *entry, rec.Key)
 	switch {
 	case err == nil:
 		return r.workspace.Acknowledge(*entry)
@@ -180,17 +181,17 @@ func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 
 // sendUnsent sends the answer or bounce if it is not sent yet. A bounce takes the place of an answer that
 // can never be sent.
-func (r *Runner) sendUnsent(rec *record) error {
+func (r *Runner) sendUnsent(rec *track.Record) error {
 	if rec.Unsent == nil {
 		return nil
 	}
-	kind, event := answered, EventAnswered.about(rec)
-	if rec.Outcome == dead || rec.Unsent.IsNotice() {
-		kind, event = bounced, EventBounced.about(rec)
+	kind, event := track.Answered, EventAnswered.about(rec)
+	if rec.Outcome == track.Dead || rec.Unsent.IsNotice() {
+		kind, event = track.Bounced, EventBounced.about(rec)
 	}
 	permanent := false
 	draft, err := r.fit(rec)
-	if err == nil && kind == answered && r.config.Contract != nil {
+	if err == nil && kind == track.Answered && r.config.Contract != nil {
 		permanent, err = r.config.Contract(context.Background(), draft)
 	}
 	if err == nil {
@@ -199,17 +200,17 @@ func (r *Runner) sendUnsent(rec *record) error {
 	if err != nil && !permanent {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
-	f := fact{Kind: kind, key: rec.key, Sent: rec.Unsent.ID}
+	f := track.Fact{Kind: kind, Key: rec.Key, Sent: rec.Unsent.ID}
 	event.Sent = f.Sent
 	if permanent {
-		f = fact{Kind: unsendable, key: rec.key, Reason: err.Error()}
+		f = track.Fact{Kind: track.Unsendable, Key: rec.Key, Reason: err.Error()}
 		event = EventUnsendable.about(rec)
 		event.Reason, event.Err = err.Error(), err
 	}
-	if permanent && kind == answered {
+	if permanent && kind == track.Answered {
 		f.Send = r.unanswered(rec, draft, err)
 	}
-	if err := r.journal.append(f, f.Send != nil); err != nil {
+	if err := r.journal.Append(f, f.Send != nil); err != nil {
 		return err
 	}
 	r.observe(event)
@@ -220,25 +221,25 @@ func (r *Runner) sendUnsent(rec *record) error {
 // findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed
 // them, or the Runner before died.
 func (r *Runner) findFollowUps() {
-	inInbox := make(map[key]bool, len(r.schedule.items))
+	inInbox := make(map[track.Key]bool, len(r.schedule.items))
 	for _, it := range r.schedule.items {
-		inInbox[it.key] = true
+		inInbox[it.Key] = true
 	}
 	// Follow-ups about files come from the watcher, and stay.
 	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == "" })
-	var left []key
-	r.journal.view(func(h *history) {
-		for k, rec := range h.records {
-			if !inInbox[k] && (rec.pending() || rec.Outcome != "" && !rec.done()) {
+	var left []track.Key
+	r.journal.View(func(h *track.History) {
+		for k, rec := range h.Records {
+			if !inInbox[k] && (rec.Pending() || rec.Outcome != "" && !rec.Done()) {
 				left = append(left, k)
 			}
 		}
-		for id, c := range h.conversations {
+		for id, c := range h.Conversations {
 			if c.Unsent != nil {
 				r.followUps = append(r.followUps, r.sendNotice(tripped{conversation: id}, c.Unsent))
 			}
 		}
-		for name, s := range h.senders {
+		for name, s := range h.Senders {
 			if s.Unsent != nil {
 				r.followUps = append(r.followUps, r.sendNotice(tripped{sender: name}, s.Unsent))
 			}
@@ -251,12 +252,12 @@ func (r *Runner) findFollowUps() {
 
 // followUp adds the follow-up of a message that left the inbox, if something is left to do. A
 // message without an outcome is recorded as removed.
-func (r *Runner) followUp(k key) {
-	switch rec, known := r.journal.get(k); {
-	case !known || rec.done():
-	case rec.pending():
-		if err := r.journal.append(fact{Kind: removed, key: k}, false); err != nil {
-			r.problem(EventProblem.of(&rec.envelope), err)
+func (r *Runner) followUp(k track.Key) {
+	switch rec, known := r.journal.Get(k); {
+	case !known || rec.Done():
+	case rec.Pending():
+		if err := r.journal.Append(track.Fact{Kind: track.Removed, Key: k}, false); err != nil {
+			r.problem(EventProblem.of(&rec.Envelope), err)
 		}
 	case rec.Outcome != "":
 		r.followUps = append(r.followUps, &followUp{do: func() outcome {
@@ -275,7 +276,7 @@ func (r *Runner) sendNotice(t tripped, notice *schema.Message) *followUp {
 			}
 			r.observe(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Conversation: notice.ConversationID})
 		}
-		err := r.journal.append(t.about(notified), false)
+		err := r.journal.Append(t.about(track.Notified), false)
 		return outcome{done: err == nil, failure: err}
 	}}
 }

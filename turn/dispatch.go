@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -59,7 +60,7 @@ func (r *Runner) handle(event watch.Event) {
 		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
 			r.schedule.remove(it.File)
 			r.endClaim(it, true)
-			r.followUp(it.key)
+			r.followUp(it.Key)
 		}
 	case watch.EventError:
 		if event.Name == "" {
@@ -110,9 +111,9 @@ func (r *Runner) forgetFile(name string) {
 // unless something happens before; zero means never.
 func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 	now := r.now()
-	r.journal.view(func(h *history) {
-		if h.released != r.released {
-			r.released = h.released
+	r.journal.View(func(h *track.History) {
+		if h.Released != r.released {
+			r.released = h.Released
 			r.schedule.wakeAll()
 		}
 	})
@@ -196,7 +197,7 @@ func (r *Runner) finishedItem(o outcome) {
 	gone := o.done || replacement != nil
 	r.endClaim(it, gone)
 	if r.schedule.putBack(it, gone); gone {
-		r.followUp(it.key)
+		r.followUp(it.Key)
 		r.watcher.Forget(it.File) // the message may be back already: somebody restored it
 	}
 	if replacement != nil {
@@ -213,7 +214,7 @@ func (r *Runner) failed(o outcome) (notBefore time.Time) {
 	var about Event
 	switch {
 	case o.item != nil:
-		about = EventProblem.of(&o.item.envelope)
+		about = EventProblem.of(&o.item.Envelope)
 	case o.followUp != nil:
 		about.File = o.followUp.file
 	}
@@ -252,14 +253,14 @@ func (c *Config) backoff(failures int) time.Duration {
 // the message since the journal was last read, so no bound trips and no message is given up or taken
 // for handled before it is read again.
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
-	look := func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) }
-	r.journal.view(look)
+	look := func(h *track.History) { d = r.config.decide(h, it, now, r.pausedUntil) }
+	r.journal.View(look)
 	if d.bound != nil && !d.bound.noticed || d.do == finish || d.do == giveUp {
-		if err := r.journal.refresh(); err != nil {
-			r.problem(EventProblem.of(&it.envelope), err)
+		if err := r.journal.Refresh(); err != nil {
+			r.problem(EventProblem.of(&it.Envelope), err)
 			return d
 		}
-		r.journal.view(look)
+		r.journal.View(look)
 	}
 	if d.do == try || d.do == finish || d.do == giveUp {
 		if other, ok := r.elsewhere(it); ok {
@@ -270,7 +271,7 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 		return d
 	}
 	// workOn deals with files that cannot be read or were replaced.
-	if _, m, err := r.read(r.entryOf(it), it.key); err == nil {
+	if _, m, err := r.read(r.entryOf(it), it.Key); err == nil {
 		if reason := r.unverified(m); reason != "" {
 			return decision{do: skip, kind: EventHeld, reason: reason}
 		}
@@ -284,32 +285,32 @@ func (r *Runner) report(it *item, d decision) {
 		r.trip(it, d.bound)
 	}
 	// The journal forgets that a message is held when its bound is lifted.
-	rec, _ := r.journal.get(it.key)
+	rec, _ := r.journal.Get(it.Key)
 	isNew := d.kind == EventHeld && rec.Held != d.reason
 	if d.reason == "" || d.reason == it.reported && !isNew {
 		return
 	}
 	it.reported = d.reason
 	if isNew {
-		if err := r.journal.append(d.held(it), false); err != nil {
-			r.problem(EventProblem.of(&it.envelope), err)
+		if err := r.journal.Append(d.held(it), false); err != nil {
+			r.problem(EventProblem.of(&it.Envelope), err)
 		}
 	}
-	e := d.kind.of(&it.envelope)
+	e := d.kind.of(&it.Envelope)
 	e.Reason, e.Machine = d.reason, d.machine
 	r.observe(e)
 }
 
 // trip records that a bound has tripped, and sends both sides a notice.
 func (r *Runner) trip(it *item, t *tripped) {
-	f := t.about(bound)
+	f := t.about(track.Bound)
 	f.Reason = t.reason
-	f.Send = r.boundNotice(&it.envelope, t.reason, t.remedy)
-	if err := r.journal.append(f, true); err != nil {
-		r.problem(EventProblem.of(&it.envelope), err)
+	f.Send = r.boundNotice(&it.Envelope, t.reason, t.remedy)
+	if err := r.journal.Append(f, true); err != nil {
+		r.problem(EventProblem.of(&it.Envelope), err)
 		return
 	}
-	e := EventBound.of(&it.envelope)
+	e := EventBound.of(&it.Envelope)
 	e.Reason, e.Sent = t.reason, f.Send.ID
 	r.observe(e)
 	r.followUps = append(r.followUps, r.sendNotice(*t, f.Send))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // An EventKind says what happened.
@@ -109,14 +110,14 @@ func (r *Runner) observe(e Event) {
 func isWorthSaying(n int) bool { return n&(n-1) == 0 }
 
 // about begins an event about a message.
-func (k EventKind) about(rec *record) Event {
-	e := k.of(&rec.envelope)
+func (k EventKind) about(rec *track.Record) Event {
+	e := k.of(&rec.Envelope)
 	e.Attempt = rec.Attempts
 	return e
 }
 
 // of begins an event about a message that had no turn yet.
-func (k EventKind) of(m *envelope) Event {
+func (k EventKind) of(m *track.Envelope) Event {
 	return Event{
 		Kind: k, ID: m.ID, From: m.From, Type: m.Type, Subject: m.Subject,
 		Conversation: m.Conversation, File: m.File,
@@ -126,7 +127,7 @@ func (k EventKind) of(m *envelope) Event {
 // problem publishes a failure of the workspace. The event says what it is about, and may be empty.
 // An error that ends the run is not published: Run returns it.
 func (r *Runner) problem(about Event, err error) {
-	if errors.Is(err, ErrStateLost) {
+	if errors.Is(err, track.ErrStateLost) {
 		select {
 		case r.lost <- err:
 		default: // it is known

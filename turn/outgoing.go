@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -30,7 +31,7 @@ func (r *Runner) setID(draft *schema.Message, cause ...string) {
 	for _, text := range cause {
 		parts = append(parts, []byte(text))
 	}
-	rand := (schema.TimeWithinMinute(at, timeLength) + fingerprint(parts...))[:schema.LongRand]
+	rand := (schema.TimeWithinMinute(at, timeLength) + track.Fingerprint(parts...))[:schema.LongRand]
 	draft.ID = schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(draft.From) + "-" + rand)
 }
 
@@ -39,7 +40,7 @@ const maxCut = schema.MaxBody - 500
 
 // answer makes the answer to a message of what the agent said, or nil if there is none to be sent. It
 // needs neither the disk nor a program, and may be longer than a message: sendUnsent sees to that.
-func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) *schema.Message {
+func (r *Runner) answer(m *schema.Message, rec *track.Record, result agent.Result) *schema.Message {
 	text := strings.TrimRight(result.Text, " \t\r\n")
 	if !r.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
 		return nil
@@ -59,12 +60,12 @@ func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) *sc
 
 // fit returns the unsent answer or bounce of a message as it can be sent. If it is too long, a file keeps
 // the complete text, and the message says so.
-func (r *Runner) fit(rec *record) (*schema.Message, error) {
+func (r *Runner) fit(rec *track.Record) (*schema.Message, error) {
 	draft, text := *rec.Unsent, rec.Unsent.Body.Text
 	if utf8.RuneCountInString(text) <= schema.MaxBody {
 		return &draft, nil
 	}
-	folder := turnsFolder + "/" + string(r.config.Agent) + ".answers"
+	folder := track.TurnsFolder + "/" + string(r.config.Agent) + ".answers"
 	if err := r.workspace.MakeStateFolder(folder); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (r *Runner) fit(rec *record) (*schema.Message, error) {
 
 // unanswered makes the bounce that takes the place of an answer that cannot be sent, or nil if its
 // recipient is gone.
-func (r *Runner) unanswered(rec *record, answer *schema.Message, reason error) *schema.Message {
+func (r *Runner) unanswered(rec *track.Record, answer *schema.Message, reason error) *schema.Message {
 	if !r.workspace.Knows(rec.From) {
 		return nil
 	}
@@ -89,7 +90,7 @@ func (r *Runner) unanswered(rec *record, answer *schema.Message, reason error) *
 }
 
 // makeBounce makes a draft a bounce.
-func (r *Runner) makeBounce(draft schema.Message, rec *record, subject, text string) *schema.Message {
+func (r *Runner) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
 	draft.Type, draft.Channel, draft.ContextKeys = schema.Notification, schema.ChannelBounce, ""
 	draft.Subject = firstRunes(subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
@@ -116,7 +117,7 @@ func lastRunes(text string, most int) string {
 
 // bounce makes the notice to the sender of a dead letter, or nil if there is nobody to send it to.
 // A notice is never bounced: that could go on for ever.
-func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.Message {
+func (r *Runner) bounce(m *schema.Message, rec *track.Record, reason string) *schema.Message {
 	if m == nil || m.IsNotice() || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
 		return nil
 	}
@@ -138,7 +139,7 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 }
 
 // boundNotice makes the notice to both sides that a bound has tripped.
-func (r *Runner) boundNotice(m *envelope, reason, remedy string) *schema.Message {
+func (r *Runner) boundNotice(m *track.Envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
 		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
 		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", r.config.Agent, m.From), schema.MaxSubject),

@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Runner works the inbox of one agent. Create one with New. It must not run more than once at a
@@ -40,7 +40,7 @@ type Runner struct {
 
 	hold     *exclusive.Hold
 	watcher  *watch.Watcher
-	journal  *journal
+	journal  *track.Journal
 	drivers  *drivers
 	schedule *schedule
 	// followUps are what is left to do about messages that left the inbox, and about files in it
@@ -75,10 +75,6 @@ type Runner struct {
 	finishOnce sync.Once
 }
 
-// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
-// worked. Then another Runner may work the inbox, too.
-var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
-
 // Run works the inbox until the context ends, or with Once until nothing is left to do; messages
 // that are held, expired or claimed elsewhere do not count. When the context ends, running turns
 // are stopped: their messages stay in the inbox, and the attempts do not count.
@@ -90,15 +86,15 @@ var ErrStateLost = errors.New("the state of the inbox was removed or replaced du
 // *UnreadableFilesError if files could not be read. Other errors are about the workspace, such as an
 // inbox that could not be read.
 func (r *Runner) Run(ctx context.Context) (err error) {
-	if r.hold, err = lockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
+	if r.hold, err = track.LockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.hold.Release()) }()
-	if r.journal, err = openJournal(r.workspace, r.config.Agent, r.now); err != nil {
+	if r.journal, err = track.OpenJournal(r.workspace, r.config.Agent, r.now); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.journal.close()) }()
-	r.journal.mayWrite = r.checkHeld
+	defer func() { err = errors.Join(err, r.journal.Close()) }()
+	r.journal.MayWrite = r.checkHeld
 	r.reset()
 	r.compact()
 	// This comes first, so that the turns of a dead Runner do not count as ours.
@@ -142,7 +138,7 @@ func (r *Runner) finishing() bool {
 
 // compact compacts the journal if it is large. That can wait.
 func (r *Runner) compact() {
-	if err := r.journal.compact(compactAbove); err != nil {
+	if err := r.journal.Compact(track.CompactAbove); err != nil {
 		r.problem(Event{}, err)
 	}
 }
@@ -163,36 +159,11 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// runFolder holds, for each agent, the file that is locked and one that names the process that
-// locked it.
-const runFolder = "state/run"
-
-func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
-	return exclusive.Lock{
-		Open: func() (*durable.Dir, error) { return durable.OpenDir(w.Root(), w.Dir(), runFolder) },
-		Name: string(name) + ".lock", Note: string(name) + ".json", What: "the inbox of " + string(name) + " is worked",
-	}
-}
-
-// IsRunning reports whether a process works the inbox of an agent.
-func IsRunning(w *mailbox.Workspace, name schema.AgentName) (bool, error) {
-	running, _, err := lockOf(w, name).Held()
-	return running, err
-}
-
-// lockInbox makes this process the one that works the inbox, until it releases the lock or dies.
-func lockInbox(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (*exclusive.Hold, error) {
-	if err := w.MakeStateFolder(runFolder); err != nil {
-		return nil, err
-	}
-	return lockOf(w, name).Take(ctx, now)
-}
-
 // checkHeld returns an error that matches ErrStateLost if this process no longer holds the lock.
 func (r *Runner) checkHeld() error {
 	lost, err := r.hold.Lost()
 	if lost {
-		err = fmt.Errorf("%w: %s", ErrStateLost, r.hold.Path())
+		err = fmt.Errorf("%w: %s", track.ErrStateLost, r.hold.Path())
 	}
 	return err
 }
@@ -200,13 +171,13 @@ func (r *Runner) checkHeld() error {
 // endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
-	if bad := r.journal.bad; bad > 0 {
-		r.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.path, bad))
+	if bad := r.journal.Bad; bad > 0 {
+		r.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
 	}
-	var running []record
+	var running []track.Record
 	var marks []orphans.Mark
-	r.journal.view(func(h *history) {
-		for _, rec := range h.records {
+	r.journal.View(func(h *track.History) {
+		for _, rec := range h.Records {
 			if rec.Running {
 				running = append(running, *rec)
 				marks = append(marks, rec.Marks...)
@@ -221,9 +192,9 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 		return err
 	}
 	for _, rec := range running {
-		f := lost.about(&rec)
+		f := track.Lost.About(&rec)
 		f.Reason = "the turn never ended: its runner was killed, or the machine crashed"
-		if err := r.journal.append(f, true); err != nil {
+		if err := r.journal.Append(f, true); err != nil {
 			return fmt.Errorf("ending the lost turns of %s: %w", r.config.Agent, err)
 		}
 	}
@@ -339,7 +310,7 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 		case <-finish:
 			finish = nil // once is enough
 		case <-refresh.C:
-			if err := r.journal.refresh(); err != nil {
+			if err := r.journal.Refresh(); err != nil {
 				return err
 			}
 			if r.working == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func removeState(t *testing.T, w *mailbox.Workspace) {
@@ -32,7 +33,7 @@ func TestStateRemoved(t *testing.T) {
 		<-ctx.Done()
 		return agent.Result{}, context.Cause(ctx)
 	})})
-	if err := r.Run(t.Context()); !errors.Is(err, ErrStateLost) {
+	if err := r.Run(t.Context()); !errors.Is(err, track.ErrStateLost) {
 		t.Errorf("Run = %v, want ErrStateLost", err)
 	}
 	if want := "turn_started turn_interrupted"; rec.kinds() != want || turns != 1 {
@@ -54,7 +55,7 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	send(t, w, question("one"), question("two"))
 	r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 		removeState(t, w)
-		hold, err := lockInbox(t.Context(), w, "codex", time.Now())
+		hold, err := track.LockInbox(t.Context(), w, "codex", time.Now())
 		if err == nil {
 			t.Cleanup(func() {
 				if err := hold.Release(); err != nil {
@@ -65,7 +66,7 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 		return agent.Result{Text: "ok"}, err
 	})})
 	r.poll = time.Hour
-	if err := r.Run(t.Context()); !errors.Is(err, ErrStateLost) {
+	if err := r.Run(t.Context()); !errors.Is(err, track.ErrStateLost) {
 		t.Errorf("Run = %v, want ErrStateLost", err)
 	}
 	if want := "turn_started"; rec.kinds() != want {
@@ -74,7 +75,7 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
 		t.Errorf("%d messages in the inbox, want both", got)
 	}
-	if running, holder, err := lockOf(w, "codex").Held(); !running || holder == nil || err != nil {
+	if running, holder, err := track.LockOf(w, "codex").Held(); !running || holder == nil || err != nil {
 		t.Errorf("held %t by %v, %v; want the other lock unchanged", running, holder, err)
 	}
 }
@@ -97,7 +98,7 @@ func TestJournalOnItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t)
 			send(t, w, question("q"))
-			path := filepath.Join(w.Dir(), turnsFolder, journalName("codex"))
+			path := filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName("codex"))
 			var r *Runner
 			r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 				return agent.Result{}, test.change(path)
@@ -110,7 +111,7 @@ func TestJournalOnItsOwn(t *testing.T) {
 			}
 			err := r.Run(t.Context())
 			if test.want == "" {
-				if !errors.Is(err, ErrStateLost) || !strings.Contains(err.Error(), path) {
+				if !errors.Is(err, track.ErrStateLost) || !strings.Contains(err.Error(), path) {
 					t.Errorf("Run = %v, want ErrStateLost and the path", err)
 				}
 				return

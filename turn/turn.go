@@ -169,9 +169,6 @@ func (c *Config) complete() error {
 // BusyError says that another Runner works the inbox.
 type BusyError = exclusive.HeldError
 
-// Holder is the process that works an inbox.
-type Holder = exclusive.Holder
-
 // DeadLettersError is returned if a run with Once could not handle some messages.
 type DeadLettersError struct {
 	Agent schema.AgentName

@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// readHistory reads the journal of an agent without writing anything.
-func readHistory(w *mailbox.Workspace, name schema.AgentName) (*history, error) {
+// ReadHistory reads the journal of an agent without writing anything.
+func ReadHistory(w *mailbox.Workspace, name schema.AgentName) (*History, error) {
 	r := newJournalReader(w, name)
 	if err := r.read(); err != nil {
 		return nil, err
@@ -29,16 +29,16 @@ type journalReader struct {
 	// file is the journal that was read, and end how much of it is in the history, in bytes.
 	file    fs.FileInfo
 	end     int64
-	history *history
+	history *History
 }
 
 func newJournalReader(w *mailbox.Workspace, name schema.AgentName) *journalReader {
-	return &journalReader{workspace: w, name: name, history: newHistory()}
+	return &journalReader{workspace: w, name: name, history: NewHistory()}
 }
 
 // read adds what is new to the history. A missing journal has nothing new.
 func (r *journalReader) read() error {
-	dir, err := durable.OpenDir(r.workspace.Root(), r.workspace.Dir(), turnsFolder)
+	dir, err := durable.OpenDir(r.workspace.Root(), r.workspace.Dir(), TurnsFolder)
 	if err == nil {
 		defer dir.Close() // nothing is written
 		err = r.readIn(dir)
@@ -50,7 +50,7 @@ func (r *journalReader) read() error {
 }
 
 func (r *journalReader) readIn(dir *durable.Dir) error {
-	file, err := dir.OpenFile(journalName(r.name), os.O_RDONLY, 0)
+	file, err := dir.OpenFile(JournalName(r.name), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -60,9 +60,9 @@ func (r *journalReader) readIn(dir *durable.Dir) error {
 		return err
 	}
 	if r.file != nil && (!os.SameFile(r.file, now) || now.Size() < r.end) { // it was compacted, or cut
-		r.end, r.history = 0, newHistory()
+		r.end, r.history = 0, NewHistory()
 	}
 	r.file = now
-	r.end, _, err = r.history.read(jsonl.NewReader(file, 0), r.end)
+	r.end, _, err = r.history.Read(jsonl.NewReader(file, 0), r.end)
 	return err
 }

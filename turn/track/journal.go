@@ -1,4 +1,10 @@
-package turn
+// Package track keeps the journal of an agent's turns, and says from it how far messages got.
+//
+// The journal is state/turns/<agent>.jsonl of the workspace: a line of JSON for each Fact, which a
+// Runner of package turn writes. The facts add up to a History. Other processes append to the
+// journal, too, when a session notices a message, or a person restores one or lets a conversation
+// go on. Track, Thread, Status and OwedBy read it and write nothing. Package track runs no turn.
+package track
 
 import (
 	"bytes"
@@ -21,31 +27,35 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// turnsFolder holds the journals.
-const turnsFolder = "state/turns"
+// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
+// worked. Then another Runner may work the inbox, too.
+var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
 
-// compactAbove is the size, in bytes, above which a Runner compacts its journal when it starts, or
+// TurnsFolder holds the journals.
+const TurnsFolder = "state/turns"
+
+// CompactAbove is the size, in bytes, above which a Runner compacts its journal when it starts, or
 // when no turn is running. It does so again only when the journal has grown to twice what was left.
-const compactAbove = 8 << 20
+const CompactAbove = 8 << 20
 
-// journal is the file in which a Runner records what it does, and the history that the file adds up
+// Journal is the file in which a Runner records what it does, and the history that the file adds up
 // to. Resume appends to it, too. A writer holds the journal's own lock.
-type journal struct {
+type Journal struct {
 	// dir is the folder of the journals, and name and path are those of the file in it.
 	dir        *durable.Dir
-	name, path string
+	name, Path string
 	lock       *flock.Flock
 	now        func() time.Time
-	// mayWrite returns an error if another Runner may work the inbox. It is nil for Resume.
-	mayWrite func() error
+	// MayWrite returns an error if another Runner may work the inbox. It is nil for Resume.
+	MayWrite func() error
 
 	mu   sync.Mutex
 	file journalFile
 	// read is how much of the file is in the history, in bytes, and bad counts lines that are not
 	// facts.
 	read    int64
-	bad     int
-	history *history
+	Bad     int
+	history *History
 	// compacted is the size, in bytes, after the last compaction.
 	compacted int64
 	// appended counts the facts that were written. The first synced of them are durable.
@@ -64,25 +74,25 @@ type journalFile interface {
 	io.Closer
 }
 
-func journalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
+func JournalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
 
 // findJournal returns the journal of an agent. Its file is not open yet.
-func findJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
-	if err := w.MakeStateFolder(turnsFolder); err != nil {
+func findJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
+	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return nil, err
 	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), turnsFolder)
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
 	if err != nil {
 		return nil, err
 	}
-	file := journalName(name)
-	return &journal{
-		dir: dir, name: file, path: dir.Path(file), lock: dir.NewLock(file + ".lock"), now: now, history: newHistory(),
+	file := JournalName(name)
+	return &Journal{
+		dir: dir, name: file, Path: dir.Path(file), lock: dir.NewLock(file + ".lock"), now: now, history: NewHistory(),
 	}, nil
 }
 
-// openJournal opens the journal of an agent for writing and reads it. It creates a missing one.
-func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
+// OpenJournal opens the journal of an agent for writing and reads it. It creates a missing one.
+func OpenJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
 	j, err := findJournal(w, name, now)
 	if err != nil {
 		return nil, err
@@ -94,13 +104,13 @@ func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 		return j.reopen()
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), j.close())
+		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), j.Close())
 	}
 	return j, nil
 }
 
 // create creates a missing file.
-func (j *journal) create() error {
+func (j *Journal) create() error {
 	there, err := j.dir.Exists(j.name)
 	if there || err != nil {
 		return err
@@ -110,7 +120,7 @@ func (j *journal) create() error {
 }
 
 // open opens the file.
-func (j *journal) open() (err error) {
+func (j *Journal) open() (err error) {
 	// A nil *os.File must not become the journal's file.
 	file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
 	if err == nil {
@@ -120,10 +130,10 @@ func (j *journal) open() (err error) {
 }
 
 // locked calls do while no other process appends.
-func (j *journal) locked(do func() error) error {
+func (j *Journal) locked(do func() error) error {
 	err := exclusive.TakeBriefly(j.lock)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s", ErrStateLost, filepath.Dir(j.path))
+		return fmt.Errorf("%w: %s", ErrStateLost, filepath.Dir(j.Path))
 	}
 	if err != nil {
 		return err
@@ -131,7 +141,7 @@ func (j *journal) locked(do func() error) error {
 	return errors.Join(do(), j.lock.Unlock())
 }
 
-func (j *journal) close() error {
+func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	err := j.dir.Close()
@@ -142,25 +152,25 @@ func (j *journal) close() error {
 }
 
 // reopen opens the file and makes its facts the history.
-func (j *journal) reopen() error {
+func (j *Journal) reopen() error {
 	if j.file != nil {
 		_ = j.file.Close() // it may be closed already, and it was only appended to
 	}
 	if err := j.open(); err != nil {
 		return err
 	}
-	fresh := newHistory()
-	fresh.failures, fresh.released = j.history.failures, j.history.released+1
+	fresh := NewHistory()
+	fresh.failures, fresh.Released = j.history.failures, j.history.Released+1
 	j.read, j.history = 0, fresh
 	return j.catchUp()
 }
 
-// append writes a fact and adds it to the history. A durable fact is on disk when append returns.
-func (j *journal) append(f fact, isDurable bool) error {
+// Append writes a fact and adds it to the history. A durable fact is on disk when append returns.
+func (j *Journal) Append(f Fact, isDurable bool) error {
 	f.At = j.now().UTC()
 	line, err := json.Marshal(&f)
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.path, err)
+		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	j.mu.Lock()
 	err = j.locked(func() error { return j.write(append(line, '\n')) })
@@ -172,7 +182,7 @@ func (j *journal) append(f fact, isDurable bool) error {
 	return j.sync(written)
 }
 
-func (j *journal) write(line []byte) error {
+func (j *Journal) write(line []byte) error {
 	err := j.follow()
 	if err == nil {
 		err = j.catchUp()
@@ -181,14 +191,14 @@ func (j *journal) write(line []byte) error {
 		err = j.add(line)
 	}
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.path, err)
+		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	j.appended++
 	return j.catchUp()
 }
 
 // add appends complete lines to the file.
-func (j *journal) add(lines []byte) error {
+func (j *Journal) add(lines []byte) error {
 	if _, err := jsonl.Seal(j.file); err != nil {
 		return err
 	}
@@ -198,7 +208,7 @@ func (j *journal) add(lines []byte) error {
 
 // sync makes the first facts that were written durable, so many at least. Turns that run side by
 // side share a sync: those that wait for one need no further one.
-func (j *journal) sync(facts int) error {
+func (j *Journal) sync(facts int) error {
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	if j.synced >= facts {
@@ -211,20 +221,20 @@ func (j *journal) sync(facts int) error {
 		err = file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.path, err)
+		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	j.synced = written
 	return nil
 }
 
-func (j *journal) written() (file journalFile, facts int) {
+func (j *Journal) written() (file journalFile, facts int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.file, j.appended
 }
 
-// refresh reads what others appended.
-func (j *journal) refresh() error {
+// Refresh reads what others appended.
+func (j *Journal) Refresh() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.follow(); err != nil {
@@ -235,9 +245,9 @@ func (j *journal) refresh() error {
 
 // follow makes sure that the file is still the journal. If another file has replaced it, or it was
 // cut, its facts become the history.
-func (j *journal) follow() error {
-	if j.mayWrite != nil {
-		if err := j.mayWrite(); err != nil {
+func (j *Journal) follow() error {
+	if j.MayWrite != nil {
+		if err := j.MayWrite(); err != nil {
 			return err
 		}
 	}
@@ -256,36 +266,36 @@ func (j *journal) follow() error {
 }
 
 // catchUp adds the complete lines at the end of the file to the history.
-func (j *journal) catchUp() error {
-	end, bad, err := j.history.read(jsonl.NewReader(j.file, 0), j.read)
+func (j *Journal) catchUp() error {
+	end, bad, err := j.history.Read(jsonl.NewReader(j.file, 0), j.read)
 	j.read = end
-	j.bad += bad
+	j.Bad += bad
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", j.path, err)
+		return fmt.Errorf("reading %s: %w", j.Path, err)
 	}
 	return nil
 }
 
-// view calls look with the history, which look must not keep.
-func (j *journal) view(look func(*history)) {
+// View calls look with the history, which look must not keep.
+func (j *Journal) View(look func(*History)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	look(j.history)
 }
 
-// get returns a copy of the record of a message, and whether there is one.
-func (j *journal) get(k key) (rec record, known bool) {
-	j.view(func(h *history) {
-		if there := h.records[k]; there != nil {
+// Get returns a copy of the record of a message, and whether there is one.
+func (j *Journal) Get(k Key) (rec Record, known bool) {
+	j.View(func(h *History) {
+		if there := h.Records[k]; there != nil {
 			rec, known = *there, true
 		}
 	})
 	return rec, known
 }
 
-// compact replaces a large journal with a line for each message that still matters. It keeps the
+// Compact replaces a large journal with a line for each message that still matters. It keeps the
 // old one beside it, as the only one.
-func (j *journal) compact(above int64) error {
+func (j *Journal) Compact(above int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.read <= max(above, 2*j.compacted) {
@@ -297,7 +307,7 @@ func (j *journal) compact(above int64) error {
 		}
 		var lines bytes.Buffer
 		encoder := json.NewEncoder(&lines)
-		for _, f := range j.history.snapshots(j.now().UTC()) {
+		for _, f := range j.history.Snapshots(j.now().UTC()) {
 			if err := encoder.Encode(&f); err != nil {
 				return err
 			}
@@ -316,24 +326,24 @@ func (j *journal) compact(above int64) error {
 	})
 	j.compacted = j.read // after an error, too: try again only when the journal has grown
 	if err != nil {
-		return fmt.Errorf("compacting %s: %w", j.path, err)
+		return fmt.Errorf("compacting %s: %w", j.Path, err)
 	}
 	return nil
 }
 
 // appendFacts writes facts to the journal of an agent, durably. It does not read the journal, which may
 // be large. A Runner at work reads the facts within about a second.
-func appendFacts(w *mailbox.Workspace, name schema.AgentName, facts ...fact) error {
+func appendFacts(w *mailbox.Workspace, name schema.AgentName, facts ...Fact) error {
 	j, err := findJournal(w, name, time.Now)
 	if err != nil {
 		return err
 	}
-	return errors.Join(j.appendUnread(facts), j.close())
+	return errors.Join(j.appendUnread(facts), j.Close())
 }
 
 // appendUnread writes facts durably, and adds them to no history. Facts without a time get that of the
 // call. After an error, the first facts may be written.
-func (j *journal) appendUnread(facts []fact) error {
+func (j *Journal) appendUnread(facts []Fact) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for _, f := range facts {
@@ -342,7 +352,7 @@ func (j *journal) appendUnread(facts []fact) error {
 		}
 		f.At = f.At.UTC()
 		if err := encoder.Encode(&f); err != nil {
-			return fmt.Errorf("writing %s: %w", j.path, err)
+			return fmt.Errorf("writing %s: %w", j.Path, err)
 		}
 	}
 	err := j.locked(func() error {
@@ -360,7 +370,7 @@ func (j *journal) appendUnread(facts []fact) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.path, err)
+		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	return nil
 }

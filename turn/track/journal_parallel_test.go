@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"errors"
@@ -15,29 +15,29 @@ import (
 // TestAppendThatFails checks that a failed append leaves no trace and that the next one succeeds.
 func TestAppendThatFails(t *testing.T) {
 	j := newJournal(t)
-	j.mustAppend(t, started.about(recordNumber(99)))
-	before, err := os.ReadFile(j.path)
+	j.MustAppend(t, Started.About(recordNumber(99)))
+	before, err := os.ReadFile(j.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	writable := j.file
-	if j.file, err = os.Open(j.path); err != nil {
+	if j.file, err = os.Open(j.Path); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.append(started.about(recordNumber(1)), true); err == nil || !strings.Contains(err.Error(), j.path) {
+	if err := j.Append(Started.About(recordNumber(1)), true); err == nil || !strings.Contains(err.Error(), j.Path) {
 		t.Errorf("append = %v, want an error naming the journal", err)
 	}
 	if err := j.file.Close(); err != nil {
 		t.Error(err)
 	}
 	j.file = writable
-	after, err := os.ReadFile(j.path)
-	if err != nil || string(after) != string(before) || len(j.history.records) != 1 {
-		t.Errorf("the journal became %q (%v) with %d records, want no change", after, err, len(j.history.records))
+	after, err := os.ReadFile(j.Path)
+	if err != nil || string(after) != string(before) || len(j.history.Records) != 1 {
+		t.Errorf("the journal became %q (%v) with %d records, want no change", after, err, len(j.history.Records))
 	}
-	j.mustAppend(t, started.about(recordNumber(1)))
-	if len(j.history.records) != 2 {
-		t.Errorf("%d records after another fact, want 2", len(j.history.records))
+	j.MustAppend(t, Started.About(recordNumber(1)))
+	if len(j.history.Records) != 2 {
+		t.Errorf("%d records after another fact, want 2", len(j.history.Records))
 	}
 }
 
@@ -46,11 +46,11 @@ func TestAppendThatFails(t *testing.T) {
 func TestAppendsSideBySide(t *testing.T) {
 	const writers, each = 6, 40
 	w := newWorkspace(t)
-	ours, err := openJournal(w, "codex", time.Now)
+	ours, err := OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := openJournal(w, "codex", time.Now)
+	theirs, err := OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,23 +63,23 @@ func TestAppendsSideBySide(t *testing.T) {
 				return
 			default:
 			}
-			if err := ours.refresh(); err != nil {
+			if err := ours.Refresh(); err != nil {
 				t.Error(err)
 			}
-			if err := ours.compact(1 << 10); err != nil {
+			if err := ours.Compact(1 << 10); err != nil {
 				t.Error(err)
 			}
-			ours.get(recordNumber(1).key)
+			ours.Get(recordNumber(1).Key)
 		}
 	})
 	for writer := range writers {
 		all.Go(func() {
 			for n := range each {
 				rec := recordNumber(writer*each + n)
-				if err := ours.append(started.about(rec), n%2 == 0); err != nil {
+				if err := ours.Append(Started.About(rec), n%2 == 0); err != nil {
 					t.Error(err)
 				}
-				if known, _ := ours.get(rec.key); !known.Running {
+				if known, _ := ours.Get(rec.Key); !known.Running {
 					t.Errorf("%s is written but not in the history", rec.ID)
 				}
 			}
@@ -87,7 +87,7 @@ func TestAppendsSideBySide(t *testing.T) {
 	}
 	all.Go(func() {
 		for range each {
-			if err := theirs.append(fact{Kind: resumed, Conversation: "conv-20260101-claude-1"}, false); err != nil {
+			if err := theirs.Append(Fact{Kind: Resumed, Conversation: "conv-20260101-claude-1"}, false); err != nil {
 				t.Error(err)
 			}
 		}
@@ -95,11 +95,11 @@ func TestAppendsSideBySide(t *testing.T) {
 	all.Wait()
 	close(done)
 	looking.Wait()
-	h, err := readHistory(w, schema.AgentName("codex"))
-	if err != nil || len(h.records) != writers*each {
-		t.Errorf("%d records (%v), want %d", len(h.records), err, writers*each)
+	h, err := ReadHistory(w, schema.AgentName("codex"))
+	if err != nil || len(h.Records) != writers*each {
+		t.Errorf("%d records (%v), want %d", len(h.Records), err, writers*each)
 	}
-	if err := errors.Join(ours.close(), theirs.close()); err != nil {
+	if err := errors.Join(ours.Close(), theirs.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -111,25 +111,25 @@ func TestAppendAfterCompaction(t *testing.T) {
 		t.Skip("this system does not replace open files")
 	}
 	w := newWorkspace(t)
-	var journals [2]*journal
+	var journals [2]*Journal
 	for i := range journals {
-		j, err := openJournal(w, "codex", time.Now)
+		j, err := OpenJournal(w, "codex", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		journals[i] = j
-		defer func() { _ = j.close() }()
+		defer func() { _ = j.Close() }()
 	}
 	ours, theirs := journals[0], journals[1]
-	ours.mustAppend(t, lifeOf(10)...)
-	if err := ours.compact(1); err != nil {
+	ours.MustAppend(t, LifeOf(10)...)
+	if err := ours.Compact(1); err != nil {
 		t.Fatal(err)
 	}
-	theirs.mustAppend(t, fact{Kind: resumed, Conversation: "conv-20260101-claude-4"})
-	if err := ours.refresh(); err != nil {
+	theirs.MustAppend(t, Fact{Kind: Resumed, Conversation: "conv-20260101-claude-4"})
+	if err := ours.Refresh(); err != nil {
 		t.Fatal(err)
 	}
-	if c := ours.history.conversations["conv-20260101-claude-4"]; c.Turns != 0 || c.Bound {
+	if c := ours.history.Conversations["conv-20260101-claude-4"]; c.Turns != 0 || c.Bound {
 		t.Errorf("%+v after it was resumed, want no turns", c)
 	}
 }
