@@ -78,7 +78,7 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	starting, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the remote did not answer within %v", limit))
 	defer cancel()
 	err := r.config.Claims.Start(starting, func(err error) {
-		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
+		r.events.publish(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 	})
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *Runner) stopClaims(ctx context.Context) error {
 	}
 	err = fmt.Errorf("other machines wait for the lease: giving up claims: %w", err)
 	if ctx.Err() != nil {
-		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
+		r.events.publish(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 		return nil
 	}
 	return err
@@ -159,7 +159,7 @@ type hold struct {
 // claimed ahead.
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
-		return r.workOn(ctx, hold{ctx: ctx}, it, do)
+		return r.worker.workOn(ctx, hold{ctx: ctx}, it, do)
 	}
 	wanted := make([]gitmail.Wanted, 0, len(ahead)+1)
 	for _, next := range append([]*item{it}, ahead...) {
@@ -170,13 +170,13 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	_, isElsewhere := errors.AsType[*gitmail.ElsewhereError](err)
 	switch {
 	case err == nil && do == try:
-		return r.workOn(ctx, hold{held, attempt}, it, do)
+		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
 	case err == nil:
 		// An earlier turn had the claim, perhaps long ago.
 		if r.config.Claims.Confirm(ctx, it.ID) != nil {
 			return outcome{item: it}
 		}
-		return r.workOn(ctx, hold{held, attempt}, it, do)
+		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
 	case isElsewhere, ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
@@ -187,22 +187,22 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 // the message by now, it is another one, which matches gitmail.ErrClaimLost: then the end of the turn is
 // not recorded. What the turn did cannot be undone. A turn that is over waits for a remote that does not
 // answer.
-func (r *Runner) confirm(ctx context.Context, held hold, it *item, err error) error {
-	if r.config.Claims == nil || ctx.Err() != nil {
+func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) error {
+	if k.config.Claims == nil || ctx.Err() != nil {
 		return err
 	}
 	if err != nil && held.ctx.Err() != nil {
 		return context.Cause(held.ctx)
 	}
-	return cmp.Or(r.config.Claims.Confirm(ctx, it.ID), err)
+	return cmp.Or(k.config.Claims.Confirm(ctx, it.ID), err)
 }
 
 // tooMany gives a message up that had all its turns, on machines that died in them.
-func (r *Runner) tooMany(it *item, m *schema.Message, turns int) outcome {
-	rec, _ := r.journal.Get(it.Key)
+func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
+	rec, _ := k.journal.Get(it.Key)
 	rec.Envelope, rec.Attempts = it.Envelope, turns
 	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine, never ended")
-	return r.deadLetter(it, m, &rec)
+	return k.deadLetter(it, m, &rec)
 }
 
 // away postpones turns because other machines cannot be asked.
@@ -215,7 +215,7 @@ func (r *Runner) away(why error) {
 		return
 	}
 	if r.absences == 1 {
-		r.observe(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
+		r.events.publish(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *Runner) handle(event watch.Event) {
 		}
 	case watch.EventError:
 		if event.Name == "" {
-			r.problem(Event{}, event.Err)
+			r.events.problem(Event{}, event.Err)
 			return
 		}
 		r.forgetFile(event.Name)
@@ -81,9 +81,9 @@ func (r *Runner) handle(event watch.Event) {
 			return
 		}
 		r.unreadable[event.Name] = event.Entry
-		r.problem(Event{File: event.Name}, event.Err)
+		r.events.problem(Event{File: event.Name}, event.Err)
 	case watch.EventWarning:
-		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
+		r.events.publish(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
 	}
 }
 
@@ -91,7 +91,7 @@ func (r *Runner) handle(event watch.Event) {
 func (r *Runner) arrive(e mailbox.Entry) {
 	it, err := newItem(e.Name, e.Message)
 	if err != nil {
-		r.problem(Event{File: e.Name}, err)
+		r.events.problem(Event{File: e.Name}, err)
 		return
 	}
 	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
@@ -218,7 +218,7 @@ func (r *Runner) failed(o outcome) (notBefore time.Time) {
 	case o.followUp != nil:
 		about.File = o.followUp.file
 	}
-	r.problem(about, o.failure)
+	r.events.problem(about, o.failure)
 	if r.failures++; r.config.Once && r.failures >= maxFailures {
 		r.stop = o.failure
 	}
@@ -234,7 +234,7 @@ func (r *Runner) pause(why error) {
 	if r.config.Once {
 		r.stop, e.RetryAt = why, time.Time{}
 	}
-	r.observe(e)
+	r.events.publish(e)
 }
 
 // backoff returns how long to wait after so many failures in a row.
@@ -257,7 +257,7 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 	r.journal.View(look)
 	if d.bound != nil && !d.bound.noticed || d.do == finish || d.do == giveUp {
 		if err := r.journal.Refresh(); err != nil {
-			r.problem(EventProblem.of(&it.Envelope), err)
+			r.events.problem(EventProblem.of(&it.Envelope), err)
 			return d
 		}
 		r.journal.View(look)
@@ -271,8 +271,8 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 		return d
 	}
 	// workOn deals with files that cannot be read or were replaced.
-	if _, m, err := r.read(r.entryOf(it), it.Key); err == nil {
-		if reason := r.unverified(m); reason != "" {
+	if _, m, err := r.closer.read(r.closer.entryOf(it), it.Key); err == nil {
+		if reason := r.worker.unverified(m); reason != "" {
 			return decision{do: skip, kind: EventHeld, reason: reason}
 		}
 	}
@@ -293,25 +293,25 @@ func (r *Runner) report(it *item, d decision) {
 	it.reported = d.reason
 	if isNew {
 		if err := r.journal.Append(d.held(it), false); err != nil {
-			r.problem(EventProblem.of(&it.Envelope), err)
+			r.events.problem(EventProblem.of(&it.Envelope), err)
 		}
 	}
 	e := d.kind.of(&it.Envelope)
 	e.Reason, e.Machine = d.reason, d.machine
-	r.observe(e)
+	r.events.publish(e)
 }
 
 // trip records that a bound has tripped, and sends both sides a notice.
 func (r *Runner) trip(it *item, t *tripped) {
 	f := t.about(track.Bound)
 	f.Reason = t.reason
-	f.Send = r.boundNotice(&it.Envelope, t.reason, t.remedy)
+	f.Send = r.writer.boundNotice(&it.Envelope, t.reason, t.remedy)
 	if err := r.journal.Append(f, true); err != nil {
-		r.problem(EventProblem.of(&it.Envelope), err)
+		r.events.problem(EventProblem.of(&it.Envelope), err)
 		return
 	}
 	e := EventBound.of(&it.Envelope)
 	e.Reason, e.Sent = t.reason, f.Send.ID
-	r.observe(e)
-	r.followUps = append(r.followUps, r.sendNotice(*t, f.Send))
+	r.events.publish(e)
+	r.followUps = append(r.followUps, r.closer.sendNotice(*t, f.Send))
 }

@@ -30,11 +30,11 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		c.AllowFrom = []schema.AgentName{"claude"}
 	}
 	r, _ := newRunner(b, newWorkspace(b), c)
-	r.reset()
 	var err error
 	if r.journal, err = track.OpenJournal(r.workspace, "codex", r.now); err != nil {
 		b.Fatal(err)
 	}
+	r.reset()
 	defer func() {
 		if err := r.journal.Close(); err != nil {
 			b.Error(err)

@@ -17,7 +17,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
-	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -27,22 +26,20 @@ type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
 	now       func() time.Time
-	// times gives out the times of the messages that the runner writes.
-	times schema.Clock
 	// poll is how often the Runner reads what others appended to the journal, and retryDelay how
 	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration
 	// patience is how long an invalid file may stay as it is: somebody may be editing it.
 	patience time.Duration
-	// observing is held for an event. problems counts equal ones.
-	observing sync.Mutex
-	problems  map[string]int
 
 	hold     *exclusive.Hold
 	watcher  *watch.Watcher
 	journal  *track.Journal
-	drivers  *drivers
 	schedule *schedule
+	writer   *writer
+	events   *events
+	closer   *closer
+	worker   *worker
 	// followUps are what is left to do about messages that left the inbox, and about files in it
 	// that are not messages.
 	followUps []*followUp
@@ -64,8 +61,6 @@ type Runner struct {
 	withheld map[string]string
 	// failures counts the failures of the workspace in a row.
 	failures int
-	// lost gets an error that matches ErrStateLost.
-	lost chan error
 	// stop is why a run with Once cannot go on.
 	stop error
 	// dead are the ids and files that became dead letters.
@@ -101,9 +96,8 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err := r.endLostTurns(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
-	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
-	if err := r.drivers.preflight(ctx); err != nil {
+	defer func() { err = errors.Join(err, r.worker.drivers.stop(context.WithoutCancel(ctx))) }()
+	if err := r.worker.drivers.preflight(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.stopClaims(ctx)) }()
@@ -139,16 +133,21 @@ func (r *Runner) finishing() bool {
 // compact compacts the journal if it is large. That can wait.
 func (r *Runner) compact() {
 	if err := r.journal.Compact(track.CompactAbove); err != nil {
-		r.problem(Event{}, err)
+		r.events.problem(Event{}, err)
 	}
 }
 
 // reset begins with an empty inbox. The journal holds what was done about messages.
 func (r *Runner) reset() {
+	c := &r.config
+	r.writer = &writer{workspace: r.workspace, config: c, now: r.now}
+	r.events = &events{config: c, now: r.now, problems: make(map[string]int), lost: make(chan error, 1)}
+	r.closer = &closer{r.workspace, c, r.now, r.journal, r.writer, r.events}
+	r.worker = &worker{r.closer, r.retryDelay, &drivers{make: c.NewDriver, most: c.Parallel}}
 	r.schedule = newSchedule(r.decide, r.report)
-	r.unreadable, r.withheld, r.problems = make(map[string]mailbox.Entry), make(map[string]string), make(map[string]int)
+	r.unreadable, r.withheld = make(map[string]mailbox.Entry), make(map[string]string)
 	r.followUps, r.stop, r.dead = nil, nil, nil
-	r.done, r.lost = make(chan outcome), make(chan error, 1)
+	r.done = make(chan outcome)
 }
 
 // stoppedOr returns nil for an error that only says that the context ended.
@@ -172,7 +171,7 @@ func (r *Runner) checkHeld() error {
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
 	if bad := r.journal.Bad; bad > 0 {
-		r.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
+		r.events.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
 	}
 	var running []track.Record
 	var marks []orphans.Mark
@@ -186,7 +185,7 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 	})
 	killed, err := orphans.End(ctx, marks...)
 	if len(killed) > 0 {
-		r.observe(Event{Kind: EventWarning, Reason: "a runner died during a turn; these processes of the turn were still running and were killed: " + strings.Join(killed, ", ")})
+		r.events.publish(Event{Kind: EventWarning, Reason: "a runner died during a turn; these processes of the turn were still running and were killed: " + strings.Join(killed, ", ")})
 	}
 	if err != nil {
 		return err
@@ -269,7 +268,7 @@ func (r *Runner) follow(ctx context.Context) error {
 		r.finished(<-r.done)
 	}
 	select {
-	case lost := <-r.lost:
+	case lost := <-r.events.lost:
 		return lost
 	default:
 		return err
@@ -319,7 +318,7 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 			r.lookAgain()
 		case <-changed:
 			r.schedule.wakeAll()
-		case err := <-r.lost:
+		case err := <-r.events.lost:
 			return err
 		case event := <-arrivals:
 			r.handle(event)
