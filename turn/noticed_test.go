@@ -206,8 +206,8 @@ func TestNotedBesideARunner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Close(); err != nil || j.Bad > 0 {
-		t.Errorf("%d bad lines (%v)", j.Bad, err)
+	if err := j.Close(); err != nil || j.Bad() > 0 {
+		t.Errorf("%d bad lines (%v)", j.Bad(), err)
 	}
 }
 

@@ -91,7 +91,9 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.journal.Close()) }()
 	r.journal.MayWrite = r.checkHeld
 	r.reset()
-	r.compact()
+	if err := r.journal.Compact(track.CompactAbove); err != nil { // that can wait
+		r.events.problem(Event{}, err)
+	}
 	// This comes first, so that the turns of a dead Runner do not count as ours.
 	if err := r.endLostTurns(ctx); err != nil {
 		return stoppedOr(ctx, err)
@@ -130,13 +132,6 @@ func (r *Runner) finishing() bool {
 	}
 }
 
-// compact compacts the journal if it is large. That can wait.
-func (r *Runner) compact() {
-	if err := r.journal.Compact(track.CompactAbove); err != nil {
-		r.events.problem(Event{}, err)
-	}
-}
-
 // reset begins with an empty inbox. The journal holds what was done about messages.
 func (r *Runner) reset() {
 	c := &r.config
@@ -170,7 +165,7 @@ func (r *Runner) checkHeld() error {
 // endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
-	if bad := r.journal.Bad; bad > 0 {
+	if bad := r.journal.Bad(); bad > 0 {
 		r.events.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
 	}
 	var running []track.Record
@@ -311,9 +306,6 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 		case <-refresh.C:
 			if err := r.journal.Refresh(); err != nil {
 				return err
-			}
-			if r.working == 0 {
-				r.compact()
 			}
 			r.lookAgain()
 		case <-changed:

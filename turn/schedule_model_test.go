@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -61,8 +60,8 @@ func (l *reporter) compacted(now time.Time) *track.History {
 		}
 	}
 	h := track.NewHistory()
-	if _, bad, err := h.Read(jsonl.NewReader(bytes.NewReader(lines.Bytes()), 0), 0); bad > 0 || err != nil {
-		panic(fmt.Sprint(bad, err))
+	if err := h.Read(bytes.NewReader(lines.Bytes())); err != nil {
+		panic(err)
 	}
 	return h
 }

@@ -64,8 +64,6 @@ type Fact struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// Notice is in facts of earlier versions: the message counts toward no bound.
-	Notice bool `json:"notice,omitempty"`
 
 	// Marks are in the environment of the processes of a turn that started.
 	Marks []orphans.Mark `json:"marks,omitempty"`

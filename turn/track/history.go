@@ -3,6 +3,7 @@ package track
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -21,15 +22,16 @@ type History struct {
 	last     *Record
 	failures int
 	// Released counts what may let a waiting message go on: a turn that no longer counts, a person
-	// who resumes a conversation or restores a message, and facts that are read again.
+	// who resumes a conversation or restores a message.
 	Released int
+	// end is how much of the journal was read, in bytes, and bad counts lines that are not facts.
+	end int64
+	bad int
 }
 
 // Record is what is known of a message.
 type Record struct {
 	Envelope
-	// Notice says that the message counts toward no bound. Earlier versions gave turns to notices.
-	Notice bool `json:"notice,omitempty"`
 
 	// Attempts counts the turns that began, without those that were interrupted.
 	Attempts int `json:"attempts,omitempty"`
@@ -141,26 +143,26 @@ func entry[Key comparable, Value any](all map[Key]*Value, k Key, initial Value) 
 	return value
 }
 
-// Read applies the complete lines from an offset on. It returns where they end, and how many are
-// not facts.
-func (h *History) Read(lines *jsonl.Reader, from int64) (end int64, bad int, err error) {
+// Read applies the complete lines that a journal has after those that were read before.
+func (h *History) Read(journal io.ReaderAt) error {
+	lines := jsonl.NewReader(journal, 0)
 	var f Fact
 	for {
-		line, next, err := lines.Line(from)
+		line, next, err := lines.Line(h.end)
 		if errors.Is(err, io.EOF) {
-			return from, bad, nil
+			return nil
 		}
 		if err != nil {
-			return from, bad, err
+			return fmt.Errorf("reading journal: %w", err)
 		}
 		f = Fact{}
 		switch err := json.Unmarshal(line, &f); {
 		case err == nil:
 			h.Apply(&f)
 		case len(line) > 1:
-			bad++
+			h.bad++
 		}
-		from = next
+		h.end = next
 	}
 }
 
@@ -236,15 +238,12 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 
 func (rec *Record) describe(f *Fact) {
 	rec.File, rec.From, rec.Type, rec.Subject = f.File, f.From, f.Type, f.Subject
-	rec.Conversation, rec.Notice = f.Conversation, f.Notice
+	rec.Conversation = f.Conversation
 }
 
 func (h *History) countTurn(rec *Record) {
 	c := h.conversation(rec.Conversation)
 	c.Last = rec.Started
-	if rec.Notice {
-		return
-	}
 	c.Turns++
 	c.With, c.Bound = rec.From, false
 	s := h.sender(rec.From)
@@ -255,9 +254,6 @@ func (h *History) countTurn(rec *Record) {
 
 func (h *History) uncountTurn(rec *Record) {
 	h.Released++
-	if rec.Notice {
-		return
-	}
 	c := h.conversation(rec.Conversation)
 	c.Turns = max(0, c.Turns-1)
 	s := h.sender(rec.From)

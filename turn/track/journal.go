@@ -34,8 +34,7 @@ var ErrStateLost = errors.New("the state of the inbox was removed or replaced du
 // TurnsFolder holds the journals.
 const TurnsFolder = "state/turns"
 
-// CompactAbove is the size, in bytes, above which a Runner compacts its journal when it starts, or
-// when no turn is running. It does so again only when the journal has grown to twice what was left.
+// CompactAbove is the size, in bytes, above which a Runner compacts its journal when it starts.
 const CompactAbove = 8 << 20
 
 // Journal is the file in which a Runner records what it does, and the history that the file adds up
@@ -49,20 +48,9 @@ type Journal struct {
 	// MayWrite returns an error if another Runner may work the inbox. It is nil for Resume.
 	MayWrite func() error
 
-	mu   sync.Mutex
-	file journalFile
-	// read is how much of the file is in the history, in bytes, and bad counts lines that are not
-	// facts.
-	read    int64
-	Bad     int
+	mu      sync.Mutex
+	file    journalFile
 	history *History
-	// compacted is the size, in bytes, after the last compaction.
-	compacted int64
-	// appended counts the facts that were written. The first synced of them are durable.
-	appended int
-
-	syncing sync.Mutex
-	synced  int
 }
 
 // maxJournal bounds what is read of a journal to copy it, in bytes.
@@ -101,7 +89,7 @@ func OpenJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 		if err := errors.Join(j.create(), j.dir.Sweep(j.name), j.dir.Sweep(j.name+".old")); err != nil {
 			return err
 		}
-		return j.reopen()
+		return j.open()
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), j.Close())
@@ -119,14 +107,14 @@ func (j *Journal) create() error {
 	return j.dir.Replace(j.name, nil, 0o644)
 }
 
-// open opens the file.
-func (j *Journal) open() (err error) {
-	// A nil *os.File must not become the journal's file.
+// open opens the file and makes its facts the history.
+func (j *Journal) open() error {
 	file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
-	if err == nil {
-		j.file = file
+	if err != nil {
+		return err // a nil *os.File must not become the journal's file
 	}
-	return err
+	j.file, j.history = file, NewHistory()
+	return j.history.Read(j.file)
 }
 
 // locked calls do while no other process appends.
@@ -151,21 +139,7 @@ func (j *Journal) Close() error {
 	return err
 }
 
-// reopen opens the file and makes its facts the history.
-func (j *Journal) reopen() error {
-	if j.file != nil {
-		_ = j.file.Close() // it may be closed already, and it was only appended to
-	}
-	if err := j.open(); err != nil {
-		return err
-	}
-	fresh := NewHistory()
-	fresh.failures, fresh.Released = j.history.failures, j.history.Released+1
-	j.read, j.history = 0, fresh
-	return j.catchUp()
-}
-
-// Append writes a fact and adds it to the history. A durable fact is on disk when append returns.
+// Append writes a fact and adds it to the history. A durable fact is on disk when Append returns.
 func (j *Journal) Append(f Fact, isDurable bool) error {
 	f.At = j.now().UTC()
 	line, err := json.Marshal(&f)
@@ -173,28 +147,23 @@ func (j *Journal) Append(f Fact, isDurable bool) error {
 		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	j.mu.Lock()
-	err = j.locked(func() error { return j.write(append(line, '\n')) })
-	written := j.appended
-	j.mu.Unlock()
-	if err != nil || !isDurable {
-		return err
-	}
-	return j.sync(written)
-}
-
-func (j *Journal) write(line []byte) error {
-	err := j.follow()
+	defer j.mu.Unlock()
+	err = j.locked(func() error {
+		if err := j.catchUp(); err != nil {
+			return err
+		}
+		return j.add(append(line, '\n'))
+	})
 	if err == nil {
-		err = j.catchUp()
+		err = j.history.Read(j.file)
 	}
-	if err == nil {
-		err = j.add(line)
+	if err == nil && isDurable {
+		err = j.file.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
-	j.appended++
-	return j.catchUp()
+	return nil
 }
 
 // add appends complete lines to the file.
@@ -206,46 +175,16 @@ func (j *Journal) add(lines []byte) error {
 	return err
 }
 
-// sync makes the first facts that were written durable, so many at least. Turns that run side by
-// side share a sync: those that wait for one need no further one.
-func (j *Journal) sync(facts int) error {
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
-	if j.synced >= facts {
-		return nil
-	}
-	file, written := j.written()
-	err := file.Sync()
-	if errors.Is(err, os.ErrClosed) { // another file replaced the journal
-		file, written = j.written()
-		err = file.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.Path, err)
-	}
-	j.synced = written
-	return nil
-}
-
-func (j *Journal) written() (file journalFile, facts int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.file, j.appended
-}
-
 // Refresh reads what others appended.
 func (j *Journal) Refresh() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.follow(); err != nil {
-		return err
-	}
 	return j.catchUp()
 }
 
-// follow makes sure that the file is still the journal. If another file has replaced it, or it was
-// cut, its facts become the history.
-func (j *Journal) follow() error {
+// catchUp adds what others appended to the history. The error matches ErrStateLost if the file is no longer
+// the journal.
+func (j *Journal) catchUp() error {
 	if j.MayWrite != nil {
 		if err := j.MayWrite(); err != nil {
 			return err
@@ -258,23 +197,18 @@ func (j *Journal) follow() error {
 	if err != nil {
 		return err
 	}
-	open, err := j.file.Stat() // which fails if an earlier reopen failed
-	if err == nil && os.SameFile(there, open) && open.Size() >= j.read {
-		return nil
+	open, err := j.file.Stat()
+	if err == nil && (!os.SameFile(there, open) || open.Size() < j.history.end) {
+		return fmt.Errorf("%w: %s", ErrStateLost, j.Path)
 	}
-	return j.reopen()
+	if err == nil {
+		err = j.history.Read(j.file)
+	}
+	return err
 }
 
-// catchUp adds the complete lines at the end of the file to the history.
-func (j *Journal) catchUp() error {
-	end, bad, err := j.history.Read(jsonl.NewReader(j.file, 0), j.read)
-	j.read = end
-	j.Bad += bad
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", j.Path, err)
-	}
-	return nil
-}
+// Bad counts the lines that are not facts.
+func (j *Journal) Bad() int { return j.history.bad }
 
 // View calls look with the history, which look must not keep.
 func (j *Journal) View(look func(*History)) {
@@ -298,7 +232,7 @@ func (j *Journal) Get(k Key) (rec Record, known bool) {
 func (j *Journal) Compact(above int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.read <= max(above, 2*j.compacted) {
+	if j.history.end <= above {
 		return nil
 	}
 	err := j.locked(func() error {
@@ -322,9 +256,8 @@ func (j *Journal) Compact(above int64) error {
 		if err == nil {
 			err = j.dir.Replace(j.name, lines.Bytes(), 0o644)
 		}
-		return errors.Join(err, j.reopen())
+		return errors.Join(err, j.open())
 	})
-	j.compacted = j.read // after an error, too: try again only when the journal has grown
 	if err != nil {
 		return fmt.Errorf("compacting %s: %w", j.Path, err)
 	}
@@ -360,9 +293,11 @@ func (j *Journal) appendUnread(facts []Fact) error {
 			return err
 		}
 		if j.file == nil { // opened under the lock, it is the one that the last compaction left
-			if err := j.open(); err != nil {
+			file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
+			if err != nil {
 				return err
 			}
+			j.file = file
 		}
 		return j.add(lines.Bytes())
 	})
@@ -373,4 +308,57 @@ func (j *Journal) appendUnread(facts []Fact) error {
 		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	return nil
+}
+
+// ReadHistory reads the journal of an agent without writing anything.
+func ReadHistory(w *mailbox.Workspace, name schema.AgentName) (*History, error) {
+	r := newJournalReader(w, name)
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.history, nil
+}
+
+// journalReader reads the journal of an agent again and again, each time only what is new. It writes
+// nothing, and keeps no file open, because some systems do not replace an open file.
+type journalReader struct {
+	workspace *mailbox.Workspace
+	name      schema.AgentName
+	// file is the journal that was read.
+	file    fs.FileInfo
+	history *History
+}
+
+func newJournalReader(w *mailbox.Workspace, name schema.AgentName) *journalReader {
+	return &journalReader{workspace: w, name: name, history: NewHistory()}
+}
+
+// read adds what is new to the history. A missing journal has nothing new.
+func (r *journalReader) read() error {
+	dir, err := durable.OpenDir(r.workspace.Root(), r.workspace.Dir(), TurnsFolder)
+	if err == nil {
+		defer dir.Close() // nothing is written
+		err = r.readIn(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading journal: %w", err)
+	}
+	return nil
+}
+
+func (r *journalReader) readIn(dir *durable.Dir) error {
+	file, err := dir.OpenFile(JournalName(r.name), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // nothing is written
+	now, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if r.file != nil && (!os.SameFile(r.file, now) || now.Size() < r.history.end) { // it was compacted, or cut
+		r.history = NewHistory()
+	}
+	r.file = now
+	return r.history.Read(file)
 }

@@ -3,7 +3,6 @@ package track
 import (
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +41,7 @@ func TestAppendThatFails(t *testing.T) {
 }
 
 // TestAppendsSideBySide appends to one journal through two handles, as a Runner and Resume do,
-// while others read and compact it.
+// while others read it.
 func TestAppendsSideBySide(t *testing.T) {
 	const writers, each = 6, 40
 	w := newWorkspace(t)
@@ -64,9 +63,6 @@ func TestAppendsSideBySide(t *testing.T) {
 			default:
 			}
 			if err := ours.Refresh(); err != nil {
-				t.Error(err)
-			}
-			if err := ours.Compact(1 << 10); err != nil {
 				t.Error(err)
 			}
 			ours.Get(recordNumber(1).Key)
@@ -101,35 +97,5 @@ func TestAppendsSideBySide(t *testing.T) {
 	}
 	if err := errors.Join(ours.Close(), theirs.Close()); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestAppendAfterCompaction checks that Resume loses no fact if the Runner compacts the journal
-// after Resume opened it.
-func TestAppendAfterCompaction(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("this system does not replace open files")
-	}
-	w := newWorkspace(t)
-	var journals [2]*Journal
-	for i := range journals {
-		j, err := OpenJournal(w, "codex", time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		journals[i] = j
-		defer func() { _ = j.Close() }()
-	}
-	ours, theirs := journals[0], journals[1]
-	ours.MustAppend(t, LifeOf(10)...)
-	if err := ours.Compact(1); err != nil {
-		t.Fatal(err)
-	}
-	theirs.MustAppend(t, Fact{Kind: Resumed, Conversation: "conv-20260101-claude-4"})
-	if err := ours.Refresh(); err != nil {
-		t.Fatal(err)
-	}
-	if c := ours.history.Conversations["conv-20260101-claude-4"]; c.Turns != 0 || c.Bound {
-		t.Errorf("%+v after it was resumed, want no turns", c)
 	}
 }

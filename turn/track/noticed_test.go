@@ -92,8 +92,8 @@ func TestNotedOnAFaultyDisk(t *testing.T) {
 		if err := j.appendUnread(facts); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), j.Path) {
 			t.Errorf("room for %d bytes: %v, want ENOSPC and the path", room, err)
 		}
-		if err := j.Refresh(); err != nil || j.Bad > 0 || len(j.history.Records) > room/len(line) {
-			t.Errorf("room for %d bytes: %d records and %d bad lines (%v)", room, len(j.history.Records), j.Bad, err)
+		if err := j.Refresh(); err != nil || j.Bad() > 0 || len(j.history.Records) > room/len(line) {
+			t.Errorf("room for %d bytes: %d records and %d bad lines (%v)", room, len(j.history.Records), j.Bad(), err)
 		}
 		f.failSync = true
 		if err := j.appendUnread(facts); !errors.Is(err, errFault) {
@@ -102,8 +102,8 @@ func TestNotedOnAFaultyDisk(t *testing.T) {
 		if err := j.appendUnread(facts); err != nil {
 			t.Error(err)
 		}
-		if err := j.Refresh(); err != nil || j.Bad > 0 {
-			t.Errorf("%d bad lines (%v)", j.Bad, err)
+		if err := j.Refresh(); err != nil || j.Bad() > 0 {
+			t.Errorf("%d bad lines (%v)", j.Bad(), err)
 		}
 		for n := range 2 {
 			if rec, _ := j.Get(recordNumber(n + 1).Key); len(rec.Noticed) != 1 {
