@@ -34,9 +34,7 @@ func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) out
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
-	case errors.Is(err, errReplaced):
-		return k.replaced(it, m)
-	case isHeld(err):
+	case errors.Is(err, errReplaced), isHeld(err):
 		return outcome{item: it, done: true} // the watcher reports it as what it is now
 	case err != nil:
 		return outcome{item: it, failure: err}

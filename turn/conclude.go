@@ -95,15 +95,6 @@ func (c *closer) conclude(it *item) outcome {
 	return outcome{item: it, done: true}
 }
 
-// replaced queues the message that replaced another one in its file.
-func (c *closer) replaced(it *item, m *schema.Message) outcome {
-	replacement, err := newItem(it.File, m)
-	if err != nil {
-		c.events.problem(EventProblem.of(&it.Envelope), err)
-	}
-	return outcome{item: it, done: true, replacement: replacement}
-}
-
 // complete does and records each thing that is left to do. The answer is sent before the message
 // leaves the inbox, because until then nobody takes the message for done; the bounce is sent after
 // the message has become a dead letter. A message that has left the inbox already has no entry.

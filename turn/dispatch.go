@@ -24,8 +24,6 @@ type outcome struct {
 	followUp *followUp
 	// done says that nothing is left to do.
 	done bool
-	// replacement is the message that replaced the item in its file.
-	replacement *item
 	// failure is why the work could not be done, if that is not the message's fault.
 	failure error
 	// unavailable is why the agent could not be started, and started says that it was.
@@ -95,7 +93,7 @@ func (r *Runner) arrive(e mailbox.Entry) {
 		return
 	}
 	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
-		old.replacement = it
+		old.replaced = old.Key != it.Key
 		return
 	}
 	r.schedule.add(it)
@@ -189,19 +187,11 @@ func (r *Runner) finished(o outcome) {
 
 func (r *Runner) finishedItem(o outcome) {
 	it := o.item
-	replacement := it.replacement
-	it.replacement = nil
-	if replacement == nil {
-		replacement = o.replacement
-	}
-	gone := o.done || replacement != nil
+	gone := o.done || it.replaced
 	r.endClaim(it, gone)
 	if r.schedule.putBack(it, gone); gone {
 		r.followUp(it.Key)
-		r.watcher.Forget(it.File) // the message may be back already: somebody restored it
-	}
-	if replacement != nil {
-		r.schedule.add(replacement)
+		r.watcher.Forget(it.File) // the message may be back already, or another one be there
 	}
 }
 
