@@ -16,7 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Budgets of a digest in tokens, as Tokens estimates them. Every byte counts as a quarter of a token
@@ -39,7 +39,7 @@ type Mail struct {
 	// Signature is what the signature is worth; empty if nobody checks it.
 	Signature signing.Verdict
 	// key is that of a message whose body was cut: it depends on the whole body.
-	key turn.Key
+	key track.Key
 }
 
 // DigestOptions say what a digest holds besides mail, and how long it may be.
@@ -51,7 +51,7 @@ type DigestOptions struct {
 	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
 	// Owed are the other requests that wait for the agent's answer, the oldest first.
-	Owed []turn.OpenRequest
+	Owed []track.OpenRequest
 	// Budget is the most that the text may cost, from MinBudget to MaxBudget tokens. Zero means
 	// DefaultBudget.
 	Budget int
@@ -271,7 +271,7 @@ func (d *digest) id(id schema.ID) string {
 }
 
 // sortedShortIDs returns the short ids of all messages and requests, sorted.
-func sortedShortIDs(mail []Mail, owed []turn.OpenRequest) []string {
+func sortedShortIDs(mail []Mail, owed []track.OpenRequest) []string {
 	ids := make([]string, 0, len(mail)+len(owed))
 	for i := range mail {
 		if m := mail[i].Message; m != nil {

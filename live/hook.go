@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // A Hook answers the events of a session.
@@ -283,7 +283,7 @@ func (h *Hook) pace() time.Duration { return cmp.Or(h.Pace, defaultPace) }
 // event proves it.
 func (h *Hook) prove(s *Session, event string) error {
 	before := slices.Clone(s.Shown)
-	var noticed []turn.Key
+	var noticed []track.Key
 	for i := range s.Shown {
 		t := &s.Shown[i]
 		t.Prompted = t.Prompted && event != PostToolUse && event != Stop
@@ -296,7 +296,7 @@ func (h *Hook) prove(s *Session, event string) error {
 	if len(noticed) == 0 {
 		return nil
 	}
-	err := turn.NoteNoticed(h.Workspace, h.Agent, noticed, turn.Noticed{Session: s.ID, Program: string(h.Program), At: h.now()})
+	err := track.NoteNoticed(h.Workspace, h.Agent, noticed, track.Noticed{Session: s.ID, Program: string(h.Program), At: h.now()})
 	if err != nil {
 		s.Shown = before
 	}

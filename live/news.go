@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 const (
@@ -58,7 +58,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 			return "", later, err
 		}
 	}
-	running, err := turn.IsRunning(h.Workspace, h.Agent)
+	running, err := track.IsRunning(h.Workspace, h.Agent)
 	if err != nil {
 		return "", later, err
 	}
@@ -137,7 +137,7 @@ func (s *Session) show(mail []Mail, o DigestOptions, event string) (text string,
 	for _, m := range mail[:named] {
 		one := Shown{File: m.File, At: o.Now, Key: m.key, Prompted: event == UserPromptSubmit && s.Program == Claude}
 		if one.Key.ID == "" && m.isMessage() {
-			one.Key, _ = turn.KeyOf(m.Message)
+			one.Key, _ = track.KeyOf(m.Message)
 		}
 		if one.Key.ID != "" {
 			one.Proof = proofAfter(event, s.Working)
@@ -202,10 +202,10 @@ func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail 
 		return nil, false, nil
 	}
 	var mu sync.Mutex
-	keys := make(map[string]turn.Key)
+	keys := make(map[string]track.Key)
 	entries, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(e *mailbox.Entry) bool {
 		if m := e.Message; e.Err == nil && m.Body.Kind == schema.Text && len(m.Body.Text) > maxBody {
-			key, _ := turn.KeyOf(m)
+			key, _ := track.KeyOf(m)
 			mu.Lock()
 			keys[e.Name] = key
 			mu.Unlock()
@@ -227,7 +227,7 @@ func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail 
 
 // owed returns the requests that wait for the agent's answer and are neither among the mail nor with another session. It
 // returns none if the search fails or takes long: the digest is useful without them.
-func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []turn.OpenRequest {
+func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequest {
 	known := make(map[string]schema.ID, len(mail)+len(o.shown))
 	maps.Copy(known, o.shown)
 	for i := range mail {
@@ -237,7 +237,7 @@ func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []turn.OpenReque
 	}
 	ctx, cancel := context.WithTimeout(ctx, owedLimit)
 	defer cancel()
-	owed, _ := turn.OwedBesides(ctx, h.Workspace, h.Agent, known)
+	owed, _ := track.OwedBesides(ctx, h.Workspace, h.Agent, known)
 	return owed
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // arriveAny lets messages of any kind come, and returns their short ids in the order of the inbox.
@@ -128,8 +128,8 @@ func TestLongBody(t *testing.T) {
 		h.on("s", SessionStart)
 		h.on("s", UserPromptSubmit)
 		h.on("s", Stop)
-		progress, err := turn.Track(t.Context(), h.Workspace, string(m.ID))
-		if err != nil || len(progress) != 1 || progress[0].Stage != turn.StageNoticed {
+		progress, err := track.Track(t.Context(), h.Workspace, string(m.ID))
+		if err != nil || len(progress) != 1 || progress[0].Stage != track.StageNoticed {
 			t.Errorf("after a body of %d lines, the message is %+v (%v), want it noticed", lines, progress, err)
 		}
 	}

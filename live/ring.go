@@ -19,7 +19,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 const (
@@ -204,7 +204,7 @@ func (f *follower) due(ctx context.Context) ([]string, error) {
 	if quiet || !f.state.ringable(f.file.ModTime(), now) || now.Before(f.again) && f.unanswered() {
 		return nil, nil
 	}
-	if running, err := turn.IsRunning(f.hook.Workspace, f.hook.Agent); running || err != nil {
+	if running, err := track.IsRunning(f.hook.Workspace, f.hook.Agent); running || err != nil {
 		return nil, err
 	}
 	if gone, err := f.superseded(); gone || err != nil {

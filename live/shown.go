@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Shown is a file in the inbox that was shown to a session.
@@ -13,7 +13,7 @@ type Shown struct {
 	File string    `json:"file,omitempty"`
 	At   time.Time `json:"at"`
 	// Key is that of the message. It is empty for a file that is not one.
-	Key turn.Key `json:"key,omitzero"`
+	Key track.Key `json:"key,omitzero"`
 	// Proof is empty once the message is noticed, and of a file that is not a message.
 	Proof proof `json:"proof,omitempty"`
 	// Prompted says that it came with a prompt of claude, and that nothing has happened since: claude drops it

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // TestAnswerOutlivesFailures lets everything fail that happens between the end of a turn and its answer.
@@ -56,7 +57,7 @@ func TestAnswerOutlivesFailures(t *testing.T) {
 				t.Error("run --once succeeded although the answer was not sent")
 			}
 			wantTexts(t, "the inbox", subjects(t, w, "codex", mailbox.Inbox), "q")
-			if p := progress(t, w, asked.ID); p.Stage != StageWaiting || !strings.Contains(p.Reason, "not sent yet") {
+			if p := progress(t, w, asked.ID); p.Stage != track.StageWaiting || !strings.Contains(p.Reason, "not sent yet") {
 				t.Errorf("progress before the answer: %+v, want it waiting", p)
 			}
 			heal()
@@ -65,7 +66,7 @@ func TestAnswerOutlivesFailures(t *testing.T) {
 			}
 			wantTexts(t, "the inbox after it", subjects(t, w, "codex", mailbox.Inbox))
 			wantTexts(t, "the answers", subjects(t, w, "claude", mailbox.Inbox), "Re: q")
-			if p := progress(t, w, asked.ID); p.Stage != StageAnswered || turns != 1 {
+			if p := progress(t, w, asked.ID); p.Stage != track.StageAnswered || turns != 1 {
 				t.Errorf("after %d turns: %+v, want it answered after one", turns, p)
 			}
 		})
@@ -93,7 +94,7 @@ func TestForbiddenAnswerBounces(t *testing.T) {
 	if !notice.IsNotice() || notice.ParentID != asked.ID || !strings.Contains(body, "want a number") || !strings.Contains(body, "Port 8080.") {
 		t.Errorf("the sender got %+v, want a bounce with the reason and the answer", notice)
 	}
-	if p := progress(t, w, asked.ID); p.Stage != StageDone || p.Answer != "" {
+	if p := progress(t, w, asked.ID); p.Stage != track.StageDone || p.Answer != "" {
 		t.Errorf("progress %+v, want it done without an answer", p)
 	}
 }

@@ -17,47 +17,54 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
+// worker works on messages that this machine holds: it gives them turns, and a closer ends them.
+type worker struct {
+	*closer
+	// retryDelay is how long to wait after a failure to write the journal.
+	retryDelay time.Duration
+	drivers    *agent.Pool
+}
+
 // workOn does what was decided about a message that this machine holds.
-func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) outcome {
-	raw, m, err := r.read(r.entryOf(it), it.key)
+func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
+	raw, m, err := k.read(k.entryOf(it), it.Key)
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
-	case errors.Is(err, errReplaced):
-		return r.replaced(it, m)
-	case isHeld(err):
+	case errors.Is(err, errReplaced), isHeld(err):
 		return outcome{item: it, done: true} // the watcher reports it as what it is now
 	case err != nil:
 		return outcome{item: it, failure: err}
 	}
 	switch do {
 	case try:
-		if r.unverified(m) != "" {
+		if k.unverified(m) != "" {
 			return outcome{item: it} // the file changed since the decision, which is made again
 		}
-		if held.attempt > r.config.MaxAttempts {
-			return r.tooMany(it, m, held.attempt-1)
+		if held.attempt > k.config.MaxAttempts {
+			return k.tooMany(it, m, held.attempt-1)
 		}
-		return r.attempt(ctx, held, it, m, raw)
+		return k.attempt(ctx, held, it, m, raw)
 	case giveUp:
-		rec, _ := r.journal.get(it.key)
-		return r.deadLetter(it, m, &rec)
+		rec, _ := k.journal.Get(it.Key)
+		return k.deadLetter(it, m, &rec)
 	}
-	return r.conclude(it)
+	return k.conclude(it)
 }
 
 // errReplaced says that the file holds another message than before.
 var errReplaced = errors.New("the file was replaced before its turn")
 
 // read reads the message of an entry. The error is errReplaced if it is not the one with the key.
-func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
-	return r.readBy(r.workspace.Decode, e, want)
+func (c *closer) read(e mailbox.Entry, want track.Key) ([]byte, *schema.Message, error) {
+	return c.readBy(c.workspace.Decode, e, want)
 }
 
-func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
-	raw, err := r.workspace.ReadRaw(e)
+func (c *closer) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want track.Key) ([]byte, *schema.Message, error) {
+	raw, err := c.workspace.ReadRaw(e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +72,7 @@ func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, err
 	if err != nil {
 		return nil, nil, err
 	}
-	k, err := KeyOf(m)
+	k, err := track.KeyOf(m)
 	if err == nil && k != want {
 		err = errReplaced
 	}
@@ -73,21 +80,21 @@ func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, err
 }
 
 // entryOf returns the inbox entry of an item, as far as needed to find the file.
-func (r *Runner) entryOf(it *item) mailbox.Entry {
-	inbox := r.workspace.BoxPath(r.config.Agent, mailbox.Inbox)
-	return mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
+func (c *closer) entryOf(it *item) mailbox.Entry {
+	inbox := c.workspace.BoxPath(c.config.Agent, mailbox.Inbox)
+	return mailbox.Entry{Agent: c.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
 }
 
 // attempt gives the message a turn.
-func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Message, raw []byte) outcome {
+func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Message, raw []byte) outcome {
 	unstopped := context.WithoutCancel(ctx)
 	var session string
-	r.journal.view(func(h *history) {
-		if c := h.conversations[it.Conversation]; c != nil {
+	k.journal.View(func(h *track.History) {
+		if c := h.Conversations[it.Conversation]; c != nil {
 			session = c.Session
 		}
 	})
-	driver, err := r.drivers.Get(ctx, string(it.Conversation), session, true)
+	driver, err := k.drivers.Get(ctx, string(it.Conversation), session, true)
 	if err != nil {
 		if ctx.Err() != nil {
 			return outcome{item: it}
@@ -95,145 +102,145 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 		return outcome{item: it, unavailable: err}
 	}
 	mark := orphans.NewMark()
-	rec, err := r.begin(it, held.attempt, driver.(*markedDriver).mark, mark)
+	rec, err := k.begin(it, held.attempt, driver.(*markedDriver).mark, mark)
 	if err != nil {
 		return outcome{item: it, failure: errors.Join(err, driver.Stop(unstopped))}
 	}
-	result, err := r.turn(orphans.WithMark(held.ctx, mark), driver, r.request(r.entryOf(it), m, raw, rec.Attempts), &rec)
-	if err = r.confirm(ctx, held, it, err); err != nil {
+	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, k.request(k.entryOf(it), m, raw, rec.Attempts), &rec)
+	if err = k.confirm(ctx, held, it, err); err != nil {
 		if stopErr := driver.Stop(unstopped); stopErr != nil {
-			r.problem(EventProblem.about(&rec), stopErr)
+			k.events.problem(EventProblem.about(&rec), stopErr)
 		}
-		return r.fail(ctx, it, m, &rec, result, err)
+		return k.fail(ctx, it, m, &rec, result, err)
 	}
-	err = r.succeed(ctx, m, &rec, result)
-	if keepErr := r.drivers.Keep(unstopped, string(it.Conversation), driver); keepErr != nil {
-		r.problem(EventProblem.about(&rec), keepErr)
+	err = k.succeed(ctx, m, &rec, result)
+	if keepErr := k.drivers.Keep(unstopped, string(it.Conversation), driver); keepErr != nil {
+		k.events.problem(EventProblem.about(&rec), keepErr)
 	}
 	if err != nil {
 		return outcome{item: it, started: true, stop: err}
 	}
-	o := r.conclude(it)
+	o := k.conclude(it)
 	o.started = true
 	return o
 }
 
 // begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was
 // put back: its earlier turns no longer count. The attempt is the number of the turn if it is known.
-func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (record, error) {
-	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
-		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
-			return record{}, err
+func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Record, error) {
+	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
+		if err := k.journal.Append(track.Fact{Kind: track.Revived, Key: rec.Key}, false); err != nil {
+			return track.Record{}, err
 		}
 	}
-	f := started.of(&it.envelope)
+	f := track.Started.Of(&it.Envelope)
 	f.Marks, f.Attempt = marks, attempt
-	if err := r.journal.append(f, true); err != nil {
+	if err := k.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return record{}, cmp.Or(r.journal.append(fact{Kind: interrupted, key: it.key}, false), err)
+		return track.Record{}, cmp.Or(k.journal.Append(track.Fact{Kind: track.Interrupted, Key: it.Key}, false), err)
 	}
-	rec, _ := r.journal.get(it.key)
-	r.observe(EventStarted.about(&rec))
+	rec, _ := k.journal.Get(it.Key)
+	k.events.publish(EventStarted.about(&rec))
 	return rec, nil
 }
 
-func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.config.Timeout, errTimeout)
+func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *track.Record) (agent.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, k.config.Timeout, errTimeout)
 	defer cancel()
 	retries := 0
 	result, err := agent.RunTurn(ctx, driver, request, func(shown agent.Event) {
 		e := EventOutput.about(rec)
 		e.Output = &shown
-		r.observe(e)
+		k.events.publish(e)
 		if len(shown.Acts) == 0 || shown.Acts[0].Kind != agent.Retry {
 			return
 		}
 		if retries++; isWorthSaying(retries) {
 			e := EventWarning.about(rec)
 			e.Reason = shown.Acts[0].Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
-			r.observe(e)
+			k.events.publish(e)
 		}
 	}, nil)
 	if errors.Is(err, errTimeout) && !errors.Is(err, agent.ErrUnavailable) {
-		err = fmt.Errorf("%w: it did not end within %v", errTimeout, r.config.Timeout)
+		err = fmt.Errorf("%w: it did not end within %v", errTimeout, k.config.Timeout)
 	}
 	return result, err
 }
 
 // succeed records the success, together with the answer that is to be sent.
-func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
-	f := succeeded.about(rec)
-	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
-	if f.Send = r.answer(m, rec, result); f.Send == nil && r.config.Reply && m.Type.ExpectsAnswer() {
+func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Record, result agent.Result) error {
+	f := track.Succeeded.About(rec)
+	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), track.Usage(result.Usage)
+	if f.Send = k.writer.answer(m, rec, result); f.Send == nil && k.config.Reply && m.Type.ExpectsAnswer() {
 		f.Reason = "there is no output, so there is no answer"
 	}
-	if err := r.record(ctx, rec, f); err != nil {
+	if err := k.record(ctx, rec, f); err != nil {
 		return err
 	}
 	e := EventSucceeded.about(rec)
 	e.Reason, e.Duration, e.Usage, e.Refused = f.Reason, result.Duration, result.Usage, result.Refused
-	r.observe(e)
+	k.events.publish(e)
 	return nil
 }
 
 // record writes a fact that must not be lost. It tries until it can, or the context ends. A run with Once
 // gives up.
-func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
+func (k *worker) record(ctx context.Context, rec *track.Record, f track.Fact) error {
 	for tries := 1; ; tries++ {
-		err := r.journal.append(f, true)
+		err := k.journal.Append(f, true)
 		if err == nil {
 			return nil
 		}
-		r.problem(EventProblem.about(rec), err)
-		if errors.Is(err, ErrStateLost) || r.config.Once && tries == maxFailures {
+		k.events.problem(EventProblem.about(rec), err)
+		if errors.Is(err, track.ErrStateLost) || k.config.Once && tries == maxFailures {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(r.retryDelay):
+		case <-time.After(k.retryDelay):
 		}
 	}
 }
 
 // fail records how a turn failed. After the last attempt the message becomes a dead letter. If the
 // message left the inbox during the turn, another process handled it, here or on another machine.
-func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
+func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *track.Record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
 		// If this cannot be written, the next Runner finds that the turn never ended, and counts
 		// it.
-		f := interrupted.about(rec)
+		f := track.Interrupted.About(rec)
 		f.Reason = err.Error()
-		if writeErr := r.journal.append(f, true); writeErr != nil {
-			r.problem(EventProblem.about(rec), writeErr)
+		if writeErr := k.journal.Append(f, true); writeErr != nil {
+			k.events.problem(EventProblem.about(rec), writeErr)
 		}
 		e := EventInterrupted.about(rec)
 		e.Reason, e.Err = err.Error(), err
-		r.observe(e)
+		k.events.publish(e)
 		if stopped {
 			return outcome{item: it}
 		}
 		return outcome{item: it, unavailable: err}
 	}
-	_, lookErr := r.workspace.Root().Lstat(mailbox.BoxName(r.config.Agent, mailbox.Inbox) + "/" + it.File)
+	_, lookErr := k.workspace.Root().Lstat(mailbox.BoxName(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
-	f := failed.about(rec)
-	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), result.Usage
-	if rec.Attempts < r.config.MaxAttempts && !gone {
-		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
+	f := track.Failed.About(rec)
+	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), track.Usage(result.Usage)
+	if rec.Attempts < k.config.MaxAttempts && !gone {
+		f.RetryAt = k.now().Add(k.config.backoff(rec.Attempts)).UTC()
 	}
-	if err := r.record(ctx, rec, f); err != nil {
+	if err := k.record(ctx, rec, f); err != nil {
 		return outcome{item: it, started: true, stop: err}
 	}
 	e := EventFailed.about(rec)
 	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = f.Reason, err, f.RetryAt, result.Duration, result.Usage
 	e.Refused, e.LastLine = result.Refused, result.LastLine
-	r.observe(e)
+	k.events.publish(e)
 	if gone || !f.RetryAt.IsZero() {
 		return outcome{item: it, started: true, done: gone}
 	}
-	after, _ := r.journal.get(rec.key)
-	o := r.deadLetter(it, m, &after)
+	after, _ := k.journal.Get(rec.Key)
+	o := k.deadLetter(it, m, &after)
 	o.started = true
 	return o
 }
@@ -250,7 +257,7 @@ func failureReason(err error, lastLine string) string {
 // request returns the agent's input and the variables that describe the message. A field that the
 // message does not have is an empty variable, so that the variable of an outer turn is not
 // inherited.
-func (r *Runner) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
+func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
 	to := make([]string, len(m.To))
 	for i, name := range m.To {
 		to[i] = string(name)
@@ -270,16 +277,16 @@ func (r *Runner) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 		"OACP_MESSAGE_RELATED_PR=" + m.RelatedPR,
 		"OACP_MESSAGE_RELATED_PACKET=" + m.RelatedPacket,
 		"OACP_FILE=" + entry.Path,
-		"OACP_WORKSPACE=" + r.workspace.Dir(),
-		"OACP_AGENT=" + string(r.config.Agent),
+		"OACP_WORKSPACE=" + k.workspace.Dir(),
+		"OACP_AGENT=" + string(k.config.Agent),
 		"OACP_ATTEMPT=" + strconv.Itoa(attempt),
 		FenceVariable + "=",
 	}
-	if r.config.Claims != nil {
+	if k.config.Claims != nil {
 		env[len(env)-1] += strconv.Itoa(attempt)
 	}
 	prompt := string(raw)
-	if r.config.Input == InputBody {
+	if k.config.Input == InputBody {
 		if prompt = m.Body.Text; m.Body.Kind == schema.Mapping {
 			prompt = string(schema.EncodeMapping(m.Body))
 		}

@@ -3,7 +3,6 @@ package turn
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
@@ -59,22 +58,5 @@ func BenchmarkTurns(b *testing.B) {
 		{"echo-reply", Config{NewDriver: echo, Reply: true, Input: InputBody}},
 	} {
 		b.Run(bench.name, func(b *testing.B) { benchmarkTurns(b, bench.config) })
-	}
-}
-
-func BenchmarkReadHistory(b *testing.B) {
-	w := newWorkspace(b)
-	j, err := openJournal(w, "codex", time.Now)
-	if err != nil {
-		b.Fatal(err)
-	}
-	j.mustAppend(b, lifeOf(10_000)...)
-	if err := j.close(); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := readHistory(w, "codex"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

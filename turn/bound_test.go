@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // TestTwoAgentsStopAtTheBound lets two agents answer each other for ever.
@@ -75,15 +76,15 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	if len(held) != 1 {
 		t.Fatalf("%d messages wait, want 1", len(held))
 	}
-	if p := progress(t, w, held[0].Message.ID); p.Stage != StageHeld || !strings.Contains(p.Reason, fmt.Sprint(most)) {
+	if p := progress(t, w, held[0].Message.ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, fmt.Sprint(most)) {
 		t.Errorf("progress %+v, want held for the bound", p)
 	}
-	status, err := Status(t.Context(), w, "codex")
+	status, err := track.Status(t.Context(), w, "codex")
 	if err != nil || !status[0].Running || status[0].Held != 2 || len(status[0].Conversations) == 0 || !status[0].Conversations[0].Bound {
 		t.Errorf("status %+v, %v, want a running agent with a held message and a notice in a bound conversation", status, err)
 	}
 
-	resumedFor, err := Resume(t.Context(), w, conversation)
+	resumedFor, err := track.Resume(t.Context(), w, conversation)
 	if err != nil || !slices.Equal(resumedFor, []schema.AgentName{"claude", "codex"}) {
 		t.Errorf("Resume = %v, %v, want both", resumedFor, err)
 	}
@@ -102,11 +103,11 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 func TestResumeOfNothing(t *testing.T) {
 	w := newWorkspace(t)
 	for _, id := range []schema.ConversationID{"conv-20260101-claude-1", "no conversation"} {
-		if told, err := Resume(t.Context(), w, id); err == nil {
+		if told, err := track.Resume(t.Context(), w, id); err == nil {
 			t.Errorf("Resume(%s) = %v without an error, want one", id, told)
 		}
 	}
-	if _, err := Resume(t.Context(), w, "conv-20260101-claude-1", "nobody"); err == nil {
+	if _, err := track.Resume(t.Context(), w, "conv-20260101-claude-1", "nobody"); err == nil {
 		t.Error("Resume for an unknown agent gave no error")
 	}
 }
@@ -221,13 +222,13 @@ func TestHeldAgainAfterResume(t *testing.T) {
 	<-heldNow
 	<-heldNow
 	i := slices.IndexFunc(sent, func(m *schema.Message) bool { return m.ID == first })
-	if _, err := Resume(ctx, w, conversation.Of(sent[i])); err != nil {
+	if _, err := track.Resume(ctx, w, conversation.Of(sent[i])); err != nil {
 		t.Fatal(err)
 	}
 	<-done
 	select {
 	case id := <-heldNow:
-		if p := progress(t, w, id); p.Stage != StageHeld || p.Reason == "" {
+		if p := progress(t, w, id); p.Stage != track.StageHeld || p.Reason == "" {
 			t.Errorf("progress %+v, want held again", p)
 		}
 	case <-ctx.Done():

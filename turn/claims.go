@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Claims let several machines work the inbox of one agent: a message has its turn, or is given up, only
@@ -77,7 +78,7 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	starting, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the remote did not answer within %v", limit))
 	defer cancel()
 	err := r.config.Claims.Start(starting, func(err error) {
-		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
+		r.events.publish(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 	})
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -99,7 +100,7 @@ func (r *Runner) stopClaims(ctx context.Context) error {
 	}
 	err = fmt.Errorf("other machines wait for the lease: giving up claims: %w", err)
 	if ctx.Err() != nil {
-		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
+		r.events.publish(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 		return nil
 	}
 	return err
@@ -158,24 +159,24 @@ type hold struct {
 // claimed ahead.
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
-		return r.workOn(ctx, hold{ctx: ctx}, it, do)
+		return r.worker.workOn(ctx, hold{ctx: ctx}, it, do)
 	}
 	wanted := make([]gitmail.Wanted, 0, len(ahead)+1)
 	for _, next := range append([]*item{it}, ahead...) {
-		rec, _ := r.journal.get(next.key)
+		rec, _ := r.journal.Get(next.Key)
 		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
 	_, isElsewhere := errors.AsType[*gitmail.ElsewhereError](err)
 	switch {
 	case err == nil && do == try:
-		return r.workOn(ctx, hold{held, attempt}, it, do)
+		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
 	case err == nil:
 		// An earlier turn had the claim, perhaps long ago.
 		if r.config.Claims.Confirm(ctx, it.ID) != nil {
 			return outcome{item: it}
 		}
-		return r.workOn(ctx, hold{held, attempt}, it, do)
+		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
 	case isElsewhere, ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
@@ -186,22 +187,22 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 // the message by now, it is another one, which matches gitmail.ErrClaimLost: then the end of the turn is
 // not recorded. What the turn did cannot be undone. A turn that is over waits for a remote that does not
 // answer.
-func (r *Runner) confirm(ctx context.Context, held hold, it *item, err error) error {
-	if r.config.Claims == nil || ctx.Err() != nil {
+func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) error {
+	if k.config.Claims == nil || ctx.Err() != nil {
 		return err
 	}
 	if err != nil && held.ctx.Err() != nil {
 		return context.Cause(held.ctx)
 	}
-	return cmp.Or(r.config.Claims.Confirm(ctx, it.ID), err)
+	return cmp.Or(k.config.Claims.Confirm(ctx, it.ID), err)
 }
 
 // tooMany gives a message up that had all its turns, on machines that died in them.
-func (r *Runner) tooMany(it *item, m *schema.Message, turns int) outcome {
-	rec, _ := r.journal.get(it.key)
-	rec.envelope, rec.Attempts = it.envelope, turns
+func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
+	rec, _ := k.journal.Get(it.Key)
+	rec.Envelope, rec.Attempts = it.Envelope, turns
 	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine, never ended")
-	return r.deadLetter(it, m, &rec)
+	return k.deadLetter(it, m, &rec)
 }
 
 // away postpones turns because other machines cannot be asked.
@@ -214,7 +215,7 @@ func (r *Runner) away(why error) {
 		return
 	}
 	if r.absences == 1 {
-		r.observe(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
+		r.events.publish(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
 	}
 }
 
@@ -224,7 +225,7 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return
 	}
-	rec, _ := r.journal.get(it.key)
+	rec, _ := r.journal.Get(it.Key)
 	switch {
 	case gone:
 		r.config.Claims.Done(it.ID)
@@ -271,11 +272,10 @@ func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent s
 	return err
 }
 
-// addClaims adds which machine has the message for each recipient that has it in the inbox. Most
-// workspaces have no claims, and how far a message got is known without them, so failures do not count.
-func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Progress) {
-	pending := slices.ContainsFunc(all, func(p Progress) bool { return p.isPending() })
-	if !pending {
+// AddClaims adds which machine has the message for each recipient that has it in the inbox. Most workspaces have no
+// claims, and how far a message got is known without them, so failures do not count.
+func AddClaims(ctx context.Context, w *mailbox.Workspace, all []track.Progress) {
+	if !slices.ContainsFunc(all, func(p track.Progress) bool { return p.IsPending() }) {
 		return
 	}
 	repository, err := gitmail.Open(ctx, w)
@@ -284,14 +284,11 @@ func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Pr
 	}
 	claims, _ := repository.ListClaims(ctx)
 	for i := range all {
+		p := &all[i]
 		for _, c := range claims {
-			if c.Err == nil && c.ID == id && c.Agent == all[i].Agent && c.State != gitmail.ClaimFree && all[i].isPending() {
-				all[i].Claim = &c
+			if c.Err == nil && c.ID == p.ID && c.Agent == p.Agent && c.State != gitmail.ClaimFree && p.IsPending() {
+				p.Claim = &track.Claim{Machine: c.Machine, State: string(c.State), Attempt: c.Attempt, Since: c.Since, Renewed: c.Renewed}
 			}
 		}
 	}
-}
-
-func (p *Progress) isPending() bool {
-	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageInTurn, StageHeld, StageExpired}, p.Stage)
 }

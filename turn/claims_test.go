@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // scriptedClaims are claims that do what a test says, and note what the Runner asks for.
@@ -165,7 +166,7 @@ func TestLostClaim(t *testing.T) {
 			if got := rec.kinds(); got != "turn_started turn_interrupted claimed_elsewhere" {
 				t.Errorf("events: %s", got)
 			}
-			if p := progress(t, w, sent[0].ID); p.Stage != StageWaiting || p.Attempts != 0 {
+			if p := progress(t, w, sent[0].ID); p.Stage != track.StageWaiting || p.Attempts != 0 {
 				t.Errorf("got %+v, want a message that waits", p)
 			}
 		})
@@ -223,7 +224,7 @@ func TestRemoteAway(t *testing.T) {
 // TestHandledElsewhereAfterDeath forgets the answer of a Runner that died before it was sent, because
 // another machine handled the message since.
 func TestHandledElsewhereAfterDeath(t *testing.T) {
-	for name, outcome := range map[string]factKind{"an answer": succeeded, "a bounce": dead} {
+	for name, outcome := range map[string]track.FactKind{"an answer": track.Succeeded, "a bounce": track.Dead} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t)
 			send(t, w, question("q"))
@@ -243,16 +244,16 @@ func TestHandledElsewhereAfterDeath(t *testing.T) {
 }
 
 // leaveUnsent leaves a message with an outcome whose answer or bounce was not sent.
-func leaveUnsent(t *testing.T, w *mailbox.Workspace, outcome factKind, reason string) {
+func leaveUnsent(t *testing.T, w *mailbox.Workspace, outcome track.FactKind, reason string) {
 	t.Helper()
-	leave(t, w, func(rec *record) []fact {
-		f := outcome.about(rec)
+	leave(t, w, func(rec *track.Record) []track.Fact {
+		f := outcome.About(rec)
 		f.Reason = reason
 		f.Send = &schema.Message{
 			ID: "msg-20260101T0000Z-codex-0123456789abcdef", CreatedAt: "2026-01-01T00:00:00Z", Priority: schema.P2,
 			From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Notification, Subject: "Re: q", Body: schema.TextValue("ok"), ParentID: rec.ID,
 		}
-		return []fact{started.about(rec), f}
+		return []track.Fact{track.Started.About(rec), f}
 	})
 }
 
@@ -260,7 +261,7 @@ func leaveUnsent(t *testing.T, w *mailbox.Workspace, outcome factKind, reason st
 func TestBounceAfterDeath(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
-	leaveUnsent(t, w, dead, "it failed")
+	leaveUnsent(t, w, track.Dead, "it failed")
 	if _, err := w.DeadLetter(entries(t, w, "codex", mailbox.Inbox)[0], mailbox.DeadLetterReason{Reason: "it failed"}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,25 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// What is decided is carried out, even if the Runner is to stop: the functions here do not end with
+// closer ends the work on messages: it sends answers and bounces, acknowledges, and makes dead
+// letters. What is decided is carried out, even if the Runner is to stop: the methods do not end with
 // its context.
+type closer struct {
+	workspace *mailbox.Workspace
+	config    *Config
+	now       func() time.Time
+	journal   *track.Journal
+	writer    *writer
+	events    *events
+}
 
 // deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
-func (r *Runner) deadLetter(it *item, m *schema.Message, rec *record) outcome {
+func (c *closer) deadLetter(it *item, m *schema.Message, rec *track.Record) outcome {
 	reason := fmt.Sprintf("given up after %s: %s", spelling.Count(rec.Attempts, "turn"), rec.Reason)
-	f := dead.about(rec)
-	f.Reason, f.Send = reason, r.bounce(m, rec, reason)
-	if err := r.journal.append(f, true); err != nil {
+	f := track.Dead.About(rec)
+	f.Reason, f.Send = reason, c.writer.bounce(m, rec, reason)
+	if err := c.journal.Append(f, true); err != nil {
 		return outcome{item: it, failure: err}
 	}
-	o := r.conclude(it)
+	o := c.conclude(it)
 	o.dead = string(rec.ID)
 	return o
 }
@@ -46,132 +57,123 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	case err != nil:
 		raw = []byte(e.Name) // it is too large
 	}
-	rec := record{envelope: envelope{File: e.Name, key: key{Fingerprint: fingerprint(raw)}}}
+	rec := track.Record{Envelope: track.Envelope{File: e.Name, Key: track.Key{Fingerprint: track.Fingerprint(raw)}}}
 	if m != nil {
 		rec.ID, rec.From, rec.Type, rec.Subject = m.ID, m.From, m.Type, m.Subject
 	}
-	f := dead.about(&rec)
+	f := track.Dead.About(&rec)
 	f.Reason = "the file is not a valid message: " + reason.Error()
-	f.Send = r.bounce(m, &rec, f.Reason)
-	if there, _ := r.journal.get(rec.key); there.Outcome != dead || there.Settled { // not tried before
-		if err := r.journal.append(f, true); err != nil {
+	f.Send = r.writer.bounce(m, &rec, f.Reason)
+	if there, _ := r.journal.Get(rec.Key); there.Outcome != track.Dead || there.Settled { // not tried before
+		if err := r.journal.Append(f, true); err != nil {
 			return outcome{failure: err}
 		}
 	}
-	if err := r.complete(rec.key, &e); err != nil {
+	if err := r.closer.complete(rec.Key, &e); err != nil {
 		return outcome{failure: err}
 	}
 	return outcome{done: true, dead: e.Name}
 }
 
 // conclude completes what is left to do about a message with an outcome.
-func (r *Runner) conclude(it *item) outcome {
-	rec, _ := r.journal.get(it.key)
-	entry := r.entryOf(it)
+func (c *closer) conclude(it *item) outcome {
+	rec, _ := c.journal.Get(it.Key)
+	entry := c.entryOf(it)
 	if rec.Outcome == "" {
 		return outcome{item: it} // it was restored since the decision, which is made again
 	}
-	if rec.done() { // it is a copy of a handled message
-		if err := r.workspace.Acknowledge(entry); err != nil && !mailbox.IsGone(err) {
+	if rec.Done() { // it is a copy of a handled message
+		if err := c.workspace.Acknowledge(entry); err != nil && !mailbox.IsGone(err) {
 			return outcome{item: it, failure: err}
 		}
-		r.observe(EventDuplicate.about(&rec))
+		c.events.publish(EventDuplicate.about(&rec))
 		return outcome{item: it, done: true}
 	}
-	if err := r.complete(rec.key, &entry); err != nil {
+	if err := c.complete(rec.Key, &entry); err != nil {
 		return outcome{item: it, failure: err}
 	}
 	return outcome{item: it, done: true}
 }
 
-// replaced queues the message that replaced another one in its file.
-func (r *Runner) replaced(it *item, m *schema.Message) outcome {
-	replacement, err := newItem(it.File, m)
-	if err != nil {
-		r.problem(EventProblem.of(&it.envelope), err)
-	}
-	return outcome{item: it, done: true, replacement: replacement}
-}
-
 // complete does and records each thing that is left to do. The answer is sent before the message
 // leaves the inbox, because until then nobody takes the message for done; the bounce is sent after
 // the message has become a dead letter. A message that has left the inbox already has no entry.
-func (r *Runner) complete(k key, entry *mailbox.Entry) error {
-	rec, _ := r.journal.get(k)
-	if entry == nil && !rec.Settled && rec.Unsent != nil && r.config.Claims != nil && !r.isBuried(&rec) {
-		return r.drop(&rec)
+func (c *closer) complete(k track.Key, entry *mailbox.Entry) error {
+	rec, _ := c.journal.Get(k)
+	if entry == nil && !rec.Settled && rec.Unsent != nil && c.config.Claims != nil && !c.isBuried(&rec) {
+		return c.drop(&rec)
 	}
-	if rec.Outcome == dead {
-		return errors.Join(r.leaveInbox(&rec, entry), r.sendUnsent(&rec))
+	if rec.Outcome == track.Dead {
+		return errors.Join(c.leaveInbox(&rec, entry), c.sendUnsent(&rec))
 	}
-	if err := r.sendUnsent(&rec); err != nil {
+	if err := c.sendUnsent(&rec); err != nil {
 		return err
 	}
-	return r.leaveInbox(&rec, entry)
+	return c.leaveInbox(&rec, entry)
 }
 
 // isBuried reports whether this machine made a message a dead letter.
-func (r *Runner) isBuried(rec *record) bool {
-	reason, err := r.workspace.Reason(mailbox.Entry{Agent: r.config.Agent, Box: mailbox.DeadLetters, Name: rec.File})
-	return err == nil && rec.Outcome == dead && reason.Reason == rec.Reason
+func (c *closer) isBuried(rec *track.Record) bool {
+	reason, err := c.workspace.Reason(mailbox.Entry{Agent: c.config.Agent, Box: mailbox.DeadLetters, Name: rec.File})
+	return err == nil && rec.Outcome == track.Dead && reason.Reason == rec.Reason
 }
 
 // drop forgets the answer to a message that another machine took over after this one had died, and
 // handled, or the bounce.
-func (r *Runner) drop(rec *record) error {
+func (c *closer) drop(rec *track.Record) error {
 	const reason = "another machine handled the message in the meantime"
-	if err := r.journal.append(fact{Kind: unsendable, key: rec.key, Reason: reason}, false); err != nil {
+	if err := c.journal.Append(track.Fact{Kind: track.Unsendable, Key: rec.Key, Reason: reason}, false); err != nil {
 		return err
 	}
 	e := EventUnsendable.about(rec)
 	e.Reason = reason
-	r.observe(e)
-	kind := acknowledged
-	if rec.Outcome == dead {
-		kind = buried
+	c.events.publish(e)
+	kind := track.Acknowledged
+	if rec.Outcome == track.Dead {
+		kind = track.Buried
 	}
-	return r.journal.append(fact{Kind: kind, key: rec.key}, false)
+	return c.journal.Append(track.Fact{Kind: kind, Key: rec.Key}, false)
 }
 
 // leaveInbox acknowledges the message, or moves it to the dead letters.
-func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
+func (c *closer) leaveInbox(rec *track.Record, entry *mailbox.Entry) error {
 	if rec.Settled {
 		return nil
 	}
-	kind, event := acknowledged, EventAcknowledged.about(rec)
+	kind, event := track.Acknowledged, EventAcknowledged.about(rec)
 	var err error
 	switch {
-	case rec.Outcome == dead:
-		kind, event = buried, EventDeadLetter.about(rec)
+	case rec.Outcome == track.Dead:
+		kind, event = track.Buried, EventDeadLetter.about(rec)
 		event.Reason = rec.Reason
 		if entry != nil {
-			event.Path, err = r.workspace.DeadLetter(*entry, mailbox.DeadLetterReason{
-				Reason: rec.Reason, ID: rec.ID, From: rec.From, At: schema.NewTimestamp(r.now()),
+			event.Path, err = c.workspace.DeadLetter(*entry, mailbox.DeadLetterReason{
+				Reason: rec.Reason, ID: rec.ID, From: rec.From, At: schema.NewTimestamp(c.now()),
 				Attempts: rec.Attempts, Output: rec.Output,
 			})
 		}
 	case entry != nil:
-		err = r.acknowledge(rec, entry)
+		err = c.acknowledge(rec, entry)
 	}
 	if err != nil && !mailbox.IsGone(err) {
 		return err
 	}
-	if err := r.journal.append(fact{Kind: kind, key: rec.key}, false); err != nil {
+	if err := c.journal.Append(track.Fact{Kind: kind, Key: rec.Key}, false); err != nil {
 		return err
 	}
-	r.observe(event)
+	c.events.publish(event)
 	return nil
 }
 
 // acknowledge removes the message's file, unless another message or an invalid file has replaced
 // it.
-func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
+func (c *closer) acknowledge(rec *track.Record, entry *mailbox.Entry) error {
 	var invalid *validate.InvalidError
 	handled := func(_ mailbox.Entry, raw []byte) (*schema.Message, error) { return validate.Read(raw) } // perhaps the key is revoked by now
-	_, _, err := r.readBy(handled, *entry, rec.key)
+	_, _, err := c.readBy(handled, *entry, rec.Key)
 	switch {
 	case err == nil:
-		return r.workspace.Acknowledge(*entry)
+		return c.workspace.Acknowledge(*entry)
 	case errors.Is(err, errReplaced), errors.As(err, &invalid):
 		return nil
 	}
@@ -180,67 +182,67 @@ func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 
 // sendUnsent sends the answer or bounce if it is not sent yet. A bounce takes the place of an answer that
 // can never be sent.
-func (r *Runner) sendUnsent(rec *record) error {
+func (c *closer) sendUnsent(rec *track.Record) error {
 	if rec.Unsent == nil {
 		return nil
 	}
-	kind, event := answered, EventAnswered.about(rec)
-	if rec.Outcome == dead || rec.Unsent.IsNotice() {
-		kind, event = bounced, EventBounced.about(rec)
+	kind, event := track.Answered, EventAnswered.about(rec)
+	if rec.Outcome == track.Dead || rec.Unsent.IsNotice() {
+		kind, event = track.Bounced, EventBounced.about(rec)
 	}
 	permanent := false
-	draft, err := r.fit(rec)
-	if err == nil && kind == answered && r.config.Contract != nil {
-		permanent, err = r.config.Contract(context.Background(), draft)
+	draft, err := c.writer.fit(rec)
+	if err == nil && kind == track.Answered && c.config.Contract != nil {
+		permanent, err = c.config.Contract(context.Background(), draft)
 	}
 	if err == nil {
-		permanent, err = r.send(draft)
+		permanent, err = c.writer.send(draft)
 	}
 	if err != nil && !permanent {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
-	f := fact{Kind: kind, key: rec.key, Sent: rec.Unsent.ID}
+	f := track.Fact{Kind: kind, Key: rec.Key, Sent: rec.Unsent.ID}
 	event.Sent = f.Sent
 	if permanent {
-		f = fact{Kind: unsendable, key: rec.key, Reason: err.Error()}
+		f = track.Fact{Kind: track.Unsendable, Key: rec.Key, Reason: err.Error()}
 		event = EventUnsendable.about(rec)
 		event.Reason, event.Err = err.Error(), err
 	}
-	if permanent && kind == answered {
-		f.Send = r.unanswered(rec, draft, err)
+	if permanent && kind == track.Answered {
+		f.Send = c.writer.unanswered(rec, draft, err)
 	}
-	if err := r.journal.append(f, f.Send != nil); err != nil {
+	if err := c.journal.Append(f, f.Send != nil); err != nil {
 		return err
 	}
-	r.observe(event)
+	c.events.publish(event)
 	rec.Unsent = f.Send
-	return r.sendUnsent(rec)
+	return c.sendUnsent(rec)
 }
 
 // findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed
 // them, or the Runner before died.
 func (r *Runner) findFollowUps() {
-	inInbox := make(map[key]bool, len(r.schedule.items))
+	inInbox := make(map[track.Key]bool, len(r.schedule.items))
 	for _, it := range r.schedule.items {
-		inInbox[it.key] = true
+		inInbox[it.Key] = true
 	}
 	// Follow-ups about files come from the watcher, and stay.
 	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == "" })
-	var left []key
-	r.journal.view(func(h *history) {
-		for k, rec := range h.records {
-			if !inInbox[k] && (rec.pending() || rec.Outcome != "" && !rec.done()) {
+	var left []track.Key
+	r.journal.View(func(h *track.History) {
+		for k, rec := range h.Records {
+			if !inInbox[k] && (rec.Pending() || rec.Outcome != "" && !rec.Done()) {
 				left = append(left, k)
 			}
 		}
-		for id, c := range h.conversations {
+		for id, c := range h.Conversations {
 			if c.Unsent != nil {
-				r.followUps = append(r.followUps, r.sendNotice(tripped{conversation: id}, c.Unsent))
+				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{conversation: id}, c.Unsent))
 			}
 		}
-		for name, s := range h.senders {
+		for name, s := range h.Senders {
 			if s.Unsent != nil {
-				r.followUps = append(r.followUps, r.sendNotice(tripped{sender: name}, s.Unsent))
+				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{sender: name}, s.Unsent))
 			}
 		}
 	})
@@ -251,31 +253,31 @@ func (r *Runner) findFollowUps() {
 
 // followUp adds the follow-up of a message that left the inbox, if something is left to do. A
 // message without an outcome is recorded as removed.
-func (r *Runner) followUp(k key) {
-	switch rec, known := r.journal.get(k); {
-	case !known || rec.done():
-	case rec.pending():
-		if err := r.journal.append(fact{Kind: removed, key: k}, false); err != nil {
-			r.problem(EventProblem.of(&rec.envelope), err)
+func (r *Runner) followUp(k track.Key) {
+	switch rec, known := r.journal.Get(k); {
+	case !known || rec.Done():
+	case rec.Pending():
+		if err := r.journal.Append(track.Fact{Kind: track.Removed, Key: k}, false); err != nil {
+			r.events.problem(EventProblem.of(&rec.Envelope), err)
 		}
 	case rec.Outcome != "":
 		r.followUps = append(r.followUps, &followUp{do: func() outcome {
-			err := r.complete(k, nil)
+			err := r.closer.complete(k, nil)
 			return outcome{done: err == nil, failure: err}
 		}})
 	}
 }
 
 // sendNotice returns the follow-up that sends the notice about a bound.
-func (r *Runner) sendNotice(t tripped, notice *schema.Message) *followUp {
+func (c *closer) sendNotice(t tripped, notice *schema.Message) *followUp {
 	return &followUp{do: func() outcome {
-		if permanent, err := r.send(notice); err != nil {
+		if permanent, err := c.writer.send(notice); err != nil {
 			if !permanent {
 				return outcome{failure: err}
 			}
-			r.observe(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Conversation: notice.ConversationID})
+			c.events.publish(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Conversation: notice.ConversationID})
 		}
-		err := r.journal.append(t.about(notified), false)
+		err := c.journal.Append(t.about(track.Notified), false)
 		return outcome{done: err == nil, failure: err}
 	}}
 }

@@ -1,14 +1,13 @@
 package turn
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // action is what to do about a message now.
@@ -47,8 +46,8 @@ type decision struct {
 }
 
 // held returns the fact that the message is held.
-func (d *decision) held(it *item) fact {
-	f := held.of(&it.envelope)
+func (d *decision) held(it *item) track.Fact {
+	f := track.Held.Of(&it.Envelope)
 	f.Reason = d.reason
 	if d.bound != nil {
 		f.By = d.bound.kind()
@@ -57,10 +56,10 @@ func (d *decision) held(it *item) fact {
 }
 
 // decide says what to do about a message, for an agent that is unavailable until pausedUntil.
-func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decision {
-	rec := h.records[it.key]
+func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) decision {
+	rec := h.Records[it.Key]
 	if rec == nil {
-		rec = &record{}
+		rec = &track.Record{}
 	}
 	// A retry that is too far in the future was planned before the clock was set back. It does not
 	// count until the clock is near it again.
@@ -69,7 +68,7 @@ func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decisi
 	switch {
 	case it.notBefore.After(now):
 		return decision{do: wait, at: it.notBefore, resumes: true}
-	case rec.Outcome == succeeded, rec.Outcome == dead && !rec.Settled:
+	case rec.Outcome == track.Succeeded, rec.Outcome == track.Dead && !rec.Settled:
 		return decision{do: finish}
 	case !it.expires.IsZero() && !now.Before(it.expires):
 		return decision{do: skip, kind: EventExpired, reason: "it expired at " + string(schema.NewTimestamp(it.expires))}
@@ -81,14 +80,14 @@ func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decisi
 			c.Agent, c.Autonomy, project.ConfigPath(c.Agent))}
 	case !c.allows(it.From):
 		return decision{do: skip, kind: EventHeld, reason: "messages from " + string(it.From) + " get no turns here"}
-	case rec.Outcome != dead && rec.Attempts >= c.MaxAttempts:
+	case rec.Outcome != track.Dead && rec.Attempts >= c.MaxAttempts:
 		return decision{do: giveUp}
-	case rec.Outcome != dead && rec.RetryAt.After(now) && !far:
+	case rec.Outcome != track.Dead && rec.RetryAt.After(now) && !far:
 		return decision{do: wait, at: rec.RetryAt, resumes: true}
 	case pausedUntil.After(now):
 		return decision{do: wait, at: pausedUntil, resumes: true}
 	}
-	if bound := c.checkBounds(h, &it.envelope, now); bound != nil {
+	if bound := c.checkBounds(h, &it.Envelope, now); bound != nil {
 		at := bound.until
 		if far && (at.IsZero() || near.Before(at)) {
 			at = near
@@ -101,14 +100,6 @@ func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decisi
 func (c *Config) allows(name schema.AgentName) bool {
 	return len(c.AllowFrom) == 0 || slices.Contains(c.AllowFrom, name)
 }
-
-// boundKind names a bound.
-type boundKind string
-
-const (
-	onConversation boundKind = "conversation"
-	onPair         boundKind = "pair"
-)
 
 // tripped is a bound that keeps a message from getting a turn.
 type tripped struct {
@@ -125,23 +116,23 @@ type tripped struct {
 }
 
 // checkBounds returns the bound that a turn on the message would exceed, or nil.
-func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
-	if thread := h.conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
+func (c *Config) checkBounds(h *track.History, m *track.Envelope, now time.Time) *tripped {
+	if thread := h.Conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
 		return &tripped{
 			conversation: m.Conversation, sender: m.From, noticed: thread.Bound,
 			reason: fmt.Sprintf("conversation %s has had %d turns, the limit", m.Conversation, thread.Turns),
 			remedy: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
 		}
 	}
-	sender := h.senders[m.From]
+	sender := h.Senders[m.From]
 	if sender == nil || c.MaxPairTurns < 0 {
 		return nil
 	}
-	turns := sender.within(now)
+	turns := sender.Within(now)
 	if len(turns) < c.MaxPairTurns {
 		return nil
 	}
-	until := turns[len(turns)-c.MaxPairTurns].Add(pairWindow)
+	until := turns[len(turns)-c.MaxPairTurns].Add(track.PairWindow)
 	return &tripped{
 		sender: m.From, most: c.MaxPairTurns, noticed: sender.Bound, until: until,
 		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the limit", m.From, c.MaxPairTurns),
@@ -150,70 +141,17 @@ func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
 	}
 }
 
-func (t *tripped) kind() boundKind {
+func (t *tripped) kind() track.BoundKind {
 	if t.conversation != "" {
-		return onConversation
+		return track.OnConversation
 	}
-	return onPair
+	return track.OnPair
 }
 
 // about makes a fact about the bound.
-func (t *tripped) about(kind factKind) fact {
-	if t.kind() == onConversation {
-		return fact{Kind: kind, Conversation: t.conversation}
+func (t *tripped) about(kind track.FactKind) track.Fact {
+	if t.kind() == track.OnConversation {
+		return track.Fact{Kind: kind, Conversation: t.conversation}
 	}
-	return fact{Kind: kind, From: t.sender, Most: t.most}
-}
-
-// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero
-// again, and so do those of the agents in it within the hour. It tells the Runners of the given
-// agents, or of all agents that had turns in the conversation, and returns these agents; it is an
-// error if there are none. A Runner at work notices within about a second.
-func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID, agents ...schema.AgentName) ([]schema.AgentName, error) {
-	if _, err := schema.ParseConversationID(conversation); err != nil {
-		return nil, err
-	}
-	for _, name := range agents {
-		if err := w.CheckAgent(name); err != nil {
-			return nil, err
-		}
-	}
-	if len(agents) == 0 {
-		all, err := w.Agents()
-		if err != nil {
-			return nil, err
-		}
-		agents = all
-	}
-	var resumedFor []schema.AgentName
-	for _, name := range agents {
-		if err := context.Cause(ctx); err != nil {
-			return resumedFor, err
-		}
-		had, err := resume(w, name, conversation)
-		if err != nil {
-			return resumedFor, err
-		}
-		if had {
-			resumedFor = append(resumedFor, name)
-		}
-	}
-	if len(resumedFor) == 0 {
-		return nil, fmt.Errorf("no agent has had turns in conversation %s", conversation)
-	}
-	return resumedFor, nil
-}
-
-// resume resumes the conversation for one agent, and reports whether it had turns there.
-func resume(w *mailbox.Workspace, name schema.AgentName, conversation schema.ConversationID) (had bool, err error) {
-	h, err := readHistory(w, name)
-	if err != nil || h.conversations[conversation] == nil {
-		return false, err
-	}
-	facts := []fact{{Kind: resumed, Conversation: conversation}}
-	if with := h.conversations[conversation].With; with != "" {
-		facts = append(facts, fact{Kind: resumed, From: with})
-	}
-	err = appendFacts(w, name, facts...)
-	return err == nil, err
+	return track.Fact{Kind: kind, From: t.sender, Most: t.most}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -23,8 +24,6 @@ type outcome struct {
 	followUp *followUp
 	// done says that nothing is left to do.
 	done bool
-	// replacement is the message that replaced the item in its file.
-	replacement *item
 	// failure is why the work could not be done, if that is not the message's fault.
 	failure error
 	// unavailable is why the agent could not be started, and started says that it was.
@@ -59,11 +58,11 @@ func (r *Runner) handle(event watch.Event) {
 		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
 			r.schedule.remove(it.File)
 			r.endClaim(it, true)
-			r.followUp(it.key)
+			r.followUp(it.Key)
 		}
 	case watch.EventError:
 		if event.Name == "" {
-			r.problem(Event{}, event.Err)
+			r.events.problem(Event{}, event.Err)
 			return
 		}
 		r.forgetFile(event.Name)
@@ -80,9 +79,9 @@ func (r *Runner) handle(event watch.Event) {
 			return
 		}
 		r.unreadable[event.Name] = event.Entry
-		r.problem(Event{File: event.Name}, event.Err)
+		r.events.problem(Event{File: event.Name}, event.Err)
 	case watch.EventWarning:
-		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
+		r.events.publish(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
 	}
 }
 
@@ -90,11 +89,11 @@ func (r *Runner) handle(event watch.Event) {
 func (r *Runner) arrive(e mailbox.Entry) {
 	it, err := newItem(e.Name, e.Message)
 	if err != nil {
-		r.problem(Event{File: e.Name}, err)
+		r.events.problem(Event{File: e.Name}, err)
 		return
 	}
 	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
-		old.replacement = it
+		old.replaced = old.Key != it.Key
 		return
 	}
 	r.schedule.add(it)
@@ -110,9 +109,9 @@ func (r *Runner) forgetFile(name string) {
 // unless something happens before; zero means never.
 func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 	now := r.now()
-	r.journal.view(func(h *history) {
-		if h.released != r.released {
-			r.released = h.released
+	r.journal.View(func(h *track.History) {
+		if h.Released != r.released {
+			r.released = h.Released
 			r.schedule.wakeAll()
 		}
 	})
@@ -188,19 +187,11 @@ func (r *Runner) finished(o outcome) {
 
 func (r *Runner) finishedItem(o outcome) {
 	it := o.item
-	replacement := it.replacement
-	it.replacement = nil
-	if replacement == nil {
-		replacement = o.replacement
-	}
-	gone := o.done || replacement != nil
+	gone := o.done || it.replaced
 	r.endClaim(it, gone)
 	if r.schedule.putBack(it, gone); gone {
-		r.followUp(it.key)
-		r.watcher.Forget(it.File) // the message may be back already: somebody restored it
-	}
-	if replacement != nil {
-		r.schedule.add(replacement)
+		r.followUp(it.Key)
+		r.watcher.Forget(it.File) // the message may be back already, or another one be there
 	}
 }
 
@@ -213,11 +204,11 @@ func (r *Runner) failed(o outcome) (notBefore time.Time) {
 	var about Event
 	switch {
 	case o.item != nil:
-		about = EventProblem.of(&o.item.envelope)
+		about = EventProblem.of(&o.item.Envelope)
 	case o.followUp != nil:
 		about.File = o.followUp.file
 	}
-	r.problem(about, o.failure)
+	r.events.problem(about, o.failure)
 	if r.failures++; r.config.Once && r.failures >= maxFailures {
 		r.stop = o.failure
 	}
@@ -233,7 +224,7 @@ func (r *Runner) pause(why error) {
 	if r.config.Once {
 		r.stop, e.RetryAt = why, time.Time{}
 	}
-	r.observe(e)
+	r.events.publish(e)
 }
 
 // backoff returns how long to wait after so many failures in a row.
@@ -252,14 +243,14 @@ func (c *Config) backoff(failures int) time.Duration {
 // the message since the journal was last read, so no bound trips and no message is given up or taken
 // for handled before it is read again.
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
-	look := func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) }
-	r.journal.view(look)
+	look := func(h *track.History) { d = r.config.decide(h, it, now, r.pausedUntil) }
+	r.journal.View(look)
 	if d.bound != nil && !d.bound.noticed || d.do == finish || d.do == giveUp {
-		if err := r.journal.refresh(); err != nil {
-			r.problem(EventProblem.of(&it.envelope), err)
+		if err := r.journal.Refresh(); err != nil {
+			r.events.problem(EventProblem.of(&it.Envelope), err)
 			return d
 		}
-		r.journal.view(look)
+		r.journal.View(look)
 	}
 	if d.do == try || d.do == finish || d.do == giveUp {
 		if other, ok := r.elsewhere(it); ok {
@@ -270,8 +261,8 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 		return d
 	}
 	// workOn deals with files that cannot be read or were replaced.
-	if _, m, err := r.read(r.entryOf(it), it.key); err == nil {
-		if reason := r.unverified(m); reason != "" {
+	if _, m, err := r.closer.read(r.closer.entryOf(it), it.Key); err == nil {
+		if reason := r.worker.unverified(m); reason != "" {
 			return decision{do: skip, kind: EventHeld, reason: reason}
 		}
 	}
@@ -284,33 +275,33 @@ func (r *Runner) report(it *item, d decision) {
 		r.trip(it, d.bound)
 	}
 	// The journal forgets that a message is held when its bound is lifted.
-	rec, _ := r.journal.get(it.key)
+	rec, _ := r.journal.Get(it.Key)
 	isNew := d.kind == EventHeld && rec.Held != d.reason
 	if d.reason == "" || d.reason == it.reported && !isNew {
 		return
 	}
 	it.reported = d.reason
 	if isNew {
-		if err := r.journal.append(d.held(it), false); err != nil {
-			r.problem(EventProblem.of(&it.envelope), err)
+		if err := r.journal.Append(d.held(it), false); err != nil {
+			r.events.problem(EventProblem.of(&it.Envelope), err)
 		}
 	}
-	e := d.kind.of(&it.envelope)
+	e := d.kind.of(&it.Envelope)
 	e.Reason, e.Machine = d.reason, d.machine
-	r.observe(e)
+	r.events.publish(e)
 }
 
 // trip records that a bound has tripped, and sends both sides a notice.
 func (r *Runner) trip(it *item, t *tripped) {
-	f := t.about(bound)
+	f := t.about(track.Bound)
 	f.Reason = t.reason
-	f.Send = r.boundNotice(&it.envelope, t.reason, t.remedy)
-	if err := r.journal.append(f, true); err != nil {
-		r.problem(EventProblem.of(&it.envelope), err)
+	f.Send = r.writer.boundNotice(&it.Envelope, t.reason, t.remedy)
+	if err := r.journal.Append(f, true); err != nil {
+		r.events.problem(EventProblem.of(&it.Envelope), err)
 		return
 	}
-	e := EventBound.of(&it.envelope)
+	e := EventBound.of(&it.Envelope)
 	e.Reason, e.Sent = t.reason, f.Send.ID
-	r.observe(e)
-	r.followUps = append(r.followUps, r.sendNotice(*t, f.Send))
+	r.events.publish(e)
+	r.followUps = append(r.followUps, r.closer.sendNotice(*t, f.Send))
 }

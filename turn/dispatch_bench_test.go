@@ -9,6 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -29,13 +30,13 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		c.AllowFrom = []schema.AgentName{"claude"}
 	}
 	r, _ := newRunner(b, newWorkspace(b), c)
-	r.reset()
 	var err error
-	if r.journal, err = openJournal(r.workspace, "codex", r.now); err != nil {
+	if r.journal, err = track.OpenJournal(r.workspace, "codex", r.now); err != nil {
 		b.Fatal(err)
 	}
+	r.reset()
 	defer func() {
-		if err := r.journal.close(); err != nil {
+		if err := r.journal.Close(); err != nil {
 			b.Error(err)
 		}
 	}()

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // block puts a file in the place of a folder of the workspace.
@@ -31,22 +32,22 @@ func TestResumeReturnsErrors(t *testing.T) {
 	if _, err := runOnce(t, w, Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if told, err := Resume(t.Context(), w, m.ConversationID); err != nil || len(told) != 1 {
+	if told, err := track.Resume(t.Context(), w, m.ConversationID); err != nil || len(told) != 1 {
 		t.Fatalf("Resume tells %q, %v; want codex", told, err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := Resume(stopped, w, m.ConversationID); !errors.Is(err, context.Canceled) {
+	if _, err := track.Resume(stopped, w, m.ConversationID); !errors.Is(err, context.Canceled) {
 		t.Errorf("a stopped Resume gives %v", err)
 	}
-	block(t, w, turnsFolder)
+	block(t, w, "state/turns")
 	for _, agents := range [][]schema.AgentName{nil, {"codex"}} {
-		if told, err := Resume(t.Context(), w, m.ConversationID, agents...); err == nil || strings.Contains(err.Error(), "no agent has had turns") {
+		if told, err := track.Resume(t.Context(), w, m.ConversationID, agents...); err == nil || strings.Contains(err.Error(), "no agent has had turns") {
 			t.Errorf("without a journal, Resume tells %q of %q, %v", told, agents, err)
 		}
 	}
 	block(t, w, "agents")
-	if _, err := Resume(t.Context(), w, m.ConversationID); err == nil || strings.Contains(err.Error(), "no agent has had turns") {
+	if _, err := track.Resume(t.Context(), w, m.ConversationID); err == nil || strings.Contains(err.Error(), "no agent has had turns") {
 		t.Errorf("without agents, Resume gives %v", err)
 	}
 }
@@ -83,7 +84,7 @@ func TestRunWaitsForTurns(t *testing.T) {
 	ends := map[string]func(r *Runner, cancel context.CancelFunc){
 		"finish": func(r *Runner, _ context.CancelFunc) { r.Finish() },
 		"cancel": func(_ *Runner, cancel context.CancelFunc) { cancel() },
-		"lost":   func(r *Runner, _ context.CancelFunc) { r.lost <- errors.New("the inbox is another's now") },
+		"lost":   func(r *Runner, _ context.CancelFunc) { r.events.lost <- errors.New("the inbox is another's now") },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {

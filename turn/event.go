@@ -2,10 +2,12 @@ package turn
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // An EventKind says what happened.
@@ -86,22 +88,33 @@ type Event struct {
 	LastLine string `json:"last_line,omitempty"`
 }
 
-// observe publishes an event.
-func (r *Runner) observe(e Event) {
-	if r.config.Observe == nil {
+// events publishes what a Runner does.
+type events struct {
+	config *Config
+	now    func() time.Time
+	// mu is held for an event. problems counts equal ones.
+	mu       sync.Mutex
+	problems map[string]int
+	// lost gets an error that matches track.ErrStateLost.
+	lost chan error
+}
+
+// publish publishes an event.
+func (s *events) publish(e Event) {
+	if s.config.Observe == nil {
 		return
 	}
-	e.At, e.RetryAt = r.now().UTC().Truncate(time.Second), e.RetryAt.UTC().Truncate(time.Second)
-	e.Agent = r.config.Agent
-	r.observing.Lock()
-	defer r.observing.Unlock()
+	e.At, e.RetryAt = s.now().UTC().Truncate(time.Second), e.RetryAt.UTC().Truncate(time.Second)
+	e.Agent = s.config.Agent
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if e.Kind == EventProblem {
 		same := e.File + e.Reason
-		if r.problems[same]++; !isWorthSaying(r.problems[same]) {
+		if s.problems[same]++; !isWorthSaying(s.problems[same]) {
 			return
 		}
 	}
-	r.config.Observe(e)
+	s.config.Observe(e)
 }
 
 // isWorthSaying reports whether to report what has happened for the nth time: the first time, and then ever
@@ -109,14 +122,14 @@ func (r *Runner) observe(e Event) {
 func isWorthSaying(n int) bool { return n&(n-1) == 0 }
 
 // about begins an event about a message.
-func (k EventKind) about(rec *record) Event {
-	e := k.of(&rec.envelope)
+func (k EventKind) about(rec *track.Record) Event {
+	e := k.of(&rec.Envelope)
 	e.Attempt = rec.Attempts
 	return e
 }
 
 // of begins an event about a message that had no turn yet.
-func (k EventKind) of(m *envelope) Event {
+func (k EventKind) of(m *track.Envelope) Event {
 	return Event{
 		Kind: k, ID: m.ID, From: m.From, Type: m.Type, Subject: m.Subject,
 		Conversation: m.Conversation, File: m.File,
@@ -125,14 +138,14 @@ func (k EventKind) of(m *envelope) Event {
 
 // problem publishes a failure of the workspace. The event says what it is about, and may be empty.
 // An error that ends the run is not published: Run returns it.
-func (r *Runner) problem(about Event, err error) {
-	if errors.Is(err, ErrStateLost) {
+func (s *events) problem(about Event, err error) {
+	if errors.Is(err, track.ErrStateLost) {
 		select {
-		case r.lost <- err:
+		case s.lost <- err:
 		default: // it is known
 		}
 		return
 	}
 	about.Kind, about.Reason, about.Err = EventProblem, err.Error(), err
-	r.observe(about)
+	s.publish(about)
 }

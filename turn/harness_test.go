@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func TestMain(m *testing.M) {
@@ -272,9 +273,9 @@ func wantTexts(t testing.TB, what string, got []string, want ...string) {
 	}
 }
 
-func progress(t testing.TB, w *mailbox.Workspace, id schema.ID) Progress {
+func progress(t testing.TB, w *mailbox.Workspace, id schema.ID) track.Progress {
 	t.Helper()
-	all, err := Track(t.Context(), w, string(id))
+	all, err := track.Track(t.Context(), w, string(id))
 	if err != nil || len(all) != 1 {
 		t.Fatalf("Track(%s) = %+v, %v, want one recipient", id, all, err)
 	}
@@ -286,7 +287,7 @@ func factKinds(t testing.TB, data []byte) []string {
 	t.Helper()
 	var kinds []string
 	for line := range strings.Lines(string(data)) {
-		var f fact
+		var f track.Fact
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			t.Errorf("line %q: %v", line, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 var killMessages = flag.Int("kill-messages", 300, "messages to handle while their runner is killed")
@@ -165,14 +166,14 @@ func checkKilled(t *testing.T, w *mailbox.Workspace, sent []*schema.Message) {
 
 func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFacts {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.Dir(), turnsFolder, journalName("codex")))
+	data, err := os.ReadFile(filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName("codex")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := make(map[schema.ID]*killedFacts)
 	running := make(map[schema.ID]bool)
 	for line := range strings.Lines(string(data)) {
-		var f fact
+		var f track.Fact
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			continue // torn by a kill
 		}
@@ -181,7 +182,7 @@ func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFa
 		}
 		counts := all[f.ID]
 		switch f.Kind {
-		case started:
+		case track.Started:
 			if running[f.ID] {
 				t.Errorf("%s had two turns at once", f.ID)
 			}
@@ -189,14 +190,14 @@ func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFa
 				t.Errorf("%s had a turn after a successful one", f.ID)
 			}
 			counts.started++
-		case interrupted:
+		case track.Interrupted:
 			counts.interrupted++
-		case succeeded:
+		case track.Succeeded:
 			counts.succeeded++
-		case dead:
+		case track.Dead:
 			counts.dead++
 		}
-		running[f.ID] = f.Kind == started
+		running[f.ID] = f.Kind == track.Started
 	}
 	return all
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // owedBy returns what an agent owes and is owed, a line each: id, debtor, stage.
 func owedBy(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) (mine, theirs []string) {
 	t.Helper()
-	owed, err := OwedBy(t.Context(), w, agent)
+	owed, err := track.OwedBy(t.Context(), w, agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +49,10 @@ func TestOwedInEveryStage(t *testing.T) {
 	check("at first")
 	sent := send(t, w, question("q"))[0]
 	check("sent", "q codex waiting")
-	rec := leave(t, w, func(rec *record) []fact {
-		f := held.about(rec)
+	rec := leave(t, w, func(rec *track.Record) []track.Fact {
+		f := track.Held.About(rec)
 		f.Reason = "a bound"
-		return []fact{f}
+		return []track.Fact{f}
 	})
 	check("held", "q codex held")
 	inbox := entries(t, w, "codex", mailbox.Inbox)[0]
@@ -63,7 +64,7 @@ func TestOwedInEveryStage(t *testing.T) {
 	if err := os.Rename(staged, inbox.Path); err != nil {
 		t.Fatal(err)
 	}
-	leave(t, w, func(*record) []fact { return []fact{removed.about(&rec)} })
+	leave(t, w, func(*track.Record) []track.Fact { return []track.Fact{track.Removed.About(&rec)} })
 	if err := w.Acknowledge(inbox); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestPostmasterOwesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owed, err := OwedBy(t.Context(), w, "claude")
+	owed, err := track.OwedBy(t.Context(), w, "claude")
 	if err != nil || len(owed.Theirs) != 1 || owed.Theirs[0].To != "codex" {
 		t.Errorf("claude waits for %+v (%v), want codex alone", owed.Theirs, err)
 	}
@@ -128,7 +129,7 @@ func TestOwedBesides(t *testing.T) {
 			}
 		}
 	}
-	owed, err := OwedBesides(t.Context(), w, "codex", known)
+	owed, err := track.OwedBesides(t.Context(), w, "codex", known)
 	var subjects []string
 	for _, r := range owed {
 		subjects = append(subjects, r.Subject)
@@ -223,13 +224,13 @@ func TestOwedReadsWhatMatters(t *testing.T) {
 					}
 				}
 			}
-			owed, err := OwedBy(t.Context(), w, agent)
+			owed, err := track.OwedBy(t.Context(), w, agent)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, list := range [][]OpenRequest{owed.Mine, owed.Theirs} {
-				if !slices.IsSortedFunc(list, func(a, b OpenRequest) int { return strings.Compare(string(a.CreatedAt), string(b.CreatedAt)) }) {
+			for _, list := range [][]track.OpenRequest{owed.Mine, owed.Theirs} {
+				if !slices.IsSortedFunc(list, func(a, b track.OpenRequest) int { return strings.Compare(string(a.CreatedAt), string(b.CreatedAt)) }) {
 					t.Errorf("seed %d: what %s is about is not in the order of age: %+v", seed, agent, list)
 				}
 				for _, r := range list {

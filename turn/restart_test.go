@@ -14,93 +14,96 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // leave writes facts about the only message in the inbox of codex to the journal, as a killed
 // Runner leaves them, and returns the message's record.
-func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) record {
+func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *track.Record) []track.Fact) track.Record {
 	t.Helper()
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
 	it, err := newItem(e.Name, e.Message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := openJournal(w, "codex", time.Now)
+	j, err := track.OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range facts(&record{envelope: it.envelope}) {
-		if err := j.append(f, false); err != nil {
+	for _, f := range facts(&track.Record{Envelope: it.Envelope}) {
+		if err := j.Append(f, false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return record{envelope: it.envelope}
+	return track.Record{Envelope: it.Envelope}
 }
 
 // TestTakesUpWhatWasLeft checks that a Runner continues from the journals that another one leaves
 // when it dies between two steps.
 func TestTakesUpWhatWasLeft(t *testing.T) {
-	answer := func(rec *record) *schema.Message {
+	answer := func(rec *track.Record) *schema.Message {
 		return &schema.Message{
 			ID: "msg-20260101T0000Z-codex-0123456789abcdef", CreatedAt: "2026-01-01T00:00:00Z", Priority: schema.P2,
 			From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Notification, Subject: "Re: q",
 			Body: schema.TextValue("the answer"), ParentID: rec.ID, ConversationID: rec.Conversation,
 		}
 	}
-	won := func(rec *record) []fact {
-		f := succeeded.about(rec)
+	won := func(rec *track.Record) []track.Fact {
+		f := track.Succeeded.About(rec)
 		f.Send = answer(rec)
-		return []fact{started.about(rec), f}
+		return []track.Fact{track.Started.About(rec), f}
 	}
-	given := func(rec *record) []fact {
-		f := dead.about(rec)
+	given := func(rec *track.Record) []track.Fact {
+		f := track.Dead.About(rec)
 		f.Reason, f.Send = "its turn failed", answer(rec)
-		return []fact{started.about(rec), f}
+		return []track.Fact{track.Started.About(rec), f}
 	}
 	tests := []struct {
 		name  string
-		facts func(rec *record) []fact
+		facts func(rec *track.Record) []track.Fact
 		// then repeats what the Runner did apart from writing the journal.
-		then func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, rec *record)
+		then func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, rec *track.Record)
 		// turns is the number of turns of the next run, and stage the final stage of the message.
 		turns   int
-		stage   Stage
+		stage   track.Stage
 		answers int
 	}{
-		{name: "nothing", facts: func(*record) []fact { return nil }, turns: 1, stage: StageDone},
-		{name: "a turn that never ended", facts: func(rec *record) []fact { return []fact{started.about(rec)} }, turns: 1, stage: StageDone},
+		{name: "nothing", facts: func(*track.Record) []track.Fact { return nil }, turns: 1, stage: track.StageDone},
+		{name: "a turn that never ended", facts: func(rec *track.Record) []track.Fact { return []track.Fact{track.Started.About(rec)} }, turns: 1, stage: track.StageDone},
 		{
-			name: "turns that never ended", turns: 0, stage: StageDead,
-			facts:   func(rec *record) []fact { return []fact{started.about(rec), started.about(rec), started.about(rec)} },
+			name: "turns that never ended", turns: 0, stage: track.StageDead,
+			facts: func(rec *track.Record) []track.Fact {
+				return []track.Fact{track.Started.About(rec), track.Started.About(rec), track.Started.About(rec)}
+			},
 			answers: 1, // the bounce
 		},
-		{name: "a success", facts: won, stage: StageAnswered, answers: 1},
+		{name: "a success", facts: won, stage: track.StageAnswered, answers: 1},
 		{
-			name: "an answer that was sent", facts: won, stage: StageAnswered, answers: 1,
-			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *record) { send(t, w, *answer(rec)) },
+			name: "an answer that was sent", facts: won, stage: track.StageAnswered, answers: 1,
+			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *track.Record) { send(t, w, *answer(rec)) },
 		},
 		{
-			name: "an answer that was sent and noted", stage: StageAnswered, answers: 1,
-			facts: func(rec *record) []fact {
-				return append(won(rec), fact{Kind: answered, key: rec.key, Sent: answer(rec).ID})
+			name: "an answer that was sent and noted", stage: track.StageAnswered, answers: 1,
+			facts: func(rec *track.Record) []track.Fact {
+				return append(won(rec), track.Fact{Kind: track.Answered, Key: rec.Key, Sent: answer(rec).ID})
 			},
-			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *record) { send(t, w, *answer(rec)) },
+			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *track.Record) { send(t, w, *answer(rec)) },
 		},
 		{
-			name: "a message that was acknowledged", facts: won, stage: StageAnswered, answers: 1,
-			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *record) {
+			name: "a message that was acknowledged", facts: won, stage: track.StageAnswered, answers: 1,
+			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *track.Record) {
 				if err := w.Acknowledge(e); err != nil {
 					t.Fatal(err)
 				}
 			},
 		},
-		{name: "a message that has failed for good", facts: given, stage: StageDead, answers: 1},
+		{name: "a message that has failed for good", facts: given, stage: track.StageDead, answers: 1},
 		{
-			name: "a dead letter", facts: given, stage: StageDead, answers: 1,
-			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *record) {
+			name: "a dead letter", facts: given, stage: track.StageDead, answers: 1,
+			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *track.Record) {
 				if _, err := w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "its turn failed"}); err != nil {
 					t.Fatal(err)
 				}
@@ -175,7 +178,7 @@ func TestOneTurnForEachMessage(t *testing.T) {
 		t.Errorf("Run = %v with %s, want no error and a duplicate", err, rec.kinds())
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
-	if p := progress(t, w, sent.ID); p.Stage != StageDone {
+	if p := progress(t, w, sent.ID); p.Stage != track.StageDone {
 		t.Errorf("progress %+v, want done", p)
 	}
 }
@@ -191,7 +194,7 @@ func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
 	if err := os.Rename(letter.Path, filepath.Join(w.BoxPath("codex", mailbox.Inbox), letter.Name)); err != nil {
 		t.Fatal(err)
 	}
-	if p := progress(t, w, sent.ID); p.Stage != StageWaiting {
+	if p := progress(t, w, sent.ID); p.Stage != track.StageWaiting {
 		t.Errorf("progress %+v, want waiting", p)
 	}
 	rec, err := runOnce(t, w, Config{})
@@ -281,7 +284,7 @@ func TestFailsAfterItWasTakenOut(t *testing.T) {
 		}
 		wantTexts(t, "dead letters", subjects(t, w, "codex", mailbox.DeadLetters))
 		wantTexts(t, "messages to the sender", subjects(t, w, "claude", mailbox.Inbox))
-		if p := progress(t, w, id); p.Stage != StageAcknowledged {
+		if p := progress(t, w, id); p.Stage != track.StageAcknowledged {
 			t.Errorf("of %d attempts: the message is %s, want acknowledged", attempts, p.Stage)
 		}
 	}
@@ -353,7 +356,7 @@ func TestRemovedByHand(t *testing.T) {
 	<-both
 	<-both
 	remove("fails")
-	waitForFact(t, ctx, w, removed)
+	waitForFact(t, ctx, w, track.Removed)
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -362,12 +365,12 @@ func TestRemovedByHand(t *testing.T) {
 	if _, err := runOnce(t, w, Config{AllowFrom: failing.AllowFrom}); err != nil {
 		t.Fatal(err)
 	}
-	h, err := readHistory(w, "codex")
+	h, err := track.ReadHistory(w, "codex")
 	if err != nil {
 		t.Fatal(err)
 	}
 	snapshots := func(after time.Duration) (records int) {
-		for _, f := range h.snapshots(time.Now().Add(after)) {
+		for _, f := range h.Snapshots(time.Now().Add(after)) {
 			if f.Record != nil {
 				records++
 			}
@@ -377,18 +380,18 @@ func TestRemovedByHand(t *testing.T) {
 	if got := snapshots(0); got != 2 {
 		t.Errorf("the journal keeps %d messages at first, want both", got)
 	}
-	if got := snapshots(2 * keepFor); got != 0 {
+	if got := snapshots(2 * track.KeepFor); got != 0 {
 		t.Errorf("the journal keeps %d messages for ever, want none", got)
 	}
 }
 
 // waitForFact waits until the journal of codex holds a fact.
-func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind factKind) {
+func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind track.FactKind) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		data, err := os.ReadFile(filepath.Join(w.Dir(), turnsFolder, journalName("codex")))
+		data, err := os.ReadFile(filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName("codex")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,7 +483,7 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 	if want := "answered acknowledged"; err != nil || rec.kinds() != want {
 		t.Errorf("Run = %v with %s, want %s", err, rec.kinds(), want)
 	}
-	if p := progress(t, w, sent.ID); p.Stage != StageAnswered {
+	if p := progress(t, w, sent.ID); p.Stage != track.StageAnswered {
 		t.Errorf("progress %+v, want answered", p)
 	}
 }

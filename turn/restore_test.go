@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // attempts returns a maker of drivers whose turns note the number of the attempt and end with the
@@ -26,7 +27,7 @@ func attempts(into *[]string, err error) func(schema.ConversationID, string) age
 
 func restoreOne(t testing.TB, w *mailbox.Workspace, id schema.ID, was string) {
 	t.Helper()
-	all, err := Restore(t.Context(), w, string(id), "", false)
+	all, err := track.Restore(t.Context(), w, string(id), "", false)
 	if err != nil || len(all) != 1 || all[0].Was != was {
 		t.Fatalf("Restore = %+v, %v; want one that was %s", all, err, was)
 	}
@@ -35,9 +36,9 @@ func restoreOne(t testing.TB, w *mailbox.Workspace, id schema.ID, was string) {
 // compactJournal replaces the journal of codex with a snapshot.
 func compactJournal(t testing.TB, w *mailbox.Workspace) {
 	t.Helper()
-	j, err := openJournal(w, "codex", time.Now)
+	j, err := track.OpenJournal(w, "codex", time.Now)
 	if err == nil {
-		err = errors.Join(j.compact(1), j.close())
+		err = errors.Join(j.Compact(1), j.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +70,10 @@ func TestRestore(t *testing.T) {
 						if compact == "after" {
 							compactJournal(t, w)
 						}
-						if p := progress(t, w, m.ID); p.Stage != StageWaiting || p.Attempts != 0 || p.Reason != "" {
+						if p := progress(t, w, m.ID); p.Stage != track.StageWaiting || p.Attempts != 0 || p.Reason != "" {
 							t.Errorf("the restored message is %+v, want it waiting, without attempts", p)
 						}
-						status, err := Status(t.Context(), w, "codex")
+						status, err := track.Status(t.Context(), w, "codex")
 						if err != nil || compact == "never" && status[0].Last.Subject != "port" {
 							t.Errorf("the last turn is %+v (%v), want it to stay", status[0].Last, err)
 						}
@@ -152,7 +153,7 @@ func TestRestoreBesideARunner(t *testing.T) {
 		select {
 		case id := <-handled:
 			if counts[id]++; counts[id] < times {
-				if _, err := Restore(ctx, w, string(id), "codex", false); err != nil {
+				if _, err := track.Restore(ctx, w, string(id), "codex", false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -191,7 +192,7 @@ func TestRestoreSeveral(t *testing.T) {
 		}
 	}
 	texts := func(agent schema.AgentName, dryRun bool) (all []string) {
-		restored, err := Restore(t.Context(), w, id, agent, dryRun)
+		restored, err := track.Restore(t.Context(), w, id, agent, dryRun)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,11 +206,11 @@ func TestRestoreSeveral(t *testing.T) {
 	wantTexts(t, "inbox of ann", subjects(t, w, "ann", mailbox.Inbox))
 	wantTexts(t, "for ann", texts("ann", false), "ann acknowledged")
 	wantTexts(t, "for all", texts("", false), "codex acknowledged", "gemini pending", "ann pending")
-	if _, err := Restore(t.Context(), w, id, "claude", false); err == nil {
+	if _, err := track.Restore(t.Context(), w, id, "claude", false); err == nil {
 		t.Error("a message was restored for its sender")
 	}
 	var unknown *mailbox.UnknownAgentError
-	if _, err := Restore(t.Context(), w, id, "bob", false); !errors.As(err, &unknown) {
+	if _, err := track.Restore(t.Context(), w, id, "bob", false); !errors.As(err, &unknown) {
 		t.Errorf("restoring for an unknown agent gave %v", err)
 	}
 }
@@ -231,7 +232,7 @@ func TestRestoreAnInvalidMessage(t *testing.T) {
 		if err != nil || len(letters) != 1 {
 			t.Fatalf("the dead letters are %v (%v), want one", letters, err)
 		}
-		all, err := Restore(t.Context(), w, "dddd", "", false)
+		all, err := track.Restore(t.Context(), w, "dddd", "", false)
 		if err != nil || len(all) != 1 || all[0].Was != "dead" || all[0].Err == nil {
 			t.Fatalf("Restore = %+v, %v; want a dead letter that is not valid", all, err)
 		}
@@ -240,14 +241,14 @@ func TestRestoreAnInvalidMessage(t *testing.T) {
 
 // TestFactsAfterARestore checks that what a Runner writes late about the old outcome does not count.
 func TestFactsAfterARestore(t *testing.T) {
-	for _, outcome := range []factKind{succeeded, dead} {
-		for _, late := range afterOutcome {
-			h := newHistory()
-			k := key{ID: "msg-20260313T1430Z-claude-aaaa", Fingerprint: "f"}
-			for _, kind := range []factKind{started, outcome, revived, late} {
-				h.apply(&fact{Kind: kind, key: k, Sent: "msg-20260313T1431Z-codex-bbbb", Reason: "why"})
+	for _, outcome := range []track.FactKind{track.Succeeded, track.Dead} {
+		for _, late := range track.AfterOutcome {
+			h := track.NewHistory()
+			k := track.Key{ID: "msg-20260313T1430Z-claude-aaaa", Fingerprint: "f"}
+			for _, kind := range []track.FactKind{track.Started, outcome, track.Revived, late} {
+				h.Apply(&track.Fact{Kind: kind, Key: k, Sent: "msg-20260313T1431Z-codex-bbbb", Reason: "why"})
 			}
-			if rec := h.records[k]; rec.Settled || rec.Sent != "" || rec.Reason != "" || rec.Outcome != "" {
+			if rec := h.Records[k]; rec.Settled || rec.Sent != "" || rec.Reason != "" || rec.Outcome != "" {
 				t.Errorf("after %s, restored, %s: the record is %+v, want it empty", outcome, late, rec)
 			}
 		}

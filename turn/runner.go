@@ -12,14 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oacp-go/oacp/agent"
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
-	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Runner works the inbox of one agent. Create one with New. It must not run more than once at a
@@ -28,22 +26,20 @@ type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
 	now       func() time.Time
-	// times gives out the times of the messages that the runner writes.
-	times schema.Clock
 	// poll is how often the Runner reads what others appended to the journal, and retryDelay how
 	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration
 	// patience is how long an invalid file may stay as it is: somebody may be editing it.
 	patience time.Duration
-	// observing is held for an event. problems counts equal ones.
-	observing sync.Mutex
-	problems  map[string]int
 
 	hold     *exclusive.Hold
 	watcher  *watch.Watcher
-	journal  *journal
-	drivers  *agent.Pool
+	journal  *track.Journal
 	schedule *schedule
+	writer   *writer
+	events   *events
+	closer   *closer
+	worker   *worker
 	// followUps are what is left to do about messages that left the inbox, and about files in it
 	// that are not messages.
 	followUps []*followUp
@@ -65,8 +61,6 @@ type Runner struct {
 	withheld map[string]string
 	// failures counts the failures of the workspace in a row.
 	failures int
-	// lost gets an error that matches ErrStateLost.
-	lost chan error
 	// stop is why a run with Once cannot go on.
 	stop error
 	// dead are the ids and files that became dead letters.
@@ -75,10 +69,6 @@ type Runner struct {
 	finish     chan struct{}
 	finishOnce sync.Once
 }
-
-// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
-// worked. Then another Runner may work the inbox, too.
-var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
 
 // Run works the inbox until the context ends, or with Once until nothing is left to do; messages
 // that are held, expired or claimed elsewhere do not count. When the context ends, running turns
@@ -91,24 +81,25 @@ var ErrStateLost = errors.New("the state of the inbox was removed or replaced du
 // *UnreadableFilesError if files could not be read. Other errors are about the workspace, such as an
 // inbox that could not be read.
 func (r *Runner) Run(ctx context.Context) (err error) {
-	if r.hold, err = lockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
+	if r.hold, err = track.LockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.hold.Release()) }()
-	if r.journal, err = openJournal(r.workspace, r.config.Agent, r.now); err != nil {
+	if r.journal, err = track.OpenJournal(r.workspace, r.config.Agent, r.now); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.journal.close()) }()
-	r.journal.mayWrite = r.checkHeld
+	defer func() { err = errors.Join(err, r.journal.Close()) }()
+	r.journal.MayWrite = r.checkHeld
 	r.reset()
-	r.compact()
+	if err := r.journal.Compact(track.CompactAbove); err != nil { // that can wait
+		r.events.problem(Event{}, err)
+	}
 	// This comes first, so that the turns of a dead Runner do not count as ours.
 	if err := r.endLostTurns(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	r.drivers = newPool(r.config.NewDriver, r.config.Parallel)
-	defer func() { err = errors.Join(err, r.drivers.Stop(context.WithoutCancel(ctx))) }()
-	if err := preflight(ctx, r.drivers); err != nil {
+	defer func() { err = errors.Join(err, r.worker.drivers.Stop(context.WithoutCancel(ctx))) }()
+	if err := preflight(ctx, r.worker.drivers); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.stopClaims(ctx)) }()
@@ -141,19 +132,17 @@ func (r *Runner) finishing() bool {
 	}
 }
 
-// compact compacts the journal if it is large. That can wait.
-func (r *Runner) compact() {
-	if err := r.journal.compact(compactAbove); err != nil {
-		r.problem(Event{}, err)
-	}
-}
-
 // reset begins with an empty inbox. The journal holds what was done about messages.
 func (r *Runner) reset() {
+	c := &r.config
+	r.writer = &writer{workspace: r.workspace, config: c, now: r.now}
+	r.events = &events{config: c, now: r.now, problems: make(map[string]int), lost: make(chan error, 1)}
+	r.closer = &closer{r.workspace, c, r.now, r.journal, r.writer, r.events}
+	r.worker = &worker{r.closer, r.retryDelay, newPool(c.NewDriver, c.Parallel)}
 	r.schedule = newSchedule(r.decide, r.report)
-	r.unreadable, r.withheld, r.problems = make(map[string]mailbox.Entry), make(map[string]string), make(map[string]int)
+	r.unreadable, r.withheld = make(map[string]mailbox.Entry), make(map[string]string)
 	r.followUps, r.stop, r.dead = nil, nil, nil
-	r.done, r.lost = make(chan outcome), make(chan error, 1)
+	r.done = make(chan outcome)
 }
 
 // stoppedOr returns nil for an error that only says that the context ended.
@@ -164,36 +153,11 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// runFolder holds, for each agent, the file that is locked and one that names the process that
-// locked it.
-const runFolder = "state/run"
-
-func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
-	return exclusive.Lock{
-		Open: func() (*durable.Dir, error) { return durable.OpenDir(w.Root(), w.Dir(), runFolder) },
-		Name: string(name) + ".lock", Note: string(name) + ".json", What: "the inbox of " + string(name) + " is worked",
-	}
-}
-
-// IsRunning reports whether a process works the inbox of an agent.
-func IsRunning(w *mailbox.Workspace, name schema.AgentName) (bool, error) {
-	running, _, err := lockOf(w, name).Held()
-	return running, err
-}
-
-// lockInbox makes this process the one that works the inbox, until it releases the lock or dies.
-func lockInbox(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (*exclusive.Hold, error) {
-	if err := w.MakeStateFolder(runFolder); err != nil {
-		return nil, err
-	}
-	return lockOf(w, name).Take(ctx, now)
-}
-
 // checkHeld returns an error that matches ErrStateLost if this process no longer holds the lock.
 func (r *Runner) checkHeld() error {
 	lost, err := r.hold.Lost()
 	if lost {
-		err = fmt.Errorf("%w: %s", ErrStateLost, r.hold.Path())
+		err = fmt.Errorf("%w: %s", track.ErrStateLost, r.hold.Path())
 	}
 	return err
 }
@@ -201,13 +165,13 @@ func (r *Runner) checkHeld() error {
 // endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
-	if bad := r.journal.bad; bad > 0 {
-		r.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.path, bad))
+	if bad := r.journal.Bad(); bad > 0 {
+		r.events.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
 	}
-	var running []record
+	var running []track.Record
 	var marks []orphans.Mark
-	r.journal.view(func(h *history) {
-		for _, rec := range h.records {
+	r.journal.View(func(h *track.History) {
+		for _, rec := range h.Records {
 			if rec.Running {
 				running = append(running, *rec)
 				marks = append(marks, rec.Marks...)
@@ -216,15 +180,15 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 	})
 	killed, err := orphans.End(ctx, marks...)
 	if len(killed) > 0 {
-		r.observe(Event{Kind: EventWarning, Reason: "a runner died during a turn; these processes of the turn were still running and were killed: " + strings.Join(killed, ", ")})
+		r.events.publish(Event{Kind: EventWarning, Reason: "a runner died during a turn; these processes of the turn were still running and were killed: " + strings.Join(killed, ", ")})
 	}
 	if err != nil {
 		return err
 	}
 	for _, rec := range running {
-		f := lost.about(&rec)
+		f := track.Lost.About(&rec)
 		f.Reason = "the turn never ended: its runner was killed, or the machine crashed"
-		if err := r.journal.append(f, true); err != nil {
+		if err := r.journal.Append(f, true); err != nil {
 			return fmt.Errorf("ending the lost turns of %s: %w", r.config.Agent, err)
 		}
 	}
@@ -299,7 +263,7 @@ func (r *Runner) follow(ctx context.Context) error {
 		r.finished(<-r.done)
 	}
 	select {
-	case lost := <-r.lost:
+	case lost := <-r.events.lost:
 		return lost
 	default:
 		return err
@@ -340,16 +304,13 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 		case <-finish:
 			finish = nil // once is enough
 		case <-refresh.C:
-			if err := r.journal.refresh(); err != nil {
+			if err := r.journal.Refresh(); err != nil {
 				return err
-			}
-			if r.working == 0 {
-				r.compact()
 			}
 			r.lookAgain()
 		case <-changed:
 			r.schedule.wakeAll()
-		case err := <-r.lost:
+		case err := <-r.events.lost:
 			return err
 		case event := <-arrivals:
 			r.handle(event)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // schedule holds the messages of an inbox and says which one is next. The package documentation has
@@ -276,21 +277,11 @@ func (s *schedule) goesOn() bool {
 	return false
 }
 
-// envelope is what the journal and events say about a message.
-type envelope struct {
-	key
-	File         string                `json:"file,omitempty"`
-	From         schema.AgentName      `json:"from,omitempty"`
-	Type         schema.Type           `json:"type,omitempty"`
-	Subject      string                `json:"subject,omitempty"`
-	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-}
-
 // item is a message in the inbox. It holds what orders and describes the message, not its text, so
 // that a large inbox fits in memory; the file is read again for a turn. The journal holds what was
 // done about it.
 type item struct {
-	envelope
+	track.Envelope
 	// class and age order items.
 	class int
 	age   schema.Age
@@ -301,8 +292,8 @@ type item struct {
 	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time
 	state     itemState
-	// replacement is the message that replaced this one in its file while it was in work.
-	replacement *item
+	// replaced says that another message took the file while this one was in work.
+	replaced bool
 	// reported is the reason that was last reported for the message to wait.
 	reported string
 }
@@ -322,15 +313,15 @@ const (
 // newItem makes an item of a message in the inbox. Its texts are copies: the message's own would
 // keep the whole file in memory.
 func newItem(file string, m *schema.Message) (*item, error) {
-	k, err := KeyOf(m)
+	k, err := track.KeyOf(m)
 	if err != nil {
 		return nil, err
 	}
 	id := clone(m.ID)
 	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt)}
 	return &item{
-		envelope: envelope{
-			key:  key{ID: id, Fingerprint: k.Fingerprint},
+		Envelope: track.Envelope{
+			Key:  track.Key{ID: id, Fingerprint: k.Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
 			Conversation: clone(conversation.Of(m)),
 		},

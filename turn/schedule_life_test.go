@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // life applies random events to a schedule and its model.
@@ -40,12 +41,12 @@ func (l *life) note(format string, args ...any) {
 }
 
 // fact applies a fact to both histories.
-func (l *life) fact(f fact) {
+func (l *life) fact(f track.Fact) {
 	l.note("%s %s %s%s", f.Kind, f.ID, f.Conversation, f.From)
 	f.At = l.now
 	l.both(func(s scheduler) {
 		own := f
-		s.past().apply(&own)
+		s.past().Apply(&own)
 	})
 }
 
@@ -73,11 +74,11 @@ func (l *life) happen() {
 	case n < 54:
 		l.pass(-time.Duration(l.random.Int64N(int64(10 * time.Minute))))
 	case n < 57:
-		l.fact(fact{Kind: resumed, Conversation: l.conversation()})
+		l.fact(track.Fact{Kind: track.Resumed, Conversation: l.conversation()})
 	case n < 59:
-		l.fact(fact{Kind: resumed, From: l.sender()})
+		l.fact(track.Fact{Kind: track.Resumed, From: l.sender()})
 	case n < 61:
-		l.fact(fact{Kind: notified, From: l.sender()})
+		l.fact(track.Fact{Kind: track.Notified, From: l.sender()})
 	case n < 64:
 		l.followUp()
 	case n < 65:
@@ -147,16 +148,16 @@ func (l *life) followUp() {
 	if len(l.messages) == 0 {
 		return
 	}
-	k, err := KeyOf(l.messages[l.random.IntN(len(l.messages))])
+	k, err := track.KeyOf(l.messages[l.random.IntN(len(l.messages))])
 	if err != nil {
 		panic(err)
 	}
-	switch rec := l.model.history.records[k]; {
+	switch rec := l.model.history.Records[k]; {
 	case rec == nil || rec.Settled:
-	case rec.Outcome == dead:
-		l.fact(fact{Kind: buried, key: k})
-	case rec.Outcome == succeeded:
-		l.fact(fact{Kind: acknowledged, key: k})
+	case rec.Outcome == track.Dead:
+		l.fact(track.Fact{Kind: track.Buried, Key: k})
+	case rec.Outcome == track.Succeeded:
+		l.fact(track.Fact{Kind: track.Acknowledged, Key: k})
 	}
 }
 
@@ -167,55 +168,55 @@ func (l *life) work() {
 	}
 	file := l.atWork[l.random.IntN(len(l.atWork))]
 	it := l.model.items[file]
-	rec := l.model.history.records[it.key]
+	rec := l.model.history.Records[it.Key]
 	if rec == nil {
-		rec = &record{envelope: it.envelope}
+		rec = &track.Record{Envelope: it.Envelope}
 	}
 	switch {
 	case l.random.IntN(8) == 0:
 		l.giveBack(file, l.random.IntN(2) == 0, time.Second) // gone, or trouble
-	case rec.Outcome == succeeded, rec.Outcome == dead && !rec.Settled:
+	case rec.Outcome == track.Succeeded, rec.Outcome == track.Dead && !rec.Settled:
 		l.conclude(file, rec)
 	case rec.Running:
 		l.endTurn(file, rec)
 	case rec.Outcome == "" && rec.Attempts >= l.model.config.MaxAttempts:
-		l.fact(dead.of(&it.envelope))
+		l.fact(track.Dead.Of(&it.Envelope))
 	case l.random.IntN(8) == 0:
 		l.unavailable(file)
 	default:
-		if rec.Outcome == dead {
-			l.fact(fact{Kind: revived, key: it.key})
+		if rec.Outcome == track.Dead {
+			l.fact(track.Fact{Kind: track.Revived, Key: it.Key})
 		}
-		l.fact(started.of(&it.envelope))
+		l.fact(track.Started.Of(&it.Envelope))
 	}
 }
 
-func (l *life) endTurn(file string, rec *record) {
+func (l *life) endTurn(file string, rec *track.Record) {
 	switch l.random.IntN(5) {
 	case 2:
 		// The runner was killed, and another one continues.
-		l.fact(lost.about(rec))
+		l.fact(track.Lost.About(rec))
 		l.giveBack(file, false, 0)
 	case 0:
-		l.fact(interrupted.about(rec))
+		l.fact(track.Interrupted.About(rec))
 		l.unavailable(file)
 	case 1:
-		f := failed.about(rec)
+		f := track.Failed.About(rec)
 		f.RetryAt = l.now.Add(time.Duration(l.random.IntN(5000)) * time.Millisecond)
 		l.fact(f)
 		l.giveBack(file, false, 0)
 	default:
-		l.fact(succeeded.about(rec))
+		l.fact(track.Succeeded.About(rec))
 	}
 }
 
-func (l *life) conclude(file string, rec *record) {
+func (l *life) conclude(file string, rec *track.Record) {
 	switch {
 	case rec.Settled:
-	case rec.Outcome == dead:
-		l.fact(fact{Kind: buried, key: rec.key})
+	case rec.Outcome == track.Dead:
+		l.fact(track.Fact{Kind: track.Buried, Key: rec.Key})
 	default:
-		l.fact(fact{Kind: acknowledged, key: rec.key})
+		l.fact(track.Fact{Kind: track.Acknowledged, Key: rec.Key})
 	}
 	l.giveBack(file, true, 0)
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // scheduler is implemented by the schedule and by its model, which decides on every message each
@@ -20,25 +20,25 @@ type scheduler interface {
 	dispatch(now time.Time) (log []string, more bool)
 	giveBack(file string, gone bool, notBefore time.Time)
 	pause(until time.Time)
-	past() *history
+	past() *track.History
 	compact(now time.Time)
 }
 
 // reporter does what a Runner does when it reports why a message gets no turn.
 type reporter struct {
-	history *history
+	history *track.History
 	log     []string
 }
 
-func (l *reporter) past() *history { return l.history }
+func (l *reporter) past() *track.History { return l.history }
 
 func (l *reporter) report(it *item, d decision) {
 	if d.bound != nil && !d.bound.noticed {
-		f := d.bound.about(bound)
-		l.history.apply(&f)
+		f := d.bound.about(track.Bound)
+		l.history.Apply(&f)
 		l.log = append(l.log, "notice for "+it.File)
 	}
-	rec := l.history.records[it.key]
+	rec := l.history.Records[it.Key]
 	isNew := d.kind == EventHeld && (rec == nil || rec.Held != d.reason)
 	if d.reason == "" || d.reason == it.reported && !isNew {
 		return
@@ -46,22 +46,22 @@ func (l *reporter) report(it *item, d decision) {
 	it.reported = d.reason
 	if isNew {
 		f := d.held(it)
-		l.history.apply(&f)
+		l.history.Apply(&f)
 	}
 	l.log = append(l.log, fmt.Sprint(d.kind, " ", it.File, ": ", d.reason))
 }
 
 // compacted returns the history after compaction, as read from the journal.
-func (l *reporter) compacted(now time.Time) *history {
+func (l *reporter) compacted(now time.Time) *track.History {
 	var lines bytes.Buffer
-	for _, f := range l.history.snapshots(now) {
+	for _, f := range l.history.Snapshots(now) {
 		if err := json.NewEncoder(&lines).Encode(&f); err != nil {
 			panic(err)
 		}
 	}
-	h := newHistory()
-	if _, bad, err := h.read(jsonl.NewReader(bytes.NewReader(lines.Bytes()), 0), 0); bad > 0 || err != nil {
-		panic(fmt.Sprint(bad, err))
+	h := track.NewHistory()
+	if err := h.Read(bytes.NewReader(lines.Bytes())); err != nil {
+		panic(err)
 	}
 	return h
 }
@@ -77,7 +77,7 @@ type incremental struct {
 }
 
 func newIncremental(c *Config) *incremental {
-	s := &incremental{config: c, reporter: reporter{history: newHistory()}}
+	s := &incremental{config: c, reporter: reporter{history: track.NewHistory()}}
 	s.schedule = newSchedule(func(it *item, now time.Time) decision {
 		s.decided++
 		return c.decide(s.history, it, now, s.pausedUntil)
@@ -90,8 +90,8 @@ func (s *incremental) leave(file string)                     { s.remove(file) }
 
 func (s *incremental) dispatch(now time.Time) ([]string, bool) {
 	s.log = nil
-	if s.history.released != s.released {
-		s.released = s.history.released
+	if s.history.Released != s.released {
+		s.released = s.history.Released
 		s.wakeAll()
 	}
 	s.advance(now)
@@ -117,9 +117,9 @@ func (s *incremental) pause(until time.Time) {
 }
 
 func (s *incremental) compact(now time.Time) {
-	released := s.history.released
+	released := s.history.Released
 	s.history = s.compacted(now)
-	s.history.released = released + 1
+	s.history.Released = released + 1
 }
 
 // exhaustive is the model: it goes through the whole inbox in processing order and decides on each
@@ -138,7 +138,7 @@ type exhaustive struct {
 
 func newExhaustive(c *Config) *exhaustive {
 	return &exhaustive{
-		config: c, reporter: reporter{history: newHistory()}, items: make(map[string]*item),
+		config: c, reporter: reporter{history: track.NewHistory()}, items: make(map[string]*item),
 		messages: make(map[string]*schema.Message), busy: make(map[schema.ConversationID]bool),
 	}
 }

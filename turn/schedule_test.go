@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 var scheduleLives = flag.Int("schedule-lives", 60, "random lives through which the schedule is compared with its model")
@@ -54,7 +55,7 @@ func checkAgainstModel(t *testing.T, seed uint64, steps int) {
 		l.events = nil
 		l.begin(got)
 		checkSchedule(t, l.real.schedule)
-		if !reflect.DeepEqual(l.real.history.records, l.model.history.records) {
+		if !reflect.DeepEqual(l.real.history.Records, l.model.history.Records) {
 			t.Fatalf("seed %d, step %d: the histories differ", seed, step)
 		}
 	}
@@ -118,26 +119,26 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 		change func(*schema.Message)
 		// before returns earlier facts of each message; decided is the number of decisions at the
 		// start.
-		before  func(*item) []fact
+		before  func(*item) []track.Fact
 		decided int
 	}{
 		{name: "senders that are not allowed", config: Config{AllowFrom: arriving}, decided: lying},
 		{name: "expired", change: func(m *schema.Message) { m.ExpiresAt = "2026-03-13T11:30:00Z" }, decided: lying},
 		{
 			name: "retries", decided: lying,
-			before: func(it *item) []fact {
-				f := fact{Kind: failed, key: it.key, RetryAt: now.Add(time.Minute)}
-				return []fact{started.of(&it.envelope), f}
+			before: func(it *item) []track.Fact {
+				f := track.Fact{Kind: track.Failed, Key: it.Key, RetryAt: now.Add(time.Minute)}
+				return []track.Fact{track.Started.Of(&it.Envelope), f}
 			},
 		},
-		{name: "a bound on the sender", config: Config{MaxPairTurns: 1}, decided: lying, before: func(it *item) []fact {
-			return []fact{{Kind: started, key: it.key, From: "gemini"}, {Kind: interrupted, key: it.key}, {Kind: started, From: "gemini"}}
+		{name: "a bound on the sender", config: Config{MaxPairTurns: 1}, decided: lying, before: func(it *item) []track.Fact {
+			return []track.Fact{{Kind: track.Started, Key: it.Key, From: "gemini"}, {Kind: track.Interrupted, Key: it.Key}, {Kind: track.Started, From: "gemini"}}
 		}},
 		{
 			name: "a bound conversation", config: Config{MaxTurns: 1}, decided: 1,
 			change: func(m *schema.Message) { m.ConversationID = "conv-20260313-gemini-1" },
-			before: func(*item) []fact {
-				return []fact{{Kind: started, Conversation: "conv-20260313-gemini-1"}}
+			before: func(*item) []track.Fact {
+				return []track.Fact{{Kind: track.Started, Conversation: "conv-20260313-gemini-1"}}
 			},
 		},
 	}
@@ -157,7 +158,7 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 				if test.before != nil {
 					for _, f := range test.before(it) {
 						f.At = now
-						s.history.apply(&f)
+						s.history.Apply(&f)
 					}
 				}
 				s.arrive(it.File, m)
@@ -180,9 +181,9 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 				if s.inWork != 1 {
 					t.Fatalf("arrival %d: %d are in work, want 1", n, s.inWork)
 				}
-				f := started.of(&s.items[file].envelope)
+				f := track.Started.Of(&s.items[file].Envelope)
 				f.At = now
-				s.history.apply(&f)
+				s.history.Apply(&f)
 				s.giveBack(file, true, time.Time{})
 				s.dispatch(now)
 			}

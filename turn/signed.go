@@ -10,13 +10,13 @@ import (
 )
 
 // unverified returns why a message gets no turn if only signed ones do; empty if it may get one.
-func (r *Runner) unverified(m *schema.Message) string {
-	if !r.config.RequireSigned {
+func (k *worker) unverified(m *schema.Message) string {
+	if !k.config.RequireSigned {
 		return ""
 	}
 	reason := "it is not signed"
-	e := mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Message: m}
-	switch f := trust.NewChecker(r.workspace).Check(e); f.Verdict {
+	e := mailbox.Entry{Agent: k.config.Agent, Box: mailbox.Inbox, Message: m}
+	switch f := trust.NewChecker(k.workspace).Check(e); f.Verdict {
 	case signing.VerdictVerified:
 		return ""
 	case signing.VerdictUnverified, signing.VerdictBad:
@@ -47,9 +47,9 @@ func (r *Runner) withhold(e mailbox.Entry) {
 		_, err = trust.Quarantine(e.Path, data, r.now())
 	}
 	if err != nil && !mailbox.IsGone(err) {
-		r.problem(Event{File: e.Name}, err)
+		r.events.problem(Event{File: e.Name}, err)
 	}
-	r.observe(Event{Kind: EventHeld, File: e.Name, Reason: reason})
+	r.events.publish(Event{Kind: EventHeld, File: e.Name, Reason: reason})
 }
 
 // lookAgain makes decisions again if the keys that the agent trusts, or its settings, may have changed.

@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // signedWorkspace returns a workspace in which claude signs what it sends on request, and its key.
@@ -75,7 +76,7 @@ func TestRequireSigned(t *testing.T) {
 	}
 	wantTexts(t, "turns", rec.of(EventSucceeded), "signed")
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "unsigned", "changed")
-	if p := progress(t, w, changed.Message.ID); p.Stage != StageHeld || !strings.Contains(p.Reason, "changed after it was signed") {
+	if p := progress(t, w, changed.Message.ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "changed after it was signed") {
 		t.Errorf("got %+v, want held with the reason", p)
 	}
 	if _, err := trust.Revoke(t.Context(), w, stub.KeyID, "codex"); err != nil {
@@ -135,10 +136,10 @@ func TestEnforce(t *testing.T) {
 			t.Errorf("%s is %v, %v", e.Name(), info, err)
 		}
 	}
-	if p := progress(t, w, plain[0].ID); p.Stage != StageHeld || !strings.Contains(p.Reason, "it is not signed") {
+	if p := progress(t, w, plain[0].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "it is not signed") {
 		t.Errorf("got %+v, want held with the reason", p)
 	}
-	if status, err := Status(t.Context(), w, "codex"); err != nil || status[0].Held != 2 || status[0].Invalid+status[0].Pending+status[0].DeadLetters != 0 {
+	if status, err := track.Status(t.Context(), w, "codex"); err != nil || status[0].Held != 2 || status[0].Invalid+status[0].Pending+status[0].DeadLetters != 0 {
 		t.Errorf("got %+v, %v, want two held", status, err)
 	}
 }
@@ -165,7 +166,7 @@ func TestRevokedDuringItsTurn(t *testing.T) {
 	if names, err := os.ReadDir(w.BoxPath("codex", mailbox.Inbox)); err != nil || len(messageFiles(names)) != 1 {
 		t.Errorf("the inbox has %v, %v; want the second message", names, err)
 	}
-	if p := progress(t, w, second.Message.ID); p.Stage != StageHeld || !strings.Contains(p.Reason, "revoked") {
+	if p := progress(t, w, second.Message.ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "revoked") {
 		t.Errorf("got %+v, want held with the reason", p)
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
-func statusFor(t *testing.T, w *mailbox.Workspace, name schema.AgentName) AgentStatus {
+func statusFor(t *testing.T, w *mailbox.Workspace, name schema.AgentName) track.AgentStatus {
 	t.Helper()
-	all, err := Status(t.Context(), w)
+	all, err := track.Status(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func statusFor(t *testing.T, w *mailbox.Workspace, name schema.AgentName) AgentS
 		}
 	}
 	t.Fatalf("no status of %s in %+v", name, all)
-	return AgentStatus{}
+	return track.AgentStatus{}
 }
 
 func TestStatus(t *testing.T) {
@@ -41,7 +42,7 @@ func TestStatus(t *testing.T) {
 	bad, never := question("bad"), question("never tried")
 	bad.Priority, bad.ConversationID, never.ConversationID = schema.P0, "conv-20260101-claude-1", "conv-20260101-claude-1"
 	send(t, w, expired, bad, never)
-	inTurn := make(chan AgentStatus, 1)
+	inTurn := make(chan track.AgentStatus, 1)
 	attempts := 0
 	_, err := runOnce(t, w, Config{MaxAttempts: 2, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
 		if variable(request, "OACP_MESSAGE_SUBJECT") == "never tried" {
@@ -49,7 +50,7 @@ func TestStatus(t *testing.T) {
 		}
 		if attempts++; attempts == 2 {
 			inTurn <- statusFor(t, w, "codex")
-			if p := progress(t, w, schema.ID(variable(request, "OACP_MESSAGE_ID"))); p.Stage != StageInTurn || p.Attempts != 2 {
+			if p := progress(t, w, schema.ID(variable(request, "OACP_MESSAGE_ID"))); p.Stage != track.StageInTurn || p.Attempts != 2 {
 				t.Errorf("progress %+v, want in its second turn", p)
 			}
 		}
@@ -70,7 +71,7 @@ func TestStatus(t *testing.T) {
 	if s.Last == nil || s.Last.Subject != "bad" || s.Last.Succeeded || s.Failures != 2 || !strings.Contains(s.Last.Reason, "3") {
 		t.Errorf("last turn %+v after %d failures, want bad, failed twice", s.Last, s.Failures)
 	}
-	if _, err := Status(t.Context(), w, "nobody"); err == nil {
+	if _, err := track.Status(t.Context(), w, "nobody"); err == nil {
 		t.Error("no error for an unknown agent")
 	}
 }
@@ -84,7 +85,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	stages := func() string {
-		all, err := Track(t.Context(), w, string(sent.ID))
+		all, err := track.Track(t.Context(), w, string(sent.ID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 	if got, want := stages(), "codex answered, gemini stored"; got != want {
 		t.Errorf("stages %s, want %s", got, want)
 	}
-	if _, err := Track(t.Context(), w, "msg-20200101T0000Z-claude-none"); err == nil {
+	if _, err := track.Track(t.Context(), w, "msg-20200101T0000Z-claude-none"); err == nil {
 		t.Error("no error for an unknown id")
 	}
 }
@@ -118,15 +119,15 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
-	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
-	hold, err := lockInbox(t.Context(), w, "codex", time.Now()) // a killed Runner leaves the same files
+	rec := leave(t, w, func(rec *track.Record) []track.Fact { return []track.Fact{track.Started.About(rec)} })
+	hold, err := track.LockInbox(t.Context(), w, "codex", time.Now()) // a killed Runner leaves the same files
 	if err == nil {
 		err = hold.Release()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := progress(t, w, rec.ID); p.Stage != StageWaiting || p.Attempts != 1 {
+	if p := progress(t, w, rec.ID); p.Stage != track.StageWaiting || p.Attempts != 1 {
 		t.Errorf("progress %+v, want waiting after one attempt", p)
 	}
 	if s := statusFor(t, w, "codex"); s.Running || len(s.InTurn) != 0 || s.Pending != 1 {
@@ -139,12 +140,12 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
-	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
+	rec := leave(t, w, func(rec *track.Record) []track.Fact { return []track.Fact{track.Started.About(rec)} })
 	looked := false
 	_, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
 		return &puppet{start: func() error {
 			looked = true
-			if p := progress(t, w, rec.ID); p.Stage != StageWaiting {
+			if p := progress(t, w, rec.ID); p.Stage != track.StageWaiting {
 				t.Errorf("progress %+v, want waiting", p)
 			}
 			if s := statusFor(t, w, "codex"); !s.Running || len(s.InTurn) != 0 {
@@ -163,18 +164,18 @@ func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 func TestDoneByHandAfterAFailure(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
-	rec := leave(t, w, func(rec *record) []fact {
-		f := failed.about(rec)
+	rec := leave(t, w, func(rec *track.Record) []track.Fact {
+		f := track.Failed.About(rec)
 		f.Reason, f.RetryAt = "the command ended with exit status 1", time.Now().Add(time.Hour)
-		return []fact{started.about(rec), f}
+		return []track.Fact{track.Started.About(rec), f}
 	})
-	if p := progress(t, w, rec.ID); p.Stage != StageWaiting || p.Reason == "" {
+	if p := progress(t, w, rec.ID); p.Stage != track.StageWaiting || p.Reason == "" {
 		t.Errorf("progress %+v, want waiting, with the reason", p)
 	}
 	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
 		t.Fatal(err)
 	}
-	if p := progress(t, w, rec.ID); p.Stage != StageAcknowledged || p.Reason != "" {
+	if p := progress(t, w, rec.ID); p.Stage != track.StageAcknowledged || p.Reason != "" {
 		t.Errorf("progress %+v, want acknowledged, without a reason", p)
 	}
 }

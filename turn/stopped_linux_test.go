@@ -15,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // stoppedHolder starts a process that takes a lock of the workspace, and stops it. The function returned
@@ -98,7 +99,7 @@ func TestStoppedHolder(t *testing.T) {
 			if _, err := runOnce(t, w, Config{Reply: true, NewDriver: says("Port 8080.")}); err != nil {
 				t.Error(err)
 			}
-			if p := progress(t, w, asked.ID); p.Stage != StageAnswered {
+			if p := progress(t, w, asked.ID); p.Stage != track.StageAnswered {
 				t.Errorf("after the next run: %+v, want it answered", p)
 			}
 		})

@@ -13,7 +13,7 @@
 //     has two successful turns or two answers.
 //   - Dead letters, and the bounces to their senders, follow the same steps.
 //   - Before the next turn, a Runner kills the processes that turns of a killed Runner left behind.
-//     A Runner stops if its lock or journal is removed.
+//     A Runner stops if its lock or journal is removed or replaced.
 //
 // runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go runs a turn,
 // and conclude.go completes it.
@@ -33,7 +33,7 @@
 //   - A lane waits until the end of the delay or the expiry of its first message. It becomes ready
 //     earlier if it gets another first message. All lanes, and the skipped messages, become ready
 //     if a turn was interrupted, a person resumed a conversation, the keys that the agent trusts
-//     changed, the agent did not start, the journal was replaced, or the clock was set back.
+//     changed, the agent did not start, or the clock was set back.
 //   - A message whose last turn was lost with its runner runs alone: nothing else begins until its
 //     turn is over. So a message that crashes its runner interrupts other messages at most once.
 //
@@ -168,9 +168,6 @@ func (c *Config) complete() error {
 
 // BusyError says that another Runner works the inbox.
 type BusyError = exclusive.HeldError
-
-// Holder is the process that works an inbox.
-type Holder = exclusive.Holder
 
 // DeadLettersError is returned if a run with Once could not handle some messages.
 type DeadLettersError struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func TestTurnsInProcessingOrder(t *testing.T) {
@@ -102,10 +103,10 @@ func TestReply(t *testing.T) {
 	if err != nil || original[0].Message.Subject != "question" || m.ConversationID != conversation.Of(original[0].Message) {
 		t.Errorf("the answer names parent %s in %s (%v), want the question", m.ParentID, m.ConversationID, err)
 	}
-	if p := progress(t, w, asked.ID); p.Stage != StageDone {
+	if p := progress(t, w, asked.ID); p.Stage != track.StageDone {
 		t.Errorf("stage of the question without an answer: %s, want done", p.Stage)
 	}
-	if p := progress(t, w, m.ParentID); p.Stage != StageAnswered || p.Answer != m.ID || p.Attempts != 1 {
+	if p := progress(t, w, m.ParentID); p.Stage != track.StageAnswered || p.Answer != m.ID || p.Attempts != 1 {
 		t.Errorf("progress of the answered question: %+v, want answered by %s", p, m.ID)
 	}
 }
@@ -173,7 +174,7 @@ func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
 			t.Errorf("bounce %+v, want a notification with reason and output", m)
 		}
 	}
-	if p := progress(t, w, sent[0].ID); p.Stage != StageDead || p.Attempts != 3 || !strings.Contains(p.Reason, "exit status 3") {
+	if p := progress(t, w, sent[0].ID); p.Stage != track.StageDead || p.Attempts != 3 || !strings.Contains(p.Reason, "exit status 3") {
 		t.Errorf("progress %+v, want dead with its reason", p)
 	}
 	// The bounce gets no turn, so it cannot cause another bounce.
@@ -209,7 +210,7 @@ func TestUnavailableConsumesNothing(t *testing.T) {
 	if !errors.Is(err, missing) || rec.kinds() != "" {
 		t.Errorf("Run = %v after %q, want ErrUnavailable before anything", err, rec.kinds())
 	}
-	if p := progress(t, w, sent.ID); p.Stage != StageWaiting || p.Attempts != 0 {
+	if p := progress(t, w, sent.ID); p.Stage != track.StageWaiting || p.Attempts != 0 {
 		t.Errorf("progress %+v, want waiting without attempts", p)
 	}
 
@@ -239,7 +240,7 @@ func TestUnavailableConsumesNothing(t *testing.T) {
 	if got := len(rec.of(EventUnavailable)); got != 4 {
 		t.Errorf("%d events report that the agent is unavailable, want 4: %s", got, rec.kinds())
 	}
-	if p := progress(t, w, sent.ID); p.Stage != StageDone || p.Attempts != 1 {
+	if p := progress(t, w, sent.ID); p.Stage != track.StageDone || p.Attempts != 1 {
 		t.Errorf("progress %+v, want done at the first attempt that counts", p)
 	}
 }
@@ -259,8 +260,8 @@ func TestHeldAndExpiredStay(t *testing.T) {
 		wantTexts(t, "held", rec.of(EventHeld), "held")
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "expired", "held")
-	for i, want := range []Stage{StageExpired, StageHeld, StageDone} {
-		if p := progress(t, w, sent[i].ID); p.Stage != want || want == StageHeld && !strings.Contains(p.Reason, "stranger") {
+	for i, want := range []track.Stage{track.StageExpired, track.StageHeld, track.StageDone} {
+		if p := progress(t, w, sent[i].ID); p.Stage != want || want == track.StageHeld && !strings.Contains(p.Reason, "stranger") {
 			t.Errorf("progress %+v, want %s", p, want)
 		}
 	}
@@ -295,7 +296,7 @@ func TestAutonomyHolds(t *testing.T) {
 		if kinds := rec.kinds(); strings.Contains(kinds, string(EventStarted)) {
 			t.Errorf("with %s, there were turns: %s", autonomy, kinds)
 		}
-		if p := progress(t, w, sent[1].ID); p.Stage != StageHeld || !strings.Contains(p.Reason, string(autonomy)) {
+		if p := progress(t, w, sent[1].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, string(autonomy)) {
 			t.Errorf("progress %+v, want held because of %s", p, autonomy)
 		}
 	}

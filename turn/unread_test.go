@@ -10,6 +10,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // replaceBox puts a file in the place of a box, so that nobody can read it. The messages are elsewhere
@@ -37,17 +38,17 @@ func TestUnreadInbox(t *testing.T) {
 	sent := send(t, w, m)[0]
 	restore := replaceBox(t, w, "codex", mailbox.Inbox)
 
-	all, err := Track(t.Context(), w, string(sent.ID))
+	all, err := track.Track(t.Context(), w, string(sent.ID))
 	if unread, fatal := mailbox.SplitUnreadable(err); fatal != nil || !unread.Hides("codex") || len(all) != 2 ||
-		all[0].Stage != StageUnknown || all[0].Reason == "" || all[1].Stage != StageWaiting {
+		all[0].Stage != track.StageUnknown || all[0].Reason == "" || all[1].Stage != track.StageWaiting {
 		t.Errorf("the progress is %+v (%v), want codex unknown and gemini waiting", all, err)
 	}
-	thread, err := Thread(t.Context(), w, string(sent.ID))
-	if err == nil || len(thread) != 1 || thread[0].Stage() != StageUnknown {
+	thread, err := track.Thread(t.Context(), w, string(sent.ID))
+	if err == nil || len(thread) != 1 || thread[0].Stage() != track.StageUnknown {
 		t.Errorf("the thread is %+v (%v), want the message at an unknown stage", thread, err)
 	}
-	owed, err := OwedBy(t.Context(), w, "claude")
-	if err == nil || len(owed.Theirs) != 2 || owed.Theirs[0].Stage != StageUnknown {
+	owed, err := track.OwedBy(t.Context(), w, "claude")
+	if err == nil || len(owed.Theirs) != 2 || owed.Theirs[0].Stage != track.StageUnknown {
 		t.Errorf("claude is owed %+v (%v), want two answers, one at an unknown stage", owed.Theirs, err)
 	}
 	rec, err := runOnce(t, w, Config{})
@@ -68,7 +69,7 @@ func TestUnreadOutbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	replaceBox(t, w, "codex", mailbox.Outbox)
-	if all, err := Track(t.Context(), w, string(sent.ID)); err == nil || len(all) != 1 || all[0].Stage != StageUnknown {
+	if all, err := track.Track(t.Context(), w, string(sent.ID)); err == nil || len(all) != 1 || all[0].Stage != track.StageUnknown {
 		t.Errorf("the progress is %+v (%v), want an unknown stage", all, err)
 	}
 }
@@ -81,7 +82,7 @@ func TestDamagedCopyWaits(t *testing.T) {
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	if p := progress(t, w, sent.ID); p.Stage != StageWaiting || p.Path != path || !strings.HasPrefix(p.Reason, "it is not valid: ") {
+	if p := progress(t, w, sent.ID); p.Stage != track.StageWaiting || p.Path != path || !strings.HasPrefix(p.Reason, "it is not valid: ") {
 		t.Errorf("the progress is %+v, want the empty file waiting", p)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // claimMessages is how many messages the machines of TestClaimEachOnce share. 300 takes minutes.
@@ -211,12 +212,12 @@ func (n *claimNet) checkAnswered(sent []string) {
 	n.sync(0)
 	for _, id := range sent {
 		var status struct {
-			Recipients []turn.Progress `json:"recipients"`
+			Recipients []track.Progress `json:"recipients"`
 		}
 		if err := json.Unmarshal([]byte(n.must(n.machines[0], "oacp", "status", id, "--json")), &status); err != nil {
 			n.t.Fatal(err)
 		}
-		if p := status.Recipients[0]; p.Stage != turn.StageAnswered || len(p.Replies) != 1 {
+		if p := status.Recipients[0]; p.Stage != track.StageAnswered || len(p.Replies) != 1 {
 			n.t.Errorf("%s is %s and has %d replies, want one answer", id, p.Stage, len(p.Replies))
 		}
 	}

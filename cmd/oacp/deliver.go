@@ -16,7 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -129,7 +129,7 @@ func (o deliverOptions) send(ctx context.Context, w *mailbox.Workspace, draft sc
 		return false, err
 	}
 	var receipt *mailbox.Receipt
-	err = turn.SendOnce(ctx, w, o.answered, &draft, o.again, func() (err error) {
+	err = track.SendOnce(ctx, w, o.answered, &draft, o.again, func() (err error) {
 		receipt, err = w.Send(ctx, draft, options)
 		return err
 	})

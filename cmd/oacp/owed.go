@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type owedOptions struct {
@@ -56,7 +56,7 @@ func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		owed, err := turn.OwedBy(ctx, w, agent)
+		owed, err := track.OwedBy(ctx, w, agent)
 		unreadable, err := warnUnreadable(err, s)
 		if err != nil {
 			return err
@@ -64,32 +64,32 @@ func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
 		return s.Answer(o.json, struct {
 			Project   string `json:"project"`
 			Workspace string `json:"workspace"`
-			turn.Owed
+			track.Owed
 			LoadError string `json:"load_error,omitempty"`
 		}{project.Name(w), w.Dir(), owed, unreadable}, func() { printOwed(owed, s) })
 	})
 }
 
-func printOwed(owed turn.Owed, s *command.Streams) {
+func printOwed(owed track.Owed, s *command.Streams) {
 	if len(owed.Mine)+len(owed.Theirs) == 0 {
 		fmt.Fprintf(s.Out, "%s: nothing owed\n", owed.Agent)
 		return
 	}
 	if len(owed.Mine) > 0 {
 		fmt.Fprintf(s.Out, "%s owes %s:\n", owed.Agent, spelling.Count(len(owed.Mine), "answer"))
-		printOpen(owed.Mine, "From", func(r turn.OpenRequest) schema.AgentName { return r.From }, s)
+		printOpen(owed.Mine, "From", func(r track.OpenRequest) schema.AgentName { return r.From }, s)
 	}
 	if len(owed.Theirs) > 0 {
 		if len(owed.Mine) > 0 {
 			fmt.Fprintln(s.Out)
 		}
 		fmt.Fprintf(s.Out, "%s waits for %s:\n", owed.Agent, spelling.Count(len(owed.Theirs), "answer"))
-		printOpen(owed.Theirs, "To", func(r turn.OpenRequest) schema.AgentName { return r.To }, s)
+		printOpen(owed.Theirs, "To", func(r track.OpenRequest) schema.AgentName { return r.To }, s)
 	}
 }
 
 // printOpen prints a line for each request, with the other agent.
-func printOpen(requests []turn.OpenRequest, title string, other func(turn.OpenRequest) schema.AgentName, s *command.Streams) {
+func printOpen(requests []track.OpenRequest, title string, other func(track.OpenRequest) schema.AgentName, s *command.Streams) {
 	var entries []mailbox.Entry // of each request one, although several recipients may owe an answer
 	for _, r := range requests {
 		if len(entries) == 0 || entries[len(entries)-1].Message.ID != r.ID {
@@ -110,7 +110,7 @@ func printOpen(requests []turn.OpenRequest, title string, other func(turn.OpenRe
 }
 
 // openText says where a request is.
-func openText(r turn.OpenRequest, now time.Time) string {
+func openText(r track.OpenRequest, now time.Time) string {
 	text := string(r.Stage)
 	if n := len(r.Replies); n > 0 {
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)

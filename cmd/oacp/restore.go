@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type restoreOptions struct {
@@ -69,21 +69,21 @@ func runRestore(ctx context.Context, o restoreOptions, s *command.Streams) error
 			}
 			whole[i] = string(found[0].Message.ID)
 		}
-		var all []turn.Restored
+		var all []track.Restored
 		var failed error
 		for _, id := range whole {
-			restored, err := turn.Restore(ctx, w, id, agent, o.dryRun)
+			restored, err := track.Restore(ctx, w, id, agent, o.dryRun)
 			all, failed = append(all, restored...), errors.Join(failed, err)
 		}
 		return errors.Join(o.print(all, s), failed)
 	})
 }
 
-func (o restoreOptions) print(all []turn.Restored, s *command.Streams) error {
+func (o restoreOptions) print(all []track.Restored, s *command.Streams) error {
 	now := s.Now()
 	for _, one := range all {
 		switch name := visible.Line(one.ID.Short()); {
-		case one.Was == turn.WasPending:
+		case one.Was == track.WasPending:
 		case one.Err != nil:
 			s.Note(name + " is not valid, so oacp run gives it up again: " + failure.OneLine(one.Err.Error()))
 		case one.Message.ExpiredAt(now):
@@ -100,9 +100,9 @@ func (o restoreOptions) print(all []turn.Restored, s *command.Streams) error {
 	for _, one := range all {
 		name := visible.Line(one.ID.Short())
 		switch {
-		case one.Was == turn.WasPending && one.Path == "":
+		case one.Was == track.WasPending && one.Path == "":
 			fmt.Fprintf(s.Out, "%s is on its way to the inbox of %s already\n", name, one.Agent)
-		case one.Was == turn.WasPending:
+		case one.Was == track.WasPending:
 			fmt.Fprintf(s.Out, "%s is in the inbox of %s already\n", name, one.Agent)
 		case o.dryRun:
 			fmt.Fprintf(s.Out, "%s would be back in the inbox of %s; it is %s\n", name, one.Agent, one.Was)

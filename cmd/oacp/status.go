@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newStatusCommand(s *command.Streams) *cli.Command {
@@ -65,13 +66,13 @@ EXAMPLES:
 
 // An agentStatus is what status says about an agent.
 type agentStatus struct {
-	turn.AgentStatus
+	track.AgentStatus
 	Sessions []sessionEntry `json:"sessions,omitempty"`
 }
 
 // statusesOf returns what there is to say about each agent.
 func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error) {
-	turns, err := turn.Status(ctx, w)
+	turns, err := track.Status(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 	}
 }
 
-func runnerText(a turn.AgentStatus, s *command.Streams) string {
+func runnerText(a track.AgentStatus, s *command.Streams) string {
 	if !a.Running {
 		return "-"
 	}
@@ -159,7 +160,7 @@ func runnerText(a turn.AgentStatus, s *command.Streams) string {
 	return paint(s, colors{color.FgGreen}, words)
 }
 
-func lastTurnText(a turn.AgentStatus, now time.Time) string {
+func lastTurnText(a track.AgentStatus, now time.Time) string {
 	switch {
 	case a.Last == nil:
 		return "-"
@@ -170,25 +171,26 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 }
 
 func showProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
-	progress, err := turn.Track(ctx, w, id)
+	progress, err := track.Track(ctx, w, id)
+	turn.AddClaims(ctx, w, progress)
 	if len(progress) == 0 {
 		return err
 	}
 	return errors.Join(s.Answer(asJSON, struct {
-		ID         string          `json:"id"`
-		Recipients []turn.Progress `json:"recipients"`
+		ID         string           `json:"id"`
+		Recipients []track.Progress `json:"recipients"`
 	}{string(progress[0].ID), progress}, func() { printProgress(progress, s) }), err)
 }
 
 // printProgress prints a line for each recipient, and one for each reply.
-func printProgress(progress []turn.Progress, s *command.Streams) {
+func printProgress(progress []track.Progress, s *command.Streams) {
 	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
 		line := fmt.Sprintf("  %s: %s", p.Agent, p.Stage)
-		if p.Stage == turn.StageNoticed {
+		if p.Stage == track.StageNoticed {
 			line += noticedText(p.Noticed, s)
 		}
-		if p.Attempts > 1 && p.Stage != turn.StageDead { // the reason says so
+		if p.Attempts > 1 && p.Stage != track.StageDead { // the reason says so
 			line += ", after " + spelling.Count(p.Attempts, "turn")
 		}
 		if p.Reason != "" {
@@ -204,7 +206,7 @@ func printProgress(progress []turn.Progress, s *command.Streams) {
 			}
 			line += fmt.Sprintf(", since %s, renewed %s", s.Clock(c.Since), s.Clock(c.Renewed))
 		}
-		if len(p.Noticed) > 0 && p.Stage != turn.StageNoticed {
+		if len(p.Noticed) > 0 && p.Stage != track.StageNoticed {
 			line += "; noticed" + noticedText(p.Noticed, s)
 		}
 		fmt.Fprintln(s.Out, line)
@@ -222,7 +224,7 @@ func shortSession(id string) string {
 }
 
 // noticedText says which session noticed a message first, when, and how many did after it.
-func noticedText(by []turn.Noticed, s *command.Streams) string {
+func noticedText(by []track.Noticed, s *command.Streams) string {
 	first := by[0]
 	at := s.Clock(first.At)
 	if s.Now().Sub(first.At) >= 24*time.Hour {
@@ -236,7 +238,7 @@ func noticedText(by []turn.Noticed, s *command.Streams) string {
 }
 
 // printReplies prints a line for each reply.
-func printReplies(p turn.Progress, s *command.Streams) {
+func printReplies(p track.Progress, s *command.Streams) {
 	isListed := false
 	for _, r := range p.Replies {
 		what := "reply: "

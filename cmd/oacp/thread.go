@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type threadOptions struct {
@@ -63,7 +63,7 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 	// Reading many messages allocates much and ends soon: collecting garbage less often is faster.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		thread, err := turn.Thread(ctx, w, o.id)
+		thread, err := track.Thread(ctx, w, o.id)
 		unreadable := ""
 		if len(thread) > 0 {
 			unreadable, err = warnUnreadable(err, s)
@@ -72,7 +72,7 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 			return err
 		}
 		if o.flat {
-			conversation.Sort(thread, func(n turn.Node) *schema.Message { return n.Message })
+			conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
 			for i := range thread {
 				thread[i].Branch, thread[i].Below = "", ""
 			}
@@ -97,7 +97,7 @@ func warnUnreadable(err error, s *command.Streams) (unreadable string, other err
 }
 
 // printThread prints a line for each message, and its body on request.
-func printThread(s *command.Streams, thread []turn.Node, bodies bool) {
+func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 	entries := make([]mailbox.Entry, len(thread))
 	for i, n := range thread {
 		entries[i] = n.Entry
@@ -131,7 +131,7 @@ func printThread(s *command.Streams, thread []turn.Node, bodies bool) {
 	}
 }
 
-func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []turn.Node, unreadable string) error {
+func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.Node, unreadable string) error {
 	answer := struct {
 		ConversationID schema.ConversationID `json:"conversation_id"`
 		Messages       []any                 `json:"messages"`
@@ -142,9 +142,9 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []turn.Nod
 		object, err := messageJSON(n.Entry, places(w, []mailbox.Entry{n.Entry}), s)
 		if err == nil {
 			object, err = withKeys(object, struct {
-				Depth  int                             `json:"depth"`
-				Stage  turn.Stage                      `json:"stage"`
-				Stages map[schema.AgentName]turn.Stage `json:"stages"`
+				Depth  int                              `json:"depth"`
+				Stage  track.Stage                      `json:"stage"`
+				Stages map[schema.AgentName]track.Stage `json:"stages"`
 			}{n.Depth, n.Stage(), n.Stages()})
 		}
 		if err != nil {
@@ -196,7 +196,7 @@ func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) erro
 		if o.agent != "" {
 			agents = append(agents, schema.AgentName(o.agent))
 		}
-		resumed, err := turn.Resume(ctx, w, id, agents...)
+		resumed, err := track.Resume(ctx, w, id, agents...)
 		if err != nil {
 			return err
 		}

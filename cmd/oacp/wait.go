@@ -19,6 +19,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // defaultWait is how long commands wait for messages. Agents often stop a command after ten minutes.
@@ -141,7 +142,7 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		}
 	}
 	if o.wait.what == waitForNoticed {
-		if err := turn.AwaitNoticed(ctx, w, r); err != nil {
+		if err := track.AwaitNoticed(ctx, w, r); err != nil {
 			return o.stillSent(r.Message, err)
 		}
 		return o.printNoticed(ctx, w, r.Message, s)
@@ -191,7 +192,7 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		if o.sync.IsSet() {
 			continue // it may run on another machine
 		}
-		running, err := turn.IsRunning(w, to)
+		running, err := track.IsRunning(w, to)
 		if err != nil {
 			return err
 		}
@@ -234,18 +235,19 @@ func (o deliverOptions) printNoticed(ctx context.Context, w *mailbox.Workspace, 
 	if o.quiet && !o.json {
 		return nil
 	}
-	progress, err := turn.Track(ctx, w, string(m.ID))
+	progress, err := track.Track(ctx, w, string(m.ID))
 	if err != nil {
 		return err
 	}
 	if !o.json {
+		turn.AddClaims(ctx, w, progress)
 		printProgress(progress, s)
 		return nil
 	}
 	type recipient struct {
 		Agent schema.AgentName `json:"agent"`
-		Stage turn.Stage       `json:"stage"`
-		*turn.Noticed
+		Stage track.Stage      `json:"stage"`
+		*track.Noticed
 	}
 	by := make([]recipient, len(progress))
 	for i, p := range progress {

@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 const (
@@ -289,7 +289,7 @@ func (y *Synchronizer) options(i int) gitmail.Options { return SyncOptions(y.wor
 // gets new turns here, too.
 func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
-		_, err := turn.Restore(ctx, w, string(m.ID), agent, false)
+		_, err := track.Restore(ctx, w, string(m.ID), agent, false)
 		return err
 	}}
 }

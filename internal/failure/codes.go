@@ -31,6 +31,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 	"github.com/oacp-go/oacp/validate/change"
 )
@@ -126,7 +127,7 @@ func mailboxRules() []rule {
 			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
 		{"claim_lost", as[*turn.FencedError]("leave the message to that machine; oacp status shows how far it gets")},
-		{"already_answered", hinting(func(e *turn.AnsweredError) string {
+		{"already_answered", hinting(func(e *track.AnsweredError) string {
 			hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
 			if e.Pending {
 				hint += "; oacp ack " + e.Request.ID.Short() + " acknowledges the message"
@@ -231,7 +232,7 @@ func bridgeRules() []rule {
 func turnRules() []rule {
 	return []rule{
 		{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
-		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
+		{"state_lost", is(track.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
 		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
 			if name := e.Messages[0]; !schema.IsMessageFile(name) {
 				return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", name, e.Agent)

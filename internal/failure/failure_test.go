@@ -23,6 +23,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -54,7 +55,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&conversation.NotRecipientError{Agent: "b", Message: &schema.Message{To: []schema.AgentName{"a"}}}, 1, "not_recipient", "hint: only a recipient can reply"},
 		{&turn.FencedError{ID: "msg-20260313T1430Z-a-aaaa", Fence: 1}, 1, "claim_lost", "leave the message to that machine"},
-		{&turn.AnsweredError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Answer: &schema.Message{ID: "msg-20260313T1431Z-b-bbbb"}, Pending: true}, 1, "already_answered",
+		{&track.AnsweredError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Answer: &schema.Message{ID: "msg-20260313T1431Z-b-bbbb"}, Pending: true}, 1, "already_answered",
 			"hint: oacp read bbbb shows the answer; --again sends another one; oacp ack aaaa acknowledges the message"},
 		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
@@ -82,7 +83,7 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("%w: it ended", contract.ErrNoAnswer), 1, "no_verdict", "hint: oacp doctor"},
 		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},
 		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
-		{&turn.BusyError{What: "x", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: only one process works an inbox"},
+		{&turn.BusyError{What: "x", Holder: &track.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: only one process works an inbox"},
 		{&turn.DeadLettersError{Agent: "b", Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read x shows the reason, oacp restore x --agent b tries"},
 		{&turn.DeadLettersError{Agent: "b", Messages: []string{"bad.yaml"}}, 1, "dead_letters", "hint: oacp list --box dead_letter --agent b lists it"},
 		{&watch.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},

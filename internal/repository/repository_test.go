@@ -46,10 +46,11 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent"},
+	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track"},
 	"pair":    {"schema", "bridge", "agent"},
-	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn"},
+	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
+	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
 	"internal/exclusive":        {"internal/durable", "internal/orphans"},
@@ -58,10 +59,10 @@ var imports = map[string][]string{
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
-		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
+		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
 		"internal/visible",
 	},
 }
@@ -248,7 +249,7 @@ var opening = map[string]string{
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them
 // with internal/durable, because it follows no links and does not wait for pipes.
 func TestWorkspacesOpenThroughDurable(t *testing.T) {
-	packages := []string{"mailbox", "mailbox/conversation", "mailbox/find", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn",
+	packages := []string{"mailbox", "mailbox/conversation", "mailbox/find", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn", "turn/track",
 		"convert/mirror", "internal/exclusive", "cmd/oacp-dashboard/dashboard"}
 	opens := []string{"Open", "OpenFile", "ReadFile", "WriteFile", "Create", "CreateTemp", "ReadDir", "OpenRoot", "FS", "Truncate"}
 	found := 0

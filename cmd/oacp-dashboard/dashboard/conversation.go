@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // transcript is the conversation that the screen shows instead of the panes.
@@ -252,11 +252,11 @@ func (r *messageReader) read(ctx context.Context) reading {
 
 // thread returns the messages of the conversation from the first workspace that has it. They are in
 // the order of time, not of the tree: what is new comes last, where the view follows it.
-func (r *messageReader) thread(ctx context.Context) ([]turn.Node, error) {
+func (r *messageReader) thread(ctx context.Context) ([]track.Node, error) {
 	for _, w := range r.workspaces {
-		nodes, err := turn.Thread(ctx, w, string(r.id))
+		nodes, err := track.Thread(ctx, w, string(r.id))
 		if missing := new(mailbox.NotFoundError); !errors.As(err, &missing) {
-			conversation.Sort(nodes, func(n turn.Node) *schema.Message { return n.Message })
+			conversation.Sort(nodes, func(n track.Node) *schema.Message { return n.Message })
 			return nodes, err
 		}
 	}

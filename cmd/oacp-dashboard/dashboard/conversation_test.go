@@ -11,7 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func TestWrap(t *testing.T) {
@@ -200,9 +200,9 @@ func TestConcerns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := turn.KeyOf(e.Message)
+	key, err := track.KeyOf(e.Message)
 	if err == nil {
-		err = turn.NoteNoticed(w, "codex", []turn.Key{key}, turn.Noticed{Session: "1a2b", Program: "codex"})
+		err = track.NoteNoticed(w, "codex", []track.Key{key}, track.Noticed{Session: "1a2b", Program: "codex"})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -41,16 +41,16 @@ func checkGolden(t *testing.T, name, got string) {
 func sample() Snapshot {
 	now := time.Date(2026, 3, 4, 10, 20, 30, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	running := turn.AgentStatus{Agent: "codex", Running: true, Pending: 2, InTurn: []turn.Turn{
+	running := track.AgentStatus{Agent: "codex", Running: true, Pending: 2, InTurn: []track.Turn{
 		{From: "claude", Subject: "Fix the \x1b[31mred\x1b[0m test\nnow", Started: ago(75 * time.Second)},
 	}}
-	failing := turn.AgentStatus{Agent: "gemini", Running: true, Failures: 2, DeadLetters: 1, Last: &turn.Turn{Reason: "the command ended with exit status 3"}}
+	failing := track.AgentStatus{Agent: "gemini", Running: true, Failures: 2, DeadLetters: 1, Last: &track.Turn{Reason: "the command ended with exit status 3"}}
 	s := Snapshot{At: now}
 	w := Workspace{Dir: "/w", Project: "shop", Agents: []Agent{
-		{AgentStatus: turn.AgentStatus{Agent: "claude"}, Activity: ago(3 * time.Second)},
+		{AgentStatus: track.AgentStatus{Agent: "claude"}, Activity: ago(3 * time.Second)},
 		{AgentStatus: running, Inbox: 2, Activity: ago(75 * time.Second)},
 		{AgentStatus: failing, Inbox: 12345, Activity: ago(50 * time.Hour)},
-		{AgentStatus: turn.AgentStatus{Agent: "a-very-long-name-of-an-agent-indeed", Running: true}},
+		{AgentStatus: track.AgentStatus{Agent: "a-very-long-name-of-an-agent-indeed", Running: true}},
 	}}
 	for i := range 30 {
 		m := Message{

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // TestJSONIsDocumented checks that docs/dashboard.md names every key of --json and marks those that
@@ -18,7 +18,7 @@ func TestJSONIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range []any{Snapshot{}, Workspace{}, Agent{}, turn.AgentStatus{}, Message{}, Run{}, bridge.Status{}} {
+	for _, object := range []any{Snapshot{}, Workspace{}, Agent{}, track.AgentStatus{}, Message{}, Run{}, bridge.Status{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(object)) {
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name == "" || name == "-" {

@@ -16,7 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // listing is the message files in a folder of a mailbox.
@@ -57,7 +57,7 @@ func (s *source) list(w *mailbox.Workspace, agent schema.AgentName, in mailbox.B
 
 // statusReading is the last reading of an agent's status.
 type statusReading struct {
-	status turn.AgentStatus
+	status track.AgentStatus
 	err    error
 	at     time.Time
 	took   time.Duration
@@ -73,8 +73,8 @@ func (s *source) status(ctx context.Context, w *mailbox.Workspace, name schema.A
 	if known := s.statuses[path]; known != nil && begin.Sub(known.at) < statusShare*known.took {
 		return known
 	}
-	result := &statusReading{status: turn.AgentStatus{Agent: name}}
-	statuses, err := turn.Status(ctx, w, name)
+	result := &statusReading{status: track.AgentStatus{Agent: name}}
+	statuses, err := track.Status(ctx, w, name)
 	if err == nil {
 		result.status = statuses[0]
 	}

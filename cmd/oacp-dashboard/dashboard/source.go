@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // Snapshot is the state of workspaces and runs at one time.
@@ -44,7 +44,7 @@ type Workspace struct {
 // Agent is the state of an agent.
 type Agent struct {
 	// AgentStatus may be older than the rest if the inbox is large.
-	turn.AgentStatus
+	track.AgentStatus
 	// Inbox counts the message files in the inbox, valid or not.
 	Inbox int `json:"inbox"`
 	// Activity is the time of the last arrival, departure or turn.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type sentMessage struct {
@@ -167,16 +167,16 @@ func TestNoticed(t *testing.T) {
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
 	var asked sentMessage
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Which port?", "body": "For the tests."}, &asked)
-	check := func(stage turn.Stage) {
+	check := func(stage track.Stage) {
 		t.Helper()
-		var conversation struct{ Messages []struct{ Stage turn.Stage } }
+		var conversation struct{ Messages []struct{ Stage track.Stage } }
 		text := claude.call(t, "show_thread", arguments{"message_id": asked.MessageID}, &conversation)
 		wantText(t, "the thread", text, fmt.Sprintf(" [%s]\n", stage))
 		if m := conversation.Messages; len(m) != 1 || m[0].Stage != stage {
 			t.Errorf("the thread is %+v, want one message, %s", m, stage)
 		}
 		for _, c := range []*client{claude, codex} {
-			var owed struct{ Mine, Theirs []struct{ Stage turn.Stage } }
+			var owed struct{ Mine, Theirs []struct{ Stage track.Stage } }
 			text := c.call(t, "list_owed", nil, &owed)
 			wantText(t, "what is owed", text, fmt.Sprintf(" old, %s: Which port?", stage))
 			if all := append(owed.Mine, owed.Theirs...); len(all) != 1 || all[0].Stage != stage {
@@ -184,19 +184,19 @@ func TestNoticed(t *testing.T) {
 			}
 		}
 	}
-	check(turn.StageWaiting)
+	check(track.StageWaiting)
 	copies, err := r.workspace.Find(t.Context(), asked.MessageID)
 	if err != nil || len(copies) == 0 {
 		t.Fatalf("found %d copies of the request: %v", len(copies), err)
 	}
-	key, err := turn.KeyOf(copies[0].Message)
+	key, err := track.KeyOf(copies[0].Message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := turn.NoteNoticed(r.workspace, "codex", []turn.Key{key}, turn.Noticed{Session: "one", Program: "codex", At: time.Now()}); err != nil {
+	if err := track.NoteNoticed(r.workspace, "codex", []track.Key{key}, track.Noticed{Session: "one", Program: "codex", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	check(turn.StageNoticed)
+	check(track.StageNoticed)
 }
 
 // file returns the path of the copy of a message in a box.

@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type owedList struct {
@@ -31,7 +31,7 @@ type openRequest struct {
 	Subject   string           `json:"subject" jsonschema:"What it is about."`
 	Age       string           `json:"age" jsonschema:"How old it is, such as 5m, 3h or 2d."`
 	ExpiresAt schema.Timestamp `json:"expires_at,omitempty" jsonschema:"When it expires."`
-	Stage     turn.Stage       `json:"stage" jsonschema:"How far it got, as oacp status says."`
+	Stage     track.Stage      `json:"stage" jsonschema:"How far it got, as oacp status says."`
 }
 
 func (s *Server) listOwed(ctx context.Context, in listing) (owedList, string, error) {
@@ -40,7 +40,7 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, string, er
 	if err != nil {
 		return result, "", err
 	}
-	owed, err := turn.OwedBy(ctx, s.workspace, s.agent)
+	owed, err := track.OwedBy(ctx, s.workspace, s.agent)
 	switch incomplete := new(mailbox.UnreadableError); {
 	case errors.As(err, &incomplete):
 		result.Unreadable = cut(failure.OneLine(incomplete.Error()), reasonTokens)
@@ -48,7 +48,7 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, string, er
 		return result, "", err
 	}
 	var all []placedRequest
-	for class, list := range [][]turn.OpenRequest{owed.Mine, owed.Theirs} {
+	for class, list := range [][]track.OpenRequest{owed.Mine, owed.Theirs} {
 		for _, r := range list {
 			all = append(all, placedRequest{owedPosition(class, r), r})
 		}
@@ -64,7 +64,7 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, string, er
 // placedRequest is a request with its position in the listing.
 type placedRequest struct {
 	position
-	turn.OpenRequest
+	track.OpenRequest
 }
 
 // page fills in what fits of the requests from a place on, and returns the text.
@@ -100,7 +100,7 @@ func (r *owedList) page(all []placedRequest, start int, most limit) string {
 	return text.String()
 }
 
-func newOpenRequest(r turn.OpenRequest, now time.Time) openRequest {
+func newOpenRequest(r track.OpenRequest, now time.Time) openRequest {
 	return openRequest{
 		cut(r.ID, idTokens), cut(r.From, nameTokens), cut(r.To, nameTokens), cut(r.Type, nameTokens), cut(r.Subject, subjectTokens),
 		spelling.Age(r.CreatedAt.Time(), now), cut(r.ExpiresAt, nameTokens), r.Stage,

@@ -8,7 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // A position is where an entry of a listing is in its order. It does not need the entry, which may be
@@ -34,7 +34,7 @@ func inboxPosition(e mailbox.Entry) position {
 }
 
 // owedPosition returns the position of a request of one of the classes.
-func owedPosition(class int, r turn.OpenRequest) position {
+func owedPosition(class int, r track.OpenRequest) position {
 	return position{class, schema.Message{CreatedAt: r.CreatedAt, ID: r.ID}, string(r.To)}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -117,14 +117,14 @@ type thread struct {
 type threadMessage struct {
 	summary
 	Depth int         `json:"depth,omitempty" jsonschema:"How deep the message is in the tree of answers."`
-	Stage turn.Stage  `json:"stage" jsonschema:"How far it got with its recipients, as oacp status says."`
+	Stage track.Stage `json:"stage" jsonschema:"How far it got with its recipients, as oacp status says."`
 	Box   mailbox.Box `json:"box" jsonschema:"Where the message is now."`
 	Error string      `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 }
 
 func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, string, error) {
 	result := thread{Messages: []threadMessage{}}
-	nodes, err := turn.Thread(ctx, s.workspace, in.MessageID)
+	nodes, err := track.Thread(ctx, s.workspace, in.MessageID)
 	var text strings.Builder
 	switch incomplete := new(mailbox.UnreadableError); {
 	case len(nodes) > 0 && errors.As(err, &incomplete):
@@ -159,7 +159,7 @@ func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, st
 }
 
 // threadStart returns the index of the message behind the one that a client saw last.
-func threadStart(nodes []turn.Node, after string) (int, error) {
+func threadStart(nodes []track.Node, after string) (int, error) {
 	if after == "" {
 		return 0, nil
 	}
@@ -173,7 +173,7 @@ func threadStart(nodes []turn.Node, after string) (int, error) {
 
 // newThreadMessage also returns the lines of the message in the text, with its number. Deep in the
 // tree, a number says how deep.
-func newThreadMessage(n turn.Node, number int, now time.Time, conversation schema.ConversationID) (threadMessage, string) {
+func newThreadMessage(n track.Node, number int, now time.Time, conversation schema.ConversationID) (threadMessage, string) {
 	const deepest = 8
 	one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, cut(errorText(n.Err), reasonTokens)}
 	one.Excerpt = excerpt(n.Message.Body)

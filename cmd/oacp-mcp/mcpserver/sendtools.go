@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -144,7 +144,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	draft.Priority = cmp.Or(in.Priority, draft.Priority)
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
 	var result sentMessage
-	err = turn.SendOnce(ctx, s.workspace, original, &draft, in.Again, func() (err error) {
+	err = track.SendOnce(ctx, s.workspace, original, &draft, in.Again, func() (err error) {
 		result, err = s.deliver(ctx, draft)
 		return err
 	})

@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"context"
@@ -143,7 +143,7 @@ func (l *ledger) readRequests(ctx context.Context) error {
 			continue
 		}
 		for _, to := range m.To {
-			if to != Postmaster && (m.From == l.agent || to == l.agent) {
+			if to != mailbox.Postmaster && (m.From == l.agent || to == l.agent) {
 				l.debts = append(l.debts, debt{m, to})
 			}
 		}

@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"context"
@@ -32,10 +32,10 @@ func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.
 	if again || request == nil || !reply.Answers(request) {
 		return send()
 	}
-	if err := w.MakeStateFolder(turnsFolder); err != nil {
+	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return err
 	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), turnsFolder)
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
 	if err != nil {
 		return err
 	}
@@ -69,11 +69,11 @@ func answerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message
 	if err != nil {
 		return nil, err
 	}
-	h, err := readHistory(w, agent)
+	h, err := ReadHistory(w, agent)
 	if err != nil {
 		return nil, err
 	}
-	if rec := h.records[k]; rec != nil && !rec.Revived.IsZero() {
+	if rec := h.Records[k]; rec != nil && !rec.Revived.IsZero() {
 		at := rec.Revived.UTC()
 		id := "msg-" + at.Format("20060102T1504Z") + "-" + string(agent) + "-" + schema.TimeWithinMinute(at, schema.ShortRand)
 		if schema.CompareAge(last.Message, &schema.Message{ID: schema.ID(id), CreatedAt: schema.NewTimestamp(at)}) < 0 {

@@ -1,36 +1,37 @@
-package turn
+package track
 
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// history is what the facts of a journal add up to.
-type history struct {
-	records       map[key]*record
-	conversations map[schema.ConversationID]*conversationState
-	senders       map[schema.AgentName]*senderState
+// History is what the facts of a journal add up to.
+type History struct {
+	Records       map[Key]*Record
+	Conversations map[schema.ConversationID]*conversationState
+	Senders       map[schema.AgentName]*senderState
 	// last is the turn that ended last, and failures how many failed since the last success.
-	last     *record
+	last     *Record
 	failures int
-	// released counts what may let a waiting message go on: a turn that no longer counts, a person
-	// who resumes a conversation or restores a message, and facts that are read again.
-	released int
+	// Released counts what may let a waiting message go on: a turn that no longer counts, a person
+	// who resumes a conversation or restores a message.
+	Released int
+	// end is how much of the journal was read, in bytes, and bad counts lines that are not facts.
+	end int64
+	bad int
 }
 
-// record is what is known of a message.
-type record struct {
-	envelope
-	// Notice says that the message counts toward no bound. Earlier versions gave turns to notices.
-	Notice bool `json:"notice,omitempty"`
+// Record is what is known of a message.
+type Record struct {
+	Envelope
 
 	// Attempts counts the turns that began, without those that were interrupted.
 	Attempts int `json:"attempts,omitempty"`
@@ -43,7 +44,7 @@ type record struct {
 	Ended   time.Time      `json:"ended,omitzero"`
 	RetryAt time.Time      `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or empty.
-	Outcome factKind `json:"outcome,omitempty"`
+	Outcome FactKind `json:"outcome,omitempty"`
 	// Settled says that the message left the inbox after its outcome. Removed is when it was
 	// missing there without one.
 	Settled bool      `json:"settled,omitempty"`
@@ -54,7 +55,7 @@ type record struct {
 	Output  string    `json:"output,omitempty"`
 	// Held says why the message gets no turn, and HeldBy which bound that is, if it is one.
 	Held   string    `json:"held,omitempty"`
-	HeldBy boundKind `json:"held_by,omitempty"`
+	HeldBy BoundKind `json:"held_by,omitempty"`
 	// Unsent is the answer or bounce until it is sent; then Sent is its id. A bounce in place of an answer
 	// has none.
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -62,22 +63,22 @@ type record struct {
 	// Noticed are the sessions that noticed the message, each once, in the order of the facts.
 	Noticed []Noticed `json:"noticed,omitempty"`
 
-	DurationMS int64       `json:"duration_ms,omitempty"`
-	Usage      agent.Usage `json:"usage,omitzero"`
+	DurationMS int64 `json:"duration_ms,omitempty"`
+	Usage      Usage `json:"usage,omitzero"`
 }
 
-// done reports whether nothing is left to do about the message.
-func (rec *record) done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
+// Done reports whether nothing is left to do about the message.
+func (rec *Record) Done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
 
-// pending reports whether the message has no outcome and is not known to be removed.
-func (rec *record) pending() bool { return rec.Outcome == "" && !rec.Running && rec.Removed.IsZero() }
+// Pending reports whether the message has no outcome and is not known to be removed.
+func (rec *Record) Pending() bool { return rec.Outcome == "" && !rec.Running && rec.Removed.IsZero() }
 
 // over reports whether the record is kept for information only, and since when.
-func (rec *record) over() (since time.Time, is bool) {
+func (rec *Record) over() (since time.Time, is bool) {
 	if rec.Outcome == "" {
 		return rec.Removed, !rec.Removed.IsZero()
 	}
-	return rec.Ended, rec.done()
+	return rec.Ended, rec.Done()
 }
 
 // conversationState is what is known of a conversation.
@@ -108,27 +109,27 @@ type senderState struct {
 	Unsent *schema.Message `json:"unsent,omitempty"`
 }
 
-// pairWindow is the time in which the turns of a pair of agents are counted.
-const pairWindow = time.Hour
+// PairWindow is the time in which the turns of a pair of agents are counted.
+const PairWindow = time.Hour
 
-func newHistory() *history {
-	return &history{
-		records:       make(map[key]*record),
-		conversations: make(map[schema.ConversationID]*conversationState),
-		senders:       make(map[schema.AgentName]*senderState),
+func NewHistory() *History {
+	return &History{
+		Records:       make(map[Key]*Record),
+		Conversations: make(map[schema.ConversationID]*conversationState),
+		Senders:       make(map[schema.AgentName]*senderState),
 	}
 }
 
-func (h *history) record(k key) *record {
-	return entry(h.records, k, record{envelope: envelope{key: k}})
+func (h *History) record(k Key) *Record {
+	return entry(h.Records, k, Record{Envelope: Envelope{Key: k}})
 }
 
-func (h *history) conversation(id schema.ConversationID) *conversationState {
-	return entry(h.conversations, id, conversationState{ID: id})
+func (h *History) conversation(id schema.ConversationID) *conversationState {
+	return entry(h.Conversations, id, conversationState{ID: id})
 }
 
-func (h *history) sender(name schema.AgentName) *senderState {
-	return entry(h.senders, name, senderState{Name: name})
+func (h *History) sender(name schema.AgentName) *senderState {
+	return entry(h.Senders, name, senderState{Name: name})
 }
 
 // entry returns the value of a key. If there is none, it adds the initial one.
@@ -142,123 +143,117 @@ func entry[Key comparable, Value any](all map[Key]*Value, k Key, initial Value) 
 	return value
 }
 
-// read applies the complete lines from an offset on. It returns where they end, and how many are
-// not facts.
-func (h *history) read(lines *jsonl.Reader, from int64) (end int64, bad int, err error) {
-	var f fact
+// Read applies the complete lines that a journal has after those that were read before.
+func (h *History) Read(journal io.ReaderAt) error {
+	lines := jsonl.NewReader(journal, 0)
+	var f Fact
 	for {
-		line, next, err := lines.Line(from)
+		line, next, err := lines.Line(h.end)
 		if errors.Is(err, io.EOF) {
-			return from, bad, nil
+			return nil
 		}
 		if err != nil {
-			return from, bad, err
+			return fmt.Errorf("reading journal: %w", err)
 		}
-		f = fact{}
+		f = Fact{}
 		switch err := json.Unmarshal(line, &f); {
 		case err == nil:
-			h.apply(&f)
+			h.Apply(&f)
 		case len(line) > 1:
-			bad++
+			h.bad++
 		}
-		from = next
+		h.end = next
 	}
 }
 
-// apply adds a fact.
-func (h *history) apply(f *fact) {
+// Apply adds a fact.
+func (h *History) Apply(f *Fact) {
 	switch f.Kind {
-	case bound, notified, resumed:
+	case Bound, Notified, Resumed:
 		h.applyBound(f)
 	case snapshot:
 		h.restore(f)
 	default:
-		h.applyToRecord(h.record(f.key), f)
+		h.applyToRecord(h.record(f.Key), f)
 	}
 }
 
-func (h *history) applyToRecord(rec *record, f *fact) {
-	if rec.Outcome == "" && slices.Contains(afterOutcome, f.Kind) {
+func (h *History) applyToRecord(rec *Record, f *Fact) {
+	if rec.Outcome == "" && slices.Contains(AfterOutcome, f.Kind) {
 		return // the message was restored in between
 	}
 	switch f.Kind {
-	case held:
+	case Held:
 		rec.describe(f)
 		rec.Held, rec.HeldBy, rec.Removed = f.Reason, f.By, time.Time{}
-	case removed:
+	case Removed:
 		rec.Held, rec.HeldBy, rec.Removed = "", "", f.At
-	case started:
+	case Started:
 		rec.describe(f)
 		rec.Attempts = max(rec.Attempts+1, f.Attempt)
 		rec.Running, rec.Marks, rec.Started, rec.RetryAt = true, f.Marks, f.At, time.Time{}
 		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
 		h.countTurn(rec)
-	case succeeded, failed, lost:
-		rec.Running, rec.Marks, rec.Lost, rec.Ended, rec.RetryAt = false, nil, f.Kind == lost, f.At, f.RetryAt
+	case Succeeded, Failed, Lost:
+		rec.Running, rec.Marks, rec.Lost, rec.Ended, rec.RetryAt = false, nil, f.Kind == Lost, f.At, f.RetryAt
 		rec.Reason, rec.Output, rec.DurationMS, rec.Usage = f.Reason, f.Output, f.DurationMS, f.Usage
 		h.last = rec
 		h.failures++
-		if f.Kind == succeeded {
+		if f.Kind == Succeeded {
 			h.failures = 0
-			rec.Outcome, rec.Unsent = succeeded, f.Send
+			rec.Outcome, rec.Unsent = Succeeded, f.Send
 			h.conversation(rec.Conversation).Session = f.Session
 		}
-	case interrupted:
+	case Interrupted:
 		if rec.Running {
 			rec.Attempts--
 			h.uncountTurn(rec)
 		}
 		rec.Running, rec.Marks = false, nil
-	case dead:
+	case Dead:
 		rec.describe(f)
 		rec.Running, rec.Marks, rec.Lost, rec.Ended = false, nil, false, f.At
 		rec.Attempts = max(rec.Attempts, f.Attempt)
-		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = dead, false, f.Reason, f.Send
-	case answered, bounced:
+		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = Dead, false, f.Reason, f.Send
+	case Answered, Bounced:
 		rec.Unsent = nil
-		if f.Kind == answered || rec.Outcome == dead {
+		if f.Kind == Answered || rec.Outcome == Dead {
 			rec.Sent = f.Sent
 		}
-	case unsendable:
+	case Unsendable:
 		rec.Reason, rec.Unsent = f.Reason, f.Send
-	case acknowledged, buried:
+	case Acknowledged, Buried:
 		rec.Settled, rec.Output = true, ""
-	case noticed:
+	case noted:
 		rec.notice(Noticed{Session: f.Session, Program: f.Program, At: f.At})
-	case revived:
+	case Revived:
 		if h.last == rec {
 			last := *rec
 			h.last = &last
 		}
-		*rec = record{envelope: envelope{key: rec.key}, Revived: f.At}
-		h.released++
+		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At}
+		h.Released++
 	}
 }
 
-func (rec *record) describe(f *fact) {
+func (rec *Record) describe(f *Fact) {
 	rec.File, rec.From, rec.Type, rec.Subject = f.File, f.From, f.Type, f.Subject
-	rec.Conversation, rec.Notice = f.Conversation, f.Notice
+	rec.Conversation = f.Conversation
 }
 
-func (h *history) countTurn(rec *record) {
+func (h *History) countTurn(rec *Record) {
 	c := h.conversation(rec.Conversation)
 	c.Last = rec.Started
-	if rec.Notice {
-		return
-	}
 	c.Turns++
 	c.With, c.Bound = rec.From, false
 	s := h.sender(rec.From)
-	before := s.within(rec.Started)
+	before := s.Within(rec.Started)
 	s.Turns, s.Bound = append(before, rec.Started), s.Bound && len(before) > s.Most/2
 	slices.SortFunc(s.Turns, time.Time.Compare) // clocks do not always go forward
 }
 
-func (h *history) uncountTurn(rec *record) {
-	h.released++
-	if rec.Notice {
-		return
-	}
+func (h *History) uncountTurn(rec *Record) {
+	h.Released++
 	c := h.conversation(rec.Conversation)
 	c.Turns = max(0, c.Turns-1)
 	s := h.sender(rec.From)
@@ -271,10 +266,10 @@ func (h *history) uncountTurn(rec *record) {
 // began before the clock was set back, and must not hold up others until the clock is there again.
 const clockBack = time.Minute
 
-// within returns the turns that count at a time, in order.
-func (s *senderState) within(now time.Time) []time.Time {
+// Within returns the turns that count at a time, in order.
+func (s *senderState) Within(now time.Time) []time.Time {
 	from, to := 0, len(s.Turns)
-	for from < to && now.Sub(s.Turns[from]) >= pairWindow {
+	for from < to && now.Sub(s.Turns[from]) >= PairWindow {
 		from++
 	}
 	for from < to && s.Turns[to-1].Sub(now) > clockBack {
@@ -284,77 +279,77 @@ func (s *senderState) within(now time.Time) []time.Time {
 }
 
 // applyBound adds a fact about a conversation or, without one, about a sender.
-func (h *history) applyBound(f *fact) {
-	if f.Kind == resumed {
-		h.released++
+func (h *History) applyBound(f *Fact) {
+	if f.Kind == Resumed {
+		h.Released++
 	}
 	if f.Conversation == "" {
 		s := h.sender(f.From)
 		s.Unsent = f.Send
 		switch f.Kind {
-		case bound:
+		case Bound:
 			s.Bound, s.Most = true, f.Most
-		case resumed:
+		case Resumed:
 			s.Bound, s.Turns = false, nil
-			h.release(func(rec *record) bool { return rec.HeldBy == onPair && rec.From == f.From })
+			h.release(func(rec *Record) bool { return rec.HeldBy == OnPair && rec.From == f.From })
 		}
 		return
 	}
 	c := h.conversation(f.Conversation)
 	c.Unsent = f.Send
 	switch f.Kind {
-	case bound:
+	case Bound:
 		c.Bound = true
-	case resumed:
+	case Resumed:
 		c.Bound, c.Turns = false, 0
-		h.release(func(rec *record) bool { return rec.HeldBy == onConversation && rec.Conversation == f.Conversation })
+		h.release(func(rec *Record) bool { return rec.HeldBy == OnConversation && rec.Conversation == f.Conversation })
 	}
 }
 
 // release forgets that messages are held.
-func (h *history) release(which func(*record) bool) {
-	for _, rec := range h.records {
+func (h *History) release(which func(*Record) bool) {
+	for _, rec := range h.Records {
 		if which(rec) {
 			rec.Held, rec.HeldBy = "", ""
 		}
 	}
 }
 
-func (h *history) restore(f *fact) {
+func (h *History) restore(f *Fact) {
 	switch {
 	case f.Record != nil:
-		h.records[f.Record.key] = f.Record
+		h.Records[f.Record.Key] = f.Record
 		if h.last == nil || f.Record.Ended.After(h.last.Ended) {
 			h.last = f.Record
 		}
 	case f.Thread != nil:
-		h.conversations[f.Thread.ID] = f.Thread
+		h.Conversations[f.Thread.ID] = f.Thread
 	case f.Sender != nil:
-		h.senders[f.Sender.Name] = f.Sender
+		h.Senders[f.Sender.Name] = f.Sender
 	}
 }
 
-// keepFor is how long a message is remembered after its end, and a conversation after its last
+// KeepFor is how long a message is remembered after its end, and a conversation after its last
 // turn.
-const keepFor = 30 * 24 * time.Hour
+const KeepFor = 30 * 24 * time.Hour
 
-// snapshots returns the facts that add up to the history, without what is too old to matter.
-func (h *history) snapshots(now time.Time) []fact {
-	var facts []fact
-	for _, rec := range h.records {
-		if since, over := rec.over(); !over || now.Sub(since) < keepFor {
-			facts = append(facts, fact{At: now, Kind: snapshot, Record: rec})
+// Snapshots returns the facts that add up to the history, without what is too old to matter.
+func (h *History) Snapshots(now time.Time) []Fact {
+	var facts []Fact
+	for _, rec := range h.Records {
+		if since, over := rec.over(); !over || now.Sub(since) < KeepFor {
+			facts = append(facts, Fact{At: now, Kind: snapshot, Record: rec})
 		}
 	}
-	for _, c := range h.conversations {
-		if c.Bound || now.Sub(c.Last) < keepFor {
-			facts = append(facts, fact{At: now, Kind: snapshot, Thread: c})
+	for _, c := range h.Conversations {
+		if c.Bound || now.Sub(c.Last) < KeepFor {
+			facts = append(facts, Fact{At: now, Kind: snapshot, Thread: c})
 		}
 	}
-	for _, s := range h.senders {
-		s.Turns = s.within(now)
+	for _, s := range h.Senders {
+		s.Turns = s.Within(now)
 		if len(s.Turns) > 0 || s.Unsent != nil {
-			facts = append(facts, fact{At: now, Kind: snapshot, Sender: s})
+			facts = append(facts, Fact{At: now, Kind: snapshot, Sender: s})
 		}
 	}
 	return facts

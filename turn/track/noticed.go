@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"context"
@@ -21,9 +21,6 @@ type Noticed struct {
 	At      time.Time `json:"at"`
 }
 
-// A Key identifies a message in a journal, even after its file is removed.
-type Key = key
-
 // NoteNoticed records in the journal of an agent that the model of a session got these messages. When
 // NoteNoticed returns, the record is durable. After an error, call it again: a session notices a message
 // once, however often that is recorded. Without a time, it is now.
@@ -37,9 +34,9 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	facts := make([]fact, len(messages))
+	facts := make([]Fact, len(messages))
 	for i, k := range messages {
-		facts[i] = fact{At: by.At, Kind: noticed, key: k, Session: by.Session, Program: by.Program}
+		facts[i] = Fact{At: by.At, Kind: noted, Key: k, Session: by.Session, Program: by.Program}
 	}
 	if len(facts) == 0 {
 		return nil
@@ -48,7 +45,7 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 }
 
 // notice adds a session that noticed the message, unless it is known.
-func (rec *record) notice(by Noticed) {
+func (rec *Record) notice(by Noticed) {
 	known := slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.Session == by.Session && n.Program == by.Program })
 	if !known {
 		rec.Noticed = append(rec.Noticed, by)
@@ -56,7 +53,7 @@ func (rec *record) notice(by Noticed) {
 }
 
 // isNoticed reports whether a session has noticed the message since its last turn began.
-func (rec *record) isNoticed() bool {
+func (rec *Record) isNoticed() bool {
 	return slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
 }
 
@@ -72,14 +69,14 @@ func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt)
 	for _, name := range r.Message.To {
 		journals[name] = newJournalReader(w, name)
 	}
-	_ = w.MakeStateFolder(turnsFolder) // a missing folder is only looked at every second
-	folder := filepath.Join(w.Dir(), filepath.FromSlash(turnsFolder))
+	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
+	folder := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))
 	return watch.AwaitAcknowledgedOr(ctx, w, r, func(name schema.AgentName) (bool, error) {
 		j := journals[name]
 		if err := j.read(); err != nil {
 			return false, err
 		}
-		rec := j.history.records[k]
+		rec := j.history.Records[k]
 		return rec != nil && (len(rec.Noticed) > 0 || rec.Attempts > 0), nil
 	}, folder)
 }

@@ -1,11 +1,10 @@
-package turn
+package track
 
 import (
 	"context"
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -48,7 +47,7 @@ type Turn struct {
 	Ended        time.Time             `json:"ended,omitzero"`
 	Succeeded    bool                  `json:"succeeded"`
 	Reason       string                `json:"reason,omitempty"`
-	Usage        agent.Usage           `json:"usage,omitzero"`
+	Usage        Usage                 `json:"usage,omitzero"`
 }
 
 // Conversation is the state of a conversation.
@@ -105,7 +104,7 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	for _, e := range entries {
 		s.count(e, state, now, waiting)
 	}
-	for _, rec := range h.records {
+	for _, rec := range h.Records {
 		if rec.Running && s.Running {
 			s.InTurn = append(s.InTurn, turnOf(rec))
 		}
@@ -146,21 +145,21 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, w
 // inSeconds returns a time as programs and people get it.
 func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
 
-func turnOf(rec *record) Turn {
+func turnOf(rec *Record) Turn {
 	t := Turn{
 		ID: rec.ID, From: rec.From, Type: rec.Type, Subject: rec.Subject, Conversation: rec.Conversation,
 		Attempt: rec.Attempts, Started: inSeconds(rec.Started),
 	}
 	if !rec.Running {
-		t.Ended, t.Succeeded, t.Reason, t.Usage = inSeconds(rec.Ended), rec.Outcome == succeeded, rec.Reason, rec.Usage
+		t.Ended, t.Succeeded, t.Reason, t.Usage = inSeconds(rec.Ended), rec.Outcome == Succeeded, rec.Reason, rec.Usage
 	}
 	return t
 }
 
-func conversationsOf(h *history, now time.Time, waiting map[schema.ConversationID]bool) []Conversation {
+func conversationsOf(h *History, now time.Time, waiting map[schema.ConversationID]bool) []Conversation {
 	var conversations []Conversation
-	for id, c := range h.conversations {
-		if c.With != "" && (c.Bound || waiting[id] || now.Sub(c.Last) < pairWindow) {
+	for id, c := range h.Conversations {
+		if c.With != "" && (c.Bound || waiting[id] || now.Sub(c.Last) < PairWindow) {
 			conversations = append(conversations, Conversation{ID: id, With: c.With, Turns: c.Turns, Bound: c.Bound, Last: inSeconds(c.Last)})
 		}
 	}

@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"context"
@@ -100,10 +100,10 @@ func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) e
 	if source.Err != nil { // a Runner knows it by its bytes
 		var raw []byte
 		raw, err = w.ReadRaw(source)
-		k = key{ID: source.Message.ID, Fingerprint: fingerprint(raw)}
+		k = Key{ID: source.Message.ID, Fingerprint: Fingerprint(raw)}
 	}
 	if err != nil {
 		return err
 	}
-	return appendFacts(w, name, fact{Kind: revived, key: k})
+	return appendFacts(w, name, Fact{Kind: Revived, Key: k})
 }

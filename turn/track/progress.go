@@ -1,4 +1,4 @@
-package turn
+package track
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
-	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -62,10 +61,20 @@ type Progress struct {
 	// recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
-	// Claim is the claim of a machine on a pending message, as of the last sync.
-	Claim *gitmail.Claim `json:"claim,omitempty"`
+	// Claim is the claim of a machine on a pending message, as of the last sync. Track leaves it empty.
+	Claim *Claim `json:"claim,omitempty"`
 	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`
+}
+
+// Claim says which machine works on a message.
+type Claim struct {
+	Machine string `json:"machine"`
+	// State is that of a gitmail.Claim, and Attempt how many turns on the message began on any machine.
+	State   string    `json:"state"`
+	Attempt int       `json:"attempt"`
+	Since   time.Time `json:"since"`
+	Renewed time.Time `json:"renewed"`
 }
 
 // Reply is a message of a recipient that names another one as its parent.
@@ -97,7 +106,6 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 	if err != nil {
 		return nil, err
 	}
-	addClaims(ctx, w, m.ID, all)
 	if slices.ContainsFunc(all, func(p Progress) bool { return p.Stage == StageUnknown }) {
 		return all, t.unreadable
 	}
@@ -177,14 +185,19 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
 		p.RetryAt = inSeconds(rec.RetryAt)
 	}
-	if rec.Outcome == succeeded && rec.Unsent != nil {
+	if rec.Outcome == Succeeded && rec.Unsent != nil {
 		p.Reason = "its turn succeeded, and the answer is not sent yet"
 	}
 	return p, nil
 }
 
+// IsPending reports whether the message is in the inbox and has no outcome.
+func (p *Progress) IsPending() bool {
+	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageInTurn, StageHeld, StageExpired}, p.Stage)
+}
+
 // addReplies adds those of the messages that are replies of the recipient.
-func (p *Progress) addReplies(m *schema.Message, rec *record, all []mailbox.Entry) {
+func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entry) {
 	var replies []*schema.Message
 	for _, e := range all {
 		if r := e.Message; e.Err == nil && r.From == p.Agent && r.ParentID == m.ID && r.ID != m.ID && r.IsFor(m.From) {
@@ -193,7 +206,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *record, all []mailbox.Entr
 	}
 	slices.SortFunc(replies, schema.CompareAge)
 	automatic := schema.ID("") // of a message that had several, the journal knows which one answers
-	if rec.Outcome == succeeded {
+	if rec.Outcome == Succeeded {
 		automatic = rec.Sent
 	}
 	for i, r := range replies {
@@ -212,8 +225,8 @@ func (p *Progress) addReplies(m *schema.Message, rec *record, all []mailbox.Entr
 }
 
 // trackGone fills in what became of a message that is not in the inbox.
-func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *record, places map[mailbox.Box]mailbox.Entry) error {
-	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != succeeded {
+func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places map[mailbox.Box]mailbox.Entry) error {
+	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != Succeeded {
 		p.Stage = StageDead
 		reason, err := t.w.Reason(letter)
 		switch {
@@ -224,7 +237,7 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *record, places 
 		}
 		return nil
 	}
-	if rec.Outcome == dead {
+	if rec.Outcome == Dead {
 		p.Stage = StageDead
 		return nil
 	}
@@ -248,7 +261,7 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *record, places 
 
 // inboxState is what is known of the turns on messages in an inbox.
 type inboxState struct {
-	history *history
+	history *History
 	ids     map[schema.ID]bool // of messages with a record
 	running bool
 	runner  *Holder
@@ -268,36 +281,36 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 
 func readInbox(w *mailbox.Workspace, name schema.AgentName) (s *inboxState, err error) {
 	s = new(inboxState)
-	if s.running, s.runner, err = lockOf(w, name).Held(); err != nil {
+	if s.running, s.runner, err = LockOf(w, name).Held(); err != nil {
 		return nil, err
 	}
-	if s.history, err = readHistory(w, name); err != nil {
+	if s.history, err = ReadHistory(w, name); err != nil {
 		return nil, err
 	}
-	s.ids = make(map[schema.ID]bool, len(s.history.records))
-	for k := range s.history.records {
+	s.ids = make(map[schema.ID]bool, len(s.history.Records))
+	for k := range s.history.Records {
 		s.ids[k.ID] = true
 	}
 	return s, nil
 }
 
 // record returns the record of a message, which is empty if there is none.
-func (s *inboxState) record(m *schema.Message) *record {
+func (s *inboxState) record(m *schema.Message) *Record {
 	if s.ids[m.ID] { // else its key need not be computed
 		k, err := KeyOf(m)
-		if rec := s.history.records[k]; err == nil && rec != nil {
+		if rec := s.history.Records[k]; err == nil && rec != nil {
 			return rec
 		}
 	}
-	return new(record)
+	return new(Record)
 }
 
 // stage returns the stage of a message in the inbox.
-func (s *inboxState) stage(m *schema.Message, rec *record, now time.Time) Stage {
+func (s *inboxState) stage(m *schema.Message, rec *Record, now time.Time) Stage {
 	switch {
 	case rec.Running && s.running:
 		return StageInTurn
-	case rec.Outcome == succeeded && rec.Unsent == nil:
+	case rec.Outcome == Succeeded && rec.Unsent == nil:
 		return StageDone
 	case m.ExpiredAt(now):
 		return StageExpired

@@ -1,0 +1,140 @@
+package track
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// noticedBy returns the fact that a session noticed a message.
+func noticedBy(rec *Record, session string) Fact {
+	return Fact{Kind: noted, Key: rec.Key, Session: session, Program: "codex"}
+}
+
+// TestNoticedIsForgotten checks that a message that somebody removed is forgotten in time, although a
+// session noticed it.
+func TestNoticedIsForgotten(t *testing.T) {
+	j := newJournal(t)
+	now := time.Now()
+	j.now = func() time.Time { return now }
+	gone, pending := recordNumber(0), recordNumber(1)
+	j.MustAppend(t, noticedBy(gone, "one"), noticedBy(pending, "one"), Fact{Kind: Removed, Key: gone.Key}, noticedBy(gone, "two"))
+	now = now.Add(KeepFor + time.Hour)
+	if err := j.Compact(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, known := j.Get(gone.Key); known {
+		t.Error("the history keeps a message that was removed long ago")
+	}
+	if rec, _ := j.Get(pending.Key); len(rec.Noticed) != 1 {
+		t.Error("the history forgot that a pending message was noticed")
+	}
+}
+
+// TestNoticedLeavesTurnsAlone checks that for a Runner a noticed message is like any other.
+func TestNoticedLeavesTurnsAlone(t *testing.T) {
+	j := newJournal(t)
+	rec := recordNumber(1)
+	lostIt := Failed.About(rec)
+	lostIt.RetryAt = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, f := range []Fact{Held.About(rec), Started.About(rec), lostIt, Succeeded.About(rec), {Kind: Acknowledged, Key: rec.Key}, {Kind: Revived, Key: rec.Key}} {
+		j.MustAppend(t, f)
+		before, _ := j.Get(rec.Key)
+		released, failures := j.history.Released, j.history.failures
+		j.MustAppend(t, noticedBy(rec, "one"))
+		after, _ := j.Get(rec.Key)
+		before.Noticed, after.Noticed = nil, nil
+		if !reflect.DeepEqual(after, before) || j.history.Released != released || j.history.failures != failures {
+			t.Errorf("after %s, noticed made %+v of %+v", f.Kind, after, before)
+		}
+	}
+}
+
+// readCounter is a journal's file that counts the bytes that are read.
+type readCounter struct {
+	journalFile
+	bytes int
+}
+
+func (r *readCounter) ReadAt(p []byte, at int64) (int, error) {
+	n, err := r.journalFile.ReadAt(p, at)
+	r.bytes += n
+	return n, err
+}
+
+// TestNoticedDoesNotReadTheJournal checks that a fact is added after one byte is read, whatever the size
+// of the journal.
+func TestNoticedDoesNotReadTheJournal(t *testing.T) {
+	j := newJournal(t)
+	j.MustAppend(t, LifeOf(100)...)
+	counter := &readCounter{journalFile: j.file}
+	j.file = counter
+	if err := j.appendUnread([]Fact{noticedBy(recordNumber(1), "one")}); err != nil || counter.bytes > 1 {
+		t.Errorf("appendUnread = %v after %d bytes were read, want one at most", err, counter.bytes)
+	}
+}
+
+// TestNotedOnAFaultyDisk checks that a message counts as noticed only if the whole fact is in the
+// journal, and that noting it again is enough.
+func TestNotedOnAFaultyDisk(t *testing.T) {
+	facts := []Fact{noticedBy(recordNumber(1), "one"), noticedBy(recordNumber(2), "one")}
+	line, err := json.Marshal(facts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 1, len(line) / 2, len(line) - 8, 2 * len(line)} {
+		j, f := withJournalFaults(t)
+		f.room = room
+		if err := j.appendUnread(facts); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), j.Path) {
+			t.Errorf("room for %d bytes: %v, want ENOSPC and the path", room, err)
+		}
+		if err := j.Refresh(); err != nil || j.Bad() > 0 || len(j.history.Records) > room/len(line) {
+			t.Errorf("room for %d bytes: %d records and %d bad lines (%v)", room, len(j.history.Records), j.Bad(), err)
+		}
+		f.failSync = true
+		if err := j.appendUnread(facts); !errors.Is(err, errFault) {
+			t.Errorf("appendUnread = %v, want the error of the sync", err)
+		}
+		if err := j.appendUnread(facts); err != nil {
+			t.Error(err)
+		}
+		if err := j.Refresh(); err != nil || j.Bad() > 0 {
+			t.Errorf("%d bad lines (%v)", j.Bad(), err)
+		}
+		for n := range 2 {
+			if rec, _ := j.Get(recordNumber(n + 1).Key); len(rec.Noticed) != 1 {
+				t.Errorf("record %+v, want it noticed once", rec)
+			}
+		}
+	}
+}
+
+// BenchmarkNoteNoticed notes a message beside a journal of 8 MB.
+func BenchmarkNoteNoticed(b *testing.B) {
+	w := newWorkspace(b)
+	k, err := KeyOf(send(b, w, question("one"))[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	j, err := OpenJournal(w, "codex", time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	line, err := json.Marshal(Started.About(recordNumber(1)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	filler := []byte(strings.Repeat(string(line)+"\n", CompactAbove/len(line)))
+	if err := errors.Join(j.add(filler), j.Close()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := NoteNoticed(w, "codex", []Key{k}, Noticed{Session: "session", Program: "codex"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
