@@ -53,9 +53,12 @@ var imports = map[string][]string{
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
-	"internal/exclusive":        {"internal/durable", "internal/orphans"},
-	"internal/git":              {"internal/processgroup"},
-	"internal/staging":          {"schema", "internal/durable"},
+	"internal/exclusive": {"internal/durable", "internal/orphans"},
+	"internal/git":       {"internal/processgroup"},
+	"internal/staging":   {"schema", "internal/durable"},
+	"internal/testing/mailboxtest": {
+		"schema", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/memoryfolder",
+	},
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",

@@ -29,9 +29,10 @@ var decoding = map[string]string{
 
 // opened lists the files that open workspaces without the keys of their agents, with the reason.
 var opened = map[string]string{
-	"mailbox/project/init.go":       "it makes folders",
-	"cmd/oacp/initgit.go":           "it makes a repository",
-	"internal/command/workspace.go": "it adds the keys",
+	"mailbox/project/init.go":                     "it makes folders",
+	"cmd/oacp/initgit.go":                         "it makes a repository",
+	"internal/command/workspace.go":               "it adds the keys",
+	"internal/testing/mailboxtest/mailboxtest.go": "only tests use it",
 }
 
 // TestMailboxesAreScreened checks that programs open workspaces with internal/command.Open, and read messages

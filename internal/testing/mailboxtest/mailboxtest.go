@@ -24,7 +24,7 @@ func Main(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	m.Run() // when TestMain returns, the process exits with this status
 }
 
 // New makes a workspace with the agents in a temporary folder, as oacp init does.
