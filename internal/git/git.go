@@ -101,9 +101,10 @@ func Exit(err error) int {
 const (
 	// timeLimit bounds a command whose context has no deadline.
 	timeLimit = 2 * time.Minute
-	// outputLimit and stderrLimit bound what is kept of the output, in bytes.
+	// outputLimit, stderrLimit and traceLimit bound what is kept of the output, in bytes.
 	outputLimit = 512 << 20
 	stderrLimit = 4 << 10
+	traceLimit  = 64 << 10
 	// waitDelay is how long a command has to end when it is asked to, and how long output may still
 	// come from its children.
 	waitDelay = 2 * time.Second
@@ -150,11 +151,35 @@ func (r *Repository) Run(ctx context.Context, args ...string) ([]byte, error) {
 
 // RunInput is Run with a standard input, which is empty if it is nil.
 func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	return r.run(ctx, stdin, &bounded{limit: stderrLimit, last: true}, args...)
+}
+
+// RemoteFormat returns the object format of a remote repository, such as sha256. It is empty if the remote
+// does not say. Git prints it only in a trace.
+func (r *Repository) RemoteFormat(ctx context.Context, url string) (string, error) {
+	traced := *r
+	traced.Env = append(slices.Clone(r.Env), "GIT_TRACE_PACKET=1")
+	trace := &bounded{limit: traceLimit}
+	if _, err := traced.run(ctx, nil, trace, "ls-remote", "--", url, "HEAD"); err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(trace.kept.String()) {
+		_, received, _ := strings.Cut(line, "ls-remote< ")
+		if _, format, found := strings.Cut(received, "object-format="); found {
+			format, _, _ = strings.Cut(strings.TrimSpace(format), " ")
+			return format, nil
+		}
+	}
+	return "", nil
+}
+
+// run is RunInput, with a place for what git prints to standard error.
+func (r *Repository) run(ctx context.Context, stdin io.Reader, stderr *bounded, args ...string) ([]byte, error) {
 	ctx, cancel := limit(ctx, args[0])
 	defer cancel()
 	command := r.Command(ctx, args...)
-	out, stderr := bounded{limit: outputLimit}, bounded{limit: stderrLimit, last: true}
-	command.Stdin, command.Stdout, command.Stderr = stdin, &out, &stderr
+	out := bounded{limit: outputLimit}
+	command.Stdin, command.Stdout, command.Stderr = stdin, &out, stderr
 	err := command.Run()
 	if ctx.Err() != nil && command.Process != nil {
 		processgroup.Kill(command.Process) // what did not end when it was asked to

@@ -246,7 +246,7 @@ func (s *surroundings) checkRef(ctx context.Context, c Settings) error {
 }
 
 // ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not; the format is
-// empty if the remote has nothing yet.
+// empty if the remote does not say.
 func (s *surroundings) ask(ctx context.Context, c Settings) (found bool, format string, err error) {
 	if c.URL == "" {
 		return false, "", nil
@@ -256,6 +256,9 @@ func (s *surroundings) ask(ctx context.Context, c Settings) (found bool, format 
 		if format = "sha1"; len(id) == 64 {
 			format = "sha256"
 		}
+	}
+	if err == nil && format == "" { // there is nothing yet
+		format, err = s.user.RemoteFormat(ctx, c.URL)
 	}
 	return refs[c.Ref] != "", format, err
 }
