@@ -263,10 +263,10 @@ func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use fun
 func startReading(ctx context.Context, path string, s *command.Streams) io.ReadCloser {
 	read, write := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = write.CloseWithError(context.Cause(ctx)) }) // it never fails
+	file := io.NopCloser(s.In)
 	go func() {
 		defer stop()
 		var err error
-		file := io.NopCloser(s.In)
 		if path != "-" {
 			file, err = os.Open(path)
 		}
