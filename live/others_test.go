@@ -196,7 +196,7 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// TestHeadline checks what the person is told.
+// TestHeadline checks the line that the program shows its user.
 func TestHeadline(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.on("s", SessionStart)

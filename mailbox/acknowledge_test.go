@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -94,7 +95,7 @@ func TestAcknowledgeAndBuryReplaceNothing(t *testing.T) {
 			place(t, w, "codex", Inbox, name+".yaml", m)
 		}
 		path, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"})
-		if err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
+		if err != nil || !strings.Contains(check.ReadFile(t, path), string(m.ID)) {
 			t.Errorf("burying at %s gave %v, want message %s there", path, err, m.ID)
 		}
 		e.Name = filepath.Base(path)
@@ -106,7 +107,7 @@ func TestAcknowledgeAndBuryReplaceNothing(t *testing.T) {
 	wantFiles(t, w, "agents/codex/inbox/archive", name+"-2.yaml", name+"-3.yaml", name+".yaml")
 	for i, suffix := range []string{"", "-2", "-3"} {
 		m := message(fmt.Sprintf("aaa%d", i), i)
-		if text := readFile(t, filepath.Join(w.BoxPath("codex", Archive), name+suffix+".yaml")); !strings.Contains(text, string(m.ID)) {
+		if text := check.ReadFile(t, filepath.Join(w.BoxPath("codex", Archive), name+suffix+".yaml")); !strings.Contains(text, string(m.ID)) {
 			t.Errorf("the archive has %q as %s%s, want message %s", text, name, suffix, m.ID)
 		}
 	}
@@ -135,7 +136,7 @@ func TestBuryKeepsTheReason(t *testing.T) {
 
 func TestBuryTakesABadFile(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
+	check.WriteFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
 	entries, err := w.Inbox(t.Context(), "codex")
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the inbox lists %v (%v), want the bad file", entries, err)
@@ -281,7 +282,7 @@ func TestFaultsWhileAcknowledging(t *testing.T) {
 		for failAt, reached := 0, true; reached; failAt++ {
 			w := newWorkspace(t, "claude", "codex")
 			e := received(t, w)
-			sent := readFile(t, e.Path)
+			sent := check.ReadFile(t, e.Path)
 			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: cause}
 			w.files = f
 			err := w.Acknowledge(e)
@@ -299,7 +300,7 @@ func TestFaultsWhileAcknowledging(t *testing.T) {
 			}
 			wantFiles(t, w, "agents/codex/inbox")
 			wantFiles(t, w, "agents/codex/inbox/archive", e.Name)
-			if got := readFile(t, filepath.Join(w.BoxPath("codex", Archive), e.Name)); got != sent {
+			if got := check.ReadFile(t, filepath.Join(w.BoxPath("codex", Archive), e.Name)); got != sent {
 				t.Errorf("the archive has %q, want %q", got, sent)
 			}
 		}

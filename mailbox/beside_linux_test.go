@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -63,7 +64,7 @@ func TestSendToAnotherFileSystem(t *testing.T) {
 			w.files = f
 			r := send(t, w, faultDraft(false))
 			for _, path := range append(r.Inboxes, r.Outbox) {
-				if got, want := readFile(t, path), readFile(t, r.Outbox); got != want {
+				if got, want := check.ReadFile(t, path), check.ReadFile(t, r.Outbox); got != want {
 					t.Errorf("%s holds %q, want %q", path, got, want)
 				}
 			}
@@ -198,7 +199,7 @@ func fillDisk(t *testing.T, d delivery) {
 	m := draft("codex")
 	m.ID = "msg-20260313T1429Z-claude-0123456789abcdef"
 	first := send(t, w, m)
-	old := readFile(t, first.Outbox)
+	old := check.ReadFile(t, first.Outbox)
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 1<<17), 0o644); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("filling the disk gave %v, want ENOSPC", err)
@@ -209,12 +210,12 @@ func fillDisk(t *testing.T, d delivery) {
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("delivering on a full disk gave %v, want ENOSPC", err)
 	}
-	wantError(t, err, dir, "no space left")
+	check.Error(t, err, dir, "no space left")
 	if after := tree(t, w); after != before {
 		t.Errorf("the refused message left the workspace as\n%s\nwant\n%s", after, before)
 	}
 	for _, path := range append(first.Inboxes, first.Outbox) {
-		if got := readFile(t, path); got != old {
+		if got := check.ReadFile(t, path); got != old {
 			t.Errorf("%s holds %q now, want %q", path, got, old)
 		}
 	}
@@ -289,7 +290,7 @@ func TestDealingAcrossFileSystems(t *testing.T) {
 						continue
 					}
 					kept++
-					if got, want := readFile(t, filepath.Join(w.BoxPath("codex", box), name)), readFile(t, filepath.Join(w.BoxPath("claude", Outbox), e.Name)); got != want {
+					if got, want := check.ReadFile(t, filepath.Join(w.BoxPath("codex", box), name)), check.ReadFile(t, filepath.Join(w.BoxPath("claude", Outbox), e.Name)); got != want {
 						t.Errorf("%s shows %q, want the message or nothing", name, got)
 					}
 				}

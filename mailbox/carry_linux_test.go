@@ -7,6 +7,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // leftBehind returns the staged copies that interrupted moves left.
@@ -101,7 +102,7 @@ func TestSlowMoverLosesNothing(t *testing.T) {
 		if err == nil || IsGone(err) {
 			t.Errorf("%s gave %v, want an error that does not say that the message is gone", dealing.name, err)
 		}
-		wantError(t, err, "swept", e.Name)
+		check.Error(t, err, "swept", e.Name)
 		wantFiles(t, w, "agents/codex/inbox", filepath.Base(e.Path))
 		if err := dealing.deal(w, e); err != nil {
 			t.Errorf("%s again: %v", dealing.name, err)

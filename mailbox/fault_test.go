@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -228,7 +229,7 @@ func wantWholeFiles(t *testing.T, w *Workspace) {
 		if name := filepath.Base(path); strings.HasPrefix(name, ".") || name == string(Archive) {
 			continue
 		}
-		if _, err := validate.Read([]byte(readFile(t, path))); err != nil {
+		if _, err := validate.Read([]byte(check.ReadFile(t, path))); err != nil {
 			t.Errorf("%s is visible but not a message: %v", path, err)
 		}
 	}
@@ -310,7 +311,7 @@ func TestRemovedStateAtEveryStep(t *testing.T) {
 			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}
 			f.happen = func() {
 				takeAll(t, w.dir, received)
-				remove(t, filepath.Join(w.dir, stateName))
+				check.Remove(t, filepath.Join(w.dir, stateName))
 			}
 			w.files = f
 			r, err := d.deliver(t, w)
@@ -361,7 +362,7 @@ func fillDiskAtEveryStep(t *testing.T, d delivery) {
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		f := &full{faulty: &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}}
 		f.happen = func() {
-			remove(t, filepath.Join(w.dir, stateName))
+			check.Remove(t, filepath.Join(w.dir, stateName))
 			f.since = true
 		}
 		w.files = f

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -34,7 +35,7 @@ func TestFind(t *testing.T) {
 	done, pending := message("yyyyabcdefghijkl", 0), message("yyyy", 1)
 	place(t, w, "claude", Outbox, "done.yaml", done)
 	place(t, w, "codex", Inbox, "pending.yaml", pending)
-	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
+	check.WriteFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
 
 	tests := []struct {
 		name, id string
@@ -88,12 +89,12 @@ func TestFindRefusesWhatIsNotOne(t *testing.T) {
 			if !errors.As(err, &ambiguous) || !slices.Equal(ambiguous.Matches, want) {
 				t.Errorf("finding %q gave %v, want the ambiguous %v", id, err, want)
 			}
-			wantError(t, err, "2 messages", string(want[0]))
+			check.Error(t, err, "2 messages", string(want[0]))
 		case "m", "2", "msg-20260313T1430Z-claude-a", "aab":
 			if !errors.As(err, &short) || errors.As(err, &missing) {
 				t.Errorf("finding %q gave %v, want a ShortIDError", id, err)
 			}
-			wantError(t, err, id+" is too short")
+			check.Error(t, err, id+" is too short")
 		default:
 			if !errors.As(err, &missing) {
 				t.Errorf("finding %q gave %v, %v; want a NotFoundError", id, found, err)
@@ -112,8 +113,8 @@ func TestFindRefusesWhatIsNotOne(t *testing.T) {
 func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	first := send(t, w, draft("codex")).Message
-	remove(t, w.BoxPath("gemini", Inbox), w.BoxPath("codex", Outbox))
-	writeTestFile(t, w.BoxPath("gemini", Inbox), "no folder")
+	check.Remove(t, w.BoxPath("gemini", Inbox), w.BoxPath("codex", Outbox))
+	check.WriteFile(t, w.BoxPath("gemini", Inbox), "no folder")
 	if err := os.Symlink(t.TempDir(), w.BoxPath("codex", Outbox)); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	if len(all) != 2 || !errors.As(err, &unreadable) {
 		t.Errorf("searching for all gave %v (%v), want both copies and an UnreadableError", all, err)
 	}
-	wantError(t, err, "gemini/inbox", "codex/outbox")
+	check.Error(t, err, "gemini/inbox", "codex/outbox")
 }
 
 // TestUnreadableInboxHidesItsMessages checks that nobody takes a message for a handled one because its
@@ -144,8 +145,8 @@ func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 func TestUnreadableInboxHidesItsMessages(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	m := send(t, w, draft("codex", "gemini")).Message
-	remove(t, w.BoxPath("codex", Inbox))
-	writeTestFile(t, w.BoxPath("codex", Inbox), "no folder")
+	check.Remove(t, w.BoxPath("codex", Inbox))
+	check.WriteFile(t, w.BoxPath("codex", Inbox), "no folder")
 	for _, id := range []string{string(m.ID), m.ID.Short()} {
 		for _, agent := range []schema.AgentName{"codex", ""} {
 			e, err := w.Pending(t.Context(), id, agent)
@@ -167,9 +168,9 @@ func TestUnreadableInboxHidesItsMessages(t *testing.T) {
 // are pending, and not handled.
 func TestDamagedCopyIsPending(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
-		"empty":     func(t *testing.T, path string) { writeTestFile(t, path, "") },
-		"truncated": func(t *testing.T, path string) { writeTestFile(t, path, "id: msg-2026031") },
-		"garbage":   func(t *testing.T, path string) { writeTestFile(t, path, "\x00\x00") },
+		"empty":     func(t *testing.T, path string) { check.WriteFile(t, path, "") },
+		"truncated": func(t *testing.T, path string) { check.WriteFile(t, path, "id: msg-2026031") },
+		"garbage":   func(t *testing.T, path string) { check.WriteFile(t, path, "\x00\x00") },
 		"unreadable": func(t *testing.T, path string) {
 			if err := errors.Join(os.Remove(path), os.Symlink("nowhere", path)); err != nil {
 				t.Fatal(err)
@@ -218,7 +219,7 @@ func TestReadRawReturnsTheBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := readFile(t, r.Outbox)
+	want := check.ReadFile(t, r.Outbox)
 	for _, e := range found {
 		if got, err := w.ReadRaw(e); err != nil || string(got) != want {
 			t.Errorf("%s reads as %q (%v), want %q", e.Path, got, err, want)

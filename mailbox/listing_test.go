@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -23,7 +24,7 @@ func place(t testing.TB, w *Workspace, agent schema.AgentName, box Box, name str
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeTestFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
+	check.WriteFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
 }
 
 // message returns a message from claude to codex. Its id ends in rand, and it was created at the
@@ -75,13 +76,13 @@ func TestInboxShowsBadFilesAsRows(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	inbox := w.BoxPath("codex", Inbox)
 	place(t, w, "codex", Inbox, "20260313T1430Z_claude_task_request.yaml", message("good", 0))
-	writeTestFile(t, filepath.Join(inbox, "b-broken.yaml"), "id: [")
-	writeTestFile(t, filepath.Join(inbox, "c-empty.yaml"), "")
-	writeTestFile(t, filepath.Join(inbox, "d-large.yaml"), "# "+strings.Repeat("x", schema.MaxFileSize))
+	check.WriteFile(t, filepath.Join(inbox, "b-broken.yaml"), "id: [")
+	check.WriteFile(t, filepath.Join(inbox, "c-empty.yaml"), "")
+	check.WriteFile(t, filepath.Join(inbox, "d-large.yaml"), "# "+strings.Repeat("x", schema.MaxFileSize))
 	if err := os.Mkdir(filepath.Join(inbox, "e-folder.yaml"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeTestFile(t, filepath.Join(w.dir, "outside.yaml"), "secret")
+	check.WriteFile(t, filepath.Join(w.dir, "outside.yaml"), "secret")
 	for link, to := range map[string]string{"f-escape.yaml": "../../../outside.yaml", "g-dangling.yaml": "nothing.yaml"} {
 		if err := os.Symlink(to, filepath.Join(inbox, link)); err != nil {
 			t.Fatal(err)
@@ -89,7 +90,7 @@ func TestInboxShowsBadFilesAsRows(t *testing.T) {
 	}
 	makePipe(t, filepath.Join(inbox, "h-pipe.yaml"))
 	for _, name := range []string{".hidden.yaml", ".x.tmp-12-abcdef", "notes.txt", "message.yml", "message.yaml.bak"} {
-		writeTestFile(t, filepath.Join(inbox, name), "no message")
+		check.WriteFile(t, filepath.Join(inbox, name), "no message")
 	}
 
 	entries, err := w.Inbox(t.Context(), "codex")
@@ -138,10 +139,10 @@ func TestInvalidMessages(t *testing.T) {
 	place(t, w, "claude", Outbox, "good.yaml", good)
 	place(t, w, "codex", Inbox, "other.yaml", message("bbbb", 3))
 	inbox := w.BoxPath("codex", Inbox)
-	data := readFile(t, filepath.Join(w.BoxPath("claude", Outbox), "good.yaml"))
-	writeTestFile(t, filepath.Join(inbox, "damaged.yaml"), strings.Replace(data, "task_request", "task-request", 1))
-	writeTestFile(t, filepath.Join(inbox, "no-id.yaml"), strings.TrimPrefix(data, "id: "+string(good.ID)+"\n"))
-	writeTestFile(t, filepath.Join(inbox, "unread.yaml"), "id: [")
+	data := check.ReadFile(t, filepath.Join(w.BoxPath("claude", Outbox), "good.yaml"))
+	check.WriteFile(t, filepath.Join(inbox, "damaged.yaml"), strings.Replace(data, "task_request", "task-request", 1))
+	check.WriteFile(t, filepath.Join(inbox, "no-id.yaml"), strings.TrimPrefix(data, "id: "+string(good.ID)+"\n"))
+	check.WriteFile(t, filepath.Join(inbox, "unread.yaml"), "id: [")
 
 	entries, err := w.Inbox(t.Context(), "codex")
 	if err != nil {
@@ -178,7 +179,7 @@ func TestInboxOfNobody(t *testing.T) {
 	if len(unknown.Known) != 3 || unknown.Known[0] != "gemini" {
 		t.Errorf("the known agents are %v, want all three and gemini, the nearest, first", unknown.Known)
 	}
-	wantError(t, unknown, "gemni", "gemini", w.dir)
+	check.Error(t, unknown, "gemni", "gemini", w.dir)
 	if _, err := w.Inbox(t.Context(), "../codex"); err == nil || errors.As(err, &unknown) {
 		t.Errorf("listing the inbox of a path gave %v, want an invalid name error", err)
 	}

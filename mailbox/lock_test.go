@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,7 +17,7 @@ func TestLockIsNoLink(t *testing.T) {
 		t.Skipf("this file system has no links: %v", err)
 	}
 	_, err := w.Send(t.Context(), faultDraft(true), nil)
-	wantError(t, err, "state/deliver.lock")
+	check.Error(t, err, "state/deliver.lock")
 	if _, err := os.Lstat(outside); !os.IsNotExist(err) {
 		t.Errorf("the lock was made outside the workspace (%v)", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -106,34 +105,6 @@ func wantFiles(t testing.TB, w *Workspace, folder string, want ...string) {
 	}
 }
 
-func remove(t testing.TB, paths ...string) {
-	t.Helper()
-	for _, path := range paths {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func writeTestFile(t testing.TB, path, data string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // inboxIDs returns the ids in an agent's inbox in processing order.
 func inboxIDs(t testing.TB, w *Workspace, agent schema.AgentName) []schema.ID {
 	t.Helper()
@@ -149,19 +120,6 @@ func inboxIDs(t testing.TB, w *Workspace, agent schema.AgentName) []schema.ID {
 		ids = append(ids, e.Message.ID)
 	}
 	return ids
-}
-
-// wantError fails the test unless the error's text holds all the words.
-func wantError(t testing.TB, err error, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one with %q", words)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("error %q does not say %q", err, word)
-		}
-	}
 }
 
 // TestSendAsksForASignature checks what the workspace's SignFunc learns of each message.

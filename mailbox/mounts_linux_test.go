@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -158,7 +159,7 @@ func TestKilledSendersAreSwept(t *testing.T) {
 		after(w, 0)
 		mustRecover(t, w)
 		for _, name := range files(t, w, outgoingName) {
-			if text := readFile(t, filepath.Join(w.dir, outgoingName, name)); text != "" {
+			if text := check.ReadFile(t, filepath.Join(w.dir, outgoingName, name)); text != "" {
 				t.Errorf("%s is not swept, and holds %q", name, text)
 			}
 		}
@@ -197,7 +198,7 @@ func TestRecoverFollowsTheName(t *testing.T) {
 	if err := os.Rename(r.Inboxes[0], filepath.Join(w.BoxPath("codex", Inbox), ".oacp-"+name)); err != nil {
 		t.Fatal(err)
 	}
-	writeTestFile(t, filepath.Join(w.dir, outgoingName, name+"@beside"), "")
+	check.WriteFile(t, filepath.Join(w.dir, outgoingName, name+"@beside"), "")
 	mustRecover(t, w)
 	if got := inboxIDs(t, w, "codex"); len(got) != 1 || got[0] != r.Message.ID {
 		t.Errorf("the inbox has %v, want %s", got, r.Message.ID)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -27,7 +28,7 @@ func TestPendingTakesWhatInboxLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	outside := filepath.Join(t.TempDir(), "outside.yaml")
-	writeTestFile(t, outside, "id: [")
+	check.WriteFile(t, outside, "id: [")
 	if err := os.Symlink(outside, filepath.Join(inbox, "link.yaml")); err != nil {
 		t.Logf("this file system has no links: %v", err)
 	}
@@ -46,7 +47,7 @@ func TestPendingTakesWhatInboxLists(t *testing.T) {
 		}
 	}
 	wantFiles(t, w, "agents/codex/inbox")
-	if readFile(t, outside) != "id: [" {
+	if check.ReadFile(t, outside) != "id: [" {
 		t.Error("acknowledging a link changed its target")
 	}
 	if _, err := w.Pending(t.Context(), string(r.Message.ID), ""); err == nil {
@@ -62,7 +63,7 @@ func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"sub/x.yaml", ".hidden.yaml", "notes.txt", "../x.yaml"} {
-		writeTestFile(t, filepath.Join(inbox, path), "id: [")
+		check.WriteFile(t, filepath.Join(inbox, path), "id: [")
 	}
 	bad := []string{"", ".", "..", "sub/x.yaml", "./sub/x.yaml", "../x.yaml", "../inbox/sub/x.yaml", ".hidden.yaml", "notes.txt",
 		"missing.yaml", filepath.Join(inbox, "sub", "x.yaml"), "x.yaml\x00", ".yaml"}
@@ -109,7 +110,7 @@ func TestOneMessageInSeveralFiles(t *testing.T) {
 func TestInboxFileInSeveralInboxes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	for _, agent := range []schema.AgentName{"codex", "gemini"} {
-		writeTestFile(t, filepath.Join(w.BoxPath(agent, Inbox), "bad.yaml"), "id: [")
+		check.WriteFile(t, filepath.Join(w.BoxPath(agent, Inbox), "bad.yaml"), "id: [")
 	}
 	var several *SeveralInboxesError
 	_, err := w.Pending(t.Context(), "bad.yaml", "")
@@ -120,8 +121,8 @@ func TestInboxFileInSeveralInboxes(t *testing.T) {
 		t.Errorf("the file of gemini is %+v (%v)", e, err)
 	}
 	// An unreadable inbox may have the file, too, so the agent must be named.
-	remove(t, w.BoxPath("codex", Inbox))
-	writeTestFile(t, w.BoxPath("codex", Inbox), "no folder")
+	check.Remove(t, w.BoxPath("codex", Inbox))
+	check.WriteFile(t, w.BoxPath("codex", Inbox), "no folder")
 	if e, err := w.Pending(t.Context(), "bad.yaml", "gemini"); err != nil || e.Agent != "gemini" {
 		t.Errorf("next to an unreadable inbox, the file of gemini is %+v (%v)", e, err)
 	}
@@ -130,7 +131,7 @@ func TestInboxFileInSeveralInboxes(t *testing.T) {
 	if !errors.As(err, &unreadable) {
 		t.Errorf("next to an unreadable inbox, the file gives %v, want an *UnreadableError", err)
 	}
-	wantError(t, err, "codex/inbox")
+	check.Error(t, err, "codex/inbox")
 	_, err = w.FindNamed(t.Context(), "other.yaml", "")
-	wantError(t, err, "other.yaml", "codex/inbox")
+	check.Error(t, err, "other.yaml", "codex/inbox")
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -268,7 +269,7 @@ func TestNextSendDeliversWhatAKilledOneLeft(t *testing.T) {
 	if got := len(inboxIDs(t, w, "codex")); got != 2 {
 		t.Errorf("inbox has %d messages after the next send, want 2", got)
 	}
-	if _, err := validate.Read([]byte(readFile(t, r.Inboxes[0]))); err != nil {
+	if _, err := validate.Read([]byte(check.ReadFile(t, r.Inboxes[0]))); err != nil {
 		t.Errorf("the recovered copy at %s: %v", r.Inboxes[0], err)
 	}
 	wantFiles(t, w, "state/outgoing")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -237,10 +238,10 @@ func TestSameSizeIsNotSameBytes(t *testing.T) {
 		t.Errorf("another message of the same id and size gave %v, want ErrIDTaken", err)
 	}
 	_, data, _, err := w.Compose(m, nil)
-	if err != nil || len(data) != len(readFile(t, r.Outbox)) {
-		t.Fatalf("the other message has %d bytes (%v), want %d", len(data), err, len(readFile(t, r.Outbox)))
+	if err != nil || len(data) != len(check.ReadFile(t, r.Outbox)) {
+		t.Fatalf("the other message has %d bytes (%v), want %d", len(data), err, len(check.ReadFile(t, r.Outbox)))
 	}
-	writeTestFile(t, filepath.Join(w.dir, outgoingName, stagedEntry(m.ID, "codex")), string(data))
+	check.WriteFile(t, filepath.Join(w.dir, outgoingName, stagedEntry(m.ID, "codex")), string(data))
 	after(w, 2*staleAfter)
 	if got := mustRecover(t, w); len(got.Published) != 0 || len(got.DeadLetters) != 1 {
 		t.Errorf("Recover did %+v with a copy that is not in the outbox, want a dead letter", got)
@@ -285,7 +286,7 @@ func TestLongNameWithoutExclusiveRename(t *testing.T) {
 		if !strings.Contains(filepath.Base(path), parts.Rand) {
 			t.Errorf("the copy is %s, want a name with %s", path, parts.Rand)
 		}
-		readFile(t, path)
+		check.ReadFile(t, path)
 	}
 	wantFiles(t, w, outgoingName)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -192,7 +193,7 @@ func TestKilledReceivers(t *testing.T) {
 		files, _ := manyElsewhere(t, each, round*each)
 		elsewhere := newMachine(t)
 		for _, file := range files {
-			writeTestFile(t, filepath.Join(elsewhere.BoxPath("claude", Outbox), file.Name), string(file.Data))
+			check.WriteFile(t, filepath.Join(elsewhere.BoxPath("claude", Outbox), file.Name), string(file.Data))
 		}
 		sent = append(sent, files...)
 		t.Setenv(childFrom, elsewhere.dir)

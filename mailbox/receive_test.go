@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -38,7 +39,7 @@ func sentElsewhere(t testing.TB, m schema.Message) Received {
 func exported(t testing.TB, r *Receipt) Received {
 	t.Helper()
 	return Received{
-		From: r.Message.From, Name: filepath.Base(r.Outbox), Data: []byte(readFile(t, r.Outbox)), Pending: r.Message.To,
+		From: r.Message.From, Name: filepath.Base(r.Outbox), Data: []byte(check.ReadFile(t, r.Outbox)), Pending: r.Message.To,
 	}
 }
 
@@ -63,7 +64,7 @@ func wantReceived(t testing.TB, w *Workspace, file Received, agents ...schema.Ag
 		}
 		wantFiles(t, w, BoxName(agent, Inbox), want...)
 		for _, name := range want {
-			if got := readFile(t, filepath.Join(w.BoxPath(agent, Inbox), name)); got != string(file.Data) {
+			if got := check.ReadFile(t, filepath.Join(w.BoxPath(agent, Inbox), name)); got != string(file.Data) {
 				t.Errorf("the inbox of %s has %q, want %q", agent, got, file.Data)
 			}
 		}
@@ -101,7 +102,7 @@ func TestReceiveAdoptsAnInboxFile(t *testing.T) {
 		file.Name = "20260313143007_claude_task_request_k2f9.yaml"
 		file.Pending = pending
 		path := filepath.Join(w.BoxPath("codex", Inbox), file.Name)
-		writeTestFile(t, path, string(file.Data))
+		check.WriteFile(t, path, string(file.Data))
 		before, err := os.Lstat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestReceiveMakesMailboxes(t *testing.T) {
 	wantFiles(t, w, "agents", "claude", "codex", "gemini", "mia", string(Postmaster), "zoe")
 	for _, r := range []*Receipt{r, n} {
 		for _, path := range append(r.Inboxes, r.Outbox) {
-			if here := strings.Replace(path, elsewhere.dir, w.dir, 1); readFile(t, here) != readFile(t, path) {
+			if here := strings.Replace(path, elsewhere.dir, w.dir, 1); check.ReadFile(t, here) != check.ReadFile(t, path) {
 				t.Errorf("%s differs from %s", here, path)
 			}
 		}
@@ -230,7 +231,7 @@ func TestReceiveRefuses(t *testing.T) {
 			// A file that is refused does not hold up the others.
 			results := w.Receive(t.Context(), []Received{file, other})
 			err := results[0].Err
-			if wantError(t, err, test.words...); results[0].Receipt != nil {
+			if check.Error(t, err, test.words...); results[0].Receipt != nil {
 				t.Errorf("the receipt is %+v, want none", results[0].Receipt)
 			}
 			var refused *RefusedError
@@ -243,7 +244,7 @@ func TestReceiveRefuses(t *testing.T) {
 			if results[1].Err != nil || !results[1].Receipt.AlreadySent {
 				t.Errorf("the other file gave %+v, want it here already", results[1])
 			}
-			if after := tree(t, w); after != before || readFile(t, outbox) != string(other.Data) {
+			if after := tree(t, w); after != before || check.ReadFile(t, outbox) != string(other.Data) {
 				t.Errorf("the workspace was\n%s\nand is\n%s", before, after)
 			}
 		})
@@ -390,8 +391,8 @@ func TestReceiveWhatIsHandledMeanwhile(t *testing.T) {
 	w := newMachine(t)
 	file := sentElsewhere(t, draft("codex"))
 	path := filepath.Join(w.BoxPath("codex", Inbox), file.Name)
-	writeTestFile(t, path, string(file.Data))
-	w.files = &interrupted{part: "@claude@outbox", happen: func() { remove(t, path) }}
+	check.WriteFile(t, path, string(file.Data))
+	w.files = &interrupted{part: "@claude@outbox", happen: func() { check.Remove(t, path) }}
 	receive(t, w, file)
 	wantReceived(t, w, file)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -191,12 +192,12 @@ func TestRecoverListsAgain(t *testing.T) {
 	disown(t, w)
 	staged := files(t, w, outgoingName)
 	last := filepath.Join(w.dir, outgoingName, staged[len(staged)-1])
-	data := readFile(t, last)
-	remove(t, last)
+	data := check.ReadFile(t, last)
+	check.Remove(t, last)
 	asked := 0
 	w.now = func() time.Time {
 		if asked++; asked == 2 { // after the listing, for the age of the first copy
-			writeTestFile(t, last, data)
+			check.WriteFile(t, last, data)
 		}
 		return time.Now().Add(2 * staleAfter)
 	}
@@ -222,9 +223,9 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 	if err := os.RemoveAll(inbox); err != nil {
 		t.Fatal(err)
 	}
-	writeTestFile(t, inbox, "no folder")
+	check.WriteFile(t, inbox, "no folder")
 	got, err := w.Recover(t.Context())
-	wantError(t, err, inbox)
+	check.Error(t, err, inbox)
 	if len(got.Waiting) != 1 || !slices.Equal(got.Published, r.Inboxes[1:]) {
 		t.Errorf("Recover did %+v, want %q published and one waiting", got, r.Inboxes[1:])
 	}
@@ -275,20 +276,20 @@ func TestRecoverKeepsTheSuffix(t *testing.T) {
 func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
-	data := readFile(t, r.Outbox)
+	data := check.ReadFile(t, r.Outbox)
 	if err := errors.Join(os.Remove(r.Inboxes[0]), os.Remove(r.Outbox)); err != nil {
 		t.Fatal(err)
 	}
 	staged := stagedEntry(r.Message.ID, "codex")
 	for _, content := range []string{data, data[:40], ""} {
-		writeTestFile(t, filepath.Join(w.dir, outgoingName, staged), content)
+		check.WriteFile(t, filepath.Join(w.dir, outgoingName, staged), content)
 		after(w, 0)
 		if got := mustRecover(t, w); !isEmpty(got) {
 			t.Errorf("Recover did %+v with a young copy of %q, want nothing", got, content)
 		}
 		after(w, 2*staleAfter)
 		got := mustRecover(t, w)
-		if len(got.DeadLetters) != 1 || readFile(t, got.DeadLetters[0]) != content {
+		if len(got.DeadLetters) != 1 || check.ReadFile(t, got.DeadLetters[0]) != content {
 			t.Fatalf("Recover did %+v, want the copy of %q buried", got, content)
 		}
 		reason, err := w.Reason(Entry{Agent: "claude", Name: filepath.Base(got.DeadLetters[0])})
@@ -327,7 +328,7 @@ func TestRecoverIgnoresForeignFiles(t *testing.T) {
 	names := []string{"README", "msg-20260313T1430Z-claude-aaaa@codex", "msg-1@codex@inbox", "msg-20260313T1430Z-claude-aaaa@..@inbox",
 		"msg-20260313T1430Z-claude-aaaa@codex@trash", ".hidden"}
 	for _, name := range names {
-		writeTestFile(t, filepath.Join(w.dir, outgoingName, name), "foreign")
+		check.WriteFile(t, filepath.Join(w.dir, outgoingName, name), "foreign")
 	}
 	slices.Sort(names)
 	after(w, 2*staleAfter)

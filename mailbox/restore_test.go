@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -24,7 +25,7 @@ func begin(Entry) error { return nil }
 func dealt(t testing.TB, w *Workspace, deal func(*Workspace, Entry) error) (Entry, string) {
 	t.Helper()
 	e := received(t, w)
-	sent := readFile(t, e.Path)
+	sent := check.ReadFile(t, e.Path)
 	if err := deal(w, e); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func wantRestored(t *testing.T, w *Workspace, sent string) {
 	if len(names) != 1 {
 		t.Fatalf("the inbox holds %q, want one message", names)
 	}
-	if got := readFile(t, filepath.Join(w.dir, "agents/codex/inbox", names[0])); got != sent {
+	if got := check.ReadFile(t, filepath.Join(w.dir, "agents/codex/inbox", names[0])); got != sent {
 		t.Errorf("the inbox holds %q, want %q", got, sent)
 	}
 	for _, folder := range []string{"agents/codex/inbox/archive", "agents/codex/dead_letter", outgoingName} {
@@ -56,9 +57,9 @@ func TestRestore(t *testing.T) {
 				original := filepath.Join(w.dir, "agents/claude/outbox", e.Name)
 				switch outbox {
 				case "gone":
-					remove(t, original)
+					check.Remove(t, original)
 				case "invalid":
-					writeTestFile(t, original, strings.Replace(sent, "type: task_request", "type: poem", 1))
+					check.WriteFile(t, original, strings.Replace(sent, "type: task_request", "type: poem", 1))
 				}
 				path, err := w.Restore(t.Context(), e.Message, "codex", begin)
 				switch {
@@ -71,7 +72,7 @@ func TestRestore(t *testing.T) {
 				case err != nil || path != e.Path:
 					t.Fatalf("restoring gave %q, %v; want %q", path, err, e.Path)
 				case dealing.name == "remove" && outbox == "invalid":
-					sent = readFile(t, original)
+					sent = check.ReadFile(t, original)
 				}
 				wantRestored(t, w, sent)
 			})
@@ -89,7 +90,7 @@ func TestRestoreTakesTheSendersBytes(t *testing.T) {
 		for _, folder := range []string{"inbox/archive", "dead_letter"} {
 			path := filepath.Join(w.dir, "agents/codex", folder, e.Name)
 			if _, err := os.Stat(path); err == nil {
-				writeTestFile(t, path, sent+"# changed\n")
+				check.WriteFile(t, path, sent+"# changed\n")
 				changed = append(changed, path)
 			}
 		}
@@ -97,11 +98,11 @@ func TestRestoreTakesTheSendersBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if readFile(t, path) != sent {
+		if check.ReadFile(t, path) != sent {
 			t.Error("the restored message has other bytes than the sender's copy")
 		}
 		for _, path := range changed {
-			if readFile(t, path) != sent+"# changed\n" {
+			if check.ReadFile(t, path) != sent+"# changed\n" {
 				t.Errorf("%s is not what it was", path)
 			}
 		}
@@ -121,10 +122,10 @@ func TestRestoreReplacesNoFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(readFile(t, e.Path), string(other.ID)) {
+		if !strings.Contains(check.ReadFile(t, e.Path), string(other.ID)) {
 			t.Error("the other file was replaced")
 		}
-		remove(t, e.Path)
+		check.Remove(t, e.Path)
 		long, err := e.Message.LongFileName()
 		if err != nil || filepath.Base(path) != long {
 			t.Errorf("the message is back as %s, want the long name %s (%v)", path, long, err)
@@ -155,7 +156,7 @@ func TestRestoreLeavesWhatIsPending(t *testing.T) {
 	if _, err := w.Restore(t.Context(), e.Message, "codex", begin); !errors.As(err, &pending) {
 		t.Errorf("restoring gave %v, want a PendingError", err)
 	}
-	wantRestored(t, w, readFile(t, filepath.Join(w.dir, "agents/claude/outbox", e.Name)))
+	wantRestored(t, w, check.ReadFile(t, filepath.Join(w.dir, "agents/claude/outbox", e.Name)))
 }
 
 func TestRestoreEndsWithTheErrorOfBegin(t *testing.T) {
@@ -255,7 +256,7 @@ func restoreWithFault(t *testing.T, deal func(*Workspace, Entry) error, f *fault
 		if !strings.HasSuffix(name, ReasonSuffix) {
 			t.Errorf("after a fault at %q the dead letter %s is left", f.name, name)
 		}
-		remove(t, filepath.Join(w.dir, "agents/codex/dead_letter", name))
+		check.Remove(t, filepath.Join(w.dir, "agents/codex/dead_letter", name))
 	}
 	wantRestored(t, later, sent)
 }
@@ -277,7 +278,7 @@ func copiesOf(t *testing.T, w *Workspace) map[string]string {
 	for _, box := range []Box{Inbox, Archive, DeadLetters} {
 		for _, name := range visible(files(t, w, BoxName("codex", box))) {
 			if schema.IsMessageFile(name) {
-				found[string(box)+"/"+name] = readFile(t, w.BoxPath("codex", box)+"/"+name)
+				found[string(box)+"/"+name] = check.ReadFile(t, w.BoxPath("codex", box)+"/"+name)
 			}
 		}
 	}
@@ -311,7 +312,7 @@ func TestKilledRestores(t *testing.T) {
 	const rounds = 40
 	w := newWorkspace(t, "claude", "codex")
 	e := received(t, w)
-	sent := readFile(t, e.Path)
+	sent := check.ReadFile(t, e.Path)
 	for range rounds {
 		cmd, paths := childAs(t, "restore", w.dir, 10_000, "codex")
 		for range 1 + rand.IntN(5) {
@@ -343,7 +344,7 @@ func TestKilledRestores(t *testing.T) {
 		if !strings.HasSuffix(name, ReasonSuffix) {
 			t.Errorf("the dead letter %s is left", name)
 		}
-		remove(t, filepath.Join(w.dir, "agents/codex/dead_letter", name))
+		check.Remove(t, filepath.Join(w.dir, "agents/codex/dead_letter", name))
 	}
 	wantRestored(t, w, sent)
 }
@@ -364,8 +365,8 @@ func TestRestoreReturnsErrors(t *testing.T) {
 		w := newWorkspace(t, "claude", "codex")
 		e, _ := dealt(t, w, func(w *Workspace, e Entry) error { return w.Remove(e) })
 		if test.folder != "" {
-			remove(t, filepath.Join(w.dir, test.folder))
-			writeTestFile(t, filepath.Join(w.dir, test.folder), "")
+			check.Remove(t, filepath.Join(w.dir, test.folder))
+			check.WriteFile(t, filepath.Join(w.dir, test.folder), "")
 		}
 		_, err := w.Restorable(t.Context(), e.Message, test.agent)
 		if _, unknown := errors.AsType[*UnknownAgentError](err); unknown != (test.agent == "nobody") || err == nil || errors.Is(err, ErrNoCopy) {

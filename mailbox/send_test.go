@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -23,9 +24,9 @@ func TestSendPutsTheSameBytesEverywhere(t *testing.T) {
 	wantFiles(t, w, "agents/codex/inbox", name)
 	wantFiles(t, w, "agents/gemini/inbox", name)
 	wantFiles(t, w, "state/outgoing")
-	want := readFile(t, r.Outbox)
+	want := check.ReadFile(t, r.Outbox)
 	for _, path := range r.Inboxes {
-		if got := readFile(t, path); got != want {
+		if got := check.ReadFile(t, path); got != want {
 			t.Errorf("%s holds %q, want the outbox copy %q", path, got, want)
 		}
 	}
@@ -58,9 +59,9 @@ func TestSendTakesTheLongNameWhenTheShortOneIsTaken(t *testing.T) {
 func TestSendNeverReplacesAForeignFile(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	path := filepath.Join(w.dir, "agents/codex/inbox/20260313T1430Z_claude_task_request.yaml")
-	writeTestFile(t, path, "foreign")
+	check.WriteFile(t, path, "foreign")
 	r := send(t, w, draft("codex"))
-	if got := readFile(t, path); got != "foreign" {
+	if got := check.ReadFile(t, path); got != "foreign" {
 		t.Errorf("the foreign file holds %q now", got)
 	}
 	if r.Inboxes[0] == path {
@@ -158,7 +159,7 @@ func TestSendRefusesBeforeAnythingIsVisible(t *testing.T) {
 			m := draft("codex")
 			test.change(&m)
 			_, err := w.Send(t.Context(), m, nil)
-			wantError(t, err, test.words...)
+			check.Error(t, err, test.words...)
 			if after := tree(t, w); after != before {
 				t.Errorf("the refused message changed the workspace:\n%s\nbefore:\n%s", after, before)
 			}
@@ -199,7 +200,7 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 		name   string
 		break_ func(t *testing.T, inbox string)
 	}{
-		{"a file", func(t *testing.T, inbox string) { writeTestFile(t, inbox, "no folder") }},
+		{"a file", func(t *testing.T, inbox string) { check.WriteFile(t, inbox, "no folder") }},
 		{"a link out of the workspace", func(t *testing.T, inbox string) {
 			if err := os.Symlink(outside, inbox); err != nil {
 				t.Fatal(err)
@@ -215,7 +216,7 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 			}
 			test.break_(t, inbox)
 			_, err := w.Send(t.Context(), draft("codex"), nil)
-			wantError(t, err, "agents/codex/inbox")
+			check.Error(t, err, "agents/codex/inbox")
 			wantFiles(t, w, "agents/claude/outbox")
 			wantFiles(t, w, "state/outgoing")
 			if entries, _ := os.ReadDir(outside); len(entries) != 0 {
@@ -229,7 +230,7 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 // copy. Send queues the copy and does not assume that another process published it.
 func TestSendIntoAnInboxThatVanishes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	w.files = &interrupted{part: "@codex@inbox", happen: func() { remove(t, w.BoxPath("codex", Inbox)) }}
+	w.files = &interrupted{part: "@codex@inbox", happen: func() { check.Remove(t, w.BoxPath("codex", Inbox)) }}
 	r, err := w.Send(t.Context(), draft("codex"), nil)
 	var queued *QueuedError
 	if r == nil || !errors.As(err, &queued) {
@@ -273,8 +274,8 @@ func TestSendStartsConversations(t *testing.T) {
 		{"a message that cannot be counted", plain, true, `^conv-20260313-claude-\d{6}$`},
 	} {
 		if c.obstacle {
-			remove(t, filepath.Join(w.dir, "state/conversations"))
-			writeTestFile(t, filepath.Join(w.dir, "state/conversations/folder"), "")
+			check.Remove(t, filepath.Join(w.dir, "state/conversations"))
+			check.WriteFile(t, filepath.Join(w.dir, "state/conversations/folder"), "")
 		}
 		before, _, _, err := w.Compose(c.m, nil)
 		if err != nil {

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"errors"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,7 +33,7 @@ func TestStateFoldersKeepGitOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			first(t, openWorkspace(t, dir))
-			if got := readFile(t, filepath.Join(dir, "state/.gitignore")); got != "*\n" {
+			if got := check.ReadFile(t, filepath.Join(dir, "state/.gitignore")); got != "*\n" {
 				t.Errorf("state/.gitignore holds %q, want all of it", got)
 			}
 		})
@@ -59,7 +60,7 @@ func TestOpenWhatIsNoWorkspace(t *testing.T) {
 			t.Errorf("opening %s gave %v, want ErrNoWorkspace", path, err)
 		}
 	}
-	writeTestFile(t, filepath.Join(dir, agentsName), "no folder")
+	check.WriteFile(t, filepath.Join(dir, agentsName), "no folder")
 	if _, err := Open(dir, nil); err == nil {
 		t.Error("opening a folder whose agents is a file gave no error")
 	}

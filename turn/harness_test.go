@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -92,25 +92,7 @@ func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
 	if len(agents) == 0 {
 		agents = []schema.AgentName{"claude", "codex"}
 	}
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	return open(t, dir)
-}
-
-func open(t testing.TB, dir string) *mailbox.Workspace {
-	t.Helper()
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Errorf("closing the workspace: %v", err)
-		}
-	})
-	return w
+	return mailboxtest.New(t, agents...)
 }
 
 // question returns a message from claude to codex.

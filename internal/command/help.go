@@ -158,7 +158,7 @@ func widest(entries []Candidate) (width int) {
 	return width
 }
 
-// writeEntries writes a list below a heading, or nothing if it is empty. What a name means stands beside it.
+// writeEntries writes a heading and a line for each name, with its usage; nothing if there are no names.
 func writeEntries(w io.Writer, heading string, entries []Candidate, width int) {
 	if len(entries) > 0 {
 		fmt.Fprintf(w, "\n%s\n", heading)

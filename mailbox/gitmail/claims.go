@@ -56,7 +56,7 @@ type Claims struct {
 	lease                       time.Duration
 	machine, workspace, process string
 	refs                        claimStore
-	// sync brings the workspace in step with the remote, and pending reports whether a message is in the inbox.
+	// sync syncs the workspace, and pending reports whether a message is in the inbox.
 	sync    func(context.Context) error
 	pending func(context.Context, schema.ID) bool
 	// now returns the time that claims publish, with a monotonic reading.

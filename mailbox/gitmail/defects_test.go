@@ -316,6 +316,28 @@ func TestContention(t *testing.T) {
 	n.checkEqual()
 }
 
+// TestRefOfALaterVersion syncs beside the ref of a machine with a later version, which nobody here can read. It stays.
+func TestRefOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 1, both...)
+	n.tolerant = true
+	m, clone := n.machines[0], filepath.Join(n.dir, "later")
+	n.git(n.dir, "clone", "-q", "--branch", filepath.Base(mailRef), n.remote, clone)
+	writeFile(t, filepath.Join(clone, ".oacp-format"), "3\n")
+	const ref = "refs/oacp/machines/00000000000000000000000000000000"
+	n.git(clone, "commit", "-qam", "later")
+	n.git(clone, "push", "-q", "origin", "HEAD:"+ref)
+	for range 2 {
+		m.send("claude", "codex")
+		if result := m.sync(); len(result.Problems) != 1 || result.Problems[0].Path != ref {
+			t.Errorf("the problems are %v, want one of %s", result.Problems, ref)
+		}
+	}
+	if there := n.git(n.remote, "for-each-ref", "--format=%(refname)", ref); there != ref {
+		t.Errorf("the refs are %q, want %s", there, ref)
+	}
+}
+
 // TestFirstPushIsRaced has another machine make the branch between the fetch and the push of a sync that found none.
 func TestFirstPushIsRaced(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func (m *machine) subjects(box mailbox.Box) (subjects []string) {
 }
 
 // TestLandedVersion goes on with workspaces and a branch of the version before, in which a missing inbox copy said that
-// a message was handled. Whoever syncs first, nothing that was handled comes back.
+// a message was handled. Handled messages stay handled, no matter which machine syncs first.
 func TestLandedVersion(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"here", "there", "new"} {

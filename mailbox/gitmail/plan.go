@@ -53,7 +53,7 @@ type plan struct {
 	described      string
 	// stamps are those of agents whose folders agree with the base once the sync is done.
 	stamps map[schema.AgentName]string
-	// unfolded says that other machines' commits have something that the tip does not have.
+	// unfolded says that other machines' commits have, or may have, something that the tip does not have.
 	unfolded bool
 }
 
@@ -70,6 +70,7 @@ func (e *exchange) makePlan(ctx context.Context) (*plan, error) {
 	p := &plan{
 		report: &e.report, trees: e.trees, w: e.w, o: e.o, cache: &e.cache, now: e.now, since: e.r.settings.Since,
 		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), stamps: make(map[schema.AgentName]string),
+		unfolded: len(e.others) < len(e.machines), // nobody here can read the rest
 	}
 	agents, err := p.agents()
 	if err == nil {

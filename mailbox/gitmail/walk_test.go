@@ -37,7 +37,7 @@ type walk struct {
 	tips []string
 	// history is what happened, for people.
 	history []string
-	// busy is the machine in whose sync something happens, and depth says whether there is one.
+	// busy is the machine whose sync an event interrupts, and depth says whether there is one.
 	busy  *machine
 	depth int
 }
@@ -290,7 +290,7 @@ func (w *walk) restores(m *machine) {
 	}
 }
 
-// removesFiles removes files, a box or a folder of a machine that is in step with the others.
+// removesFiles removes files, a box or a folder of a machine that has just synced.
 func (w *walk) removesFiles(m *machine) {
 	if w.depth > 0 {
 		return // it is not in step

@@ -69,7 +69,7 @@ type walk struct {
 	letters   map[string]*letter // by the names of their files
 	// disturb is called at each step of a sync.
 	disturb func()
-	// busy is the machine in whose sync something happens.
+	// busy is the machine whose sync an event interrupts.
 	busy *walkMachine
 	// history is what happened, for people.
 	history []string

@@ -131,7 +131,7 @@ func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 }
 
 // readHandled reads a message that was acknowledged while it might have been incomplete: it is in the archive,
-// and whoever acknowledged it found it complete.
+// and its acknowledgement proves that it was complete.
 func (b *box) readHandled(f *finding) bool {
 	e := b.entry(f.name)
 	e.Box = mailbox.Archive

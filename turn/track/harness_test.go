@@ -2,24 +2,16 @@ package track
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
-func TestMain(m *testing.M) {
-	if err := memoryfolder.Use(); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { mailboxtest.Main(m) }
 
 // newWorkspace makes a workspace with claude and codex. It syncs nothing, because these tests kill
 // processes, not machines.
@@ -28,25 +20,7 @@ func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
 	if len(agents) == 0 {
 		agents = []schema.AgentName{"claude", "codex"}
 	}
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	return open(t, dir)
-}
-
-func open(t testing.TB, dir string) *mailbox.Workspace {
-	t.Helper()
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Errorf("closing the workspace: %v", err)
-		}
-	})
-	return w
+	return mailboxtest.New(t, agents...)
 }
 
 // question returns a message from claude to codex.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -128,7 +129,7 @@ func TestJournalAfterACrash(t *testing.T) {
 		if err := os.WriteFile(j.Path, whole[:size], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		cut, err := OpenJournal(open(t, filepath.Dir(filepath.Dir(filepath.Dir(j.Path)))), "codex", time.Now)
+		cut, err := OpenJournal(mailboxtest.Open(t, filepath.Dir(filepath.Dir(filepath.Dir(j.Path)))), "codex", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
