@@ -4,7 +4,6 @@ package project
 const (
 	AgentsName = agentsName
 	CardName   = cardName
-	MaxPath    = maxPath
 )
 
 var (
