@@ -30,39 +30,33 @@ func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
-// A report collects what a sync did, and what it passed over.
-type report struct {
-	result Result
-	// block is the first error of a box.
-	block *BlockedError
-}
-
-func (r *report) problem(path string, err error) {
-	r.result.Problems = append(r.result.Problems, Problem{Path: path, Err: err})
+func (e *exchange) problem(path string, err error) {
+	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
 }
 
 // blocked notes that a box refuses to be read or written.
-func (r *report) blocked(err error) {
-	if r.block == nil {
-		r.block = &BlockedError{err}
+func (e *exchange) blocked(err error) {
+	if e.block == nil {
+		e.block = &BlockedError{err}
 	}
 }
 
 // came notes a change that another machine made. The message is nil if there is none.
-func (r *report) came(kind Kind, agent schema.AgentName, m *schema.Message) {
+func (e *exchange) came(kind Kind, agent schema.AgentName, m *schema.Message) {
 	c := Change{Direction: In, Kind: kind, Agent: agent}
 	if m != nil {
 		c.describe(m)
 	}
-	r.result.Changes = append(r.result.Changes, c)
+	e.result.Changes = append(e.result.Changes, c)
 }
 
 // apply gives the workspace what it lacks.
-func (e *exchange) apply(ctx context.Context, p *plan) error {
-	if err := e.addAgents(p); err != nil {
+func (e *exchange) apply(ctx context.Context) error {
+	e.r.step("merged")
+	if err := e.addAgents(); err != nil {
 		return err
 	}
-	later, err := e.receive(ctx, p)
+	later, err := e.receive(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +66,7 @@ func (e *exchange) apply(ctx context.Context, p *plan) error {
 			return err
 		}
 	}
-	for _, agent := range p.removed {
+	for _, agent := range e.removed {
 		if err := e.removeAgent(agent); err != nil {
 			return err
 		}
@@ -82,8 +76,8 @@ func (e *exchange) apply(ctx context.Context, p *plan) error {
 }
 
 // addAgents makes the mailboxes of new agents, and the description of the workspace.
-func (e *exchange) addAgents(p *plan) error {
-	for _, agent := range p.added {
+func (e *exchange) addAgents() error {
+	for _, agent := range e.added {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 			if !e.o.DryRun {
@@ -96,10 +90,10 @@ func (e *exchange) addAgents(p *plan) error {
 		}
 		e.came(NewAgent, agent, nil)
 	}
-	if p.described == "" {
+	if e.described == "" {
 		return nil
 	}
-	data, err := e.tip.file(p.described)
+	data, err := e.file(e.described)
 	if isRefused(err) {
 		e.problem(markerName, err)
 		return nil
@@ -156,9 +150,9 @@ func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path
 const receiveBatch = 200
 
 // receive delivers the messages that are not here yet, and returns the outcomes of the others.
-func (e *exchange) receive(ctx context.Context, p *plan) (later []*outcome, err error) {
+func (e *exchange) receive(ctx context.Context) (later []*outcome, err error) {
 	arrivals := make(map[string][]*outcome)
-	for _, o := range p.outcomes {
+	for _, o := range e.outcomes {
 		sent, _, err := e.w.Look(replica.Copy{Agent: replica.Sender(o.Name), Name: o.Name, Sent: true})
 		if o.Was == replica.Unknown && o.Want == replica.Pending && sent == replica.Unknown && err == nil {
 			arrivals[o.Name] = append(arrivals[o.Name], o)
@@ -267,10 +261,10 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 		o.Data, err = e.w.Read(o.Copy)
 	}
 	if o.Was == replica.Unknown || errors.Is(err, fs.ErrNotExist) && o.object != "" {
-		o.Data, err = e.tip.file(o.object)
+		o.Data, err = e.file(o.object)
 	}
 	if err == nil && o.Want == replica.Dead && o.reason != "" {
-		o.Reason, err = e.tip.file(o.reason)
+		o.Reason, err = e.file(o.reason)
 	}
 	if err != nil {
 		return nil, err

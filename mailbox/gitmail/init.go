@@ -253,11 +253,11 @@ func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "c
 
 // isUnasked reports whether init made an agent here without being asked for it, nobody has used it, and the branch has
 // agents of its own. Such an agent is not sent.
-func (p *plan) isUnasked(agent schema.AgentName) bool {
-	_, asked := p.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
-	if asked != nil || len(p.tip.folder("agents")) == 0 {
+func (e *exchange) isUnasked(agent schema.AgentName) bool {
+	_, asked := e.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
+	if asked != nil || len(e.tip.folder("agents")) == 0 {
 		return false
 	}
-	files := p.w.Scan(agent)
+	files := e.w.Scan(agent)
 	return len(files.Stages)+len(files.Problems)+len(files.Unread) == 0
 }

@@ -18,7 +18,7 @@ func (v *view) isLegacy() bool { return v.root != "" && v.entry(formatName) == e
 
 // upgrade makes a commit on a tip of an earlier version: an outbox copy alone says that the message was handled.
 func (e *exchange) upgrade(ctx context.Context) (err error) {
-	if !e.tip.isLegacy() || e.failed != nil {
+	if !e.tip.isLegacy() {
 		return e.failed
 	}
 	change, agents := &edit{Change: Change{Kind: Described}, write: []git.File{{Path: formatName, Data: []byte(format)}}}, e.tip.folder("agents")

@@ -92,27 +92,6 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// Staged returns the copies that wait because an inbox refuses them. Elsewhere, they need not wait.
-func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
-	staged := make(map[Copy]bool)
-	ids, _, err := w.Workspace.Staged()
-	for _, id := range ids {
-		found, _ := w.Workspace.Find(ctx, string(id)) // what cannot be read is not sent yet
-		for _, e := range found {
-			if e.Box != mailbox.Outbox || e.Message == nil {
-				continue
-			}
-			name, err := w.longName(e.Agent, e.Box, e.Name)
-			for _, to := range e.Message.To {
-				if queued, _ := w.IsQueued(id, to); queued && err == nil {
-					staged[Copy{Agent: to, Name: name}] = true
-				}
-			}
-		}
-	}
-	return staged, err
-}
-
 // Find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
 	e := mailbox.Entry{Agent: agent, Box: box, Name: name, Path: filepath.Join(w.BoxPath(agent, box), name)}
