@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -53,9 +53,7 @@ func (e *exchange) came(kind Kind, agent schema.AgentName, m *schema.Message) {
 // apply gives the workspace what it lacks.
 func (e *exchange) apply(ctx context.Context) error {
 	e.r.step("merged")
-	if err := e.addAgents(); err != nil {
-		return err
-	}
+	e.addAgents()
 	later, err := e.receive(ctx)
 	if err != nil {
 		return err
@@ -75,8 +73,8 @@ func (e *exchange) apply(ctx context.Context) error {
 	return e.failed
 }
 
-// addAgents makes the mailboxes of new agents, and the description of the workspace.
-func (e *exchange) addAgents() error {
+// addAgents makes the mailboxes of new agents.
+func (e *exchange) addAgents() {
 	for _, agent := range e.added {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
@@ -86,25 +84,10 @@ func (e *exchange) addAgents() error {
 		}
 		if err != nil {
 			e.blocked(err)
-			continue
+		} else {
+			e.came(NewAgent, agent, nil)
 		}
-		e.came(NewAgent, agent, nil)
 	}
-	if e.described == "" {
-		return nil
-	}
-	data, err := e.file(e.described)
-	if isRefused(err) {
-		e.problem(markerName, err)
-		return nil
-	}
-	if err == nil {
-		e.came(Described, "", nil)
-	}
-	if err != nil || e.o.DryRun {
-		return err
-	}
-	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), markerName, data, 0o644)
 }
 
 // removeAgent moves the folder of an agent that was removed out of the way, if there is one: what it sent may have made
@@ -119,31 +102,20 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 	if e.o.DryRun {
 		return nil
 	}
-	_, err := SetAside(e.r.w, agent, e.now)
-	return err
+	return SetAside(e.r.w, agent, e.now)
 }
 
-// SetAside moves the folder of an agent to state/removed, and returns the new path.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path string, err error) {
+// SetAside moves the folder of an agent to state/removed.
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) error {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
-		return "", err
+		return err
 	}
-	from, err := durable.OpenDir(w.Root(), w.Dir(), "agents")
-	if err != nil {
-		return "", err
+	to := removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
+	if err := w.Root().Rename("agents/"+string(agent), to); err != nil {
+		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	name := string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := from.Publish(string(agent), to, name); err != nil {
-		return "", fmt.Errorf("removing agent %s: %w", agent, err)
-	}
-	return to.Path(name), errors.Join(to.Sync(), from.Sync())
+	return nil
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
@@ -221,7 +193,7 @@ func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
 			e.problem(path, err)
 		}
 		return nil
-	case isGitError(err), ctx.Err() != nil:
+	case e.failed != nil, ctx.Err() != nil:
 		return err
 	}
 	e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
@@ -280,7 +252,7 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 		err = fmt.Errorf("there is no agent %s", o.Agent)
 	}
 	if err != nil {
-		return nil, errRefused{err}
+		return nil, git.UnwantedError(err.Error())
 	}
 	return m, nil
 }

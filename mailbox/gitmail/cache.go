@@ -84,8 +84,7 @@ func (e *exchange) nothingNew() bool {
 		return false
 	}
 	agents, err := e.w.Agents()
-	_, noMarker := e.w.Root().Lstat(markerName)
-	return err == nil && noMarker == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
+	return err == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
 		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
 			now := stamp(e.r.w, agent, e.now)
 			return now == "" || now != c.Agents[agent]

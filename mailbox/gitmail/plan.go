@@ -31,9 +31,8 @@ type plan struct {
 	byKey map[string]*edit
 	// outcomes are what the workspace lacks.
 	outcomes []*outcome
-	// added and removed are agents, and described is the object of the description of the workspace.
+	// added and removed are agents.
 	added, removed []schema.AgentName
-	described      string
 	// stamps are those of agents whose folders agree with the base once the sync is done, and waiting are the states
 	// that the base has of the messages that a box refused.
 	stamps  map[schema.AgentName]string
@@ -244,18 +243,16 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 
 // planWorkspace decides the description of the workspace, and marks a tree as one of mailboxes.
 func (e *exchange) planWorkspace() error {
-	marked, described := e.tip.entry(formatName), e.tip.entry(markerName)
 	change := &edit{Change: Change{Direction: Out, Kind: Described}, own: true}
-	data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
-	case err != nil && described.IsFile():
-		e.described = described.Object
-	case err == nil && described == entry{}:
-		change.write = append(change.write, git.File{Path: markerName, Data: data})
+	if (e.tip.entry(markerName) == entry{}) {
+		data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
+		if err == nil {
+			change.write = append(change.write, git.File{Path: markerName, Data: data})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if marked == (entry{}) {
+	if (e.tip.entry(formatName) == entry{}) {
 		change.write = append(change.write, git.File{Path: formatName, Data: []byte(format)})
 	}
 	if len(change.write) > 0 && (len(e.edits) > 0 || e.tip.root != "") {

@@ -41,15 +41,14 @@ func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 	}
 	result := replica.Join(replica.Here(stage, base.state), remote.state)
 
-	if result != tip.state || tip.copies > 1 {
+	if result != tip.state {
 		e.editCopy(c, here, tip, remote, result)
 	}
 	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= e.r.settings.Since)
 	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
-	restored := stage == replica.Pending && base.state.Stage > stage // perhaps with files that are still to go
 	switch {
 	case stage == replica.Unknown && !wanted:
-	case stage != result.Stage, newReason, restored:
+	case stage != result.Stage, newReason:
 		e.outcomes = append(e.outcomes, &outcome{
 			Outcome: replica.Outcome{Copy: c, Was: stage, Want: result.Stage}, base: base.state, object: remote.object, reason: remote.reason,
 		})
@@ -70,8 +69,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		err = checkMessage(c, message)
 	}
 	switch {
-	case isGitError(err):
-		e.fail(err)
+	case e.failed != nil:
 		return
 	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
 		delete(e.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder

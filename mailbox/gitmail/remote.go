@@ -44,12 +44,6 @@ func (r *Repository) remoteError(err error, refused bool) *RemoteError {
 	return &RemoteError{URL: PublicURL(r.settings.URL), Refused: refused, Err: err}
 }
 
-// isGitError reports whether git or the context ended something, and not what a file holds.
-func isGitError(err error) bool {
-	_, failed := errors.AsType[*git.Error](err)
-	return failed || errors.Is(err, git.ErrOutput) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // The time limits of commands that reach the remote. The first ones may carry years of mail.
 const (
 	networkLimit = 2 * time.Minute

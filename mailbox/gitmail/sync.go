@@ -46,14 +46,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if err == nil && e.block != nil {
 		err = e.block
 	}
-	if more := len(e.result.Problems) - mostProblems; more > 0 {
-		e.result.Problems = append(e.result.Problems[:mostProblems], Problem{Path: "agents", Err: fmt.Errorf("%d more problems", more)})
-	}
 	return e.result, r.explain(ctx, err)
 }
-
-// mostProblems is how many problems a sync names: one commit can hold any number of them.
-const mostProblems = 50
 
 // begin takes the lock of the repository, and waits until git has no locks there. It returns the function
 // that releases the lock.

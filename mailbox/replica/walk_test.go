@@ -552,8 +552,7 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome)
 			continue // it is gone
 		}
 		result.copies[c] = joined
-		restored := stage == Pending && base.Stage > stage
-		if joined.Stage != stage && (stage != Unknown || joined.data != "") || restored {
+		if joined.Stage != stage && (stage != Unknown || joined.data != "") {
 			o := Outcome{Copy: c, Was: stage, Want: joined.Stage, Data: []byte(joined.data), Reason: []byte(joined.reason)}
 			if stage != Unknown {
 				o.Data, _ = m.Read(c) // without it, somebody moved it meanwhile

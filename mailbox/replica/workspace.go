@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -170,8 +169,6 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		return false, err
 	case now == o.Want && now == Dead:
 		return false, w.addReason(o, e.Name)
-	case now == o.Want && now == Pending && !o.Sent:
-		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
 		return false, nil
 	case now != o.Was:
@@ -204,27 +201,6 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 func (w *Workspace) remove(e mailbox.Entry) error {
 	if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
 		return err
-	}
-	return nil
-}
-
-// removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
-// letters, with the reason.
-func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
-	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
-		e, err := w.Find(c.Agent, box, c.Name)
-		if err != nil || e.Name == "" {
-			continue
-		}
-		data, err := w.ReadRaw(pending)
-		if old, oldErr := w.ReadRaw(e); err != nil || oldErr != nil || !bytes.Equal(data, old) {
-			continue
-		}
-		reason := e
-		reason.Name += mailbox.ReasonSuffix
-		if err := cmp.Or(w.remove(e), w.remove(reason)); err != nil {
-			return err
-		}
 	}
 	return nil
 }
