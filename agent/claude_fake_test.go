@@ -127,9 +127,9 @@ func (f *fake) turn() int {
 	return -1
 }
 
-func newFakeClaude(t testing.TB, args ...string) *claude {
+func newFakeClaude(t testing.TB, args ...string) *resident {
 	t.Helper()
-	return NewClaude(Options{Command: helperCommand(t, "claude", args...)}).(*claude)
+	return NewClaude(Options{Command: helperCommand(t, "claude", args...)}).(*resident)
 }
 
 func TestClaudeUnavailable(t *testing.T) {
@@ -208,17 +208,16 @@ func TestClaudeBackground(t *testing.T) {
 		if err != nil || result.Text != "mine" || result.Usage != want[i] {
 			t.Errorf("turn %d: result %+v (%v), want the usage %+v", i, result, err, want[i])
 		}
-		awaitBackground(t, driver.process.(*claudeProcess))
+		awaitBackground(t, driver.running.Load().protocol.(*claude))
 	}
 }
 
 // awaitBackground waits until something has been used up between turns.
-func awaitBackground(t *testing.T, p *claudeProcess) {
+func awaitBackground(t *testing.T, c *claude) {
 	t.Helper()
 	for ctx := impatient(t); ; runtime.Gosched() {
-		p.counting.Lock()
-		got := p.background
-		p.counting.Unlock()
+		var got Usage
+		c.locked(func() { got = c.spent })
 		switch {
 		case got != Usage{}:
 			return
@@ -268,39 +267,22 @@ func TestClaudeDeafToInterrupts(t *testing.T) {
 	driver := newFakeClaude(t, "deaf")
 	driver.patience = 50 * time.Millisecond
 	started(t, driver)
-	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() { _ = driver.Interrupt(t.Context()) }))
+	ctx, cancel := context.WithCancelCause(impatient(t))
+	defer cancel(nil)
+	_, err := driver.Turn(ctx, Request{Prompt: "go"}, whenSeen("hanging", func() { cancel(ErrInterrupted) }))
 	if !errors.Is(err, ErrInterrupted) {
 		t.Errorf("Turn = %v, want ErrInterrupted", err)
 	}
-	if !driver.process.hasEnded() {
+	if !driver.running.Load().hasEnded() {
 		t.Error("the program still runs")
-	}
-}
-
-// TestClaudeStopDuringTurn checks that a stopped driver does not restart its program.
-func TestClaudeStopDuringTurn(t *testing.T) {
-	driver := newFakeClaude(t, "deaf")
-	started(t, driver)
-	stopping := make(chan error, 1)
-	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() {
-		go func() { stopping <- driver.Stop(context.Background()) }()
-	}))
-	if _, ok := died(err); !ok {
-		t.Errorf("Turn = %v, want an error that says that the program ended", err)
-	}
-	if err := <-stopping; err != nil {
-		t.Errorf("Stop = %v, want no error", err)
-	}
-	if _, err := driver.Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("Turn after Stop = %v, want ErrUnavailable", err)
 	}
 }
 
 func TestClaudeMCPArguments(t *testing.T) {
 	driver := NewClaude(Options{MCP: map[string]MCPServer{
 		"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}, Env: []string{"OACP_WORKSPACE=/w"}},
-	}}).(*claude)
-	args := driver.arguments("id", "file")
+	}}).(*resident)
+	args := claudeArguments(&driver.options, "id", "file")
 	if got := args[len(args)-2:]; !slices.Equal(got, []string{"--resume=id", "--mcp-config=file"}) {
 		t.Errorf("arguments end in %q, want the session and the configuration", got)
 	}

@@ -52,9 +52,6 @@ type claudeMessage struct {
 	RequestID string          `json:"request_id,omitempty"`
 	Request   *claudeRequest  `json:"request,omitempty"`
 	Response  *claudeResponse `json:"response,omitempty"`
-
-	// used is what a result adds to the usage of the previous one.
-	used Usage
 }
 
 type claudeContent struct {
@@ -175,9 +172,6 @@ func readClaude(line []byte) *claudeMessage {
 func (m *claudeMessage) isRefusal() bool {
 	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
 }
-
-// isPartial reports whether the message is a piece of one that is still being written.
-func (m *claudeMessage) isPartial() bool { return m.Type == "stream_event" }
 
 // claudeLine returns the message as a line to send.
 func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }

@@ -114,9 +114,9 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	return -1
 }
 
-func newFakeCodex(t testing.TB, kind string) *codex {
+func newFakeCodex(t testing.TB, kind string) *resident {
 	t.Helper()
-	return NewCodex(Options{Command: helperCommand(t, "codex", kind)}).(*codex)
+	return NewCodex(Options{Command: helperCommand(t, "codex", kind)}).(*resident)
 }
 
 func TestCodexUnavailable(t *testing.T) {
@@ -208,45 +208,28 @@ func TestCodexDeafToInterrupts(t *testing.T) {
 	driver := newFakeCodex(t, "deaf")
 	driver.patience = 50 * time.Millisecond
 	started(t, driver)
-	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() { _ = driver.Interrupt(t.Context()) }))
+	ctx, cancel := context.WithCancelCause(impatient(t))
+	defer cancel(nil)
+	_, err := driver.Turn(ctx, Request{Prompt: "go"}, whenSeen("hanging", func() { cancel(ErrInterrupted) }))
 	if !errors.Is(err, ErrInterrupted) {
 		t.Errorf("Turn = %v, want ErrInterrupted", err)
 	}
-	if !driver.process.hasEnded() {
+	if !driver.running.Load().hasEnded() {
 		t.Error("the program still runs")
 	}
 }
 
-// TestCodexStopDuringTurn checks that a stopped driver does not restart its program.
-func TestCodexStopDuringTurn(t *testing.T) {
-	driver := newFakeCodex(t, "deaf")
-	started(t, driver)
-	stopping := make(chan error, 1)
-	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() {
-		go func() { stopping <- driver.Stop(context.Background()) }()
-	}))
-	if _, ok := died(err); !ok {
-		t.Errorf("Turn = %v, want an error that says that the program ended", err)
-	}
-	if err := <-stopping; err != nil {
-		t.Errorf("Stop = %v, want no error", err)
-	}
-	if _, err := driver.Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("Turn after Stop = %v, want ErrUnavailable", err)
-	}
-}
-
 func TestCodexArguments(t *testing.T) {
-	driver := NewCodex(Options{
-		Args: []string{"-c", "a=1"}, Env: []string{"CODEX_API_KEY=x"},
+	options := Options{
+		Command: []string{"codex"}, Args: []string{"-c", "a=1"}, Env: []string{"CODEX_API_KEY=x"},
 		MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", `--agent="x"`}, Env: []string{"A=b\n"}}},
-	}).(*codex)
+	}
 	want := []string{
 		"codex", "app-server", "-c", `cli_auth_credentials_store="ephemeral"`,
 		"-c", `mcp_servers.oacp.command="oacp"`, "-c", `mcp_servers.oacp.args=["mcp","--agent=\"x\""]`,
 		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", `mcp_servers.oacp.env_vars=["A"]`, "-c", "a=1",
 	}
-	if got := driver.arguments(); !slices.Equal(got, want) {
+	if got := codexArguments(&options); !slices.Equal(got, want) {
 		t.Errorf("arguments %q, want %q", got, want)
 	}
 }

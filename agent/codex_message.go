@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -266,54 +265,4 @@ func mustJSON(value any) []byte {
 		panic(err)
 	}
 	return data
-}
-
-// rpcCalls are the requests of one end.
-type rpcCalls struct {
-	mu      sync.Mutex
-	last    int
-	waiting map[string]chan *rpcMessage
-}
-
-// request returns a request as a line, and its id.
-func (c *rpcCalls) request(method string, params any) (line []byte, id json.RawMessage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	id = json.RawMessage(strconv.Itoa(c.last))
-	return rpcMessage{ID: id, Method: method, Params: mustJSON(params)}.line(), id
-}
-
-// resolve hands a response to the call that waits for it. It reports false if there is none.
-func (c *rpcCalls) resolve(m *rpcMessage) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	answer, ok := c.waiting[string(m.ID)]
-	if ok {
-		delete(c.waiting, string(m.ID))
-		answer <- m
-	}
-	return ok
-}
-
-// call sends a request and waits for the answer. The reader of the program's output must not call
-// it.
-func (c *rpcCalls) call(ctx context.Context, p *child, method string, params, result any) error {
-	line, id := c.request(method, params)
-	answer := make(chan *rpcMessage, 1)
-	c.mu.Lock()
-	if c.waiting == nil {
-		c.waiting = make(map[string]chan *rpcMessage)
-	}
-	c.waiting[string(id)] = answer
-	c.mu.Unlock()
-	p.send(line)
-	select {
-	case m := <-answer:
-		return m.decode(result)
-	case <-p.ended:
-		return p.death()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -18,7 +18,7 @@ func FuzzClaudeLine(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		fold := newSDKFold()
+		fold := &sdkFold{said: newOutput(nil)}
 		fold.add(readClaude(line))
 		_, _ = fold.finish()
 		m := readClaude(line)
@@ -60,10 +60,6 @@ func FuzzCodexLine(f *testing.F) {
 		m := readRPC(line)
 		if m == nil {
 			return
-		}
-		var calls rpcCalls
-		if calls.resolve(m) {
-			t.Errorf("%q answers a call that nobody made", line)
 		}
 		if m.isResponse() {
 			_ = m.decode(&struct{}{})

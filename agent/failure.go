@@ -72,6 +72,16 @@ func (e *APIError) Error() string {
 	return text
 }
 
+// brief returns what happened on one line.
+func (e *APIError) brief() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
+	line = cmp.Or(cutText(strings.TrimSpace(line), maxArgument), string(e.Kind))
+	if e.Status != 0 && !strings.Contains(line, fmt.Sprint(e.Status)) {
+		line += fmt.Sprintf(", status %d", e.Status)
+	}
+	return line
+}
+
 // Is reports whether the failure is one of availability.
 func (e *APIError) Is(target error) bool {
 	return target == ErrUnavailable && e.Kind != Refused
@@ -159,8 +169,8 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// Stderr is the end of its error output, after what else it printed that is not messages.
-	Stderr string
+	// LastLine is the last that it printed besides messages, on its error output if there is any.
+	LastLine string
 	// Err says how it ended.
 	Err error
 
@@ -171,8 +181,8 @@ type DiedError struct {
 // Error says how the program ended.
 func (e *DiedError) Error() string {
 	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
-	if line := lastLine(e.Stderr); line != "" {
-		text += ": " + line
+	if e.LastLine != "" {
+		text += ": " + e.LastLine
 	}
 	return text
 }

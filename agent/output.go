@@ -38,16 +38,6 @@ func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) }
 // addStderr records text as error output.
 func (o *output) addStderr(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
 
-// plain records what a program said that is not a message, and returns it as an event.
-func (o *output) plain(s said) Event {
-	event := Event{Text: s.stderr, Error: true}
-	if s.line != nil {
-		event = Event{Text: safeText(string(s.line)) + "\n"}
-	}
-	o.addStderr(event.Text)
-	return event
-}
-
 // result returns what was collected so far.
 func (o *output) result() Result {
 	o.mu.Lock()
