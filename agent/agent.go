@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -144,13 +143,10 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	return result, err
 }
 
-// joinTails returns both texts, or the end of each if they are too long together.
+// joinTails returns both texts, or the end of both if they are too long together.
 func joinTails(first, second string) string {
-	if len(first)+len(second) <= maxTail {
-		return first + second
-	}
-	end := func(text string) string {
-		return strings.ToValidUTF8(text[max(0, len(text)-maxTail/2):], "")
-	}
-	return end(first) + end(second)
+	var both ending
+	both.write([]byte(first))
+	both.write([]byte(second))
+	return both.String()
 }

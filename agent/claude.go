@@ -27,7 +27,7 @@ func NewClaude(options Options) Driver {
 // claudeRelease names the oldest release that the driver is known to work with.
 var claudeRelease = release{
 	program: "claude",
-	oldest:  version{2, 1, 0},
+	oldest:  "2.1.0",
 	install: "install Claude Code with: npm install -g @anthropic-ai/claude-code",
 	login:   "log in once with: claude /login (or set ANTHROPIC_API_KEY)",
 }
@@ -138,9 +138,6 @@ func (c *claude) start(ctx context.Context, session string) error {
 	var hello claudeHello
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {
 		return fmt.Errorf("%w: reading what claude says about itself: %w", ErrUnavailable, err)
-	}
-	if err := claudeRelease.check(hello.Version); err != nil {
-		return err
 	}
 	if hello.loggedOut() {
 		return newAPIError(NotLoggedIn, 0, "claude is not logged in", claudeRelease.login)

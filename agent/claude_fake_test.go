@@ -139,7 +139,7 @@ func TestClaudeUnavailable(t *testing.T) {
 		want    string
 	}{
 		{"missing", Options{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
-		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "unknown option '--permission-prompt-tool'; at least " + claudeRelease.oldest.String()},
+		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "unknown option '--permission-prompt-tool'; at least " + claudeRelease.oldest},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 	}
@@ -318,12 +318,6 @@ func TestTrustedTools(t *testing.T) {
 			t.Errorf("tool %s is trusted: %v, want %v", tool, got, want)
 		}
 	}
-	for name, want := range map[string]bool{"oacp": true, "o_a-c2": true, "": false, "o.a": false, "oacp__evil": false, "oacp_": false} {
-		err := checkServers(map[string]MCPServer{name: {Command: []string{"oacp"}}})
-		if (err == nil) != want || err != nil && !errors.Is(err, ErrUnavailable) {
-			t.Errorf("server name %q: %v, want it valid: %v", name, err, want)
-		}
-	}
 }
 
 func TestPlainPrompt(t *testing.T) {
@@ -340,28 +334,5 @@ func TestPlainPrompt(t *testing.T) {
 		if got := plainPrompt(prompt); got != want {
 			t.Errorf("prompt %q becomes %q, want %q", prompt, got, want)
 		}
-	}
-}
-
-func TestParseVersion(t *testing.T) {
-	tests := []struct {
-		text string
-		want string
-	}{
-		{"2.1.329 (Claude Code)\n", "2.1.329"},
-		{"codex-cli 0.169.0", "0.169.0"},
-		{"codex-cli 0.170.0-alpha.3", "0.170.0"},
-		{"no version 1.2", ""},
-		{"99999999.1.2", ""},
-		{"", ""},
-	}
-	for _, test := range tests {
-		v, ok := parseVersion(test.text)
-		if ok != (test.want != "") || ok && v.String() != test.want {
-			t.Errorf("version of %q is %v (%v), want %q", test.text, v, ok, test.want)
-		}
-	}
-	if !(version{1, 9, 9}).before(version{1, 10, 0}) || (version{2, 0, 0}).before(version{2, 0, 0}) {
-		t.Error("versions are not compared by number")
 	}
 }

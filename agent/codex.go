@@ -28,7 +28,7 @@ func NewCodex(options Options) Driver {
 // codexRelease names the oldest release whose app server speaks the driver's protocol.
 var codexRelease = release{
 	program: "codex",
-	oldest:  version{0, 100, 0},
+	oldest:  "0.100.0",
 	install: "install codex with: npm install -g @openai/codex",
 	login:   "log in once with: codex login (or set CODEX_API_KEY)",
 }
@@ -107,55 +107,32 @@ func (c *codex) start(ctx context.Context, session string) error {
 	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, env); err != nil {
 		return err
 	}
-	if err := c.greet(ctx); err != nil {
+	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
+	if err := c.ask(ctx, "codex app-server does not answer", "initialize", client, &struct{}{}); err != nil {
 		return err
 	}
+	c.send(rpcMessage{Method: "initialized"}.line())
 	if err := c.logIn(ctx); err != nil {
 		return err
 	}
 	return c.openThread(ctx, session)
 }
 
-// greet makes sure that the server speaks the protocol.
-func (c *codex) greet(ctx context.Context) error {
-	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
-	var hello struct {
-		UserAgent string `json:"userAgent"`
-	}
-	err := c.ask(ctx, "initialize", client, &hello)
-	if err := codexRelease.check(hello.UserAgent); err != nil {
-		return err
-	}
-	switch {
-	case err != nil && c.hasEnded() && ctx.Err() == nil:
-		return codexRelease.notStarted(err, c.lastWords())
-	case err != nil:
-		return c.refusal("codex app-server does not answer", err)
-	}
-	c.send(rpcMessage{Method: "initialized"}.line())
-	return nil
-}
-
 // logIn logs in with the key, if there is one, or makes sure that the program is logged in.
 func (c *codex) logIn(ctx context.Context) error {
 	if key := codexKey(&c.driver.options); key != "" {
 		login := map[string]any{"type": "apiKey", "apiKey": key}
-		if err := c.ask(ctx, "account/login/start", login, &struct{}{}); err != nil {
-			return c.refusal("codex does not take the key in CODEX_API_KEY", err)
-		}
-		return nil
+		return c.ask(ctx, "codex does not take the key in CODEX_API_KEY", "account/login/start", login, &struct{}{})
 	}
 	var login struct {
 		Account json.RawMessage `json:"account"`
 		Needed  bool            `json:"requiresOpenaiAuth"`
 	}
-	if err := c.ask(ctx, "account/read", struct{}{}, &login); err != nil {
-		return c.refusal("codex does not tell who is logged in", err)
+	err := c.ask(ctx, "codex does not tell who is logged in", "account/read", struct{}{}, &login)
+	if err == nil && login.Needed && (len(login.Account) == 0 || string(login.Account) == "null") {
+		err = newAPIError(NotLoggedIn, 0, "codex is not logged in", codexRelease.login)
 	}
-	if login.Needed && (len(login.Account) == 0 || string(login.Account) == "null") {
-		return newAPIError(NotLoggedIn, 0, "codex is not logged in", codexRelease.login)
-	}
-	return nil
+	return err
 }
 
 func (c *codex) openThread(ctx context.Context, session string) error {
@@ -177,16 +154,12 @@ func (c *codex) openThread(ctx context.Context, session string) error {
 			ID string `json:"id"`
 		} `json:"thread"`
 	}
-	err := c.ask(ctx, method, params, &opened)
-	var refused *rpcError
-	switch {
-	case errors.As(err, &refused) && session != "" && saysUnknownSession(refused.Message):
+	err := c.ask(ctx, "codex did not open the session", method, params, &opened)
+	if refused, ok := errors.AsType[*rpcError](err); ok && session != "" && saysUnknownSession(refused.Message) {
 		return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Message)
-	case err != nil:
-		return c.refusal("codex did not open the session", err)
 	}
 	c.thread = opened.Thread.ID
-	return nil
+	return err
 }
 
 // saysUnknownSession reports whether the server refuses a session because there is no such session.
@@ -202,27 +175,22 @@ func (c *codex) newRequest(method string, params any) (line []byte, id string) {
 	return rpcMessage{ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}.line(), id
 }
 
-// ask sends a request before the first turn, and reads the result of the answer.
-func (c *codex) ask(ctx context.Context, method string, params, result any) error {
+// ask sends a request before the first turn, and reads the result of the answer. Failure is what an
+// error means.
+func (c *codex) ask(ctx context.Context, failure, method string, params, result any) error {
 	var line []byte
 	c.locked(func() { line, c.awaited = c.newRequest(method, params) })
 	answer, err := c.call(ctx, line)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return err
+	case err != nil:
+		return codexRelease.notStarted(err, c.lastWords())
 	}
-	return readRPC(answer).decode(result)
-}
-
-// refusal says why the server cannot be used, unless the context ended.
-func (c *codex) refusal(what string, err error) error {
-	if errors.Is(err, ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if err := readRPC(answer).decode(result); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnavailable, failure, err)
 	}
-	err = fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
-	if said := c.lastWords(); said != "" && c.hasEnded() {
-		err = fmt.Errorf("%w: %s", err, said)
-	}
-	return err
+	return nil
 }
 
 func (c *codex) died() error {

@@ -208,7 +208,7 @@ func (r *resident) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, r.release.install)
 	}
-	err = errors.Join(checkFolder(r.options.Dir), checkServers(r.options.MCP), checkSession(r.options.Session))
+	err = errors.Join(checkFolder(r.options.Dir), checkSession(r.options.Session))
 	if err != nil {
 		return err
 	}
