@@ -9,6 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // Follow is Run, and then again whenever something is new, until the context ends; then it returns
@@ -57,7 +58,7 @@ func (s *session) folders() []string {
 	if s.direction == In {
 		return folders
 	}
-	folders = append(folders, filepath.Join(s.Workspace.Dir(), "agents"))
+	folders = append(folders, filepath.Join(s.Workspace.Dir(), schema.AgentsName))
 	agents, _ := s.Workspace.Agents() // the pass reports the error
 	for _, agent := range agents {
 		folders = append(folders, s.Workspace.BoxPath(agent, mailbox.Outbox))

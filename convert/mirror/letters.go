@@ -76,7 +76,7 @@ func (l deadLetter) write(w *mailbox.Workspace) (path string, added bool, err er
 		if _, err := w.Root().Lstat(lettersName + "/" + l.name); !errors.Is(err, fs.ErrNotExist) {
 			return "", false, err
 		}
-		folder, makeFolder = mailbox.BoxName(from, mailbox.DeadLetters), w.MakeFolder
+		folder, makeFolder = schema.BoxPath(from, mailbox.DeadLetters), w.MakeFolder
 	}
 	if err := makeFolder(folder); err != nil {
 		return "", false, err
