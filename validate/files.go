@@ -245,7 +245,7 @@ func (r *fileRun) reportGroup(group []int) {
 func (r *fileRun) reportDuplicate(i, other int, what string) {
 	file, at := &r.files[i], &r.ids[i]
 	file.Diagnostics = append(file.Diagnostics, Diagnostic{
-		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: RuleDuplicateID, Severity: Error,
+		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: ruleDuplicateID, Severity: Error,
 		Message: fmt.Sprintf("id: %s %s", escape(r.files[other].Name), what), source: at.source,
 	}).ordered()
 }

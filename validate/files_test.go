@@ -92,7 +92,7 @@ func TestFilesWorkspace(t *testing.T) {
 	if got, want := lines(t, nil, "agents/codex/inbox", "agents/*/inbox", "agents/codex/inbox/b.yaml"), "agents/codex/inbox/a.yaml\nagents/codex/inbox/b.yaml\nagents/state/inbox/e.yaml"; got != want {
 		t.Errorf("the same folder in three ways:\n%s\nwant\n%s", got, want)
 	}
-	if got := lines(t, nil, "agents/claude/agent_card.yaml"); !strings.Contains(got, string(RuleUnknownField)) {
+	if got := lines(t, nil, "agents/claude/agent_card.yaml"); !strings.Contains(got, string(ruleUnknownField)) {
 		t.Errorf("a named file is treated as a message: got %s", got)
 	}
 }
@@ -301,7 +301,7 @@ func TestFilesOrderAndProgress(t *testing.T) {
 	if last != 1000 {
 		t.Errorf("progress ended at %d of 1000", last)
 	}
-	if n := strings.Count(first, string(RulePriority)); n != 100 {
+	if n := strings.Count(first, string(rulePriority)); n != 100 {
 		t.Errorf("%d bad files, want 100", n)
 	}
 	for range 5 {
