@@ -174,7 +174,7 @@ func TestSARIF(t *testing.T) {
 				}
 			}
 			Results []struct {
-				ruleID    string
+				RuleID    string
 				RuleIndex int
 				Level     string
 				Message   struct{ Text string }
@@ -198,7 +198,7 @@ func TestSARIF(t *testing.T) {
 		t.Fatalf("%d rules, %d results; want %d and 3", len(run.Tool.Driver.Rules), len(run.Results), len(Rules()))
 	}
 	for i, r := range run.Results {
-		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.ruleID || r.Message.Text == "" || r.Level != "error" && r.Level != "warning" {
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || r.Message.Text == "" || r.Level != "error" && r.Level != "warning" {
 			t.Errorf("result %d: %+v", i, r)
 		}
 		at := r.Locations[0].PhysicalLocation
