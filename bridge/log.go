@@ -284,14 +284,13 @@ func (l *Log) readOn(ctx context.Context, size int64) iter.Seq2[Entry, error] {
 
 // account takes note of the next line.
 func (l *Log) account(e Entry, skipped bool) {
-	c := cell{key: skippedKey, offset: l.read.End, line: e.behind.line}
 	if skipped {
 		l.read.Status.SkippedLines++
 	} else {
-		c.key = keyOf(e.ID)
+		key := keyOf(e.ID)
+		l.recent[key] = append(l.recent[key], cell{key: key, offset: l.read.End, line: e.behind.line})
 		l.read.Status.count(e.Record)
 	}
-	l.recent[c.key] = append(l.recent[c.key], c)
 	l.read.End, l.read.Lines = e.behind.offset, e.behind.line
 }
 
