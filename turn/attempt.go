@@ -222,7 +222,7 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 		}
 		return outcome{item: it, unavailable: err}
 	}
-	_, lookErr := k.workspace.Root().Lstat(mailbox.BoxName(k.config.Agent, mailbox.Inbox) + "/" + it.File)
+	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
 	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), track.Usage(result.Usage)

@@ -43,7 +43,7 @@ func (i *inspection) schemas() {
 // status checks that an agent of a project has a status file. Only tools for projects use it.
 func (i *inspection) status(agent schema.AgentName) {
 	i.category = categoryStatus
-	name, file := string(agent)+"/"+project.StatusName, agentsName+"/"+string(agent)+"/"+project.StatusName
+	name, file := string(agent)+"/"+project.StatusName, schema.AgentPath(agent, project.StatusName)
 	if _, err := i.w.Root().Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		i.add(name, SeverityOK, "", "is present")
 		return
