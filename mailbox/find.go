@@ -239,7 +239,7 @@ func (w *Workspace) search(ctx context.Context, want func(agent schema.AgentName
 	}
 	var invalid []Entry
 	var unreadable UnreadableError
-	for _, box := range boxes {
+	for _, box := range schema.Boxes() {
 		for _, agent := range agents {
 			entries, err := w.load(ctx, agent, box, func(name string) bool {
 				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))

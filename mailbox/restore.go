@@ -104,7 +104,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 			r.leftovers = append(r.leftovers, c)
 		}
 		reason := Entry{Agent: agent, Box: c.Box, Name: c.Name + ReasonSuffix}
-		if _, err := w.root.Lstat(BoxName(agent, c.Box) + "/" + reason.Name); err == nil {
+		if _, err := w.root.Lstat(schema.BoxPath(agent, c.Box) + "/" + reason.Name); err == nil {
 			r.leftovers = append(r.leftovers, reason)
 		}
 	}

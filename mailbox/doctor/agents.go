@@ -95,7 +95,7 @@ func statusProblems(s project.Status) (problems []string) {
 // keep that file up to date, so nothing else needs one.
 func (i *inspection) status(agent schema.AgentName) {
 	i.category = categoryStatus
-	name, file := string(agent)+"/"+project.StatusName, agentsName+"/"+string(agent)+"/"+project.StatusName
+	name, file := string(agent)+"/"+project.StatusName, schema.AgentsName+"/"+string(agent)+"/"+project.StatusName
 	status, err := project.ReadStatus(i.w, agent)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -41,19 +41,19 @@ func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbo
 }
 
 var troubles = []trouble{
-	{"no marker", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, filepath.Join(w.Dir(), project.MarkerName)) },
+	{"no marker", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, filepath.Join(w.Dir(), schema.MarkerName)) },
 		"Workspace", "workspace.json", SeverityError, []string{"missing"}, true},
 	{"empty marker", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
+		check.WriteFile(t, filepath.Join(w.Dir(), schema.MarkerName), "")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
 	{"marker is not JSON", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.Dir(), project.MarkerName), "{project")
+		check.WriteFile(t, filepath.Join(w.Dir(), schema.MarkerName), "{project")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
 	{"marker leads out", func(t *testing.T, w *mailbox.Workspace) {
-		check.Remove(t, filepath.Join(w.Dir(), project.MarkerName))
-		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), project.MarkerName)); err != nil {
+		check.Remove(t, filepath.Join(w.Dir(), schema.MarkerName))
+		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), schema.MarkerName)); err != nil {
 			t.Fatal(err)
 		}
 	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "symbolic link"}, false},

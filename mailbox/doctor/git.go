@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
 )
 
 const (
@@ -64,7 +65,7 @@ func (i *inspection) unusable(err error) {
 
 // isUsers reports whether the workspace is the top of a user's repository.
 func (i *inspection) isUsers(ctx context.Context) bool {
-	if _, err := i.w.Root().Lstat(stateName + "/git"); err == nil {
+	if _, err := i.w.Root().Lstat(schema.StateName + "/git"); err == nil {
 		return false // there was a sync
 	}
 	out, err := (&git.Repository{Dir: i.w.Dir()}).Run(ctx, "rev-parse", "--show-cdup", "--is-inside-work-tree")

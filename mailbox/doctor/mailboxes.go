@@ -19,9 +19,9 @@ import (
 // mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
 func (i *inspection) mailboxes() {
 	i.category = categoryMailboxes
-	names, err := i.names(agentsName)
+	names, err := i.names(schema.AgentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.fail(agentsName, err)
+		i.fail(schema.AgentsName, err)
 		return
 	}
 	for _, name := range names {
@@ -29,9 +29,9 @@ func (i *inspection) mailboxes() {
 		switch {
 		case strings.HasPrefix(name, "."):
 		case err != nil:
-			i.add(agentsName+"/"+name, SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
+			i.add(schema.AgentsName+"/"+name, SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
 		case !i.w.Knows(schema.AgentName(name)):
-			i.add(agentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
+			i.add(schema.AgentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
 		}
 	}
 	for k, agent := range i.agents {
@@ -43,7 +43,7 @@ func (i *inspection) mailboxes() {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive} {
 			i.folder(agent, box)
 		}
-		card := agentsName + "/" + string(agent) + "/agent_card.yaml"
+		card := schema.AgentsName + "/" + string(agent) + "/agent_card.yaml"
 		if _, err := i.read(card); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			i.add(card, SeverityError, "replace it by a plain file", "%v", err)
 		}
@@ -54,7 +54,7 @@ func (i *inspection) mailboxes() {
 }
 
 func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
-	name := mailbox.BoxName(agent, box)
+	name := schema.BoxPath(agent, box)
 	err := i.writable(name, "make it writable, or messages stay queued")
 	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive || agent == mailbox.Postmaster) {
 		return // see inbox; the archive is made when it is needed, and Postmaster has only an outbox
@@ -89,36 +89,36 @@ func (i *inspection) writable(name, hint string) error {
 // also reports what below state is neither a folder nor a file. Commands refuse that.
 func (i *inspection) state(ctx context.Context) {
 	i.category = categoryDelivery
-	for _, name := range []string{stateName, project.SessionsFolder} {
+	for _, name := range []string{schema.StateName, project.SessionsFolder} {
 		before := len(i.findings)
 		err := i.writable(name, "make it writable, or sessions get no mail")
 		if err != nil || len(i.findings) > before {
 			break
 		}
-		if name == stateName {
+		if name == schema.StateName {
 			i.room()
 		}
 	}
-	err := i.walk(ctx, stateName, func(name string, info fs.FileInfo) {
+	err := i.walk(ctx, schema.StateName, func(name string, info fs.FileInfo) {
 		if !info.Mode().IsRegular() {
 			i.add(name, SeverityError, "remove it", "is neither a folder nor a plain file")
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.add(stateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
+		i.add(schema.StateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
 	}
 }
 
 // room reports a disk on which a message, which has tens of kilobytes at most as a rule, cannot be stored. Only
 // writing tells: systems keep some space from users, who may have quotas.
 func (i *inspection) room() {
-	name := stateName + "/.tmp-doctor-" + rand.Text()
+	name := schema.StateName + "/.tmp-doctor-" + rand.Text()
 	_, err := i.w.AddFile(name, make([]byte, 64<<10))
 	if err == nil {
 		err = i.w.Root().Remove(name)
 	}
 	if err != nil {
-		i.add(stateName, SeverityError, "free disk space, or messages are refused", "%v", err)
+		i.add(schema.StateName, SeverityError, "free disk space, or messages are refused", "%v", err)
 	}
 }
 
@@ -150,7 +150,7 @@ func (i *inspection) walk(ctx context.Context, folder string, visit func(name st
 // deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
 func (i *inspection) deadLetters(agent schema.AgentName) {
 	i.category = categoryDeadLetters
-	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
+	folder := schema.BoxPath(agent, mailbox.DeadLetters)
 	names, err := i.names(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return

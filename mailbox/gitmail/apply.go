@@ -135,7 +135,7 @@ func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path
 	if err := w.MakeStateFolder(removed); err != nil {
 		return "", err
 	}
-	from, err := durable.OpenDir(w.Root(), w.Dir(), "agents")
+	from, err := durable.OpenDir(w.Root(), w.Dir(), schema.AgentsName)
 	if err != nil {
 		return "", err
 	}

@@ -35,7 +35,7 @@ const (
 var errForeign = errors.New("it is not a file of a mailbox")
 
 // boxPath returns the path of a box, both in the workspace and in trees.
-func boxPath(agent schema.AgentName, box mailbox.Box) string { return mailbox.BoxName(agent, box) }
+func boxPath(agent schema.AgentName, box mailbox.Box) string { return schema.BoxPath(agent, box) }
 
 // treePath returns the path of a message in trees. Boxes that only grow have a folder for each day, because a
 // commit writes every folder on the way to a file again.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,7 +72,7 @@ func readProfile(home string, agent schema.AgentName) (p profile, err error) {
 	if home == "" {
 		return p, nil
 	}
-	name := path.Join(agentsName, string(agent), profileName)
+	name := schema.AgentPath(agent, profileName)
 	root, err := durable.OpenRoot(home)
 	if err == nil {
 		defer func() { err = errors.Join(err, root.Close()) }()
@@ -100,7 +99,7 @@ func (p profile) files(agent schema.AgentName, runtime string, now time.Time) []
 		p.Description = fmt.Sprintf("%s agent (%s runtime)", agent, runtime)
 	}
 	card := fmt.Appendf(nil, cardTemplate, quoted(string(agent)), quoted(runtime), quoted(p.Model), quoted(p.Description),
-		quoted(mailbox.BoxName(agent, mailbox.Inbox)+"/"), quoted(mailbox.BoxName(agent, mailbox.Outbox)+"/"))
+		quoted(schema.BoxPath(agent, mailbox.Inbox)+"/"), quoted(schema.BoxPath(agent, mailbox.Outbox)+"/"))
 	for _, t := range schema.Types() {
 		card = fmt.Appendf(card, "    - %s\n", t)
 	}
@@ -136,7 +135,7 @@ func AddStatus(w *mailbox.Workspace, agent schema.AgentName, now time.Time) erro
 	if slices.Contains(Runtimes, string(agent)) {
 		runtime = string(agent)
 	}
-	_, err := addFiles(w, agentsName+"/"+string(agent), newFile{StatusName, newStatus(runtime, runtime, now)})
+	_, err := addFiles(w, schema.AgentsName+"/"+string(agent), newFile{StatusName, newStatus(runtime, runtime, now)})
 	return err
 }
 

@@ -127,7 +127,7 @@ func (b *blobs) close() error {
 func (c *check) removedIDs(ctx context.Context, moved moves) (map[schema.ID]string, error) {
 	var ids []string
 	for _, e := range c.entries {
-		if e.status == 'D' && e.box == outbox && isFile(e.oldMode) && !moved.within(e) {
+		if e.status == 'D' && e.box == schema.Outbox && isFile(e.oldMode) && !moved.within(e) {
 			ids = append(ids, e.before)
 		}
 	}

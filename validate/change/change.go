@@ -265,7 +265,7 @@ func (c *check) judge(ctx context.Context, e entry, moved moves, removed map[sch
 		c.set.AddUnreadable(name, validate.RuleFileUnreadable, "it has conflicts that are not resolved", "git status says how to resolve them")
 		return nil
 	case e.status == 'D':
-		if e.box == outbox && !moved.within(e) {
+		if e.box == schema.Outbox && !moved.within(e) {
 			c.set.AddUnreadable(name, validate.RuleRemoved, "the message is no longer in the outbox of "+string(e.agent),
 				"leave it, unless it is removed from all copies on purpose")
 		}
@@ -289,15 +289,15 @@ func (c *check) judge(ctx context.Context, e entry, moved moves, removed map[sch
 	if err != nil || m == nil {
 		return err
 	}
-	if before, ok := removed[m.ID]; ok && e.box == outbox && before != e.id {
+	if before, ok := removed[m.ID]; ok && e.box == schema.Outbox && before != e.id {
 		c.set.Report(at, validate.RulePublished, "id", "the message was published with other content, and the change replaces it",
 			"restore the file that was removed, and send another message")
 	}
 	switch {
-	case e.box == outbox && m.From.Valid() && m.From != e.agent:
+	case e.box == schema.Outbox && m.From.Valid() && m.From != e.agent:
 		c.set.Report(at, validate.RuleWrongMailbox, "from", fmt.Sprintf("the message is from %s, and in the outbox of %s", m.From, e.agent),
 			"put it into the outbox of its sender")
-	case e.box != outbox && e.box != deadLetters && !m.IsFor(e.agent):
+	case e.box != schema.Outbox && e.box != schema.DeadLetters && !m.IsFor(e.agent):
 		c.set.Report(at, validate.RuleWrongMailbox, "to", fmt.Sprintf("%s is not a recipient, and has the message in its %s", e.agent, e.box),
 			"leave it to the recipients")
 	}

@@ -33,7 +33,7 @@ func (c *check) checkCommitters(ctx context.Context) error {
 	}
 	var concerned []addition
 	for _, a := range c.added {
-		if _, ok := listed[a.workspace][a.agent]; ok && a.box == outbox {
+		if _, ok := listed[a.workspace][a.agent]; ok && a.box == schema.Outbox {
 			concerned = append(concerned, a)
 		}
 	}
@@ -57,7 +57,7 @@ func (c *check) checkCommitters(ctx context.Context) error {
 				what = "commit " + by.commit[:min(len(by.commit), 12)] + " was committed by"
 			}
 			c.set.Report(a.file, validate.RuleCommitter, "from", fmt.Sprintf("%s %s, who may not commit messages of %s", what, by.address, a.agent),
-				"send it as the agent that is yours, or list the address in "+c.name(a.workspace+marker)+" first")
+				"send it as the agent that is yours, or list the address in "+c.name(a.workspace+schema.MarkerName)+" first")
 			break
 		}
 	}
@@ -69,10 +69,10 @@ func (c *check) committers(ctx context.Context) (map[string]committers, error) {
 	listed := make(map[string]committers)
 	var workspaces, specs []string
 	for _, a := range c.added {
-		if _, known := listed[a.workspace]; !known && a.box == outbox {
+		if _, known := listed[a.workspace]; !known && a.box == schema.Outbox {
 			listed[a.workspace] = nil
 			workspaces = append(workspaces, a.workspace)
-			specs = append(specs, c.base+":"+a.workspace+marker, c.end(a.workspace+marker))
+			specs = append(specs, c.base+":"+a.workspace+schema.MarkerName, c.end(a.workspace+schema.MarkerName))
 		}
 	}
 	objects, err := c.objects(ctx, specs)
@@ -103,7 +103,7 @@ func (c *check) committers(ctx context.Context) (map[string]committers, error) {
 			}
 		}
 		if problem != "" {
-			c.set.AddUnreadable(c.name(workspace+marker), validate.RuleCommitter, problem,
+			c.set.AddUnreadable(c.name(workspace+schema.MarkerName), validate.RuleCommitter, problem,
 				`"committers" maps agents to lists of e-mail addresses`)
 		}
 		listed[workspace] = fields.Committers
@@ -112,7 +112,7 @@ func (c *check) committers(ctx context.Context) (map[string]committers, error) {
 }
 
 // outboxPattern matches files in outboxes.
-const outboxPattern = ":(top,glob)**/agents/*/" + outbox + "/**"
+const outboxPattern = ":(top,glob)**/" + schema.AgentsName + "/*/" + string(schema.Outbox) + "/**"
 
 // acts lists for each file in an outbox who added or edited it. A merge counts only for files that
 // differ from all of its parents.

@@ -21,7 +21,7 @@ type addition struct {
 // checkCopies checks that the sender's outbox has each message that is new in an inbox or archive, or
 // that is a dead letter: in the change or, if that removes it, in its base.
 func (c *check) checkCopies(ctx context.Context) error {
-	left := slices.DeleteFunc(slices.Clone(c.added), func(a addition) bool { return a.box == outbox || len(a.names) == 0 || c.isCopy(a) })
+	left := slices.DeleteFunc(slices.Clone(c.added), func(a addition) bool { return a.box == schema.Outbox || len(a.names) == 0 || c.isCopy(a) })
 	// git finds a path in the index much faster than in the tree of a commit.
 	differs := make(map[int]bool)
 	for _, at := range []func(string) string{c.end, func(name string) string { return c.base + ":" + name }} {

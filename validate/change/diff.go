@@ -11,24 +11,13 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// The folders of a mailbox.
-const (
-	inbox       = "inbox"
-	outbox      = "outbox"
-	archive     = "archive"
-	deadLetters = "dead_letter"
-)
-
-// marker is the file that marks a workspace.
-const marker = "workspace.json"
-
 // An entry is a message file that the change adds, edits or removes.
 type entry struct {
 	// path is that of the file below the top of the repository, and workspace that of the folder with
 	// agents: empty or with a slash at its end.
 	path, workspace string
 	agent           schema.AgentName
-	box             string
+	box             schema.Box
 	// status is a letter of git: A, D, M, T (another type of file), or U (not merged).
 	status byte
 	// oldMode and mode are those of git, and before and id the object ids.
@@ -80,9 +69,9 @@ func movesIn(entries []entry) moves {
 	for _, e := range entries {
 		switch e.status {
 		case 'A':
-			m.added[content{e.workspace, e.agent, e.box == outbox, e.id}] = true
+			m.added[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}] = true
 		case 'D':
-			m.removed[content{e.workspace, e.agent, e.box == outbox, e.before}] = true
+			m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.before}] = true
 		}
 	}
 	return m
@@ -91,9 +80,9 @@ func movesIn(entries []entry) moves {
 // within reports whether an added file was in the mailbox before, or a removed one still is.
 func (m moves) within(e entry) bool {
 	if e.status == 'D' {
-		return m.added[content{e.workspace, e.agent, e.box == outbox, e.before}]
+		return m.added[content{e.workspace, e.agent, e.box == schema.Outbox, e.before}]
 	}
-	return m.removed[content{e.workspace, e.agent, e.box == outbox, e.id}]
+	return m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}]
 }
 
 // diff lists the message files that change, below the paths or, if there are none, in workspaces.
@@ -124,7 +113,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 	}
 	c.entries = all
 	for _, e := range all {
-		if e.box == outbox && isFile(e.mode) && e.status != 'D' {
+		if e.box == schema.Outbox && isFile(e.mode) && e.status != 'D' {
 			c.outboxes[e.path] = e.id
 		}
 	}
@@ -157,29 +146,13 @@ func parseRaw(out string) (found []entry, err error) {
 	return found, nil
 }
 
-// inMailbox says in which mailbox a file is, if it has the name of a message: directly in a folder of
-// it or, as in the branch that sync keeps, in a folder for a day. That branch also has archives outside
-// of inboxes.
+// inMailbox says in which mailbox a file is, if it has the name of a message.
 func inMailbox(file string) (e entry, ok bool) {
-	parts := strings.Split(file, "/")
-	base := parts[len(parts)-1]
-	for depth := 4; depth <= min(6, len(parts)); depth++ {
-		at := parts[len(parts)-depth:]
-		box, below := at[2], at[3:]
-		if box == inbox && below[0] == archive && len(below) > 1 {
-			box, below = archive, below[1:]
-		}
-		isBox := len(below) <= 2 && (box == inbox || box == outbox || box == archive || box == deadLetters)
-		if at[0] != "agents" || !isBox || !schema.AgentName(at[1]).Valid() || !schema.IsMessageFile(base) {
-			continue
-		}
-		workspace := strings.Join(parts[:len(parts)-depth], "/")
-		if workspace != "" {
-			workspace += "/"
-		}
-		return entry{path: file, workspace: workspace, agent: schema.AgentName(at[1]), box: box}, true
+	at, ok := schema.Locate(file)
+	if !ok || !schema.IsMessageFile(at.Name) {
+		return entry{}, false
 	}
-	return entry{}, false
+	return entry{path: file, workspace: at.Workspace, agent: at.Agent, box: at.Box}, true
 }
 
 // marked returns which of the folders are workspaces: there is a workspace.json in the change or its
@@ -191,7 +164,7 @@ func (c *check) marked(ctx context.Context, entries []entry) (map[string]bool, e
 		if _, known := marked[e.workspace]; !known && !strings.Contains(e.workspace, "\n") {
 			marked[e.workspace] = false
 			folders = append(folders, e.workspace)
-			specs = append(specs, c.end(e.workspace+marker), c.base+":"+e.workspace+marker)
+			specs = append(specs, c.end(e.workspace+schema.MarkerName), c.base+":"+e.workspace+schema.MarkerName)
 		}
 	}
 	objects, err := c.objects(ctx, specs)
@@ -221,7 +194,7 @@ func namesOf(e entry, m *schema.Message) (names []string) {
 		candidates = append(candidates, long)
 	}
 	slices.Sort(candidates)
-	folder := e.workspace + "agents/" + string(m.From) + "/" + outbox + "/"
+	folder := e.workspace + schema.BoxPath(m.From, schema.Outbox) + "/"
 	for _, name := range slices.Compact(candidates) {
 		if strings.ContainsAny(name, "\n/") {
 			continue
