@@ -20,8 +20,6 @@ const (
 	// repositoryName is the folder of the repository that a workspace may have.
 	repositoryName = ".git"
 	attributesName = ".gitattributes"
-	// lockPatience bounds how long a repair waits for a sync.
-	lockPatience = 10 * time.Second
 	// longestUser is how long the name of a user can be in the URL of a remote; a token is longer.
 	longestUser = 20
 )
@@ -86,20 +84,11 @@ func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
 	if more := len(names) - 1; more > 0 {
 		message += ", like " + spelling.Count(more, "more file")
 	}
-	f := i.add(names[0], SeverityWarning, "oacp doctor --fix removes it, and so does the next sync", "%s", message)
+	hint := "oacp sync removes it"
 	if r == nil {
-		f.Hint = "remove it"
-		return
+		hint = "remove it"
 	}
-	f.Mend = func(ctx context.Context) (done []string, err error) {
-		ctx, cancel := context.WithTimeout(ctx, lockPatience)
-		defer cancel()
-		names, err := r.RemoveStaleLocks(ctx)
-		for _, name := range names {
-			done = append(done, "removed "+name)
-		}
-		return done, err
-	}
+	i.add(names[0], SeverityWarning, hint, "%s", message)
 }
 
 // remote inspects where the messages go.
@@ -120,7 +109,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 
 // repository inspects the commits, and what is in none.
 func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
-	unsent, passedOver, err := r.Health(ctx)
+	unsent, err := r.Health(ctx)
 	if git.Exit(err) >= 0 {
 		i.unusable(err)
 		return
@@ -128,14 +117,6 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	if err != nil {
 		i.fail(repositoryName, err)
 		return
-	}
-	var foreign []string
-	for _, p := range passedOver {
-		foreign = append(foreign, p.Path+": "+p.Err.Error())
-	}
-	if len(foreign) > 0 {
-		i.add("tree", SeverityWarning, "they do no harm; git -C "+i.w.Dir()+" log oacp -- PATH says who added one",
-			"has %s that no sync takes: %s", spelling.Count(len(foreign), "file"), examples(foreign))
 	}
 	last := "no sync has succeeded yet"
 	if at, err := r.LastSync(); err == nil {
