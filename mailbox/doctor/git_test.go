@@ -253,7 +253,7 @@ func TestStaleClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := r.NewClaims(t.Context(), gitmail.ClaimOptions{Agent: "codex", Lease: time.Hour})
+	claims, err := r.NewClaims(t.Context(), "codex", time.Hour, gitmail.Options{})
 	if err == nil {
 		err = claims.Start(t.Context(), func(err error) { t.Error(err) })
 	}
