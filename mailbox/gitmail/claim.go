@@ -117,13 +117,13 @@ func claimAt(ref, object, text string) Claim {
 // machineName returns a host's name with letters, digits, dots, underscores and hyphens only.
 func machineName(host string) string {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	name := []byte(host[:min(len(host), maxMachine)])
-	for i, c := range name {
-		if strings.IndexByte(allowed, c) < 0 {
-			name[i] = '-'
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(allowed, r) {
+			return r
 		}
-	}
-	return cmp.Or(string(name), "unknown")
+		return '-'
+	}, host)
+	return cmp.Or(name[:min(len(name), maxMachine)], "unknown")
 }
 
 func hostName() string {

@@ -310,7 +310,7 @@ func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	}
 }
 
-// rest returns for how long a turn goes on whose claim is not renewed.
+// rest returns how long a turn may go on without a renewal.
 func (c *Claims) rest(h *heldClaim) time.Duration { return c.lease*2/3 - c.now().Sub(h.Renewed) }
 
 // age returns how long ago a time was. A clock that was set, or stood still while the machine slept, makes
