@@ -113,7 +113,7 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 	}
 	if err == nil && options.Repository != "" && !o.json {
 		fmt.Fprintf(s.Out, "  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
-			"ln", "-sf", filepath.Join(dir, project.MarkerName), filepath.Join(options.Repository, ".oacp")))
+			"ln", "-sf", filepath.Join(dir, schema.MarkerName), filepath.Join(options.Repository, ".oacp")))
 	}
 	return err
 }
@@ -212,7 +212,7 @@ func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []str
 // next says what the user can do about git with a new workspace in a repository.
 func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (next []string) {
 	top, err := bridge.EnclosingRepository(dir)
-	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, project.MarkerName)) {
+	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}
@@ -227,7 +227,7 @@ func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (n
 	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
 	if below == "." {
 		patterns = []string{"/agents/"}
-		for _, name := range []string{project.MarkerName, ".gitattributes"} {
+		for _, name := range []string{schema.MarkerName, ".gitattributes"} {
 			if slices.Contains(made.Paths, filepath.Join(dir, name)) {
 				patterns = append(patterns, "/"+name)
 			}

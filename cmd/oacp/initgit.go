@@ -74,7 +74,7 @@ func gitFolder(dir string) (string, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		// A link to the workspace.json of a project leads to its workspace.
 		target, err := filepath.EvalSymlinks(folder)
-		if err == nil && filepath.Base(target) == project.MarkerName {
+		if err == nil && filepath.Base(target) == schema.MarkerName {
 			return filepath.Dir(target), nil
 		}
 		if err == nil && isDir(target) {
@@ -176,7 +176,7 @@ func workspaceAround(dir string) (string, error) {
 // returns removes what it made, as long as that is empty.
 func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) {
 	var missing []string
-	for at := filepath.Join(dir, "agents"); ; at = filepath.Dir(at) {
+	for at := filepath.Join(dir, schema.AgentsName); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
 			break
 		}
@@ -187,7 +187,7 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 			_ = os.Remove(folder) // it stays if others have put something into it
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
 		return nil, nil, fmt.Errorf("making workspace %s: %w", dir, err)
 	}
 	if w, err = mailbox.Open(dir, nil); err != nil {
