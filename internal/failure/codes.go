@@ -48,7 +48,7 @@ func classify(err error) (code, hint string) {
 	if unreadable, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
 		err = unreadable.Err // whatever else it says, that is why
 	}
-	for _, r := range slices.Concat(mailboxRules(), gitRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
+	for _, r := range rules() {
 		hint, ok := r.match(err)
 		if !ok {
 			continue
@@ -87,7 +87,8 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 	}
 }
 
-func mailboxRules() []rule {
+// rules returns the rules, those of particular errors before those of general ones.
+func rules() []rule {
 	return []rule{
 		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
 		{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
@@ -140,11 +141,6 @@ func mailboxRules() []rule {
 			names := e.Names[:min(most, len(e.Names))]
 			return visible.Shell(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
 		})},
-	}
-}
-
-func gitRules() []rule {
-	return []rule{
 		{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 			if errors.Is(e, gitmail.ErrForeignRepository) {
 				return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
@@ -172,28 +168,6 @@ func gitRules() []rule {
 		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
 			return "mail waits for the next sync; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
 		})},
-	}
-}
-
-// about matches a sentinel error about the repository of a workspace.
-func about(target error, hint func(*gitmail.RepositoryError) string) func(error) (string, bool) {
-	return func(err error) (string, bool) {
-		text, ok := hinting(hint)(err)
-		return text, ok && errors.Is(err, target)
-	}
-}
-
-// refused matches a remote that did not accept the mail.
-func refused(err error) (hint string, ok bool) {
-	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
-	if isRemote && e.Claims {
-		return "allow pushes to refs below refs/oacp/claims/ on the remote, and remove conflicting refs: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
-	}
-	return "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync", isRemote && e.Refused
-}
-
-func signingRules() []rule {
-	return []rule{
 		{"no_key", hinting(func(e *signing.NoKeyError) string {
 			if e.KeyID != "" {
 				return fmt.Sprintf("oacp key list shows the keys; signing.kid in agents/%s/config.yaml names this one", e.Agent)
@@ -208,29 +182,14 @@ func signingRules() []rule {
 		{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 		{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
 		{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},
-	}
-}
-
-func contractRules() []rule {
-	return []rule{
 		{"not_installed", is(contract.ErrNotInstalled, "the workspace has schemas for bodies: go install ./cmd/... in a clone of the repository installs the program")},
 		{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
 		{"bad_schema", as[*contract.SchemaError]("fix the schema: until then oacp sends no message that it applies to")},
-	}
-}
-
-func bridgeRules() []rule {
-	return []rule{
 		{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
 		{"not_found", is(bridge.ErrUnknownID, "--since takes the full id of a record in this log")},
 		{"unknown_cursor", is(bridge.ErrUnknownCursor, "keep a cursor file for each log and agent; without its file, records are printed from the beginning")},
 		{"duplicate_id", is(bridge.ErrSharedID, "the id covers type, sender, receiver and content: change the content")},
 		{"not_durable", is(bridge.ErrNotSynced, "")},
-	}
-}
-
-func turnRules() []rule {
-	return []rule{
 		{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
 		{"state_lost", is(track.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
 		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
@@ -250,7 +209,67 @@ func turnRules() []rule {
 		{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
 		{"turn_failed", as[*agent.ReportedError]("")},
 		{"turn_failed", as[*agent.ExitError]("")},
+		{"busy", hinting(func(e *pair.BusyError) string {
+			return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
+		})},
+		{"run_failed", as[*pair.FailedError]("")},
+		{"unfinished", is(pair.ErrUnfinished, "")},
+		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
+		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
+		{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
+		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
+		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
+		{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
+		{"timeout", is(pair.ErrTimeout, "")},
+		{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
+		{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
+		{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
+		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
+		{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
+		{"index_locked", hinting(func(e *commit.LockedError) string {
+			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
+		})},
+		{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
+		{"unknown_revision", hinting(func(e *change.RevisionError) string {
+			return deepen(e.Shallow, "git branch --all and git log list commits; git fetch gets those of a remote")
+		})},
+		{"unrelated", hinting(func(e *change.UnrelatedError) string {
+			return deepen(e.Shallow, "name a commit that HEAD descends from")
+		})},
+		{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
+		{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
+		{"not_installed", is(git.ErrMissing, "install git")},
+		{"git_too_old", as[*git.VersionError]("install a newer git")},
+		{"dead_letter", as[*watch.DeadLetterError]("")},
+		{"invalid_message", as[*validate.InvalidError]("")},
+		{"timeout", is(context.DeadlineExceeded, "")},
+		{"cancelled", is(context.Canceled, "")},
+		{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
+		{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
+			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
+		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
+		{"git_failed", as[*git.Error]("")},
+		{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
+		{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},
+		{"bad_file", isOneOf("a plain file belongs there: move away what exists", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
 	}
+}
+
+// about matches a sentinel error about the repository of a workspace.
+func about(target error, hint func(*gitmail.RepositoryError) string) func(error) (string, bool) {
+	return func(err error) (string, bool) {
+		text, ok := hinting(hint)(err)
+		return text, ok && errors.Is(err, target)
+	}
+}
+
+// refused matches a remote that did not accept the mail.
+func refused(err error) (hint string, ok bool) {
+	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
+	if isRemote && e.Claims {
+		return "allow pushes to refs below refs/oacp/claims/ on the remote, and remove conflicting refs: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
+	}
+	return "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync", isRemote && e.Refused
 }
 
 // unavailable matches an agent that cannot be started or reached. The hint says how to find out
@@ -279,68 +298,10 @@ func unavailable(err error) (hint string, ok bool) {
 	return hint, true
 }
 
-func pairRules() []rule {
-	return []rule{
-		{"busy", hinting(func(e *pair.BusyError) string {
-			return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
-		})},
-		{"run_failed", as[*pair.FailedError]("")},
-		{"unfinished", is(pair.ErrUnfinished, "")},
-		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
-		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
-		{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
-		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
-		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
-		{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
-		{"timeout", is(pair.ErrTimeout, "")},
-	}
-}
-
-func commitRules() []rule {
-	return []rule{
-		{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
-		{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
-		{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
-		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
-		{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
-		{"index_locked", hinting(func(e *commit.LockedError) string {
-			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
-		})},
-		{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
-		{"unknown_revision", hinting(func(e *change.RevisionError) string {
-			return deepen(e.Shallow, "git branch --all and git log list commits; git fetch gets those of a remote")
-		})},
-		{"unrelated", hinting(func(e *change.UnrelatedError) string {
-			return deepen(e.Shallow, "name a commit that HEAD descends from")
-		})},
-		{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
-		{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
-		{"not_installed", is(git.ErrMissing, "install git")},
-		{"git_too_old", as[*git.VersionError]("install a newer git")},
-	}
-}
-
 // deepen returns the hint for a repository that lacks older commits, or else the other one.
 func deepen(isShallow bool, otherwise string) string {
 	if isShallow {
 		return "this clone lacks older commits: run git fetch --unshallow, or set fetch-depth: 0 in a workflow"
 	}
 	return otherwise
-}
-
-func generalRules() []rule {
-	return []rule{
-		{"dead_letter", as[*watch.DeadLetterError]("")},
-		{"invalid_message", as[*validate.InvalidError]("")},
-		{"timeout", is(context.DeadlineExceeded, "")},
-		{"cancelled", is(context.Canceled, "")},
-		{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
-		{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
-			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
-		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
-		{"git_failed", as[*git.Error]("")},
-		{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
-		{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},
-		{"bad_file", isOneOf("a plain file belongs there: move away what exists", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
-	}
 }
