@@ -11,16 +11,6 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// locked calls the function while it holds the lock of the repository.
-func (r *Repository) locked(ctx context.Context, do func() error) error {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	err = do()
-	return errors.Join(err, unlock())
-}
-
 // clearLocks waits until git has no locks in the repository, and removes those of processes that died.
 // A killed sync may have left a git that is at work for a moment.
 func (r *Repository) clearLocks(ctx context.Context, o Options) error {

@@ -200,7 +200,7 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 	switch {
 	case commit == e.there:
 		return nil, nil // a ref that cannot be deleted says nothing new
-	case err != nil, rejected && !stale, stale && e.o.Prune != nil: // nobody takes a prune from a machine's ref
+	case err != nil, rejected && !stale, stale && (e.o.Prune != nil || e.o.Squash): // nobody takes that from a machine's ref
 		return refusal, err
 	case !stale:
 		e.there = commit
