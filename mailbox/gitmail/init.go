@@ -110,6 +110,9 @@ func (r *Repository) create(ctx context.Context, around *surroundings, format st
 	if err := r.complete(ctx, around, made); err != nil {
 		return err
 	}
+	if err := r.w.MakeStateFolder(stateFolder); err != nil {
+		return err
+	}
 	err = os.Rename(r.git.GitDir, target)
 	if _, there := os.Lstat(target); err != nil && there == nil {
 		made.Created = false // another process was faster
