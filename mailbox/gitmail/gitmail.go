@@ -196,8 +196,6 @@ type Result struct {
 	Problems []Problem
 	// Commit is the commit that was agreed on; empty if there is none.
 	Commit string
-	// Pushes counts the attempts to push. There are several if other machines were faster.
-	Pushes int
 	// Pruned counts the copies of messages whose bytes were pruned.
 	Pruned int
 	// Squashed says what Squash did.

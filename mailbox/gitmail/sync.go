@@ -62,7 +62,7 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 	if err != nil {
 		return nil, err
 	}
-	if err := r.clearLocks(ctx, o); err != nil {
+	if err := r.clearLocks(ctx); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return unlock, nil
