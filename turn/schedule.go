@@ -292,8 +292,6 @@ type item struct {
 	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time
 	state     itemState
-	// replaced says that another message took the file while this one was in work.
-	replaced bool
 	// reported is the reason that was last reported for the message to wait.
 	reported string
 }
