@@ -48,7 +48,7 @@ func (o Options) configDir() (string, error) {
 		home = o.Getenv("USERPROFILE")
 	}
 	if home == "" {
-		return "", ErrNoHome
+		return "", errNoHome
 	}
 	return filepath.Join(home, name), nil
 }

@@ -40,6 +40,7 @@ func (i *inspection) git(ctx context.Context) {
 		i.committed(ctx)
 		return
 	}
+	i.gitLocks(ctx, r)
 	if err != nil {
 		i.unusable(err)
 		return
@@ -67,6 +68,27 @@ func (i *inspection) isUsers(ctx context.Context) bool {
 	return err == nil && string(out) == "\ntrue\n" // there is nothing to go up
 }
 
+// gitLocks reports what killed git processes left behind. The repository is nil if it cannot be used.
+func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
+	names, _, err := git.Locks(i.w.Root(), repositoryName, i.Now)
+	if err != nil {
+		i.fail(repositoryName, err)
+		return
+	}
+	if len(names) == 0 {
+		return
+	}
+	message := "was left by a git process that was killed"
+	if more := len(names) - 1; more > 0 {
+		message += ", like " + spelling.Count(more, "more file")
+	}
+	hint := "oacp sync removes it"
+	if r == nil {
+		hint = "remove it"
+	}
+	i.add(names[0], SeverityWarning, hint, "%s", message)
+}
+
 // remote inspects where the messages go.
 func (i *inspection) remote(s gitmail.Settings) {
 	if s.URL == "" {
@@ -85,7 +107,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 
 // repository inspects the commits, and what is in none.
 func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
-	unsent, passedOver, err := r.Health(ctx)
+	unsent, err := r.Health(ctx)
 	if git.Exit(err) >= 0 {
 		i.unusable(err)
 		return
@@ -93,14 +115,6 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	if err != nil {
 		i.fail(repositoryName, err)
 		return
-	}
-	var foreign []string
-	for _, p := range passedOver {
-		foreign = append(foreign, p.Path+": "+p.Err.Error())
-	}
-	if len(foreign) > 0 {
-		i.add("tree", SeverityWarning, "they do no harm; git -C "+i.w.Dir()+" log oacp -- PATH says who added one",
-			"has %s that no sync takes: %s", spelling.Count(len(foreign), "file"), examples(foreign))
 	}
 	last := "no sync has succeeded yet"
 	if at, err := r.LastSync(); err == nil {

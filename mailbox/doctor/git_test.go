@@ -130,23 +130,29 @@ var gitTroubles = []struct {
 	words   []string
 	mends   bool
 }{
+	{"locks", func(t *testing.T, p *gitPlace) {
+		for _, name := range []string{".git/refs/oacp/base.lock", ".git/packed-refs.lock", ".git/config.lock"} {
+			lock := filepath.Join(p.w.Dir(), name)
+			check.WriteFile(t, lock, "")
+			old := time.Now().Add(-time.Minute)
+			if err := os.Chtimes(lock, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, "warn .git/config.lock: ", []string{"killed", "2 more files"}, false},
+	{"lock of the future", func(t *testing.T, p *gitPlace) {
+		lock := filepath.Join(p.w.Dir(), ".git/refs/oacp/base.lock")
+		check.WriteFile(t, lock, "")
+		later := time.Now().Add(24 * time.Hour)
+		if err := os.Chtimes(lock, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}, "warn .git/refs/oacp/base.lock: ", []string{"killed"}, false},
 	{"unsent", func(t *testing.T, p *gitPlace) {
 		mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
 		r := mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
 		check.Remove(t, r.Inboxes[0])
 	}, "warn sync: ", []string{"2 changes to send", "ago"}, false},
-	{"foreign", func(t *testing.T, p *gitPlace) {
-		p.push(t, "other", func(dir string) {
-			for _, name := range []string{"README.md", "agents/codex/inbox/x.yaml", "agents/codex/outbox/-rf.yaml", "state/lock"} {
-				check.WriteFile(t, filepath.Join(dir, name), "x\n")
-			}
-			if err := os.Symlink("/etc/passwd", filepath.Join(dir, "agents/codex/inbox/link")); err != nil {
-				t.Fatal(err)
-			}
-			// Git does not add a folder that is empty.
-		})
-		p.sync(t)
-	}, "warn tree: has 5 files that no sync takes", []string{"README.md", "agents/codex/inbox/link", "120000"}, false},
 	{"no objects", func(t *testing.T, p *gitPlace) {
 		check.Remove(t, filepath.Join(p.w.Dir(), ".git/objects"))
 		check.WriteFile(t, filepath.Join(p.w.Dir(), ".git/objects/info/x"), "")

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -92,27 +91,6 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// Staged returns the copies that wait because an inbox refuses them. Elsewhere, they need not wait.
-func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
-	staged := make(map[Copy]bool)
-	ids, _, err := w.Workspace.Staged()
-	for _, id := range ids {
-		found, _ := w.Workspace.Find(ctx, string(id)) // what cannot be read is not sent yet
-		for _, e := range found {
-			if e.Box != mailbox.Outbox || e.Message == nil {
-				continue
-			}
-			name, err := w.longName(e.Agent, e.Box, e.Name)
-			for _, to := range e.Message.To {
-				if queued, _ := w.IsQueued(id, to); queued && err == nil {
-					staged[Copy{Agent: to, Name: name}] = true
-				}
-			}
-		}
-	}
-	return staged, err
-}
-
 // Find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
 	e := mailbox.Entry{Agent: agent, Box: box, Name: name, Path: filepath.Join(w.BoxPath(agent, box), name)}
@@ -191,8 +169,6 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		return false, err
 	case now == o.Want && now == Dead:
 		return false, w.addReason(o, e.Name)
-	case now == o.Want && now == Pending && !o.Sent:
-		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
 		return false, nil
 	case now != o.Was:
@@ -225,27 +201,6 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 func (w *Workspace) remove(e mailbox.Entry) error {
 	if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
 		return err
-	}
-	return nil
-}
-
-// removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
-// letters, with the reason.
-func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
-	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
-		e, err := w.Find(c.Agent, box, c.Name)
-		if err != nil || e.Name == "" {
-			continue
-		}
-		data, err := w.ReadRaw(pending)
-		if old, oldErr := w.ReadRaw(e); err != nil || oldErr != nil || !bytes.Equal(data, old) {
-			continue
-		}
-		reason := e
-		reason.Name += mailbox.ReasonSuffix
-		if err := cmp.Or(w.remove(e), w.remove(reason)); err != nil {
-			return err
-		}
 	}
 	return nil
 }
