@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
@@ -17,7 +16,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/machine"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -60,17 +58,12 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	report := doctor.Report{Fixed: []string{}}
-	versions := make(map[live.Program]string)
 	for _, check := range machine.Inspect(ctx) {
 		report.Add(machineFinding(check))
-		if program := live.Program(check.Name); check.Status == machine.Good && slices.Contains(live.Programs(), program) {
-			versions[program] = check.Detail
-		}
 	}
 	if err := o.inspect(ctx, s, &report); err != nil {
 		return err
 	}
-	report.Add(setup.InspectVersions(versions)...)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
