@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -170,12 +169,12 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 	if before, _, inside := strings.Cut(start+string(filepath.Separator), string(filepath.Separator)+".oacp"+string(filepath.Separator)); inside {
 		start = before
 	}
-	top, err := bridge.EnclosingRepository(start)
+	top, err := git.Top(start)
 	switch {
 	case err != nil:
 		return "", err
 	case top != "" && program == live.Claude:
-		return project.MainFolder(top), nil
+		return git.MainFolder(top), nil
 	case top != "":
 		return top, nil
 	}

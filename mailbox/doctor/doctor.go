@@ -127,7 +127,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	for _, agent := range people {
 		i.status(agent)
 	}
-	i.trust(ctx)
+	i.trust()
 	i.mailboxes()
 	i.delivery()
 	i.state(ctx)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
@@ -106,16 +107,25 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 }
 
 // SetAside moves the folder of an agent to state/removed.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) error {
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (err error) {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
 		return err
 	}
-	to := removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := w.Root().Rename(schema.AgentsName+"/"+string(agent), to); err != nil {
+	from, err := durable.OpenDir(w.Root(), w.Dir(), schema.AgentsName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z")); err != nil {
 		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return nil
+	return errors.Join(to.Sync(), from.Sync())
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.

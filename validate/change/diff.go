@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -101,7 +102,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 		return err
 	}
 	if len(paths) == 0 {
-		marked, err := c.marked(ctx, all)
+		marked, err := c.marked(all)
 		if err != nil {
 			return err
 		}
@@ -157,23 +158,34 @@ func inMailbox(file string) (e entry, ok bool) {
 
 // marked returns which of the folders are workspaces: there is a workspace.json in the change or its
 // base.
-func (c *check) marked(ctx context.Context, entries []entry) (map[string]bool, error) {
+func (c *check) marked(entries []entry) (map[string]bool, error) {
 	marked := make(map[string]bool)
-	var folders, specs []string
 	for _, e := range entries {
-		if _, known := marked[e.workspace]; !known && !strings.Contains(e.workspace, "\n") {
-			marked[e.workspace] = false
-			folders = append(folders, e.workspace)
-			specs = append(specs, c.end(e.workspace+schema.MarkerName), c.base+":"+e.workspace+schema.MarkerName)
+		if _, known := marked[e.workspace]; known || strings.Contains(e.workspace, "\n") {
+			continue
+		}
+		_, there, err := c.marker(e.workspace)
+		if err != nil {
+			return nil, err
+		}
+		marked[e.workspace] = there
+	}
+	return marked, nil
+}
+
+// marker returns the workspace.json of a workspace: that of the base or, if there is none, of the change. One that is
+// too large is there, and has no data.
+func (c *check) marker(workspace string) (data []byte, there bool, err error) {
+	for _, name := range []string{c.base + ":" + workspace + schema.MarkerName, c.end(workspace + schema.MarkerName)} {
+		data, err = c.object(name)
+		if _, unwanted := errors.AsType[git.UnwantedError](err); unwanted {
+			return nil, true, nil
+		}
+		if data != nil || err != nil {
+			break
 		}
 	}
-	objects, err := c.objects(ctx, specs)
-	for i := range objects {
-		if objects[i].kind == "blob" {
-			marked[folders[i/2]] = true
-		}
-	}
-	return marked, err
+	return data, data != nil, err
 }
 
 // end names a file at the end of the change, for git.
