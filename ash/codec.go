@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Query asks the agent to run a turn on a prompt, which is either Prompt or Blocks.
+// Query asks the agent to run a turn on a prompt, which is Blocks or, if that is nil, Prompt.
 type Query struct {
 	// Prompt is the prompt as text.
 	Prompt string
@@ -107,20 +107,14 @@ func decodeEvent(line []byte) (e event, err error) {
 }
 
 // encode returns the command as a line, with its line feed. It returns an error for text that is not
-// UTF-8, for blocks that are not a JSON array, and for lines over [MaxLine].
+// UTF-8, for blocks that are not JSON, and for lines over [MaxLine].
 func (c command) encode() ([]byte, error) {
 	e := newEncoder("cmd", c.name)
 	if c.name == "query" {
-		blocks := trimSpace(c.Blocks)
-		switch {
-		case c.Blocks == nil:
+		if c.Blocks != nil {
+			e.value("prompt", c.Blocks)
+		} else {
 			e.text("prompt", c.Prompt)
-		case c.Prompt != "":
-			e.fail("prompt: both text and content blocks")
-		case len(blocks) == 0 || blocks[0] != '[':
-			e.fail("prompt: content blocks must be a JSON array")
-		default:
-			e.value("prompt", blocks)
 		}
 	}
 	if c.name == "query" || c.name == "resume" {

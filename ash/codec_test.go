@@ -22,9 +22,7 @@ func TestEncodeCommand(t *testing.T) {
 		{"resume", command{"resume", Query{SessionID: "s"}}, `{"cmd":"resume","sessionId":"s"}`},
 		{"interrupt", command{name: "interrupt"}, `{"cmd":"interrupt"}`},
 		{"shutdown", command{name: "shutdown"}, `{"cmd":"shutdown"}`},
-		{"two prompts", command{"query", Query{Prompt: "x", Blocks: json.RawMessage("[]")}}, "!prompt: both"},
-		{"blocks not an array", command{"query", Query{Blocks: json.RawMessage(`{"a":1}`)}}, "!prompt: content blocks must be a JSON array"},
-		{"blocks empty", command{"query", Query{Blocks: json.RawMessage{}}}, "!prompt: content blocks must be a JSON array"},
+		{"blocks empty", command{"query", Query{Blocks: json.RawMessage{}}}, "!prompt: not valid JSON"},
 		{"blocks no JSON", command{"query", Query{Blocks: json.RawMessage(`[1}`)}}, "!prompt: not valid JSON"},
 		{"blocks no UTF-8", command{"query", Query{Blocks: json.RawMessage("[\"\xff\"]")}}, "!prompt: not valid UTF-8"},
 		{"prompt no UTF-8", command{"query", Query{Prompt: "\xff"}}, "!prompt: not valid UTF-8"},
@@ -188,8 +186,11 @@ func FuzzEncodeQuery(f *testing.F) {
 	f.Add("\xff", "\n", []byte("[\n1]"))
 	f.Fuzz(func(t *testing.T, prompt, session string, blocks []byte) {
 		query := command{"query", Query{Prompt: prompt, SessionID: session, Blocks: blocks}}
+		if blocks != nil {
+			query.Prompt = ""
+		}
 		line, err := query.encode()
-		if err != nil {
+		if trimmed := bytes.TrimLeft(blocks, " \t\r\n"); err != nil || blocks != nil && trimmed[0] != '[' {
 			return
 		}
 		checkLine(t, line, nil)

@@ -127,63 +127,44 @@ func (c *Client) write(ctx context.Context, command command) error {
 // runTurn sends a command and yields the messages of its turn. Left reports that the loop wants no
 // more. On return the turn is over, or the connection is closed.
 func (c *Client) runTurn(
-	ctx context.Context, turn *hostTurn, command command, yield func(json.RawMessage, error) bool,
+	ctx context.Context, turn *hostTurn, query command, yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {
-	if err := c.write(ctx, command); err != nil {
+	if err := c.write(ctx, query); err != nil {
 		return false, err
 	}
-	var reported error
-	var overdue <-chan time.Time // set by the first error: its done must follow soon
+	ended, stopping := false, ctx.Done()
+	var overdue <-chan time.Time // set once the done must follow soon
+	interrupt := func() error {
+		ended, stopping, overdue = true, nil, time.After(c.options.SettleTimeout)
+		limited, cancel := context.WithTimeout(context.Background(), c.options.SettleTimeout)
+		defer cancel()
+		return c.write(limited, command{name: "interrupt"})
+	}
 	for {
 		select {
 		case event := <-turn.events:
-			switch event.name {
-			case "message":
-				if !yield(event.data, nil) {
-					return true, c.giveUp(turn)
-				}
-			case "error":
-				if reported == nil {
-					reported = Error{event.text}
-				}
-			case "done":
+			switch {
+			case event.name == "done":
 				turn.session = event.session
-				return false, reported
+				return left, err
+			case ended:
+			case event.name == "message":
+				if !yield(event.data, nil) {
+					left, err = true, interrupt()
+				}
+			case event.name == "error" && err == nil:
+				err = Error{event.text}
 			}
-			if reported != nil {
+			if err != nil && !ended {
 				overdue = time.After(c.options.SettleTimeout)
 			}
 		case <-overdue:
 			c.disconnect()
-			return false, errors.Join(reported, ErrNoDone)
+			return left, errors.Join(err, ErrNoDone)
 		case <-c.ended:
-			return false, errors.Join(reported, c.err)
-		case <-ctx.Done():
-			return false, errors.Join(context.Cause(ctx), c.giveUp(turn))
-		}
-	}
-}
-
-// giveUp interrupts a turn and waits for its done. If there is none in time, it closes the
-// connection.
-func (c *Client) giveUp(turn *hostTurn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.SettleTimeout)
-	defer cancel()
-	if err := c.write(ctx, command{name: "interrupt"}); err != nil {
-		return err
-	}
-	for {
-		select {
-		case event := <-turn.events:
-			if event.name == "done" {
-				turn.session = event.session
-				return nil
-			}
-		case <-c.ended:
-			return c.err
-		case <-ctx.Done():
-			c.disconnect()
-			return ErrNoDone
+			return left, errors.Join(err, c.err)
+		case <-stopping:
+			err = errors.Join(context.Cause(ctx), interrupt())
 		}
 	}
 }

@@ -73,7 +73,11 @@ func (s *Server) SocketPath() string { return s.path }
 // ends as after a shutdown. Close may be called more than once.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
-		s.closeErr = errors.Join(removeSocket(s.path, s.identity), s.listener.Close())
+		// While this server listens, no other replaces its socket.
+		if found, err := os.Lstat(s.path); err == nil && os.SameFile(found, s.identity) {
+			s.closeErr = os.Remove(s.path)
+		}
+		s.closeErr = errors.Join(s.closeErr, s.listener.Close())
 	})
 	return s.closeErr
 }
