@@ -29,8 +29,8 @@ const maxProofOutput = 8 << 10
 // prove runs the proof and saves its result. Processes that the proof left behind end before that,
 // and those of an interrupted proof end before the next one starts.
 func (s *Session) prove(ctx context.Context) error {
-	if err := s.ensureFolder(ctx); err != nil {
-		return err
+	if err := s.manifest.checkFolder(); err != nil {
+		return err // not a failure of the proof
 	}
 	if err := s.endProof(ctx); err != nil {
 		return err

@@ -111,7 +111,7 @@ func (s *Session) note(e Entry) error {
 		_, err = jsonl.Append(s.transcript, line)
 	}
 	if err != nil {
-		return &outsideError{fmt.Errorf("transcript: %w", err)}
+		return fmt.Errorf("transcript: %w", err)
 	}
 	if s.options.Observe != nil {
 		s.options.Observe(e)
