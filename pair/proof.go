@@ -112,14 +112,12 @@ func (p proof) runCommand(ctx context.Context, command []string) (*ProofResult, 
 
 // proofFailure says why a command of the proof failed, without the driver's words about agents.
 func proofFailure(err error) string {
-	var file *fs.PathError
-	var program *exec.Error
-	switch {
-	case !errors.Is(err, agent.ErrUnavailable):
+	if !errors.Is(err, agent.ErrUnavailable) {
 		return err.Error()
-	case errors.As(err, &file):
+	}
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		err = file.Err
-	case errors.As(err, &program):
+	} else if program, ok := errors.AsType[*exec.Error](err); ok {
 		err = program.Err
 	}
 	return "it cannot be run: " + err.Error()
