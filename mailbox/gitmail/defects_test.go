@@ -414,7 +414,7 @@ func TestRemoveAgent(t *testing.T) {
 		t.Errorf("there, state/removed has %q, %v; want the mail of the agent", kept, err)
 	}
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-		if err := here.w.MakeFolder(mailbox.BoxName("gemini", box)); err != nil {
+		if err := here.w.MakeFolder(schema.BoxPath("gemini", box)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -510,7 +510,7 @@ func TestWithoutAtomic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := r.NewClaims(ctx, gitmail.ClaimOptions{Agent: "codex", Lease: time.Minute})
+	claims, err := r.NewClaims(ctx, "codex", time.Minute, gitmail.Options{})
 	if err == nil {
 		err = claims.Start(ctx, func(err error) { t.Error(err) })
 	}
