@@ -37,7 +37,7 @@ type Entry struct {
 // Inbox returns the pending messages of the agent, in processing order, without their bodies. Files
 // that are not valid messages come last. A missing inbox is empty.
 func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry, error) {
-	entries, err := w.load(ctx, agent, Inbox, nil, schema.IsMessageFile, func(e *Entry) bool {
+	entries, err := w.ListNamed(ctx, agent, Inbox, nil, func(e *Entry) bool {
 		if e.Message != nil {
 			e.Message.Body = schema.Value{}
 		}
@@ -48,15 +48,32 @@ func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry,
 
 // List is Inbox for any box, with the bodies.
 func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) ([]Entry, error) {
-	entries, err := w.load(ctx, agent, box, nil, schema.IsMessageFile, func(*Entry) bool { return true })
+	entries, err := w.ListNamed(ctx, agent, box, nil, func(*Entry) bool { return true })
 	return InOrder(entries), err
 }
 
 // ListNamed returns the entries of a box whose file names are wanted and which keep returns true for,
-// in no order. Keep may change an entry's message. Calls of keep may be concurrent.
-func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want func(name string) bool, keep func(*Entry) bool) ([]Entry, error) {
-	wantMessage := func(name string) bool { return schema.IsMessageFile(name) && want(name) }
-	return w.load(ctx, agent, box, nil, wantMessage, keep)
+// in no order. A nil filter wants all. Keep may change an entry's message. Calls of keep may be concurrent.
+// Files that vanish meanwhile are left out: another process has handled them.
+func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want NameFilter, keep func(*Entry) bool) ([]Entry, error) {
+	if err := w.CheckAgent(agent); err != nil {
+		return nil, err
+	}
+	names, err := w.boxNames(agent, box)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) || want != nil && !want(name) })
+	return w.load(ctx, folder{agent, box}, names, func(e *Entry) bool { return isThere(e) && keep(e) })
+}
+
+// isThere reports whether the file did not vanish.
+func isThere(e *Entry) bool { return !errors.Is(e.Err, fs.ErrNotExist) }
+
+// boxNames lists a box. A missing one is empty.
+func (w *Workspace) boxNames(agent schema.AgentName, box Box) ([]string, error) {
+	names, err := durable.ListFolder(w.root, w.dir, schema.BoxPath(agent, box))
+	return names, ignoreMissing(err)
 }
 
 // InOrder returns the entries in the order in which pending messages are processed.
@@ -94,37 +111,22 @@ func InOrder(entries []Entry) []Entry {
 	return result
 }
 
-// load reads the files of a box whose names and contents are wanted, in no order: those with the given
-// names or, without names, all. It leaves out files that vanish while it reads: another process has
-// handled them.
-func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, names []string, wantName func(string) bool,
-	want func(*Entry) bool) (entries []Entry, err error) {
-	if err := w.CheckAgent(agent); err != nil {
-		return nil, err
+// load reads the files of a box that have these names and that keep returns true for. It calls keep also for
+// files that do not exist.
+func (w *Workspace) load(ctx context.Context, in folder, names []string, keep func(*Entry) bool) (entries []Entry, err error) {
+	if len(names) == 0 {
+		return nil, nil
 	}
-	dir, err := w.openBox(agent, box)
+	dir, err := w.openBox(in.agent, in.box)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if names == nil {
-		names, err = dir.Names()
-	} else {
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			_, err := dir.Lstat(name)
-			return strings.ContainsAny(name, `/\`) || errors.Is(err, fs.ErrNotExist)
-		})
-	}
-	if err != nil {
-		return nil, err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !wantName(name) })
-	read, check := make([]Entry, len(names)), w.checkOf(agent, box)
+	read, check := make([]Entry, len(names)), w.checkOf(in.agent, in.box)
 	err = onAllCores(ctx, len(names), func(start, end int) {
 		var buffer []byte
 		for i := start; i < end; i++ {
-			e := readEntry(dir, agent, box, names[i], check, &buffer)
-			if !errors.Is(e.Err, fs.ErrNotExist) && want(&e) {
+			if e := readEntry(dir, in.agent, in.box, names[i], check, &buffer); keep(&e) {
 				read[i] = e
 			}
 		}

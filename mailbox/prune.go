@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -66,14 +65,6 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 		queued := slices.ContainsFunc(staged, func(id schema.ID) bool { return parsed.Rand != "" && strings.HasSuffix(string(id), "-"+parsed.Rand) })
 		return err == nil && parsed.At.Before(before) && !spared[name] && !queued
 	}, err
-}
-
-func (w *Workspace) boxNames(agent schema.AgentName, box Box) ([]string, error) {
-	names, err := durable.ListFolder(w.root, w.dir, schema.BoxPath(agent, box))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return names, err
 }
 
 // Prune removes messages that were handled or given up, and their outbox copies, if they may go. With dryRun, it only
