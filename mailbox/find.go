@@ -42,13 +42,25 @@ func (w *Workspace) find(ctx context.Context, id string, named []Box) ([]Entry, 
 			id = string(ids[0])
 		}
 	}
-	if names := namesOf(schema.ID(id)); names != nil {
+	if parts, err := schema.ParseID(schema.ID(id)); err == nil {
 		l, err := w.Names(func(_ schema.AgentName, box Box) bool { return !slices.Contains(named, box) })
 		if err != nil {
 			return nil, err
 		}
+		names := namesOf(schema.ID(id), parts, schema.Types()...)
+		l.Assume(names, Outbox)
+		isIt := func(m *schema.Message) bool { return string(m.ID) == id }
+		sent, err := l.Search(ctx, func(agent schema.AgentName, box Box) NameFilter {
+			if agent != parts.Sender || box != Outbox {
+				return nil
+			}
+			return mayHold
+		}, isIt)
+		if err == nil && len(sent) > 0 {
+			names = namesOf(schema.ID(id), parts, sent[0].Message.Type)
+		}
 		l.Assume(names, named...)
-		found, err := l.Search(ctx, everywhere, func(m *schema.Message) bool { return string(m.ID) == id })
+		found, err := l.Search(ctx, everywhere, isIt)
 		if err == nil && isEverywhere(found) {
 			return found, nil
 		}
@@ -118,13 +130,9 @@ func isEverywhere(found []Entry) bool {
 	})
 }
 
-// namesOf returns the names that we give to the files of a message, which has one of the types.
-func namesOf(id schema.ID) (names []string) {
-	parts, err := schema.ParseID(id)
-	if err != nil {
-		return nil
-	}
-	for _, t := range schema.Types() {
+// namesOf returns the names that we give to the files of a message of one of the types.
+func namesOf(id schema.ID, parts schema.IDParts, types ...schema.Type) (names []string) {
+	for _, t := range types {
 		m := schema.Message{ID: id, From: parts.Sender, Type: t, CreatedAt: schema.NewTimestamp(parts.At)}
 		long, _ := m.LongFileName() // the id is parsed
 		names = append(names, m.FileName(), long)
