@@ -193,7 +193,7 @@ func (w *Workspace) findNamed(ctx context.Context, idOrName string, agent schema
 	var found []Entry
 	var unreadable UnreadableError
 	for _, agent := range agents {
-		entries, err := w.load(ctx, folder{agent, Inbox}, []string{idOrName}, isThere)
+		entries, err := (folder{w, agent, Inbox}).load(ctx, []string{idOrName}, isThere)
 		found = append(found, entries...)
 		unreadable.add(agent, err)
 	}
@@ -251,7 +251,7 @@ func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 
 // ReadRaw returns the bytes of a message file, even of one that is held. Use Decode to read them.
 func (w *Workspace) ReadRaw(e Entry) (data []byte, err error) {
-	dir, err := w.openBox(e.Agent, e.Box)
+	dir, err := (folder{w, e.Agent, e.Box}).open()
 	if err != nil {
 		return nil, err
 	}

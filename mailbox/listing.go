@@ -4,17 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -59,22 +54,16 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	names, err := w.boxNames(agent, box)
+	names, err := (folder{w, agent, box}).names()
 	if err != nil {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) || want != nil && !want(name) })
-	return w.load(ctx, folder{agent, box}, names, func(e *Entry) bool { return isThere(e) && keep(e) })
+	return (folder{w, agent, box}).load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
 }
 
 // isThere reports whether the file did not vanish.
 func isThere(e *Entry) bool { return !errors.Is(e.Err, fs.ErrNotExist) }
-
-// boxNames lists a box. A missing one is empty.
-func (w *Workspace) boxNames(agent schema.AgentName, box Box) ([]string, error) {
-	names, err := durable.ListFolder(w.root, w.dir, schema.BoxPath(agent, box))
-	return names, ignoreMissing(err)
-}
 
 // InOrder returns the entries in the order in which pending messages are processed.
 // Files that are not valid messages come last.
@@ -109,65 +98,4 @@ func InOrder(entries []Entry) []Entry {
 		result[i] = *k.entry
 	}
 	return result
-}
-
-// load reads the files of a box that have these names and that keep returns true for. It calls keep also for
-// files that do not exist.
-func (w *Workspace) load(ctx context.Context, in folder, names []string, keep func(*Entry) bool) (entries []Entry, err error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	dir, err := w.openBox(in.agent, in.box)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	read, check := make([]Entry, len(names)), w.checkOf(in.agent, in.box)
-	err = onAllCores(ctx, len(names), func(start, end int) {
-		var buffer []byte
-		for i := start; i < end; i++ {
-			if e := readEntry(dir, in.agent, in.box, names[i], check, &buffer); keep(&e) {
-				read[i] = e
-			}
-		}
-	})
-	return slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" }), err
-}
-
-// readEntry reads a file as a message, unless the check holds it. It reuses the buffer, and sets it.
-func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string, check func([]byte) *HeldError, buffer *[]byte) Entry {
-	e := Entry{Agent: agent, Box: box, Name: name, Path: dir.Path(name)}
-	data, modified, err := dir.AppendFile((*buffer)[:0], name, schema.MaxFileSize)
-	*buffer = data
-	e.Modified = modified
-	if err == nil {
-		e.Message, e.Err = decode(check, e.Path, data)
-		return e
-	}
-	if info, lookErr := dir.Lstat(name); lookErr == nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("reading %s: the link is broken", e.Path)
-		}
-		if modified.IsZero() {
-			e.Modified = info.ModTime()
-		}
-	}
-	e.Err = err
-	return e
-}
-
-// onAllCores divides the numbers from 0 to n-1 into ranges and calls do for them in parallel, until
-// the context is canceled; then it returns the cause.
-func onAllCores(ctx context.Context, n int, do func(start, end int)) error {
-	const most = 64
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for start := 0; start < n && ctx.Err() == nil; start += most {
-		group.Go(func() error {
-			do(start, min(start+most, n))
-			return nil
-		})
-	}
-	_ = group.Wait() // no call returns an error
-	return context.Cause(ctx)
 }

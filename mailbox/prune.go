@@ -42,7 +42,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 			}
 		}
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
-			names, err := w.boxNames(agent, box)
+			names, err := (folder{w, agent, box}).names()
 			if err != nil {
 				return nil, err
 			}
@@ -76,7 +76,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 	}
 	for _, agent := range agents {
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
-			names, err := w.boxNames(agent, box)
+			names, err := (folder{w, agent, box}).names()
 			if err != nil {
 				return p, err
 			}
@@ -93,7 +93,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 					p.Messages++
 				}
 				if !dryRun {
-					err = errors.Join(err, w.prune(agent, box, name))
+					err = errors.Join(err, prune(w, agent, box, name))
 				}
 			}
 			if err != nil {
@@ -105,7 +105,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 }
 
 // prune removes a message and its reason.
-func (w *Workspace) prune(agent schema.AgentName, box Box, name string) error {
+func prune(w *Workspace, agent schema.AgentName, box Box, name string) error {
 	err := w.root.Remove(schema.BoxPath(agent, box) + "/" + name)
 	if box == DeadLetters && err == nil {
 		err = w.root.Remove(schema.BoxPath(agent, box) + "/" + name + ReasonSuffix)

@@ -29,7 +29,7 @@ type Recovered struct {
 // sent messages, and removes copies of unsent messages. It leaves the copies of living processes
 // alone. Any number of processes may run it at any time, during deliveries too.
 func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error) {
-	b, err := w.openBatch(nil)
+	b, err := openBatch(w, nil)
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -37,7 +37,7 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 	if err := context.Cause(ctx); err != nil {
 		return Recovered{}, err
 	}
-	return w.recover(b)
+	return b.recover()
 }
 
 // Staged lists state/outgoing: the ids of messages with staged copies, and the names of entries
@@ -78,7 +78,7 @@ func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error)
 // Withdraw removes the staged copies of a message for an agent's inbox, because the agent has handled
 // the message elsewhere.
 func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) (err error) {
-	b, err := w.openBatch(nil)
+	b, err := openBatch(w, nil)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func groupStaged(names []string) []*leftovers {
 	return groups
 }
 
-func (w *Workspace) recover(b *batch) (recovered Recovered, err error) {
+func (b *batch) recover() (recovered Recovered, err error) {
 	names, err := b.outgoing.Names()
 	for _, left := range groupStaged(names) {
 		err = errors.Join(err, b.recoverMessage(left, &recovered))

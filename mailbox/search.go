@@ -33,12 +33,6 @@ type Listing struct {
 	unreadable UnreadableError
 }
 
-// A folder is a box of an agent.
-type folder struct {
-	agent schema.AgentName
-	box   Box
-}
-
 // Names lists the boxes that are wanted. Folders that cannot be read make the searches return an
 // *UnreadableError.
 func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, error) {
@@ -49,8 +43,8 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 			if !want(agent, box) {
 				continue
 			}
-			names, err := w.boxNames(agent, box)
-			l.names[folder{agent, box}] = names
+			names, err := (folder{w, agent, box}).names()
+			l.names[folder{w, agent, box}] = names
 			l.unreadable.add(agent, err)
 		}
 	}
@@ -61,7 +55,7 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 func (l *Listing) Assume(names []string, boxes ...Box) {
 	for _, agent := range l.agents {
 		for _, box := range boxes {
-			l.names[folder{agent, box}] = names
+			l.names[folder{l.workspace, agent, box}] = names
 		}
 	}
 }
@@ -96,7 +90,7 @@ func (l *Listing) search(ctx context.Context, want func(schema.AgentName, Box) N
 	var mutex sync.Mutex
 	for _, box := range []Box{Outbox, Inbox, Archive, DeadLetters} {
 		for _, agent := range l.agents {
-			in := folder{agent, box}
+			in := folder{l.workspace, agent, box}
 			wantName := want(agent, box)
 			if wantName == nil {
 				continue
@@ -108,7 +102,7 @@ func (l *Listing) search(ctx context.Context, want func(schema.AgentName, Box) N
 					names = append(names, name)
 				}
 			}
-			entries, err := l.workspace.load(ctx, in, names, func(e *Entry) bool {
+			entries, err := in.load(ctx, names, func(e *Entry) bool {
 				isGone := errors.Is(e.Err, fs.ErrNotExist)
 				if e.Err != nil && !isGone || e.Err == nil && match(e.Message) {
 					return true
