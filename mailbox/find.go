@@ -23,11 +23,11 @@ import (
 // a file, Find lists no folder, and misses copies under other names. It looks for the beginning of an id in
 // the inboxes first.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
-	return w.find(ctx, id, schema.Boxes())
+	return find(ctx, w, id, schema.Boxes())
 }
 
 // find is Find, but lists all boxes that are not in named.
-func (w *Workspace) find(ctx context.Context, id string, named []Box) ([]Entry, error) {
+func find(ctx context.Context, w *Workspace, id string, named []Box) ([]Entry, error) {
 	mayHold := func(name string) bool { return mayHold(id, name) }
 	everywhere := func(schema.AgentName, Box) NameFilter { return mayHold }
 	matches := func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches }
@@ -173,10 +173,10 @@ func idsOf(entries []Entry) []schema.ID {
 // takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
 // returns a *SeveralInboxesError; if one has it and another cannot be read, an *UnreadableError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
-	return w.findNamed(ctx, idOrName, agent, schema.Boxes())
+	return findNamed(ctx, w, idOrName, agent, schema.Boxes())
 }
 
-func (w *Workspace) findNamed(ctx context.Context, idOrName string, agent schema.AgentName, named []Box) ([]Entry, error) {
+func findNamed(ctx context.Context, w *Workspace, idOrName string, agent schema.AgentName, named []Box) ([]Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error
 	if agent == "" {
@@ -188,7 +188,7 @@ func (w *Workspace) findNamed(ctx context.Context, idOrName string, agent schema
 		return nil, err
 	}
 	if !schema.IsMessageFile(idOrName) || strings.ContainsAny(idOrName, `/\`) {
-		return w.find(ctx, idOrName, named)
+		return find(ctx, w, idOrName, named)
 	}
 	var found []Entry
 	var unreadable UnreadableError
@@ -199,7 +199,7 @@ func (w *Workspace) findNamed(ctx context.Context, idOrName string, agent schema
 	}
 	switch {
 	case len(found) == 0:
-		return w.find(ctx, idOrName, named)
+		return find(ctx, w, idOrName, named)
 	case unreadable.Err != nil: // that inbox may have such a file, too
 		return nil, fmt.Errorf("%s: %w", idOrName, &unreadable)
 	}
@@ -212,7 +212,7 @@ func (w *Workspace) findNamed(ctx context.Context, idOrName string, agent schema
 // returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError; and an *UnreadableError if
 // an inbox that may have the message could not be read.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
-	found, err := w.findNamed(ctx, idOrName, agent, []Box{Archive, DeadLetters, Outbox}) // two files of an inbox may have it
+	found, err := findNamed(ctx, w, idOrName, agent, []Box{Archive, DeadLetters, Outbox}) // two files of an inbox may have it
 	unreadable, err := SplitUnreadable(err)
 	if err != nil {
 		return Entry{}, err

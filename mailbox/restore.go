@@ -76,7 +76,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	}
 	named, others := nameInvalid(pending, originals)
 	pending = append(named, slices.DeleteFunc(others, func(e Entry) bool { return !isCopy(&e) })...)
-	queued, err := w.IsQueued(m.ID, agent)
+	queued, err := IsQueued(w, m.ID, agent)
 	switch err = errors.Join(unreadable.orNil(), err); {
 	case err != nil:
 		return r, err

@@ -104,7 +104,7 @@ func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
 			}
 			name, err := w.longName(e.Agent, e.Box, e.Name)
 			for _, to := range e.Message.To {
-				if queued, _ := w.IsQueued(id, to); queued && err == nil {
+				if queued, _ := mailbox.IsQueued(w.Workspace, id, to); queued && err == nil {
 					staged[Copy{Agent: to, Name: name}] = true
 				}
 			}
@@ -340,7 +340,7 @@ func (w *Workspace) takeOver(sent mailbox.Entry) error {
 		}
 		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)
-		queued, queuedErr := w.IsQueued(sent.Message.ID, to)
+		queued, queuedErr := mailbox.IsQueued(w.Workspace, sent.Message.ID, to)
 		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
