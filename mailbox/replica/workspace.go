@@ -280,7 +280,7 @@ func (w *Workspace) takeOver(sent mailbox.Entry) error {
 		}
 		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)
-		queued, queuedErr := w.IsQueued(sent.Message.ID, to)
+		queued, queuedErr := mailbox.IsQueued(w.Workspace, sent.Message.ID, to)
 		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
