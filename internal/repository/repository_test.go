@@ -247,6 +247,7 @@ func TestOnlyDurableRenames(t *testing.T) {
 var opening = map[string]string{
 	"mailbox/project/find.go":            "the folder of projects is in no workspace",
 	"internal/exclusive/holder_linux.go": "it asks the system about processes",
+	"mailbox/doctor/machine.go":          "it asks the system about its limits",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them
