@@ -43,13 +43,12 @@ func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLe
 	return letter, err
 }
 
-// setRecord puts a record into the letter. It cuts one that is too long for a message file: the log
-// has all of it.
+// setRecord puts a record into the letter, cut off at half the size of a message file: the log has all
+// of it.
 func (l *deadLetter) setRecord(r bridge.Record) error {
 	data, err := r.Encode()
-	if err == nil && len(data) > schema.MaxFileSize/2 {
-		short := bridge.Record{ID: cut(r.ID), RunID: r.RunID, From: cut(r.From), To: cut(r.To), Content: cut(r.Content)}
-		data, err = short.Encode()
+	if len(data) > schema.MaxFileSize/2 {
+		data = []byte(strings.ToValidUTF8(string(data[:schema.MaxFileSize/2]), "") + "…")
 		l.reason.Reason += "; the record is truncated here and complete in the log"
 	}
 	l.name = "bridge_x" + convert.Fingerprint(r) + schema.FileExtension
@@ -58,13 +57,6 @@ func (l *deadLetter) setRecord(r bridge.Record) error {
 		l.reason.From = sender
 	}
 	return err
-}
-
-func cut(text string) string {
-	if len(text) <= schema.MaxBody {
-		return text
-	}
-	return strings.ToValidUTF8(text[:schema.MaxBody], "") + "…"
 }
 
 // write adds the letter to the sender's dead letters or, if the workspace does not know the sender,
