@@ -47,48 +47,67 @@ type recordLog interface {
 	SendAll(ctx context.Context, records []bridge.Record) ([]bridge.Receipt, error)
 }
 
-// outgoing is a record on its way into the log, and its message.
-type outgoing struct {
-	record  bridge.Record
-	message *schema.Message
-}
-
 // append writes the records that the log lacks of the messages. When it returns without an error,
 // all messages that belong in the log are in it and on disk.
 func (a *appender) append(ctx context.Context, messages []*schema.Message) error {
-	var belonging []*schema.Message
-	for _, m := range messages {
-		origin, derived := convert.OriginOf(m)
-		if derived {
-			there, err := a.hasOrigin(ctx, m, origin)
-			if err != nil {
-				return err
-			}
-			if there {
-				a.report.AlreadyRecorded++
-				continue
-			}
-		}
-		if derived && a.ownOnly || m.CreatedAt.Time().Before(a.since) {
-			a.report.LeftOut++
-			continue
-		}
-		belonging = append(belonging, m)
+	messages, err := a.belonging(ctx, messages)
+	for len(messages) > 0 && err == nil {
+		messages, err = a.write(ctx, messages)
 	}
-	for len(belonging) > 0 {
-		missing, err := a.missing(ctx, belonging)
-		if err != nil {
-			return err
-		}
-		if belonging, err = a.write(ctx, missing); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// missing returns the records that the log lacks of the messages.
-func (a *appender) missing(ctx context.Context, messages []*schema.Message) (missing []outgoing, err error) {
+// belonging returns the messages that belong in the log and may not be in it.
+func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (belonging []*schema.Message, err error) {
+	for _, m := range messages {
+		origin, derived := convert.OriginOf(m)
+		there := false
+		if derived {
+			if there, err = a.hasOrigin(ctx, m, origin); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case there:
+			a.report.AlreadyRecorded++
+		case derived && a.ownOnly, m.CreatedAt.Time().Before(a.since):
+			a.report.LeftOut++
+		default:
+			belonging = append(belonging, m)
+		}
+	}
+	return belonging, nil
+}
+
+// write appends the records that the log lacks of the messages. It returns the messages that lack a
+// record still, because another process appended one with the same id meanwhile.
+func (a *appender) write(ctx context.Context, messages []*schema.Message) (again []*schema.Message, err error) {
+	records, owners, err := a.missing(ctx, messages)
+	if err != nil {
+		return nil, err
+	}
+	receipts, err := a.log.SendAll(ctx, records)
+	if errors.Is(err, bridge.ErrNotSynced) {
+		return nil, err // what was written may not survive, so it does not count
+	}
+	for i, receipt := range receipts {
+		switch {
+		case !receipt.Duplicate:
+			a.report.Recorded++
+		case convert.Carries(receipt.Record, owners[i]):
+			a.report.AlreadyRecorded++
+		case !slices.Contains(again, owners[i]):
+			again = append(again, owners[i])
+		}
+	}
+	if err == nil && len(receipts) < len(records) {
+		err = fmt.Errorf("append to bridge log %s: %d of %d records were written", a.log.Path(), len(receipts), len(records))
+	}
+	return again, err
+}
+
+// missing returns the records that the log lacks of the messages, and the message of each.
+func (a *appender) missing(ctx context.Context, messages []*schema.Message) (missing []bridge.Record, owners []*schema.Message, err error) {
 	claimed := make(map[string]bridge.Entry)
 	find := func(id string) ([]bridge.Entry, error) {
 		if e, ok := claimed[id]; ok {
@@ -104,42 +123,15 @@ func (a *appender) missing(ctx context.Context, messages []*schema.Message) (mis
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		a.report.AlreadyRecorded += found
 		for _, r := range records {
 			claimed[r.ID] = bridge.Entry{Record: r}
-			missing = append(missing, outgoing{r, m})
+			missing, owners = append(missing, r), append(owners, m)
 		}
 	}
-	return missing, nil
-}
-
-// write appends records. It returns the messages that lack a record still, because another process
-// appended one with the same id meanwhile.
-func (a *appender) write(ctx context.Context, all []outgoing) (again []*schema.Message, err error) {
-	records := make([]bridge.Record, len(all))
-	for i, one := range all {
-		records[i] = one.record
-	}
-	receipts, err := a.log.SendAll(ctx, records)
-	if errors.Is(err, bridge.ErrNotSynced) {
-		return nil, err // what was written may not survive, so it does not count
-	}
-	for i, receipt := range receipts {
-		switch {
-		case !receipt.Duplicate:
-			a.report.Recorded++
-		case convert.Carries(receipt.Record, all[i].message):
-			a.report.AlreadyRecorded++
-		case !slices.Contains(again, all[i].message):
-			again = append(again, all[i].message)
-		}
-	}
-	if err == nil && len(receipts) < len(all) {
-		err = fmt.Errorf("append to bridge log %s: %d of %d records were written", a.log.Path(), len(receipts), len(all))
-	}
-	return again, err
+	return missing, owners, nil
 }
 
 // hasOrigin reports whether the log has the record that a message was derived from.
