@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -23,9 +22,6 @@ import (
 type FilesOptions struct {
 	// Stdin is read for the path "-". If it is nil, that path is an error.
 	Stdin io.Reader
-	// Progress, if set, is called from time to time with the number of files done and of all files,
-	// by one goroutine at a time.
-	Progress func(done, total int)
 	// Contract, if set, returns a function that judges the body of a message, by what its workspace
 	// demands beyond the rules, or nil if it demands nothing. Several goroutines call it at a time,
 	// with the name of the file. An error of the function ends Files.
@@ -100,9 +96,6 @@ type fileRun struct {
 	// files and ids have an element for each target, written only by the worker that checks it.
 	files []File
 	ids   []fileID
-
-	done     atomic.Int64
-	progress sync.Mutex
 }
 
 // A fileID is what the search for duplicate ids needs of a file.
@@ -116,9 +109,6 @@ type fileID struct {
 
 // firstBuffer is large enough for ordinary message files.
 const firstBuffer = 16 << 10
-
-// progressStep is the number of files between two calls of Progress.
-const progressStep = 256
 
 // work validates targets until there are no more or the context ends.
 func (r *fileRun) work(ctx context.Context) error {
@@ -134,11 +124,6 @@ func (r *fileRun) work(ctx context.Context) error {
 		var err error
 		if buffer, err = r.check(ctx, i, &from, in, buffer[:0]); err != nil {
 			return err
-		}
-		if n := int(r.done.Add(1)); r.options.Progress != nil && (n%progressStep == 0 || n == len(r.targets)) {
-			r.progress.Lock()
-			r.options.Progress(int(r.done.Load()), len(r.targets))
-			r.progress.Unlock()
 		}
 	}
 	return ctx.Err()

@@ -87,9 +87,8 @@ func runValidate(ctx context.Context, o validateOptions, s *command.Streams) err
 	defer stop()
 	// Large folders make much garbage at once, and the process ends soon.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	bar := newProgress(s, "validating")
 	contracts := &contract.Workspaces{Program: command.ContractProgram}
-	files := &validate.FilesOptions{Stdin: s.In, Progress: bar.update, Contract: contracts.Judge}
+	files := &validate.FilesOptions{Stdin: s.In, Contract: contracts.Judge}
 	var result *validate.Result
 	var err error
 	if o.changed != "" {
@@ -97,7 +96,6 @@ func runValidate(ctx context.Context, o validateOptions, s *command.Streams) err
 	} else {
 		result, err = validate.Files(ctx, o.paths, files)
 	}
-	bar.clear()
 	err = errors.Join(err, contracts.Close())
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
