@@ -36,18 +36,12 @@ const (
 var (
 	// ErrNoRemote says that a repository has no remote, where other machines would see claims.
 	ErrNoRemote = errors.New("the git repository of the workspace has no remote")
+	// ErrElsewhere says that another machine has a message.
+	ErrElsewhere = errors.New("another machine has the message")
 	// ErrClaimLost says that this machine lost a claim, or that another machine may soon take it.
 	ErrClaimLost = errors.New("the claim on the message is lost")
 	errTakenOver = fmt.Errorf("%w: another machine has taken the message over", ErrClaimLost)
 )
-
-// ElsewhereError says that another machine has a message.
-type ElsewhereError struct{ Claim Claim }
-
-// Error names the machine, if it is known.
-func (e *ElsewhereError) Error() string {
-	return cmp.Or(e.Claim.Machine, "another machine") + " has the message"
-}
 
 // Wanted is a message to be claimed, and how many turns on it began here.
 type Wanted struct {
@@ -191,7 +185,7 @@ func (c *Claims) other(id schema.ID) *sighting {
 // Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
 // ahead of their turns; some of them may be lost. It returns the number of the turn, counted across all
 // machines, and a context that ends if the claim is lost. If the message was handled elsewhere before, it is no longer in the
-// inbox. The error is an *ElsewhereError if another machine has the message; others say that the remote could not be reached.
+// inbox. The error is ErrElsewhere if another machine has the message; others say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
 	for round := 0; ; round++ { // what is known here of a claim may be old
 		if attempt, held = c.begin(ctx, wanted[0]); held != nil {
@@ -201,7 +195,7 @@ func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held c
 		case err != nil:
 			return 0, nil, err
 		case round == mostRounds:
-			return 0, nil, &ElsewhereError{}
+			return 0, nil, ErrElsewhere
 		}
 		if err = c.want(wanted); err == nil {
 			_, err = c.round(ctx)
@@ -214,13 +208,13 @@ func (c *Claims) want(wanted []Wanted) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range wanted {
-		h, other := c.held[w.ID], c.other(w.ID)
-		if h == nil && other == nil {
+		h := c.held[w.ID]
+		if h == nil && c.other(w.ID) == nil {
 			h = c.hold(w)
 		}
 		switch {
 		case i == 0 && h == nil:
-			return &ElsewhereError{Claim: other.claim}
+			return ErrElsewhere
 		case i == 0:
 			h.State, h.Since = ClaimWorking, c.now() // it may have been given up
 		}

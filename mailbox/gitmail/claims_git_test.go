@@ -115,7 +115,7 @@ func takeOver(t *testing.T, c *Claims, wanted ...Wanted) int {
 		if err == nil {
 			return attempt
 		}
-		if _, ok := errors.AsType[*ElsewhereError](err); !ok {
+		if !errors.Is(err, ErrElsewhere) {
 			t.Fatal(err)
 		}
 	}
@@ -132,8 +132,12 @@ func TestClaimsInGit(t *testing.T) {
 		t.Fatal(attempt, err)
 	}
 	wantClaims(t, remote, "m0 working 1", "m0 ahead 0")
-	if _, _, err := m[1].Take(ctx, wanted[:1]); err == nil || err.Error() != "m0 has the message" {
+	if _, _, err := m[1].Take(ctx, wanted[:1]); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("got %v, want m0 to have the message", err)
+	}
+
+	if other, _ := m[1].Other(wanted[0].ID); other == nil || other.Machine != "m0" {
+		t.Errorf("got %+v, want m0 to have the message", other)
 	}
 
 	// The machine dies; another one takes its messages over. Whose clock is hours ahead does not matter.

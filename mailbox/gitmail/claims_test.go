@@ -220,8 +220,8 @@ func (m *testMachine) mustTake(attempt int, wanted ...Wanted) context.Context {
 func (m *testMachine) mustNotTake(from string, wanted ...Wanted) {
 	m.t.Helper()
 	_, _, err := m.take(wanted...)
-	elsewhere, ok := errors.AsType[*ElsewhereError](err)
-	if !ok || elsewhere.Claim.Machine != from {
+	other, _ := m.Other(wanted[0].ID)
+	if !errors.Is(err, ErrElsewhere) || other == nil || other.Machine != from {
 		m.t.Fatalf("%s takes %s: %v, want %s to have it", m.machine, wanted[0].ID, err, from)
 	}
 }
