@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // retryDelay is the time between attempts to reach a remote that did not answer.
@@ -152,7 +152,7 @@ func (c *Claims) moved(h *heldClaim) {
 // resolve decides about a claim in doubt. A sync after its push has fetched what is there.
 func (c *Claims) resolve(h *heldClaim) {
 	var there Claim
-	if s := c.seen[h.Ref]; s != nil {
+	if s := c.seen[h.ID]; s != nil {
 		there = s.claim
 	}
 	h.inDoubt = false
@@ -182,22 +182,22 @@ func (c *Claims) look(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, now := c.seen, time.Now()
-	c.seen = make(map[string]*sighting)
+	c.seen = make(map[schema.ID]*sighting)
 	for _, claim := range claims {
-		if !strings.HasPrefix(claim.Ref, claimPrefix(c.agent)) {
+		if claim.Agent != c.agent {
 			continue
 		}
-		s := before[claim.Ref]
+		s := before[claim.ID]
 		if s == nil || s.claim.Object != claim.Object {
 			s = c.sight(claim, now)
 		}
-		c.seen[claim.Ref] = s
-		if claim.ID == "" || c.held[claim.ID] != nil || now.Before(s.check) {
-			continue
-		}
-		if s.check = now.Add(c.lease); !c.store.isPending(ctx, claim.ID) {
-			h := c.hold(Wanted{ID: claim.ID})
-			h.State, h.ours = claimGone, true
+		c.seen[claim.ID] = s
+		if c.held[claim.ID] == nil && !now.Before(s.check) {
+			s.check = now.Add(c.lease)
+			if !c.store.isPending(ctx, claim.ID) {
+				h := c.hold(Wanted{ID: claim.ID})
+				h.State, h.ours = claimGone, true
+			}
 		}
 	}
 	for _, h := range c.held {

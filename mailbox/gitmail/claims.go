@@ -73,10 +73,9 @@ type Claims struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched,
-	// by ref.
+	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched.
 	held map[schema.ID]*heldClaim
-	seen map[string]*sighting
+	seen map[schema.ID]*sighting
 	// synced is when the last successful sync began, and counter counts pushes.
 	synced  time.Time
 	counter uint64
@@ -176,7 +175,7 @@ func (c *Claims) Other(id schema.ID) (claim *Claim, until time.Time) {
 }
 
 func (c *Claims) other(id schema.ID) *sighting {
-	if s := c.seen[claimRef(c.agent, id)]; s != nil && c.held[id] == nil && time.Now().Before(s.until) {
+	if s := c.seen[id]; s != nil && c.held[id] == nil && time.Now().Before(s.until) {
 		return s
 	}
 	return nil
@@ -228,7 +227,7 @@ func (c *Claims) hold(w Wanted) *heldClaim {
 		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Machine: c.machine, Workspace: c.workspace, Process: c.process,
 		State: ClaimAhead, Attempt: w.Attempts, Since: c.now(), Lease: c.lease,
 	}}
-	if s := c.seen[h.Ref]; s != nil {
+	if s := c.seen[w.ID]; s != nil {
 		h.Object, h.Attempt = s.claim.Object, max(h.Attempt, s.claim.Attempt)
 	}
 	c.held[w.ID] = h

@@ -252,8 +252,8 @@ func TestHostileClaims(t *testing.T) {
 			bad++
 		}
 	}
-	if err != nil || bad != 4 || len(claims) != 5 {
-		t.Errorf("found %d claims, of which %d are none, %v; want 5 and 4", len(claims), bad, err)
+	if err != nil || bad != 2 || len(claims) != 3 {
+		t.Errorf("found %d claims, of which %d are none, %v; want 3 and 2", len(claims), bad, err)
 	}
 	for _, w := range wanted[:2] {
 		if attempt := takeOver(t, m[0], w); attempt != 1 {
