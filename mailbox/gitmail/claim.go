@@ -55,6 +55,8 @@ const (
 	claimGone ClaimState = ""
 )
 
+func (s ClaimState) isEnding() bool { return s == claimGone || s == ClaimFree }
+
 const (
 	claimHeader = "oacp claim 1 "
 	// maxClaim bounds the text of a claim, in bytes.

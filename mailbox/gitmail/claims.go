@@ -75,7 +75,7 @@ type Claims struct {
 	mu sync.Mutex
 	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched.
 	held map[schema.ID]*heldClaim
-	seen map[schema.ID]*sighting
+	seen map[schema.ID]sighting
 	// synced is when the last successful sync began, and counter counts pushes.
 	synced  time.Time
 	counter uint64
@@ -109,8 +109,6 @@ type heldClaim struct {
 	// done is when the message was handled. The claim ends after a later sync.
 	done time.Time
 }
-
-func (h *heldClaim) isEnding() bool { return h.State == claimGone || h.State == ClaimFree }
 
 // sighting is a claim that others may hold: until when it does unless it changes, and when to check whether its
 // message is pending, on the clock of this machine.
@@ -168,17 +166,14 @@ func (c *Claims) signal() {
 func (c *Claims) Other(id schema.ID) (claim *Claim, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.other(id); s != nil {
+	if s := c.seen[id]; c.isElsewhere(id) {
 		return new(s.claim), s.until
 	}
 	return nil, time.Time{}
 }
 
-func (c *Claims) other(id schema.ID) *sighting {
-	if s := c.seen[id]; s != nil && c.held[id] == nil && time.Now().Before(s.until) {
-		return s
-	}
-	return nil
+func (c *Claims) isElsewhere(id schema.ID) bool {
+	return c.held[id] == nil && time.Now().Before(c.seen[id].until)
 }
 
 // Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
@@ -208,7 +203,7 @@ func (c *Claims) want(wanted []Wanted) error {
 	defer c.mu.Unlock()
 	for i, w := range wanted {
 		h := c.held[w.ID]
-		if h == nil && c.other(w.ID) == nil {
+		if h == nil && !c.isElsewhere(w.ID) {
 			h = c.hold(w)
 		}
 		switch {
@@ -223,13 +218,11 @@ func (c *Claims) want(wanted []Wanted) error {
 
 // hold puts a claim on a message into the list. Its ref is where it was last seen.
 func (c *Claims) hold(w Wanted) *heldClaim {
+	there := c.seen[w.ID].claim
 	h := &heldClaim{Claim: Claim{
-		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Machine: c.machine, Workspace: c.workspace, Process: c.process,
-		State: ClaimAhead, Attempt: w.Attempts, Since: c.now(), Lease: c.lease,
+		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Object: there.Object, Machine: c.machine, Workspace: c.workspace, Process: c.process,
+		State: ClaimAhead, Attempt: max(w.Attempts, there.Attempt), Since: c.now(), Lease: c.lease,
 	}}
-	if s := c.seen[w.ID]; s != nil {
-		h.Object, h.Attempt = s.claim.Object, max(h.Attempt, s.claim.Attempt)
-	}
 	c.held[w.ID] = h
 	return h
 }
@@ -306,7 +299,7 @@ func (c *Claims) Release(id schema.ID, turns int) {
 // giveBack ends the turn, if there is one, and lets other machines take the message. The ref is to say how
 // many turns there were, and to be deleted if there were none.
 func (h *heldClaim) giveBack(turns int, done time.Time) {
-	if h.isEnding() {
+	if h.State.isEnding() {
 		return
 	}
 	if h.endTurn != nil {
