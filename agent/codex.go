@@ -74,17 +74,11 @@ func codexKey(o *Options) string { return lookupVariable(o.Env, "CODEX_API_KEY")
 // strings of JSON are strings, too.
 func codexMCP(name string, server MCPServer) []string {
 	key := "mcp_servers." + name + "."
-	args := []string{
+	return []string{
 		"-c", key + "command=" + tomlString(server.Command[0]),
 		"-c", key + "args=" + tomlList(server.Command[1:]),
 		"-c", key + `default_tools_approval_mode="approve"`,
 	}
-	// Everybody can read arguments. So the values are in the program's environment, which hands
-	// them on.
-	if names := slices.Sorted(maps.Keys(server.variables())); len(names) > 0 {
-		args = append(args, "-c", key+"env_vars="+tomlList(names))
-	}
-	return args
 }
 
 func tomlString(text string) string { return string(mustJSON(text)) }
@@ -100,11 +94,7 @@ func tomlList(texts []string) string {
 // start starts the app server and opens a thread on it.
 func (c *codex) start(ctx context.Context, session string) error {
 	o := &c.driver.options
-	env := slices.Clone(o.Env)
-	for _, name := range slices.Sorted(maps.Keys(o.MCP)) {
-		env = append(env, o.MCP[name].Env...)
-	}
-	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, env); err != nil {
+	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, o.Env); err != nil {
 		return err
 	}
 	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
