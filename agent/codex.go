@@ -51,8 +51,6 @@ type codex struct {
 	words   string
 	usage   Usage
 	refused []Refusal
-	// failure is how the turn ended, if it did not end well.
-	failure error
 }
 
 // codexArguments returns the command line of the app server.
@@ -188,7 +186,7 @@ func (c *codex) died() error {
 }
 
 func (c *codex) begin(t *residentTurn) {
-	c.id, c.words, c.usage, c.refused, c.failure = "", "", Usage{}, nil, nil
+	c.id, c.words, c.usage, c.refused = "", "", Usage{}, nil
 	var line []byte
 	line, c.request = c.newRequest("turn/start", map[string]any{
 		"threadId": c.thread, "input": []any{map[string]any{"type": "text", "text": t.prompt}},
@@ -259,6 +257,7 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 		n = codexNotice{} // of another shape, or about another thread
 	}
 	event := Event{Raw: line}
+	var failure error
 	over := false
 	switch {
 	case m.Method == "item/started" && n.Item != nil:
@@ -279,11 +278,11 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 		c.count(&n)
 	case m.Method == "turn/completed" && n.Turn != nil && n.Turn.ID == c.id:
 		c.driver.adopt(c.thread, true)
-		c.failure, over = n.Turn.err(), true
+		failure, over = n.Turn.err(), true
 	}
 	t.show(event)
 	if over {
-		c.end(t, nil)
+		c.end(t, failure)
 	}
 }
 
@@ -322,7 +321,7 @@ func (c *codex) result(t *residentTurn) (Result, error) {
 	}
 	result.Usage, result.Refused = c.usage, c.refused
 	c.counted = c.total
-	return result, c.failure
+	return result, nil
 }
 
 // codexAnswer answers a request of the app server. Denial returns why the agent may not do what the

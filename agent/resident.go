@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -204,12 +205,11 @@ func newResident(options Options, release release, newProtocol func(*resident) p
 
 // Start starts the program and checks that it understands the driver and is logged in.
 func (r *resident) Start(ctx context.Context) error {
-	path, err := findProgram(r.options.Dir, r.options.Command[0])
-	if err != nil {
+	path, err := findProgram(r.options.Dir, r.options.Command)
+	if _, missing := errors.AsType[*exec.Error](err); missing {
 		return fmt.Errorf("%w; %s", err, r.release.install)
 	}
-	err = errors.Join(checkFolder(r.options.Dir), checkSession(r.options.Session))
-	if err != nil {
+	if err = errors.Join(err, checkSession(r.options.Session)); err != nil {
 		return err
 	}
 	r.path = path
