@@ -39,7 +39,7 @@ func TestManifests(t *testing.T) {
 		"null":          {"null", ErrForeignRun},
 		"newer":         {change(`"version": 2`, `"version": 3`), ErrNewerVersion},
 		"newer, odd":    {`{"version": 99, "state": 5}`, ErrNewerVersion},
-		"no version":    {change(`"version": 2,`, ``), ErrForeignRun},
+		"no version":    {change(`"version": 2`, `"other": 2`), ErrForeignRun},
 		"unknown state": {change(`"submitted"`, `"sleeping"`), ErrDamaged},
 		"no turn":       {change(`"submitted"`, `"working"`), ErrDamaged},
 		"other run":     {change(`"id": 1`, `"id": 2`), ErrDamaged},
