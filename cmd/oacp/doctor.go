@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
@@ -16,7 +15,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -59,17 +57,12 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	report := doctor.Report{Fixed: []string{}}
-	versions := make(map[live.Program]string)
-	for _, f := range doctor.InspectMachine(ctx) {
-		report.Add(f)
-		if program := live.Program(f.Name); f.Severity == doctor.SeverityOK && slices.Contains(live.Programs(), program) {
-			versions[program] = f.Message
-		}
+	for _, finding := range doctor.InspectMachine(ctx) {
+		report.Add(finding)
 	}
 	if err := o.inspect(ctx, s, &report); err != nil {
 		return err
 	}
-	report.Add(setup.InspectVersions(versions)...)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
