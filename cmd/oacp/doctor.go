@@ -14,7 +14,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/machine"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
@@ -58,8 +57,8 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	report := doctor.Report{Fixed: []string{}}
-	for _, check := range machine.Inspect(ctx) {
-		report.Add(machineFinding(check))
+	for _, finding := range doctor.InspectMachine(ctx) {
+		report.Add(finding)
 	}
 	if err := o.inspect(ctx, s, &report); err != nil {
 		return err
@@ -127,19 +126,6 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
 	return settings.Autonomy, err
-}
-
-// machineFinding says what a check of the machine means for messages. Nothing that it checks is
-// needed to send and read them, so it is never an error.
-func machineFinding(c machine.Check) doctor.Finding {
-	f := doctor.Finding{Category: "Environment", Name: c.Name, Severity: doctor.SeverityOK, Message: c.Detail, Hint: c.Hint}
-	switch c.Status {
-	case machine.Absent:
-		f.Severity, f.Message = doctor.SeveritySkipped, c.Detail+"; optional, for "+c.For
-	case machine.Poor:
-		f.Severity, f.Message = doctor.SeverityWarning, c.Detail+"; for "+c.For
-	}
-	return f
 }
 
 // print prints the report, and writes it to the file of --output.
