@@ -12,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
-	"github.com/oacp-go/oacp/mailbox/find"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -132,7 +131,7 @@ func BenchmarkBeside(b *testing.B) {
 			{"thread", thread(pending.ID), nil},
 			{"thread-handled", thread(handled), nil},
 			{"list", func() error {
-				_, err := find.Messages(ctx, w, find.Query{Limit: 5})
+				_, err := track.List(ctx, w, track.Query{Limit: 5})
 				return err
 			}, nil},
 		} {

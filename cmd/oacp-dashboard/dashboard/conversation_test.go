@@ -216,7 +216,7 @@ func TestConcerns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.concerns(known, gather(t, source).messages(target{})) || stage() != "acknowledged" {
+	if !c.concerns(known, gather(t, source).messages(target{})) || stage() != "done" {
 		t.Errorf("after the first message left the inbox, its stage is %q", stage())
 	}
 	if !c.concerns(known, known[:0:0]) {
