@@ -40,7 +40,7 @@ func (s *scripted) Query(ctx context.Context, query ash.Query, send ash.Send) er
 	return s.err
 }
 
-func (s *scripted) Resume(context.Context, ash.Resume, ash.Send) error { return s.unknown }
+func (s *scripted) Resume(context.Context, string, ash.Send) error { return s.unknown }
 
 // serve runs a bridge until the test ends and returns the path of its socket.
 func serve(t *testing.T, handler ash.Handler) string {
@@ -146,14 +146,9 @@ func TestAshFailures(t *testing.T) {
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
-		if err := driver.Interrupt(t.Context()); err != nil {
-			t.Errorf("Interrupt without a turn = %v, want no error", err)
-		}
-		interrupted := make(chan error, 1)
-		_, err := driver.Turn(impatient(t), Request{}, func(Event) {
-			go func() { interrupted <- driver.Interrupt(context.Background()) }()
-		})
-		if err := errors.Join(<-interrupted, err); !errors.Is(err, ErrInterrupted) || errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithCancelCause(impatient(t))
+		defer cancel(nil)
+		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(ErrInterrupted) }); !errors.Is(err, ErrInterrupted) {
 			t.Errorf("error %v, want ErrInterrupted", err)
 		}
 	})

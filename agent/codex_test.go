@@ -19,7 +19,7 @@ import (
 
 // realCodex returns a driver for the real codex program, whose model is the script. The changes
 // apply to its options.
-func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*codex, *modelstub.Server) {
+func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*resident, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "codex")
 	server := modelstub.Start(t, script)
@@ -27,7 +27,7 @@ func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*c
 	if change != nil {
 		change(&options)
 	}
-	return NewCodex(options).(*codex), server
+	return NewCodex(options).(*resident), server
 }
 
 func TestCodexTurns(t *testing.T) {
@@ -117,7 +117,9 @@ func TestCodexUnreachable(t *testing.T) {
 		o.Args = []string{"-c", "model_providers.stub.base_url=" + tomlString(nowhere+"/v1")}
 	})
 	started(t, driver)
-	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, whenSeen("waiting for network", func() { _ = driver.Interrupt(t.Context()) }))
+	ctx, cancel := context.WithCancelCause(impatient(t))
+	defer cancel(nil)
+	_, err := driver.Turn(ctx, Request{Prompt: "hello"}, whenSeen("waiting for network", func() { cancel(ErrInterrupted) }))
 	if !errors.Is(err, ErrInterrupted) {
 		t.Errorf("Turn = %v, want ErrInterrupted", err)
 	}
@@ -171,7 +173,7 @@ func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 func TestCodexMCP(t *testing.T) {
 	t.Parallel()
 	driver, _ := realCodex(t, parrots, func(o *Options) {
-		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
+		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp", `Polly "the" = bird`)}}
 	})
 	started(t, driver)
 	if result := turn(t, driver, "let the parrot speak"); !strings.Contains(result.Text, `Polly "the" = bird says hello`) {
@@ -184,7 +186,7 @@ func TestCodexForeignMCP(t *testing.T) {
 	t.Parallel()
 	for _, allow := range []Permission{PermitNothing, PermitAll} {
 		driver, _ := realCodex(t, parrots, func(o *Options) {
-			command := helperCommand(t, "mcp")
+			command := helperCommand(t, "mcp", "Polly")
 			o.Args = []string{"-c", "mcp_servers.parrot.command=" + tomlString(command[0]), "-c", `mcp_servers.parrot.args=["` + strings.Join(command[1:], `","`) + `"]`}
 			o.Allow = allow
 		})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -128,25 +129,15 @@ func Open(dir string, options *Options) (*Workspace, error) {
 }
 
 // inGit reports whether a workspace has a git repository of its own, or is a folder of one whose
-// .gitattributes speak of messages. As git does, it does not go up into the folders that
-// GIT_CEILING_DIRECTORIES lists.
+// .gitattributes speak of messages.
 func inGit(root *os.Root, dir string) bool {
 	_, noRepository := root.Lstat(".git")
 	_, noAttributes := root.Lstat(".gitattributes")
 	if noRepository == nil || noAttributes != nil {
 		return noRepository == nil
 	}
-	ceilings := filepath.SplitList(os.Getenv("GIT_CEILING_DIRECTORIES"))
-	for {
-		parent := filepath.Dir(dir)
-		if parent == dir || slices.Contains(ceilings, parent) {
-			return false
-		}
-		if _, err := os.Lstat(filepath.Join(parent, ".git")); err == nil {
-			return true
-		}
-		dir = parent
-	}
+	top, err := git.Top(dir)
+	return err == nil && top != ""
 }
 
 func noWorkspace(err error) error {

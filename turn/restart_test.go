@@ -88,7 +88,7 @@ func TestTakesUpWhatWasLeft(t *testing.T) {
 		{
 			name: "an answer that was sent and noted", stage: track.StageAnswered, answers: 1,
 			facts: func(rec *track.Record) []track.Fact {
-				return append(won(rec), track.Fact{Kind: track.Answered, Key: rec.Key, Sent: answer(rec).ID})
+				return append(won(rec), track.Fact{Kind: track.Answered, Envelope: track.Envelope{Key: rec.Key}, Sent: answer(rec).ID})
 			},
 			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *track.Record) { send(t, w, *answer(rec)) },
 		},
@@ -200,33 +200,6 @@ func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
 	rec, err := runOnce(t, w, Config{})
 	if want := "turn_started turn_succeeded acknowledged"; err != nil || rec.kinds() != want || rec.last(EventStarted).Attempt != 1 {
 		t.Errorf("Run = %v with %s at attempt %d, want %s at 1", err, rec.kinds(), rec.last(EventStarted).Attempt, want)
-	}
-}
-
-// TestReplacedWhileInTurn replaces the file of a message during its turn. The Runner must not
-// acknowledge the new message with the old one.
-func TestReplacedWhileInTurn(t *testing.T) {
-	w := newWorkspace(t)
-	send(t, w, question("q"))
-	e := entries(t, w, "codex", mailbox.Inbox)[0]
-	raw, err := w.ReadRaw(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bodies []string
-	rec, err := runOnce(t, w, Config{Input: InputBody, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
-		bodies = append(bodies, request.Prompt)
-		if len(bodies) == 1 {
-			copyOf(t, w, []byte(strings.Replace(string(raw), "the body of q", "another", 1)), e.Name)
-		}
-		return agent.Result{}, nil
-	})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantTexts(t, "turns on", bodies, "the body of q", "another")
-	if got := len(rec.of(EventAcknowledged)); got != 2 {
-		t.Errorf("%d acknowledged, want 2: %s", got, rec.kinds())
 	}
 }
 

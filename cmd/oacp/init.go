@@ -11,9 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -211,7 +211,7 @@ func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []str
 
 // next says what the user can do about git with a new workspace in a repository.
 func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (next []string) {
-	top, err := bridge.EnclosingRepository(dir)
+	top, err := git.Top(dir)
 	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (n
 	}
 	next = []string{visible.Shell(commit...) + " commits it with the code, and later its new messages"}
 	below, err := filepath.Rel(top, dir)
-	if around, aroundErr := bridge.EnclosingRepository(s.Dir); err != nil || aroundErr != nil || around != top {
+	if around, aroundErr := git.Top(s.Dir); err != nil || aroundErr != nil || around != top {
 		return next
 	}
 	patterns := []string{"/" + filepath.ToSlash(below) + "/"}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -53,9 +53,9 @@ func (o *gitOptions) check(c *cli.Context) error {
 // gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
 // that of the main one.
 func gitFolder(dir string) (string, error) {
-	top, err := bridge.EnclosingRepository(dir)
+	top, err := git.Top(dir)
 	if err == nil && top != "" && filepath.Base(top) == ".oacp" {
-		top, err = bridge.EnclosingRepository(filepath.Dir(top)) // the workspace has a repository already
+		top, err = git.Top(filepath.Dir(top)) // the workspace has a repository already
 	}
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func gitFolder(dir string) (string, error) {
 		return "", &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", dir),
 			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
 	}
-	folder := filepath.Join(project.MainFolder(top), ".oacp")
+	folder := filepath.Join(git.MainFolder(top), ".oacp")
 	info, err := os.Lstat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -154,15 +154,15 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 // enclosingOf returns the top of the user's repository for a workspace: that around the workspace,
 // or else, if the workspace is that of the working folder, that around the working folder.
 func enclosingOf(workingDir, dir string) (string, error) {
-	top, err := bridge.EnclosingRepository(filepath.Dir(dir))
+	top, err := git.Top(filepath.Dir(dir))
 	if err != nil || top != "" {
 		return top, err
 	}
 	if found, err := workspaceAround(workingDir); err == nil && found == dir {
-		if top, err = bridge.EnclosingRepository(workingDir); err != nil || top == "" || top == dir {
+		if top, err = git.Top(workingDir); err != nil || top == "" || top == dir {
 			return "", err
 		}
-		return project.MainFolder(top), nil
+		return git.MainFolder(top), nil
 	}
 	return "", nil
 }

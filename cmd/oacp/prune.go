@@ -221,7 +221,7 @@ func (o *removeAgentOptions) run(ctx context.Context, s *command.Streams, agent 
 			options.RemoveAgent, options.Waiting = agent, s.NoteWaiting
 			_, err = repository.Sync(ctx, options)
 		} else {
-			_, err = gitmail.SetAside(w, agent, s.Now())
+			err = gitmail.SetAside(w, agent, s.Now())
 		}
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)

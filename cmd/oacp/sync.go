@@ -108,11 +108,13 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 					return err
 				}
 			}
-			squashed, err := repository.Squash(ctx, gitmail.Options{Waiting: s.NoteWaiting})
+			options := command.SyncOptions(w)
+			options.Squash, options.Waiting = true, s.NoteWaiting
+			result, err := repository.Sync(ctx, options)
 			if err != nil {
 				return cmp.Or(context.Cause(ctx), err)
 			}
-			return printer.squashed(squashed)
+			return printer.squashed(result.Squashed)
 		case o.interval > 0:
 			return o.keep(ctx, w, repository, printer, s)
 		}

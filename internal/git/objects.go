@@ -67,7 +67,7 @@ func (o *Objects) start() error {
 	if o.process != nil {
 		return nil
 	}
-	process := o.r.Command(o.ctx, "cat-file", "--batch")
+	process := o.r.command(o.ctx, "cat-file", "--batch")
 	in, inErr := process.StdinPipe()
 	out, outErr := process.StdoutPipe()
 	o.stderr = new(bytes.Buffer)
@@ -77,7 +77,7 @@ func (o *Objects) start() error {
 		err = process.Start()
 	}
 	if err != nil {
-		return Failure(o.ctx, err, []string{"cat-file"}, nil)
+		return failure(o.ctx, err, []string{"cat-file"}, nil)
 	}
 	o.process, o.in, o.out = process, in, bufio.NewReaderSize(out, 64<<10)
 	return nil
@@ -96,7 +96,7 @@ func (o *Objects) end(cancel bool) error {
 
 // failure returns why the process ended early.
 func (o *Objects) failure(err error) error {
-	if ended := Failure(o.ctx, o.end(true), []string{"cat-file"}, o.stderr.Bytes()); ended != nil {
+	if ended := failure(o.ctx, o.end(true), []string{"cat-file"}, o.stderr.Bytes()); ended != nil {
 		return ended
 	}
 	return err
@@ -128,7 +128,7 @@ func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
 		size, err = strconv.ParseInt(fields[2], 10, 64)
 	}
 	switch {
-	case len(fields) == 2 && fields[1] == "missing":
+	case strings.HasSuffix(line, " missing\n"): // a name may have spaces
 		return nil, &Error{Args: []string{"cat-file"}, Exit: Fatal, Stderr: "object " + name + " is missing"}
 	case len(fields) != 3 || err != nil:
 		err = fmt.Errorf("git cat-file: %w: %.100q", ErrOutput, line)

@@ -53,7 +53,7 @@ var imports = map[string][]string{
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
-	"internal/git":       {"internal/processgroup"},
+	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/testing/mailboxtest": {
 		"schema", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/memoryfolder",
@@ -246,6 +246,7 @@ func TestOnlyDurableRenames(t *testing.T) {
 var opening = map[string]string{
 	"mailbox/project/find.go":            "the folder of projects is in no workspace",
 	"internal/exclusive/holder_linux.go": "it asks the system about processes",
+	"mailbox/doctor/machine.go":          "it asks the system about its limits",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

@@ -52,36 +52,36 @@ func (p *Plan) IsEmpty() bool {
 }
 
 // Prepare returns what writing oacp into the settings changes.
-func Prepare(o Options) (*Plan, error) {
-	return o.plan((*Change).prepareSetup, func(config string) []file { return o.instructions(config)[:1] })
-}
+func Prepare(o Options) (*Plan, error) { return o.plan(false) }
 
 // PrepareRemoval returns what taking oacp out of the settings changes.
-func PrepareRemoval(o Options) (*Plan, error) {
-	return o.plan((*Change).prepareRemoval, o.instructionsToRemove)
-}
+func PrepareRemoval(o Options) (*Plan, error) { return o.plan(true) }
 
 // plan prepares the changes of all files.
-func (o Options) plan(prepare func(*Change) error, instructions func(config string) []file) (*Plan, error) {
+func (o Options) plan(removes bool) (*Plan, error) {
 	config, err := o.configDir()
 	if err != nil {
-		return nil, explain(err)
+		return nil, err
+	}
+	instructions, prepare := o.instructions(config)[:1], (*Change).prepareSetup
+	if removes {
+		instructions, prepare = o.instructionsToRemove(config), (*Change).prepareRemoval
 	}
 	plan := &Plan{}
-	for _, f := range append(o.files(config), instructions(config)...) {
-		c := Change{Path: f.path, Action: Unchanged, file: f}
+	for _, f := range append(o.files(config), instructions...) {
+		c := Change{Path: f.path, Action: Unchanged, file: f, removes: removes}
 		for _, p := range f.parts {
 			c.Parts = append(c.Parts, p.name())
 		}
 		if err := c.read(o); err != nil {
-			return nil, explain(err)
+			return nil, err
 		}
 		err := prepare(&c)
 		if err == nil && c.Action != Unchanged {
 			err = c.checkWritable()
 		}
 		if err != nil {
-			return nil, explain(fmt.Errorf("%s: %w", f.path, err))
+			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
 		plan.Changes = append(plan.Changes, c)
 	}
@@ -94,7 +94,7 @@ func (p *Plan) Apply() error {
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Unchanged {
 			if err := c.apply(); err != nil {
-				return explain(err)
+				return err
 			}
 		}
 	}
@@ -119,7 +119,6 @@ func (c *Change) prepareSetup() (err error) {
 }
 
 func (c *Change) prepareRemoval() error {
-	c.removes = true
 	original := c.original
 	if original != nil && holds(c.parts[0], original) {
 		original = nil // another setup in the same file has made it

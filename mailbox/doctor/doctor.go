@@ -40,6 +40,7 @@ const (
 	categoryDeadLetters = "Dead Letters"
 	categoryContracts   = "Contracts"
 	categoryGit         = "Git"
+	categoryEnvironment = "Environment"
 	categoryNotRepaired = "Not repaired"
 )
 
@@ -127,7 +128,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	for _, agent := range people {
 		i.status(agent)
 	}
-	i.trust(ctx)
+	i.trust()
 	i.mailboxes()
 	i.delivery()
 	i.state(ctx)

@@ -147,78 +147,19 @@ func (i *inspection) walk(ctx context.Context, folder string, visit func(name st
 	return nil
 }
 
-// deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
+// deadLetters reports how many dead letters an agent has.
 func (i *inspection) deadLetters(agent schema.AgentName) {
 	i.category = categoryDeadLetters
-	folder := schema.BoxPath(agent, mailbox.DeadLetters)
-	names, err := i.names(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
+	names, err := i.names(schema.BoxPath(agent, mailbox.DeadLetters))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		i.fail(string(agent), err)
 		return
 	}
-	there := make(map[string]bool, len(names))
-	for _, name := range names {
-		there[name] = true
-	}
-	letters := 0
-	var alone, unexplained []string
-	for _, name := range names {
-		letter, isReason := strings.CutSuffix(name, mailbox.ReasonSuffix)
-		switch {
-		case isReason && !there[letter]:
-			alone = append(alone, name)
-		case schema.IsMessageFile(name):
-			letters++
-			if !there[name+mailbox.ReasonSuffix] {
-				unexplained = append(unexplained, name)
-			}
-		}
-	}
-	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
-		return "removed " + folder + "/" + name, i.w.Root().Remove(folder + "/" + name)
-	})
-	i.each(folder, unexplained, "oacp doctor --fix writes one", "is a dead letter without a reason", func(name string) (string, error) {
-		return i.explain(folder, name)
-	})
+	letters := len(slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) }))
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again", "%s", spelling.Count(letters, "dead letter"))
+		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again",
+			"%s", spelling.Count(letters, "dead letter"))
 	}
-}
-
-// each reports all files of a folder that have the same trouble as one finding. Its Mend continues
-// after a file that it cannot repair.
-func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
-	if len(names) == 0 {
-		return
-	}
-	slices.Sort(names)
-	f := i.add(folder+"/"+names[0], SeverityWarning, hint, "%s", message)
-	if more := len(names) - 1; more > 0 {
-		f.Message += fmt.Sprintf(", and so are %d more files", more)
-	}
-	f.Mend = func(ctx context.Context) (all []string, err error) {
-		for _, name := range names {
-			if ctx.Err() != nil {
-				return all, errors.Join(err, context.Cause(ctx))
-			}
-			done, repairErr := repair(name)
-			if repairErr == nil {
-				all = append(all, done)
-			}
-			err = errors.Join(err, repairErr)
-		}
-		return all, err
-	}
-}
-
-// explain writes a reason for a dead letter that has none.
-func (i *inspection) explain(folder, name string) (done string, err error) {
-	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.Now))
-	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))
-	return "wrote " + folder + "/" + name + mailbox.ReasonSuffix, err
 }
 
 // delivery reports copies in state/outgoing.

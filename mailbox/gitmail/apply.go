@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -30,60 +31,52 @@ func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
-// A report collects what a sync did, and what it passed over.
-type report struct {
-	result Result
-	// block is the first error of a box.
-	block *BlockedError
-}
-
-func (r *report) problem(path string, err error) {
-	r.result.Problems = append(r.result.Problems, Problem{Path: path, Err: err})
+func (e *exchange) problem(path string, err error) {
+	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
 }
 
 // blocked notes that a box refuses to be read or written.
-func (r *report) blocked(err error) {
-	if r.block == nil {
-		r.block = &BlockedError{err}
+func (e *exchange) blocked(err error) {
+	if e.block == nil {
+		e.block = &BlockedError{err}
 	}
 }
 
 // came notes a change that another machine made. The message is nil if there is none.
-func (r *report) came(kind Kind, agent schema.AgentName, m *schema.Message) {
+func (e *exchange) came(kind Kind, agent schema.AgentName, m *schema.Message) {
 	c := Change{Direction: In, Kind: kind, Agent: agent}
 	if m != nil {
 		c.describe(m)
 	}
-	r.result.Changes = append(r.result.Changes, c)
+	e.result.Changes = append(e.result.Changes, c)
 }
 
 // apply gives the workspace what it lacks.
-func (e *exchange) apply(ctx context.Context, p *plan) error {
-	if err := e.addAgents(p); err != nil {
-		return err
-	}
-	later, err := e.receive(ctx, p)
-	if err != nil {
-		return err
-	}
+func (e *exchange) apply(ctx context.Context) error {
+	e.r.step("merged")
+	e.addAgents()
+	later := e.receive(ctx)
 	e.r.step("arrived")
 	for _, o := range later {
-		if err := cmp.Or(context.Cause(ctx), e.applyOutcome(ctx, o)); err != nil {
-			return err
+		if ctx.Err() == nil && e.failed == nil {
+			e.applyOutcome(ctx, o)
 		}
 	}
-	for _, agent := range p.removed {
+	if err := cmp.Or(context.Cause(ctx), e.failed); err != nil {
+		return err
+	}
+	for _, agent := range e.removed {
 		if err := e.removeAgent(agent); err != nil {
 			return err
 		}
 	}
 	e.r.step("applied")
-	return e.failed
+	return nil
 }
 
-// addAgents makes the mailboxes of new agents, and the description of the workspace.
-func (e *exchange) addAgents(p *plan) error {
-	for _, agent := range p.added {
+// addAgents makes the mailboxes of new agents.
+func (e *exchange) addAgents() {
+	for _, agent := range e.added {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 			if !e.o.DryRun {
@@ -92,25 +85,10 @@ func (e *exchange) addAgents(p *plan) error {
 		}
 		if err != nil {
 			e.blocked(err)
-			continue
+		} else {
+			e.came(NewAgent, agent, nil)
 		}
-		e.came(NewAgent, agent, nil)
 	}
-	if p.described == "" {
-		return nil
-	}
-	data, err := e.tip.file(p.described)
-	if isRefused(err) {
-		e.problem(markerName, err)
-		return nil
-	}
-	if err == nil {
-		e.came(Described, "", nil)
-	}
-	if err != nil || e.o.DryRun {
-		return err
-	}
-	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), markerName, data, 0o644)
 }
 
 // removeAgent moves the folder of an agent that was removed out of the way, if there is one: what it sent may have made
@@ -125,40 +103,38 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 	if e.o.DryRun {
 		return nil
 	}
-	_, err := SetAside(e.r.w, agent, e.now)
-	return err
+	return SetAside(e.r.w, agent, e.now)
 }
 
-// SetAside moves the folder of an agent to state/removed, and returns the new path.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path string, err error) {
+// SetAside moves the folder of an agent to state/removed.
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (err error) {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
-		return "", err
+		return err
 	}
 	from, err := durable.OpenDir(w.Root(), w.Dir(), schema.AgentsName)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	name := string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := from.Publish(string(agent), to, name); err != nil {
-		return "", fmt.Errorf("removing agent %s: %w", agent, err)
+	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z")); err != nil {
+		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return to.Path(name), errors.Join(to.Sync(), from.Sync())
+	return errors.Join(to.Sync(), from.Sync())
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
 const receiveBatch = 200
 
 // receive delivers the messages that are not here yet, and returns the outcomes of the others.
-func (e *exchange) receive(ctx context.Context, p *plan) (later []*outcome, err error) {
+func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 	arrivals := make(map[string][]*outcome)
-	for _, o := range p.outcomes {
+	for _, o := range e.outcomes {
 		sent, _, err := e.w.Look(replica.Copy{Agent: replica.Sender(o.Name), Name: o.Name, Sent: true})
 		if o.Was == replica.Unknown && o.Want == replica.Pending && sent == replica.Unknown && err == nil {
 			arrivals[o.Name] = append(arrivals[o.Name], o)
@@ -176,22 +152,23 @@ func (e *exchange) receive(ctx context.Context, p *plan) (later []*outcome, err 
 			f := mailbox.Received{From: replica.Sender(name), Name: name}
 			for _, o := range arrivals[name] {
 				m, err := e.fill(o)
-				if err = e.take(ctx, o, err); err != nil {
-					return nil, err
-				}
-				if m == nil {
+				if err != nil {
+					e.refuse(ctx, o, err)
 					continue
 				}
-				if f.Data == nil && e.o.DryRun {
+				if e.o.DryRun && f.Data == nil {
 					e.came(Sent, m.From, m)
 				}
 				if f.Data = o.Data; !o.Sent {
 					f.Pending = append(f.Pending, o.Agent)
 				}
 			}
-			if f.Data != nil && !e.o.DryRun {
+			if f.Data != nil {
 				files = append(files, f)
 			}
+		}
+		if e.o.DryRun || e.failed != nil {
+			continue
 		}
 		for i, result := range e.r.w.Receive(ctx, files) {
 			if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
@@ -202,48 +179,37 @@ func (e *exchange) receive(ctx context.Context, p *plan) (later []*outcome, err 
 				continue
 			}
 			for _, o := range arrivals[files[i].Name] {
-				if err := e.take(ctx, o, result.Err); err != nil {
-					return nil, err
-				}
+				e.refuse(ctx, o, result.Err)
 			}
 		}
 	}
-	return later, nil
+	return later
 }
 
-// take notes why the workspace does not have an outcome. It returns errors that end the sync.
-func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
+// refuse notes why the workspace does not have an outcome. Of a message that is not in its place yet, it keeps what the
+// base has: a base that says more than the file would restore the message.
+func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 	_, foreign := errors.AsType[*mailbox.RefusedError](err)
 	_, invalid := errors.AsType[*validate.InvalidError](err)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, replica.ErrChanged): // the next sync has that; a base that says more than the file would restore the file
-		e.waits(o)
-		return nil
+	switch path := treePath(o.Agent, o.Box(o.Want), o.Name); {
 	case foreign, invalid, isRefused(err):
-		path := treePath(o.Agent, o.Box(o.Want), o.Name)
 		if !e.base.entry(path).IsFile() { // otherwise it was noted before
 			e.problem(path, err)
 		}
-		return nil
-	case isGitError(err), ctx.Err() != nil:
-		return err
+		return
+	case e.failed != nil, ctx.Err() != nil:
+		e.fail(err)
+		return
+	case !errors.Is(err, replica.ErrChanged): // the next sync has that
+		e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
 	}
-	e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
-	e.waits(o)
-	return nil
-}
-
-// waits keeps what the base has of a message that is not in its place yet.
-func (e *exchange) waits(o *outcome) {
 	if !o.Sent {
 		e.waiting[o.Copy.String()] = o.base
 	}
 }
 
 // applyOutcome gives one message its state.
-func (e *exchange) applyOutcome(ctx context.Context, o *outcome) error {
+func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	message, err := e.fill(o)
 	applied := err == nil
 	if applied && !e.o.DryRun {
@@ -251,14 +217,13 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) error {
 	}
 	switch {
 	case err != nil:
-		return e.take(ctx, o, err)
+		e.refuse(ctx, o, err)
 	case !applied, o.Was == replica.Unknown && (o.base.Stage != replica.Unknown || o.Want != replica.Pending):
 	case o.Was == replica.Unknown:
 		e.came(Sent, message.From, message)
 	default:
 		e.came(changeKinds[o.Want], o.Agent, message)
 	}
-	return nil
 }
 
 // fill reads what an outcome needs. The message is nil if the file holds none, and only moves.
@@ -267,10 +232,10 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 		o.Data, err = e.w.Read(o.Copy)
 	}
 	if o.Was == replica.Unknown || errors.Is(err, fs.ErrNotExist) && o.object != "" {
-		o.Data, err = e.tip.file(o.object)
+		o.Data, err = e.file(o.object)
 	}
 	if err == nil && o.Want == replica.Dead && o.reason != "" {
-		o.Reason, err = e.tip.file(o.reason)
+		o.Reason, err = e.file(o.reason)
 	}
 	if err != nil {
 		return nil, err
@@ -286,7 +251,7 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 		err = fmt.Errorf("there is no agent %s", o.Agent)
 	}
 	if err != nil {
-		return nil, errRefused{err}
+		return nil, git.UnwantedError(err.Error())
 	}
 	return m, nil
 }

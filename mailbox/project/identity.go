@@ -37,12 +37,6 @@ func checkRuntime(runtime string) error {
 	return nil
 }
 
-// Capabilities are the words that a status file may use for what an agent can do.
-var Capabilities = []string{
-	"headless", "mcp_tools", "shell_access", "git_ops", "github_cli", "subagents", "parallel_teams", "web_search",
-	"browser", "session_memory", "notifications", "async_tasks", "image_generation",
-}
-
 // capabilitiesOf returns what agents in a runtime can do, unless their status file says otherwise.
 func capabilitiesOf(runtime string) []string {
 	switch runtime {
@@ -139,12 +133,9 @@ func AddStatus(w *mailbox.Workspace, agent schema.AgentName, now time.Time) erro
 	return err
 }
 
-// Status is the content of a status file. Fields that are absent are nil.
+// Status is what oacp reads of a status file.
 type Status struct {
-	Runtime      *string   `yaml:"runtime"`
-	Status       *string   `yaml:"status"`
-	Capabilities *[]string `yaml:"capabilities"`
-	UpdatedAt    *string   `yaml:"updated_at"`
+	Status string `yaml:"status"`
 }
 
 // ReadStatus reads an agent's status file. The error matches fs.ErrNotExist if there is none.
@@ -159,7 +150,7 @@ func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 	for _, agent := range m.To {
 		status, err := ReadStatus(w, agent)
 		switch {
-		case err != nil || status.Status == nil || !strings.EqualFold(strings.TrimSpace(*status.Status), "offline"):
+		case err != nil || !strings.EqualFold(strings.TrimSpace(status.Status), "offline"):
 		case m.Priority == schema.P0:
 			notes = append(notes, fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: reach it another way, too", agent))
 		default:

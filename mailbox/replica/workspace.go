@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -92,49 +91,22 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// Staged returns the copies that wait because an inbox refuses them. Elsewhere, they need not wait.
-func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
-	staged := make(map[Copy]bool)
-	ids, _, err := w.Workspace.Staged()
-	for _, id := range ids {
-		found, _ := w.Workspace.Find(ctx, string(id)) // what cannot be read is not sent yet
-		for _, e := range found {
-			if e.Box != mailbox.Outbox || e.Message == nil {
-				continue
-			}
-			name, err := w.longName(e.Agent, e.Box, e.Name)
-			for _, to := range e.Message.To {
-				if queued, _ := mailbox.IsQueued(w.Workspace, id, to); queued && err == nil {
-					staged[Copy{Agent: to, Name: name}] = true
-				}
-			}
-		}
-	}
-	return staged, err
-}
-
 // Find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
-	e := mailbox.Entry{Agent: agent, Box: box, Name: name, Path: filepath.Join(w.BoxPath(agent, box), name)}
-	_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + name)
-	if at, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
-		return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
+	for _, file := range []string{name, shortName(name)} {
+		_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + file)
+		if file == "" || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		e := mailbox.Entry{Agent: agent, Box: box, Name: file, Path: filepath.Join(w.BoxPath(agent, box), file)}
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
+		}
+		if long, err := w.longName(agent, box, file); err == nil && long == name {
+			return e, nil
+		}
 	}
-	if err == nil {
-		return e, nil
-	}
-	e.Name = ""
-	short := shortName(name)
-	if short == "" {
-		return e, nil
-	}
-	if _, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + short); err != nil {
-		return e, nil
-	}
-	if long, err := w.longName(agent, box, short); err == nil && long == name {
-		e.Name, e.Path = short, filepath.Join(w.BoxPath(agent, box), short)
-	}
-	return e, nil
+	return mailbox.Entry{}, nil
 }
 
 // Look returns the stage of a message and its file, as they are now.
@@ -156,17 +128,14 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 
 // Read returns the bytes of a message: those of a file that the machine has of it.
 func (w *Workspace) Read(c Copy) ([]byte, error) {
-	stage, e, err := w.Look(c)
-	if stage == Unknown {
-		stage, e, err = w.Look(Copy{Sender(c.Name), c.Name, true})
+	for _, at := range []Copy{c, {Sender(c.Name), c.Name, true}} {
+		if stage, e, err := w.Look(at); err != nil {
+			return nil, err
+		} else if stage != Unknown {
+			return w.ReadRaw(e)
+		}
 	}
-	if stage == Unknown && err == nil {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, err
-	}
-	return w.ReadRaw(e)
+	return nil, fs.ErrNotExist
 }
 
 // An Outcome is a state that was agreed on and that the workspace is to take.
@@ -191,8 +160,6 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		return false, err
 	case now == o.Want && now == Dead:
 		return false, w.addReason(o, e.Name)
-	case now == o.Want && now == Pending && !o.Sent:
-		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
 		return false, nil
 	case now != o.Was:
@@ -216,38 +183,11 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 	}
 	if _, err = w.Move(e, o.Want.Box()); err == nil && now == Dead {
 		e.Name += mailbox.ReasonSuffix
-		err = w.remove(e)
+		if err = w.Remove(e); mailbox.IsGone(err) {
+			err = nil
+		}
 	}
 	return true, err
-}
-
-// remove removes a file, if there is one.
-func (w *Workspace) remove(e mailbox.Entry) error {
-	if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
-		return err
-	}
-	return nil
-}
-
-// removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
-// letters, with the reason.
-func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
-	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
-		e, err := w.Find(c.Agent, box, c.Name)
-		if err != nil || e.Name == "" {
-			continue
-		}
-		data, err := w.ReadRaw(pending)
-		if old, oldErr := w.ReadRaw(e); err != nil || oldErr != nil || !bytes.Equal(data, old) {
-			continue
-		}
-		reason := e
-		reason.Name += mailbox.ReasonSuffix
-		if err := cmp.Or(w.remove(e), w.remove(reason)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -96,12 +97,12 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 	if err != nil {
 		return err
 	}
-	all, err := parseRaw(string(out))
+	all, err := parseRaw(out)
 	if err != nil {
 		return err
 	}
 	if len(paths) == 0 {
-		marked, err := c.marked(ctx, all)
+		marked, err := c.marked(all)
 		if err != nil {
 			return err
 		}
@@ -122,58 +123,60 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 
 // parseRaw reads what git diff-tree and diff-index print with --raw -z, and returns the files in
 // mailboxes.
-func parseRaw(out string) (found []entry, err error) {
-	fields := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	if out == "" {
-		return nil, nil
-	}
-	if len(fields)%2 != 0 {
-		return nil, errors.New("git printed half a line of a difference")
-	}
-	for i := 0; i < len(fields); i += 2 {
-		// :oldmode mode before id status
-		words := strings.Split(strings.TrimPrefix(fields[i], ":"), " ")
-		if len(words) != 5 || words[4] == "" {
-			return nil, fmt.Errorf("git printed %.200q for a difference", fields[i])
-		}
-		e, ok := inMailbox(fields[i+1])
-		if !ok {
+func parseRaw(out []byte) (found []entry, err error) {
+	var words []string
+	for field := range git.Records(out) {
+		if words == nil { // :oldmode mode before id status
+			words = strings.Split(strings.TrimPrefix(field, ":"), " ")
+			if len(words) != 5 || words[4] == "" {
+				return nil, fmt.Errorf("git printed %.200q for a difference", field)
+			}
 			continue
 		}
-		e.oldMode, e.mode, e.before, e.id, e.status = words[0], words[1], words[2], words[3], words[4][0]
-		found = append(found, e)
+		if at, ok := schema.Locate(field); ok && schema.IsMessageFile(at.Name) {
+			found = append(found, entry{
+				path: field, workspace: at.Workspace, agent: at.Agent, box: at.Box,
+				oldMode: words[0], mode: words[1], before: words[2], id: words[3], status: words[4][0],
+			})
+		}
+		words = nil
+	}
+	if words != nil {
+		return nil, errors.New("git printed half a line of a difference")
 	}
 	return found, nil
 }
 
-// inMailbox says in which mailbox a file is, if it has the name of a message.
-func inMailbox(file string) (e entry, ok bool) {
-	at, ok := schema.Locate(file)
-	if !ok || !schema.IsMessageFile(at.Name) {
-		return entry{}, false
-	}
-	return entry{path: file, workspace: at.Workspace, agent: at.Agent, box: at.Box}, true
-}
-
 // marked returns which of the folders are workspaces: there is a workspace.json in the change or its
 // base.
-func (c *check) marked(ctx context.Context, entries []entry) (map[string]bool, error) {
+func (c *check) marked(entries []entry) (map[string]bool, error) {
 	marked := make(map[string]bool)
-	var folders, specs []string
 	for _, e := range entries {
-		if _, known := marked[e.workspace]; !known && !strings.Contains(e.workspace, "\n") {
-			marked[e.workspace] = false
-			folders = append(folders, e.workspace)
-			specs = append(specs, c.end(e.workspace+schema.MarkerName), c.base+":"+e.workspace+schema.MarkerName)
+		if _, known := marked[e.workspace]; known || strings.Contains(e.workspace, "\n") {
+			continue
+		}
+		_, there, err := c.marker(e.workspace)
+		if err != nil {
+			return nil, err
+		}
+		marked[e.workspace] = there
+	}
+	return marked, nil
+}
+
+// marker returns the workspace.json of a workspace: that of the base or, if there is none, of the change. One that is
+// too large is there, and has no data.
+func (c *check) marker(workspace string) (data []byte, there bool, err error) {
+	for _, name := range []string{c.base + ":" + workspace + schema.MarkerName, c.end(workspace + schema.MarkerName)} {
+		data, err = c.object(name)
+		if _, unwanted := errors.AsType[git.UnwantedError](err); unwanted {
+			return nil, true, nil
+		}
+		if data != nil || err != nil {
+			break
 		}
 	}
-	objects, err := c.objects(ctx, specs)
-	for i := range objects {
-		if objects[i].kind == "blob" {
-			marked[folders[i/2]] = true
-		}
-	}
-	return marked, err
+	return data, data != nil, err
 }
 
 // end names a file at the end of the change, for git.

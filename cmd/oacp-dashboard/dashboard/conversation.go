@@ -6,9 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,102 +24,39 @@ type transcript struct {
 	// title names it. Of a run's conversation, run is the folder of the run.
 	title, run string
 	reader     reader
-	// reading is true while the reader reads; due, if messages have come that belong to the
-	// conversation.
-	reading, due bool
 
 	ready   bool // it was read
 	entries []*entry
 	omitted int // the number of older entries that are not among them
-	related map[string]bool
 	err     error
 
-	// lines are the lines of all entries at the width, and starts the index of each entry's first
-	// one.
-	lines  []line
-	starts []int
-	width  int
+	// lines are the lines of all entries at the width.
+	lines []line
+	width int
 	// top is the first line in view, unless follow keeps the last ones in view.
 	top    int
 	follow bool
 }
 
-// take replaces the entries. The entry at the top of the screen stays there.
+// take replaces the entries.
 func (c *transcript) take(r reading) {
 	c.ready, c.err = true, r.err
 	if !r.changed || r.err != nil && len(r.entries) == 0 {
 		return
 	}
-	i, offset := c.topEntry()
-	if i >= 0 {
-		id := c.entries[i].id
-		i = slices.IndexFunc(r.entries, func(e *entry) bool { return e.id == id })
-	}
-	c.entries, c.omitted, c.related = r.entries, r.omitted, r.related
-	c.layOut(i, offset)
+	c.entries, c.omitted = r.entries, r.omitted
+	c.resize(c.width)
 }
 
-// resize breaks the entries into lines for another width.
+// resize breaks all entries into lines of the width, with a blank line between them.
 func (c *transcript) resize(width int) {
-	i, offset := c.topEntry()
-	c.width = width
-	c.layOut(i, offset)
-}
-
-// topEntry returns the index of the entry at the top of the screen, -1 if there is none, and the
-// number of its lines above the screen.
-func (c *transcript) topEntry() (i, offset int) {
-	i = sort.SearchInts(c.starts, c.top+1) - 1
-	if i < 0 {
-		return -1, 0
-	}
-	return i, c.top - c.starts[i]
-}
-
-// layOut breaks all entries into lines, with a blank line between them, and puts a line of entry i
-// at the top of the screen, or the first line if i is negative.
-func (c *transcript) layOut(i, offset int) {
-	c.lines, c.starts, c.top = c.lines[:0], c.starts[:0], 0
-	for j, e := range c.entries {
-		c.starts = append(c.starts, len(c.lines))
-		if j > 0 {
+	c.width, c.lines = width, c.lines[:0]
+	for i, e := range c.entries {
+		if i > 0 {
 			c.lines = append(c.lines, line{})
 		}
-		c.lines = append(c.lines, e.wrap(c.width)...)
+		c.lines = append(c.lines, e.wrap(width)...)
 	}
-	if i >= 0 {
-		end := len(c.lines)
-		if i+1 < len(c.starts) {
-			end = c.starts[i+1]
-		}
-		c.top = min(c.starts[i]+offset, end-1)
-	}
-}
-
-// concerns reports whether messages of the conversation have come, or left an inbox, or whether something
-// was recorded about turns on messages in the same inbox.
-func (c *transcript) concerns(before, now []Message) bool {
-	if c.run != "" {
-		return false // the log is read in intervals
-	}
-	known := make(map[schema.ID]Message, len(before))
-	for _, m := range before {
-		known[m.ID] = m
-	}
-	gap := len(before) > 0 // some new messages may no longer be listed
-	related := false
-	for _, m := range now {
-		switch was, isKnown := known[m.ID]; {
-		case isKnown:
-			gap = false
-			// Its stage may be another one if it left an inbox, or if a journal has more in it.
-			changed := !slices.Equal(was.Waiting, m.Waiting) || !was.recorded.Equal(m.recorded)
-			related = related || c.related[string(m.ID)] && changed
-		case !c.ready || c.related[string(m.ID)] || c.related[string(m.parent)] || c.related[string(m.ConversationID)]:
-			related = true
-		}
-	}
-	return related || gap
 }
 
 // first returns the index of the first line in view.
@@ -147,7 +83,6 @@ func (c *transcript) window(height int) []line {
 
 // entry is a message or record in a conversation.
 type entry struct {
-	id      string // unique in the conversation
 	head    string // time, sender, recipients and type
 	subject string // may be empty
 	text    string
@@ -158,7 +93,7 @@ type entry struct {
 }
 
 // size returns roughly how many bytes the entry takes.
-func (e *entry) size() int { return len(e.id) + len(e.head) + len(e.subject) + len(e.text) + 64 }
+func (e *entry) size() int { return len(e.head) + len(e.subject) + len(e.text) + 64 }
 
 // wrap breaks the entry into lines. Only the view calls it.
 func (e *entry) wrap(width int) []line {
@@ -203,9 +138,9 @@ func (b *backlog) add(e *entry) {
 	}
 }
 
-// A reader reads a conversation, again whenever it may have grown. Its calls do not overlap.
+// A reader reads a conversation, again if it may have grown since the last snapshot. Its calls do not overlap.
 type reader interface {
-	read(ctx context.Context) reading
+	read(ctx context.Context, now Snapshot) reading
 }
 
 // reading is the content of a conversation.
@@ -216,8 +151,7 @@ type reading struct {
 	omitted int      // the number of older entries
 	// related are the ids of messages and conversations that a message of this conversation may
 	// have or refer to.
-	related map[string]bool
-	err     error
+	err error
 }
 
 // messageReader reads the conversation of a message.
@@ -225,11 +159,17 @@ type messageReader struct {
 	workspaces []*mailbox.Workspace
 	id         schema.ID
 	zone       *time.Location // of the times
+	// seen are the messages of the snapshot by which it was read.
+	seen []Message
 }
 
-func (r *messageReader) read(ctx context.Context) reading {
+func (r *messageReader) read(ctx context.Context, now Snapshot) reading {
+	messages := now.messages(target{})
+	if r.seen != nil && reflect.DeepEqual(r.seen, messages) {
+		return reading{}
+	}
+	r.seen = messages
 	nodes, err := r.thread(ctx)
-	result := reading{changed: true, related: make(map[string]bool), err: err}
 	var held backlog
 	for _, n := range nodes {
 		m, problem := n.Message, ""
@@ -237,17 +177,12 @@ func (r *messageReader) read(ctx context.Context) reading {
 			m, problem = command.Preview(&n.Entry), "  not valid: "+n.Err.Error()
 		}
 		held.add(&entry{
-			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
+			subject: m.Subject, text: bodyText(m.Body),
 			head: m.CreatedAt.Time().In(r.zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
 				"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 		})
-		for _, id := range []string{string(m.ID), string(m.ParentID), string(m.ConversationID)} {
-			result.related[id] = true
-		}
 	}
-	delete(result.related, "")
-	result.entries, result.omitted = held.entries, held.omitted
-	return result
+	return reading{changed: true, entries: held.entries, omitted: held.omitted, err: err}
 }
 
 // thread returns the messages of the conversation from the first workspace that has it. They are in
@@ -285,7 +220,7 @@ type logReader struct {
 	held   backlog
 }
 
-func (r *logReader) read(ctx context.Context) reading {
+func (r *logReader) read(ctx context.Context, _ Snapshot) reading {
 	now := markOf(r.run.BridgePath())
 	if now == r.mark && now != (fileMark{}) {
 		return reading{}
@@ -314,13 +249,13 @@ func (r *logReader) readOn(ctx context.Context) (err error) {
 		case errors.As(err, &bad):
 			if bad.Line > r.line { // bad lines at the end are read again
 				r.line = bad.Line
-				r.held.add(&entry{id: strconv.Itoa(bad.Line), head: fmt.Sprintf("line %d is not a record: %v", bad.Line, bad.Err)})
+				r.held.add(&entry{head: fmt.Sprintf("line %d is not a record: %v", bad.Line, bad.Err)})
 			}
 		case err != nil:
 			return err
 		default:
 			r.cursor, r.line = e.Cursor(), e.Line
-			r.held.add(&entry{id: strconv.Itoa(e.Line), head: recordHead(e.Record, r.zone), text: e.Content})
+			r.held.add(&entry{head: recordHead(e.Record, r.zone), text: e.Content})
 		}
 	}
 	return nil

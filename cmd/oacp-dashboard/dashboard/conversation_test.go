@@ -118,7 +118,7 @@ func TestScroll(t *testing.T) {
 	}
 }
 
-// TestConversationStays checks that the view stays in place while entries arrive and disappear.
+// TestConversationStays checks that the view stays in place while entries arrive.
 func TestConversationStays(t *testing.T) {
 	c := &transcript{follow: true}
 	c.resize(200)
@@ -127,75 +127,47 @@ func TestConversationStays(t *testing.T) {
 	c.move(-len(c.lines), 4)
 	c.move(6, 4) // to the head of entry 2, behind a blank
 	want := c.window(4)[0].text
-	r.entries = append(r.entries[1:], &entry{id: "new", head: "new"})
+	r.entries = append(r.entries, &entry{head: "new"})
 	c.take(r)
 	if got := c.window(4)[0].text; got != want || want != "entry 2" {
 		t.Errorf("after one more the screen begins with %q, before with %q, want entry 2", got, want)
 	}
-	r.entries = r.entries[5:]
-	c.take(r)
-	if got := c.window(4)[0].text; got != "entry 6" {
-		t.Errorf("after the entries in view were removed the screen begins with %q, want the first remaining one, entry 6", got)
-	}
 	c.take(reading{changed: true, err: fmt.Errorf("gone")})
-	if got := c.window(4)[0].text; got != "entry 6" || c.err == nil {
+	if got := c.window(4)[0].text; got != "entry 2" || c.err == nil {
 		t.Errorf("after a failed reading the screen begins with %q and the error is %v, want the same entry and an error", got, c.err)
 	}
 }
 
-// TestConcerns checks which messages belong to a conversation.
-func TestConcerns(t *testing.T) {
+// TestReadsAgain checks that a conversation is read again after anything that may have changed it.
+func TestReadsAgain(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
 	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
-	post := func(conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
+	post := func(parent schema.ID) schema.ID {
 		t.Helper()
 		receipt, err := w.Send(t.Context(), schema.Message{
-			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: subject, Body: schema.TextValue("text"),
-			ConversationID: conversation, ParentID: parent,
+			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "x", Body: schema.TextValue("text"),
+			ConversationID: "conv-20260304-claude-1", ParentID: parent,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return receipt.Message.ID
 	}
-	first := post("conv-20260304-claude-1", "", "first")
-	c := &transcript{reader: &messageReader{workspaces: source.config.Workspaces, id: first, zone: time.UTC}}
-	known := gather(t, source).messages(target{})
-	c.take(c.reader.read(t.Context()))
-	var other schema.ID
-	for _, step := range []struct {
-		what         string
-		conversation schema.ConversationID
-		parent       func() schema.ID
-		want         bool
-	}{
-		{"another conversation", "conv-20260304-claude-2", func() schema.ID { return "" }, false},
-		{"the conversation", "conv-20260304-claude-1", func() schema.ID { return "" }, true},
-		{"an answer without conversation id", "", func() schema.ID { return first }, true},
-		{"one that ties the other conversation", "conv-20260304-claude-1", func() schema.ID { return other }, true},
-		{"the other conversation, now tied", "conv-20260304-claude-2", func() schema.ID { return "" }, true},
-	} {
-		id := post(step.conversation, step.parent(), step.what)
-		if other == "" {
-			other = id
+	first := post("")
+	r := &messageReader{workspaces: source.config.Workspaces, id: first, zone: time.UTC}
+	read := func(what string, entries int, stage string) {
+		t.Helper()
+		got := r.read(t.Context(), gather(t, source))
+		if got.err != nil || len(got.entries) != entries || !strings.HasSuffix(got.entries[0].head, " "+stage) {
+			t.Errorf("%s: the reading is %+v, want %d entries, the first one %s", what, got, entries, stage)
 		}
-		now := gather(t, source).messages(target{})
-		if got := c.concerns(known, now); got != step.want {
-			t.Errorf("%s: concerns is %v, want %v", step.what, got, step.want)
+		if r.read(t.Context(), gather(t, source)).changed {
+			t.Errorf("%s: the conversation is read again although nothing has happened", what)
 		}
-		c.take(c.reader.read(t.Context()))
-		known = now
 	}
-	if c.concerns(known, known) {
-		t.Error("the conversation is read again although nothing has happened")
-	}
-	stage := func() string {
-		r := c.reader.read(t.Context())
-		return r.entries[0].head[strings.LastIndexByte(r.entries[0].head, ' ')+1:]
-	}
-	if got := stage(); got != "waiting" {
-		t.Errorf("the stage of the first message is %q, want waiting", got)
-	}
+	read("at first", 1, "waiting")
+	post(first)
+	read("after an answer", 2, "waiting")
 	e, err := w.Pending(t.Context(), string(first), "codex")
 	if err != nil {
 		t.Fatal(err)
@@ -207,34 +179,24 @@ func TestConcerns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := gather(t, source).messages(target{})
-	if !c.concerns(known, now) || stage() != "noticed" {
-		t.Errorf("after a session noticed the first message, its stage is %q", stage())
-	}
-	known = now
-	err = w.Acknowledge(e)
-	if err != nil {
+	read("after a session noticed it", 2, "noticed")
+	if err := w.Acknowledge(e); err != nil {
 		t.Fatal(err)
 	}
-	if !c.concerns(known, gather(t, source).messages(target{})) || stage() != "done" {
-		t.Errorf("after the first message left the inbox, its stage is %q", stage())
-	}
-	if !c.concerns(known, known[:0:0]) {
-		t.Error("the conversation is not read again after messages were dropped from the list")
-	}
+	read("after it left the inbox", 2, "done")
 }
 
 func TestBacklog(t *testing.T) {
 	var b backlog
 	for i := range maxEntries + 3 {
-		b.add(&entry{id: fmt.Sprint(i)})
+		b.add(&entry{head: fmt.Sprint(i)})
 	}
-	if len(b.entries) != maxEntries || b.omitted != 3 || b.entries[0].id != "3" {
-		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(b.entries), b.entries[0].id, b.omitted, maxEntries)
+	if len(b.entries) != maxEntries || b.omitted != 3 || b.entries[0].head != "3" {
+		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(b.entries), b.entries[0].head, b.omitted, maxEntries)
 	}
 	b = backlog{}
 	for i := range 200 {
-		b.add(&entry{id: fmt.Sprint(i), text: strings.Repeat("漢", maxText/3+i)})
+		b.add(&entry{head: fmt.Sprint(i), text: strings.Repeat("漢", maxText/3+i)})
 		if size := len(b.entries[len(b.entries)-1].text); size > maxText+40 {
 			t.Fatalf("an entry holds a text of %d bytes, want at most %d", size, maxText)
 		}
@@ -247,7 +209,7 @@ func TestBacklog(t *testing.T) {
 // long returns a view of a conversation of 5,000 messages of 60 lines.
 func long(b *testing.B) *model {
 	b.Helper()
-	m := newModel(b.Context(), newSource(config{}))
+	m := newModel(config{})
 	m.resize(80, 24)
 	m.take(sample())
 	m.press("Enter")

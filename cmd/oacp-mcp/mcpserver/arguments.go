@@ -28,7 +28,7 @@ func argumentErrorf(format string, values ...any) error {
 }
 
 // decodeArguments checks the arguments of a call against the schema of the tool and reads them. An
-// argument that is null counts as absent, because many models leave one out that way.
+// argument that is null counts as absent, because many models leave one out that way. A text may be given as a number.
 func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error {
 	given := map[string]json.RawMessage{}
 	if !utf8.Valid(raw) {
@@ -42,11 +42,17 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 	maps.DeleteFunc(given, func(_ string, value json.RawMessage) bool { return kindOf(value) == "null" })
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if property, known := s.Properties[name]; !known {
+		property, known := s.Properties[name]
+		if !known {
 			otherwise := "the tool takes " + cmp.Or(strings.Join(s.PropertyOrder, ", "), "none")
 			hint := spelling.DidYouMean(s.PropertyOrder, name, otherwise)
 			problems = append(problems, fmt.Sprintf("unknown argument %q: %s", name, hint))
-		} else if problem := checkArgument(name, given[name], property); problem != "" {
+			continue
+		}
+		if number, err := strconv.ParseFloat(string(given[name]), 64); err == nil && property.Type == "string" && property.Enum == nil {
+			given[name] = json.RawMessage(strconv.Quote(strconv.FormatFloat(number, 'f', -1, 64)))
+		}
+		if problem := checkArgument(name, given[name], property); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -139,35 +145,19 @@ func (r *recipients) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// digits is a number that messages hold as text. It may be given either way.
-type digits string
-
-// UnmarshalJSON reads a text or a whole number.
-func (d *digits) UnmarshalJSON(data []byte) error { return readNumber(data, (*string)(d)) }
-
-// decimal is digits with an optional fraction.
-type decimal string
-
-// UnmarshalJSON reads a text or a number.
-func (d *decimal) UnmarshalJSON(data []byte) error { return readNumber(data, (*string)(d)) }
-
-// readNumber reads a JSON text, or a JSON number as text.
-func readNumber(data []byte, into *string) error {
-	if kindOf(data) == "string" {
-		return json.Unmarshal(data, into)
-	}
-	number, err := strconv.ParseFloat(string(data), 64)
-	*into = strconv.FormatFloat(number, 'f', -1, 64)
-	return err
-}
-
-// limit is how many entries a listing may have: a whole number, which JSON may also write as 10.0
-// or 1e2.
-type limit float64
+// Whole numbers, which JSON may also write as 10.0 or 1e2: how many entries a listing may have, how long a call
+// waits, and a place in a text, in characters.
+type (
+	limit   float64
+	seconds float64
+	offset  float64
+)
 
 const (
 	defaultLimit = 20
 	maxLimit     = 500
+	maxWait      = 480
+	maxOffset    = 1 << 30 // more characters than any text has
 )
 
 func (l limit) orDefault() int {
