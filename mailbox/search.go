@@ -25,6 +25,16 @@ func (w *Workspace) Search(ctx context.Context, want func(schema.AgentName, Box)
 	return l.Search(ctx, want, match)
 }
 
+// SearchNamed is Search for the files that have one of these names. It lists no folders.
+func (w *Workspace) SearchNamed(ctx context.Context, names []string, match func(*schema.Message) bool) ([]Entry, error) {
+	l, err := w.Names(func(schema.AgentName, Box) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	l.Assume(names, schema.Boxes()...)
+	return l.Search(ctx, Everything, match)
+}
+
 // A Listing has the names of the files in mailboxes, as they were when they were listed.
 type Listing struct {
 	workspace  *Workspace

@@ -259,7 +259,7 @@ func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent s
 // AddClaims adds which machine has the message for each recipient that has it in the inbox. Most workspaces have no
 // claims, and how far a message got is known without them, so failures do not count.
 func AddClaims(ctx context.Context, w *mailbox.Workspace, all []track.Progress) {
-	if !slices.ContainsFunc(all, func(p track.Progress) bool { return p.IsPending() }) {
+	if !slices.ContainsFunc(all, func(p track.Progress) bool { return p.Stage.IsPending() }) {
 		return
 	}
 	repository, err := gitmail.Open(ctx, w)
@@ -270,7 +270,7 @@ func AddClaims(ctx context.Context, w *mailbox.Workspace, all []track.Progress) 
 	for i := range all {
 		p := &all[i]
 		for _, c := range claims {
-			if c.Err == nil && c.ID == p.ID && c.Agent == p.Agent && c.State != gitmail.ClaimFree && p.IsPending() {
+			if c.Err == nil && c.ID == p.ID && c.Agent == p.Agent && c.State != gitmail.ClaimFree && p.Stage.IsPending() {
 				p.Claim = &track.Claim{Machine: c.Machine, State: string(c.State), Attempt: c.Attempt, Since: c.Since, Renewed: c.Renewed}
 			}
 		}

@@ -93,7 +93,7 @@ func TestNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	restored := func(t *testing.T, w *mailbox.Workspace, m *schema.Message) { restoreOne(t, w, m.ID, "acknowledged") }
+	restored := func(t *testing.T, w *mailbox.Workspace, m *schema.Message) { restoreOne(t, w, m.ID, "done") }
 	others := Config{AllowFrom: []schema.AgentName{"codex"}}
 	for _, test := range []struct {
 		name     string
@@ -104,8 +104,8 @@ func TestNoticed(t *testing.T) {
 		{"not noticed", nil, track.StageWaiting, nil},
 		{"noticed", []step{noticedBy("one")}, track.StageNoticed, []string{"one"}},
 		{"noticed again", []step{noticedBy("one", "two", "one", "two")}, track.StageNoticed, []string{"one", "two"}},
-		{"acknowledged", []step{noticedBy("one"), acknowledged}, track.StageAcknowledged, []string{"one"}},
-		{"noticed when acknowledged", []step{acknowledged, noticedBy("one")}, track.StageAcknowledged, []string{"one"}},
+		{"acknowledged", []step{noticedBy("one"), acknowledged}, track.StageDone, []string{"one"}},
+		{"noticed when acknowledged", []step{acknowledged, noticedBy("one")}, track.StageDone, []string{"one"}},
 		{"held", []step{noticedBy("one"), run(others), noticedBy("two")}, track.StageHeld, []string{"one", "two"}},
 		{"answered", []step{noticedBy("one"), run(Config{Reply: true})}, track.StageAnswered, []string{"one"}},
 		{"done", []step{noticedBy("one"), run(Config{}), noticedBy("two")}, track.StageDone, []string{"one", "two"}},
@@ -259,7 +259,7 @@ func TestAwaitNoticed(t *testing.T) {
 			if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
 				t.Error(err)
 			}
-		}, track.StageAcknowledged},
+		}, track.StageDone},
 		{"a turn that fails", func(t *testing.T, w *mailbox.Workspace, _ *schema.Message) { failOnce(t, w) }, track.StageWaiting},
 		{"a dead letter", func(t *testing.T, w *mailbox.Workspace, _ *schema.Message) {
 			if _, err := w.DeadLetter(entries(t, w, "codex", mailbox.Inbox)[0], mailbox.DeadLetterReason{Reason: "no"}); err != nil {

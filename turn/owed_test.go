@@ -68,12 +68,12 @@ func TestOwedInEveryStage(t *testing.T) {
 	if err := w.Acknowledge(inbox); err != nil {
 		t.Fatal(err)
 	}
-	check("acknowledged", "q codex acknowledged")
+	check("acknowledged", "q codex done")
 	answer := conversation.Reply(sent, "codex")
 	answer.Type, answer.Body = schema.Question, schema.TextValue("why?")
 	back := send(t, w, answer)[0]
 	mine, theirs := owedBy(t, w, "codex")
-	if !slices.Equal(mine, []string{"q codex acknowledged"}) || !slices.Equal(theirs, []string{"Re: q claude waiting"}) {
+	if !slices.Equal(mine, []string{"q codex done"}) || !slices.Equal(theirs, []string{"Re: q claude waiting"}) {
 		t.Errorf("after a question back codex owes %q and is owed %q", mine, theirs)
 	}
 	reply := conversation.Reply(back, "claude")

@@ -25,7 +25,7 @@ func attempts(into *[]string, err error) func(schema.ConversationID, string) age
 	})
 }
 
-func restoreOne(t testing.TB, w *mailbox.Workspace, id schema.ID, was string) {
+func restoreOne(t testing.TB, w *mailbox.Workspace, id schema.ID, was track.Stage) {
 	t.Helper()
 	all, err := track.Restore(t.Context(), w, string(id), "", false)
 	if err != nil || len(all) != 1 || all[0].Was != was {
@@ -52,9 +52,9 @@ func TestRestore(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		err   error
-		was   string
+		was   track.Stage
 		tries []string
-	}{{"succeeded", nil, "acknowledged", []string{"1"}}, {"dead", failure, "dead", []string{"1", "2"}}} {
+	}{{"succeeded", nil, "done", []string{"1"}}, {"dead", failure, "dead", []string{"1", "2"}}} {
 		for _, compact := range []string{"never", "before", "after"} {
 			t.Run(test.name+"/compacted "+compact, func(t *testing.T) {
 				w := newWorkspace(t)
@@ -114,7 +114,7 @@ func TestRestoreWhatWaitedForARetry(t *testing.T) {
 	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
 		t.Fatal(err)
 	}
-	restoreOne(t, w, m.ID, "acknowledged")
+	restoreOne(t, w, m.ID, "done")
 	c.FirstRetry = 0
 	if _, err := runOnce(t, w, c); err == nil {
 		t.Error("the run has no dead letter")
@@ -202,10 +202,10 @@ func TestRestoreSeveral(t *testing.T) {
 		return all
 	}
 	ack("codex", "ann")
-	wantTexts(t, "a dry run", texts("", true), "codex acknowledged", "gemini pending", "ann acknowledged")
+	wantTexts(t, "a dry run", texts("", true), "codex done", "gemini waiting", "ann done")
 	wantTexts(t, "inbox of ann", subjects(t, w, "ann", mailbox.Inbox))
-	wantTexts(t, "for ann", texts("ann", false), "ann acknowledged")
-	wantTexts(t, "for all", texts("", false), "codex acknowledged", "gemini pending", "ann pending")
+	wantTexts(t, "for ann", texts("ann", false), "ann done")
+	wantTexts(t, "for all", texts("", false), "codex done", "gemini waiting", "ann waiting")
 	if _, err := track.Restore(t.Context(), w, id, "claude", false); err == nil {
 		t.Error("a message was restored for its sender")
 	}

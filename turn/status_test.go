@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		}
 		if attempts++; attempts == 2 {
 			inTurn <- statusFor(t, w, "codex")
-			if p := progress(t, w, schema.ID(variable(request, "OACP_MESSAGE_ID"))); p.Stage != track.StageInTurn || p.Attempts != 2 {
+			if p := progress(t, w, schema.ID(variable(request, "OACP_MESSAGE_ID"))); p.Stage != track.StageWorking || p.Attempts != 2 {
 				t.Errorf("progress %+v, want in its second turn", p)
 			}
 		}
@@ -175,7 +175,7 @@ func TestDoneByHandAfterAFailure(t *testing.T) {
 	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
 		t.Fatal(err)
 	}
-	if p := progress(t, w, rec.ID); p.Stage != track.StageAcknowledged || p.Reason != "" {
+	if p := progress(t, w, rec.ID); p.Stage != track.StageDone || p.Reason != "" {
 		t.Errorf("progress %+v, want acknowledged, without a reason", p)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/find"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // complete completes the values of placeholders in help texts: that of ID with the ids of pending
@@ -81,9 +81,9 @@ func completeDrivers() []command.Candidate {
 func completeHandled(c *command.Completion) []command.Candidate {
 	var found []command.Candidate
 	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
-		messages, err := find.Messages(c.Context, w, find.Query{})
+		messages, err := track.List(c.Context, w, track.Query{})
 		for _, m := range messages {
-			if slices.ContainsFunc(m.Recipients, func(r find.Recipient) bool { return r.State != find.Pending && r.State != find.Stored }) {
+			if slices.ContainsFunc(m.Recipients, func(r track.Recipient) bool { return !r.Stage.IsPending() && r.Stage != track.StageStored }) {
 				found = append(found, command.Candidate{Name: m.ID.Short(), Usage: string(m.From) + " to " + joinNames(m.To) + ": " + m.Subject})
 			}
 		}

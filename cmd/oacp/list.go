@@ -15,9 +15,9 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/find"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type listOptions struct {
@@ -37,14 +37,8 @@ func newListCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "find messages",
 		ArgsUsage: "[PROJECT]",
-		Description: `list shows every message once, newest last, with its state for each recipient:
-
-   pending       in the inbox
-   acknowledged  handled, and in the archive of the inbox
-   dead          given up; oacp read says why
-   stored        sent, but not in the inbox yet
-
-With --box, list shows the contents of that folder. oacp restore puts a message back.
+		Description: `list shows every message once, newest last, with its stage for each recipient, as
+oacp status explains it. With --box, list shows the contents of that folder. oacp restore puts a message back.
 
 EXAMPLES:
    oacp list --since 2h --to codex
@@ -68,8 +62,8 @@ EXAMPLES:
 }
 
 // query checks the flags.
-func (o listOptions) query(s *command.Streams) (q find.Query, err error) {
-	q = find.Query{
+func (o listOptions) query(s *command.Streams) (q track.Query, err error) {
+	q = track.Query{
 		Box: mailbox.Box(o.box), Agent: schema.AgentName(o.agent), From: schema.AgentName(o.from), To: schema.AgentName(o.to),
 		Subject: o.subject, Limit: o.limit,
 	}
@@ -98,7 +92,7 @@ func runList(ctx context.Context, o listOptions, s *command.Streams) error {
 		return err
 	}
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		messages, err := find.Messages(ctx, w, query)
+		messages, err := track.List(ctx, w, query)
 		var unreadable *mailbox.UnreadableError
 		if err != nil && !errors.As(err, &unreadable) {
 			return err
@@ -118,53 +112,52 @@ func runList(ctx context.Context, o listOptions, s *command.Streams) error {
 	})
 }
 
-func printList(messages []find.Message, s *command.Streams) {
+func printList(messages []track.Listed, s *command.Streams) {
 	if len(messages) == 0 {
 		fmt.Fprintln(s.Out, "no message fits")
 		return
 	}
 	const subject, others = 6, 95
-	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "State"}, others, subject)
+	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"}, others, subject)
 	for _, m := range messages {
 		created := "?"
 		if at := m.CreatedAt.Time(); !at.IsZero() {
 			created = s.Time(at)
 		}
-		state := stateTexts(m.Recipients, s)
-		switch held := m.Copies[0]; {
-		case held.IsHeld() && m.Err != nil:
-			state = append(state, paint(s, colors{color.FgYellow}, "held"))
-		case m.Err != nil:
-			state = append(state, paint(s, colors{color.FgRed}, "not valid"))
+		stage := stageTexts(m.Recipients, s)
+		if held := stageWord(track.StageHeld, s); m.Copies[0].IsHeld() && !slices.Contains(stage, held) {
+			stage = append(stage, held)
+		} else if m.Err != nil && !m.Copies[0].IsHeld() {
+			stage = append(stage, paint(s, colors{color.FgRed}, "not valid"))
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
 		t.add(row{known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
-			visible.Line(m.Subject), strings.Join(state, ", ")})
+			visible.Line(m.Subject), strings.Join(stage, ", ")})
 	}
 	t.print(s)
 }
 
-// stateTexts says what the recipients did: in one word, if all did the same.
-func stateTexts(recipients []find.Recipient, s *command.Streams) (texts []string) {
+// stageTexts says what the recipients did: in one word, if all did the same.
+func stageTexts(recipients []track.Recipient, s *command.Streams) (texts []string) {
 	same := len(recipients) > 0
 	for _, r := range recipients {
-		same = same && r.State == recipients[0].State
-		texts = append(texts, visible.Line(string(r.Agent))+" "+stateWord(r.State, s))
+		same = same && r.Stage == recipients[0].Stage
+		texts = append(texts, visible.Line(string(r.Agent))+" "+stageWord(r.Stage, s))
 	}
 	if same {
-		return []string{stateWord(recipients[0].State, s)}
+		return []string{stageWord(recipients[0].Stage, s)}
 	}
 	return texts
 }
 
-func stateWord(state find.State, s *command.Streams) string {
-	switch state {
-	case find.Dead:
-		return paint(s, colors{color.FgRed}, string(state))
-	case find.Pending, find.Stored:
-		return paint(s, colors{color.FgYellow}, string(state))
+func stageWord(stage track.Stage, s *command.Streams) string {
+	switch stage {
+	case track.StageDead:
+		return paint(s, colors{color.FgRed}, string(stage))
+	case track.StageDone, track.StageAnswered, track.StageUnknown:
+		return string(stage)
 	}
-	return string(state)
+	return paint(s, colors{color.FgYellow}, string(stage))
 }
 
 // listedJSON is a message that list found.
@@ -179,7 +172,7 @@ type listedJSON struct {
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	ParentID       schema.ID             `json:"parent_message_id,omitempty"`
-	Recipients     []find.Recipient      `json:"recipients"`
+	Recipients     []track.Recipient     `json:"recipients"`
 	Places         []place               `json:"places"`
 	Error          string                `json:"error,omitempty"`
 }
@@ -191,7 +184,7 @@ type listAnswer struct {
 	Messages  []listedJSON `json:"messages"`
 }
 
-func newListAnswer(w *mailbox.Workspace, messages []find.Message) listAnswer {
+func newListAnswer(w *mailbox.Workspace, messages []track.Listed) listAnswer {
 	listed := make([]listedJSON, len(messages))
 	for i, m := range messages {
 		listed[i] = listedJSON{

@@ -83,7 +83,7 @@ func (o restoreOptions) print(all []track.Restored, s *command.Streams) error {
 	now := s.Now()
 	for _, one := range all {
 		switch name := visible.Line(one.ID.Short()); {
-		case one.Was == track.WasPending:
+		case one.Was == track.StageWaiting:
 		case one.Err != nil:
 			s.Note(name + " is not valid, so oacp run gives it up again: " + failure.OneLine(one.Err.Error()))
 		case one.Message.ExpiredAt(now):
@@ -100,9 +100,9 @@ func (o restoreOptions) print(all []track.Restored, s *command.Streams) error {
 	for _, one := range all {
 		name := visible.Line(one.ID.Short())
 		switch {
-		case one.Was == track.WasPending && one.Path == "":
+		case one.Was == track.StageWaiting && one.Path == "":
 			fmt.Fprintf(s.Out, "%s is on its way to the inbox of %s already\n", name, one.Agent)
-		case one.Was == track.WasPending:
+		case one.Was == track.StageWaiting:
 			fmt.Fprintf(s.Out, "%s is in the inbox of %s already\n", name, one.Agent)
 		case o.dryRun:
 			fmt.Fprintf(s.Out, "%s would be back in the inbox of %s; it is %s\n", name, one.Agent, one.Was)

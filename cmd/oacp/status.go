@@ -31,19 +31,18 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
 the number of failed turns since the last success, its live sessions and its
-conversations. With an ID, it shows the replies to the message and its state for each
+conversations. With an ID, it shows the replies to the message and its stage for each
 recipient:
 
    stored         sent, but not in the inbox yet
    waiting        in the inbox
    noticed        in the inbox, and the model of a live session has it
+   working        a turn works on it
    held, expired  in the inbox, and gets no turn
-   in_turn        an agent is working on it
-   acknowledged   handled without a turn
-   done           its turn succeeded
-   answered       acknowledged or done, with an answer
+   done           acknowledged, or its turn succeeded
+   answered       done, with an answer
    dead           given up
-   unknown        its mailbox cannot be read
+   unknown        its mailbox cannot be read, or no copy is left
 
 EXAMPLES:
    oacp status

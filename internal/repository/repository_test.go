@@ -29,7 +29,6 @@ var imports = map[string][]string{
 	"contract": {"schema", "validate"},
 
 	"mailbox/conversation": {"schema", "mailbox"},
-	"mailbox/find":         {"schema", "mailbox"},
 
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
@@ -253,7 +252,7 @@ var opening = map[string]string{
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them
 // with internal/durable, because it follows no links and does not wait for pipes.
 func TestWorkspacesOpenThroughDurable(t *testing.T) {
-	packages := []string{"mailbox", "mailbox/conversation", "mailbox/find", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn", "turn/track",
+	packages := []string{"mailbox", "mailbox/conversation", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn", "turn/track",
 		"convert/mirror", "internal/exclusive", "cmd/oacp-dashboard/dashboard"}
 	opens := []string{"Open", "OpenFile", "ReadFile", "WriteFile", "Create", "CreateTemp", "ReadDir", "OpenRoot", "FS", "Truncate"}
 	found := 0

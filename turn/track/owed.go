@@ -236,12 +236,7 @@ func (l *ledger) readFiles(ctx context.Context) error {
 	if len(open) == 0 {
 		return nil
 	}
-	copies, err := l.w.Names(func(schema.AgentName, mailbox.Box) bool { return false })
-	if err != nil {
-		return err
-	}
-	copies.Assume(names, schema.Boxes()...)
-	found, err := copies.Search(ctx, mailbox.Everything, func(m *schema.Message) bool { return open[m.ID] })
+	found, err := l.w.SearchNamed(ctx, names, func(m *schema.Message) bool { return open[m.ID] })
 	l.files = make(map[schema.ID][]mailbox.Entry, len(open))
 	whole := make(map[schema.ID]*schema.Message, len(open))
 	for _, e := range found {

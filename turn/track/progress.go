@@ -27,16 +27,16 @@ const (
 	// StageHeld and StageExpired are messages in the inbox that get no turn.
 	StageHeld    Stage = "held"
 	StageExpired Stage = "expired"
-	// StageInTurn is a message that an agent is working on.
-	StageInTurn Stage = "in_turn"
-	// StageAcknowledged is a message that was taken out of the inbox without a turn, and StageDone one
-	// whose turn succeeded. StageAnswered is either with an answer; see schema.Message.Answers.
-	StageAcknowledged Stage = "acknowledged"
-	StageDone         Stage = "done"
-	StageAnswered     Stage = "answered"
+	// StageWorking is a message that an agent is working on.
+	StageWorking Stage = "working"
+	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
+	// an answer; see schema.Message.Answers.
+	StageDone     Stage = "done"
+	StageAnswered Stage = "answered"
 	// StageDead is a dead letter.
 	StageDead Stage = "dead"
-	// StageUnknown is a message that may be in a folder that could not be read, as the reason says.
+	// StageUnknown is a message that may be in a folder that could not be read, or of which no copy is
+	// left, as the reason says.
 	StageUnknown Stage = "unknown"
 )
 
@@ -96,23 +96,50 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 		return nil, err
 	}
 	m := found[0].Message
-	replies, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
-		if box != mailbox.Outbox || !m.IsFor(agent) {
-			return nil
-		}
-		return conversation.Following(m.CreatedAt.Time())
-	}, func(reply *schema.Message) bool { return reply.ParentID == m.ID })
-	if _, err := mailbox.SplitUnreadable(err); err != nil { // Find could not read these boxes, either
-		return nil, err
-	}
-	all, err := t.track(m, found, replies)
+	replies, err := repliesTo(ctx, w, []*schema.Message{m})
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(all, func(p Progress) bool { return p.Stage == StageUnknown }) {
+	all, err := t.track(m, found, replies[m.ID])
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(all, func(p Progress) bool { return p.Stage == StageUnknown }) && t.unreadable != nil {
 		return all, t.unreadable
 	}
 	return all, nil
+}
+
+// repliesTo returns the messages that the recipients sent in reply, by the ids of what they reply to, as far as
+// outboxes can be read.
+func repliesTo(ctx context.Context, w *mailbox.Workspace, messages []*schema.Message) (map[schema.ID][]mailbox.Entry, error) {
+	recipients := make(map[schema.AgentName]bool)
+	replies := make(map[schema.ID][]mailbox.Entry, len(messages))
+	var oldest time.Time
+	for _, m := range messages {
+		for _, to := range m.To {
+			recipients[to] = true
+		}
+		replies[m.ID] = nil
+		if at := m.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	found, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
+		if box != mailbox.Outbox || !recipients[agent] {
+			return nil
+		}
+		return conversation.Following(oldest)
+	}, func(m *schema.Message) bool {
+		m.Body = schema.Value{}
+		_, isReply := replies[m.ParentID]
+		return isReply && m.ParentID != ""
+	})
+	for _, e := range found {
+		replies[e.Message.ParentID] = append(replies[e.Message.ParentID], e)
+	}
+	_, err = mailbox.SplitUnreadable(err)
+	return replies, err
 }
 
 // tracker tells how far messages got. It reads the history of each agent once.
@@ -120,6 +147,7 @@ type tracker struct {
 	w       *mailbox.Workspace
 	now     time.Time
 	inboxes map[schema.AgentName]*inboxState
+	staged  map[schema.ID]bool
 	// unreadable are the folders that the files of the messages may be in.
 	unreadable *mailbox.UnreadableError
 }
@@ -168,7 +196,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	}
 	inbox, ok := places[mailbox.Inbox]
 	if !ok {
-		return p, p.trackGone(t, m, rec, places)
+		return p, p.trackGone(t, m, rec, places, files)
 	}
 	p.Path = inbox.Path
 	p.Stage = state.stage(m, rec, t.now)
@@ -195,8 +223,8 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 }
 
 // IsPending reports whether the message is in the inbox and has no outcome.
-func (p *Progress) IsPending() bool {
-	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageInTurn, StageHeld, StageExpired}, p.Stage)
+func (s Stage) IsPending() bool {
+	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageWorking, StageHeld, StageExpired}, s)
 }
 
 // addReplies adds those of the messages that are replies of the recipient.
@@ -228,7 +256,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entr
 }
 
 // trackGone fills in what became of a message that is not in the inbox.
-func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places map[mailbox.Box]mailbox.Entry) error {
+func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places map[mailbox.Box]mailbox.Entry, files []mailbox.Entry) error {
 	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != Succeeded {
 		p.Stage = StageDead
 		reason, err := t.w.Reason(letter)
@@ -244,7 +272,7 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 		p.Stage = StageDead
 		return nil
 	}
-	if queued, err := mailbox.IsQueued(t.w, m.ID, p.Agent); queued || err != nil {
+	if queued, err := t.isQueued(m.ID, p.Agent); queued || err != nil {
 		p.Stage = StageStored
 		return err
 	}
@@ -252,9 +280,14 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 		p.Stage, p.Reason = StageUnknown, "its mailbox cannot be read"
 		return nil
 	}
+	isCopy := func(e mailbox.Entry) bool { return e.Box == mailbox.Outbox || e.Agent == p.Agent }
+	if rec.Outcome == "" && !slices.ContainsFunc(files, isCopy) {
+		p.Stage, p.Reason = StageUnknown, "neither its sender nor its recipient has a copy"
+		return nil
+	}
 	p.Stage = StageDone
 	if rec.Outcome == "" {
-		p.Stage, p.Reason = StageAcknowledged, "" // the reason is how an earlier turn failed
+		p.Reason = "" // it is how an earlier turn failed
 	}
 	if p.Answer != "" {
 		p.Stage = StageAnswered
@@ -262,10 +295,28 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 	return nil
 }
 
+// isQueued is mailbox.IsQueued, but lists the staged copies only once unless the message has one.
+func (t *tracker) isQueued(id schema.ID, agent schema.AgentName) (bool, error) {
+	if t.staged == nil {
+		ids, _, err := t.w.Staged()
+		if err != nil {
+			return false, err
+		}
+		t.staged = make(map[schema.ID]bool, len(ids))
+		for _, id := range ids {
+			t.staged[id] = true
+		}
+	}
+	if !t.staged[id] {
+		return false, nil
+	}
+	return mailbox.IsQueued(t.w, id, agent)
+}
+
 // inboxState is what is known of the turns on messages in an inbox.
 type inboxState struct {
 	history *History
-	ids     map[schema.ID]bool // of messages with a record
+	ids     map[schema.ID]*Record // one of a message
 	running bool
 	runner  *Holder
 }
@@ -290,16 +341,19 @@ func readInbox(w *mailbox.Workspace, name schema.AgentName) (s *inboxState, err 
 	if s.history, err = ReadHistory(w, name); err != nil {
 		return nil, err
 	}
-	s.ids = make(map[schema.ID]bool, len(s.history.Records))
-	for k := range s.history.Records {
-		s.ids[k.ID] = true
+	s.ids = make(map[schema.ID]*Record, len(s.history.Records))
+	for k, rec := range s.history.Records {
+		s.ids[k.ID] = rec
 	}
 	return s, nil
 }
 
-// record returns the record of a message, which is empty if there is none.
+// record returns the record of a message, which is empty if there is none. Without its body, the id says which it is.
 func (s *inboxState) record(m *schema.Message) *Record {
-	if s.ids[m.ID] { // else its key need not be computed
+	if rec := s.ids[m.ID]; rec != nil { // else its key need not be computed
+		if m.Body.Kind == schema.Absent {
+			return rec
+		}
 		k, err := KeyOf(m)
 		if rec := s.history.Records[k]; err == nil && rec != nil {
 			return rec
@@ -312,7 +366,7 @@ func (s *inboxState) record(m *schema.Message) *Record {
 func (s *inboxState) stage(m *schema.Message, rec *Record, now time.Time) Stage {
 	switch {
 	case rec.Running && s.running:
-		return StageInTurn
+		return StageWorking
 	case rec.Outcome == Succeeded && rec.Unsent == nil:
 		return StageDone
 	case m.ExpiredAt(now):

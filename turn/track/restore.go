@@ -14,18 +14,15 @@ import (
 type Restored struct {
 	ID    schema.ID        `json:"message_id"`
 	Agent schema.AgentName `json:"agent"`
-	// Was is the earlier state of the message: acknowledged, dead, or pending, which Restore does not
-	// change.
-	Was string `json:"was"`
+	// Was is the earlier stage of the message: StageDone, StageDead, or StageWaiting for any that Restore leaves
+	// alone, because the message is in the inbox or on its way there.
+	Was Stage `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
 	// Message is valid if Err is nil.
 	Message *schema.Message `json:"-"`
 	Err     error           `json:"-"`
 }
-
-// WasPending is a message that Restore leaves alone.
-const WasPending = "pending"
 
 // Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
 // to that of the given agent. It resets the count of turns, even for a working
@@ -66,12 +63,12 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 
 // restore restores the message for one agent.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName, dryRun bool) (Restored, error) {
-	one := Restored{ID: m.ID, Agent: name, Was: WasPending, Message: m}
+	one := Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
 	begin := func(source mailbox.Entry) error {
 		one.Message, one.Err = source.Message, source.Err
-		one.Was = "acknowledged"
+		one.Was = StageDone
 		if source.Box == mailbox.DeadLetters {
-			one.Was = "dead"
+			one.Was = StageDead
 		}
 		if dryRun {
 			return nil

@@ -43,8 +43,8 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 
 // urgency orders stages: what needs somebody comes first, then what is least far.
 var urgency = []Stage{
-	StageDead, StageUnknown, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageInTurn,
-	StageAcknowledged, StageDone, StageAnswered,
+	StageDead, StageUnknown, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageWorking,
+	StageDone, StageAnswered,
 }
 
 // Stage returns the stage of the message with the recipient that is least far; a dead letter is less

@@ -183,7 +183,7 @@ func TestReadsAgain(t *testing.T) {
 	if err := w.Acknowledge(e); err != nil {
 		t.Fatal(err)
 	}
-	read("after it left the inbox", 2, "acknowledged")
+	read("after it left the inbox", 2, "done")
 }
 
 func TestBacklog(t *testing.T) {

@@ -1,4 +1,4 @@
-package find
+package track
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// newWorkspace makes a workspace whose agents have what the paths below agents say: each file is a
+// newListed makes a workspace whose agents have what the paths below agents say: each file is a
 // message from claude with the last part of its id, to the agents that are named after it.
-func newWorkspace(t *testing.T, files map[string]string) *mailbox.Workspace {
+func newListed(t *testing.T, files map[string]string) *mailbox.Workspace {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(path, text string) {
@@ -40,22 +40,22 @@ func newWorkspace(t *testing.T, files map[string]string) *mailbox.Workspace {
 // messages returns what is found, a line for each message.
 func messages(t *testing.T, w *mailbox.Workspace, q Query) (lines []string) {
 	t.Helper()
-	found, err := Messages(t.Context(), w, q)
+	found, err := List(t.Context(), w, q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range found {
 		line := m.ID.Short()
 		for _, r := range m.Recipients {
-			line += fmt.Sprintf(" %s:%s", r.Agent, r.State)
+			line += fmt.Sprintf(" %s:%s", r.Agent, r.Stage)
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-func TestMessages(t *testing.T) {
-	w := newWorkspace(t, map[string]string{
+func TestList(t *testing.T) {
+	w := newListed(t, map[string]string{
 		"claude/outbox/20260313T1430Z_claude_question.yaml":        "30aa codex, gemini, ann",
 		"codex/inbox/20260313T1430Z_claude_question.yaml":          "30aa codex, gemini, ann",
 		"gemini/inbox/archive/20260313T1430Z_claude_question.yaml": "30aa codex, gemini, ann",
@@ -72,7 +72,7 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{
-		"29cc codex:acknowledged gemini:gone", "30aa codex:pending gemini:acknowledged ann:acknowledged", "31bb codex:dead", "32dd ann:stored",
+		"29cc codex:done gemini:unknown", "30aa codex:waiting gemini:done ann:done", "31bb codex:dead", "32dd ann:stored",
 	}
 	at := func(minute int) time.Time { return time.Date(2026, 3, 13, 14, minute, 0, 0, time.UTC) }
 	for _, test := range []struct {
@@ -89,10 +89,10 @@ func TestMessages(t *testing.T) {
 		{"of an agent", Query{Agent: "ann"}, []string{all[1], all[3]}},
 		{"with a subject", Query{Subject: "WHICH 31"}, all[2:3]},
 		{"of a type", Query{Type: schema.TaskRequest}, nil},
-		{"in inboxes", Query{Box: mailbox.Inbox}, []string{"30aa codex:pending"}},
-		{"in the archive of codex", Query{Box: mailbox.Archive, Agent: "codex"}, []string{"29cc codex:acknowledged"}},
+		{"in inboxes", Query{Box: mailbox.Inbox}, []string{"30aa codex:waiting"}},
+		{"in the archive of codex", Query{Box: mailbox.Archive, Agent: "codex"}, []string{"29cc codex:done"}},
 		{"dead", Query{Box: mailbox.DeadLetters}, []string{"31bb codex:dead"}},
-		{"in outboxes", Query{Box: mailbox.Outbox, Since: at(31)}, []string{"31bb codex:sent", "32dd ann:sent"}},
+		{"in outboxes", Query{Box: mailbox.Outbox, Since: at(31)}, []string{"31bb codex:dead", "32dd ann:stored"}},
 	} {
 		if got := messages(t, w, test.query); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
@@ -102,7 +102,7 @@ func TestMessages(t *testing.T) {
 
 // TestSinceOpensNoOldFiles makes an old file unreadable as a message: nobody looks into it.
 func TestSinceOpensNoOldFiles(t *testing.T) {
-	w := newWorkspace(t, map[string]string{"codex/inbox/20260313T1430Z_claude_question.yaml": "59aa codex"})
+	w := newListed(t, map[string]string{"codex/inbox/20260313T1430Z_claude_question.yaml": "59aa codex"})
 	if got := messages(t, w, Query{Since: time.Date(2026, 3, 13, 14, 45, 0, 0, time.UTC)}); len(got) > 0 {
 		t.Errorf("%q is found, though the name of the file is older", got)
 	}
@@ -113,7 +113,7 @@ func TestSinceOpensNoOldFiles(t *testing.T) {
 
 // TestFilesThatAreNoMessages are found in their box, by their names.
 func TestFilesThatAreNoMessages(t *testing.T) {
-	w := newWorkspace(t, map[string]string{"codex/dead_letter/a.yaml": "30aa codex"})
+	w := newListed(t, map[string]string{"codex/dead_letter/a.yaml": "30aa codex"})
 	if err := os.WriteFile(filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "notes.yaml"), []byte("nothing"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +132,9 @@ func TestFilesThatAreNoMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesWithOneID are two, if they say different things.
-func TestMessagesWithOneID(t *testing.T) {
-	w := newWorkspace(t, map[string]string{
+// TestListsMessagesWithOneID are two, if they say different things.
+func TestListsMessagesWithOneID(t *testing.T) {
+	w := newListed(t, map[string]string{
 		"codex/inbox/a.yaml":  "30aa codex",
 		"gemini/inbox/b.yaml": "30aa codex",
 	})

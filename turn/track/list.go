@@ -1,6 +1,4 @@
-// Package find lists the messages of a workspace that match a query, with the places of their
-// copies.
-package find
+package track
 
 import (
 	"cmp"
@@ -32,34 +30,14 @@ type Query struct {
 	Limit int
 }
 
-// A State says what one recipient did with a message.
-type State string
-
-// The states of a message.
-const (
-	Pending State = "pending"
-	// Acknowledged is a message in the archive, or one that only the sender has, because older tools
-	// delete what is handled.
-	Acknowledged State = "acknowledged"
-	Dead         State = "dead"
-	// Stored is a message that is sent, and not in the inbox yet.
-	Stored State = "stored"
-	// Sent is a copy in an outbox of which a query with that box says no more.
-	Sent State = "sent"
-	// Unknown is a message that may be in a folder that could not be read.
-	Unknown State = "unknown"
-	// Gone is a message of which neither the recipient nor the sender has a copy.
-	Gone State = "gone"
-)
-
-// Recipient is a recipient of a message or, for a query with a box, the owner of a copy.
+// Recipient is a recipient of a message or, for a query with a box of recipients, the owner of a copy.
 type Recipient struct {
 	Agent schema.AgentName `json:"agent"`
-	State State            `json:"state"`
+	Stage Stage            `json:"stage"`
 }
 
-// Message is a message that fits the query.
-type Message struct {
+// Listed is a message that fits the query.
+type Listed struct {
 	// Message has no body. It is valid if Err is nil.
 	*schema.Message
 	Err        error
@@ -69,29 +47,23 @@ type Message struct {
 	Copies []mailbox.Entry
 }
 
-// Messages returns the messages that fit, the newest last. Files that are no messages are left out,
-// but for a query with a box. With a *mailbox.UnreadableError, Messages also returns what it could read.
-func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, error) {
+// List returns the messages that fit, the newest last. Files that are no messages are left out,
+// except for a query with a box. With a *mailbox.UnreadableError, List also returns what it could read.
+func List(ctx context.Context, w *mailbox.Workspace, q Query) ([]Listed, error) {
 	listing, err := w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
 		return q.Box == "" || box == q.Box && (q.Agent == "" || agent == q.Agent)
 	})
 	if err != nil {
 		return nil, err
 	}
+	t := newTracker(w)
 	messages, unreadable, err := q.newest(ctx, w, listing)
 	if err != nil {
 		return nil, err
 	}
-	staged, _, err := w.Staged()
-	if err != nil {
+	t.unreadable = unreadable
+	if err := t.locate(ctx, q.Box, messages); err != nil {
 		return nil, err
-	}
-	isStaged := make(map[schema.ID]bool, len(staged))
-	for _, id := range staged {
-		isStaged[id] = true
-	}
-	for i := range messages {
-		messages[i].locate(q.Box, isStaged, unreadable)
 	}
 	if unreadable != nil {
 		return messages, unreadable
@@ -100,7 +72,7 @@ func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, er
 }
 
 // newest reads as many of the files with the latest times in their names as are needed for the limit.
-func (q *Query) newest(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing) ([]Message, *mailbox.UnreadableError, error) {
+func (q *Query) newest(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing) ([]Listed, *mailbox.UnreadableError, error) {
 	since := q.Since.Truncate(time.Minute)
 	var times []time.Time // of the names, the latest first
 	if q.Limit > 0 {
@@ -128,7 +100,7 @@ func (q *Query) newest(ctx context.Context, w *mailbox.Workspace, listing *mailb
 			return messages, unreadable, nil
 		}
 		// Older messages are here only if the names of their files do not tell their times.
-		older, _ := slices.BinarySearchFunc(messages, since, func(m Message, since time.Time) int { return m.CreatedAt.Time().Compare(since) })
+		older, _ := slices.BinarySearchFunc(messages, since, func(m Listed, since time.Time) int { return m.CreatedAt.Time().Compare(since) })
 		if all || len(messages)-older >= q.Limit {
 			return messages[len(messages)-q.Limit:], unreadable, nil
 		}
@@ -211,7 +183,7 @@ func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text
 
 // group puts the copies of each message together, in the order of age. An id alone does not identify
 // a message: other tools make short ones, which collide.
-func group(entries []mailbox.Entry) []Message {
+func group(entries []mailbox.Entry) []Listed {
 	type key struct {
 		id        schema.ID
 		createdAt schema.Timestamp
@@ -219,7 +191,7 @@ func group(entries []mailbox.Entry) []Message {
 		path      string
 	}
 	index := make(map[key]int, len(entries))
-	var messages []Message
+	var messages []Listed
 	for _, e := range entries {
 		k := key{id: e.Message.ID, createdAt: e.Message.CreatedAt, subject: e.Message.Subject}
 		if k.id == "" {
@@ -229,7 +201,7 @@ func group(entries []mailbox.Entry) []Message {
 		if !known {
 			i = len(messages)
 			index[k] = i
-			messages = append(messages, Message{Message: e.Message, Err: e.Err})
+			messages = append(messages, Listed{Message: e.Message, Err: e.Err})
 		}
 		messages[i].Copies = append(messages[i].Copies, e)
 	}
@@ -237,54 +209,62 @@ func group(entries []mailbox.Entry) []Message {
 	for _, m := range messages {
 		ages[m.Message] = m.Age()
 	}
-	slices.SortFunc(messages, func(a, b Message) int {
+	slices.SortFunc(messages, func(a, b Listed) int {
 		first, second := ages[a.Message], ages[b.Message]
 		return cmp.Or(first.Compare(&second), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Copies[0].Path, b.Copies[0].Path))
 	})
 	return messages
 }
 
-// states are what copies in the boxes say, what counts most first.
-var states = []struct {
-	box   mailbox.Box
-	state State
-}{{mailbox.Inbox, Pending}, {mailbox.DeadLetters, Dead}, {mailbox.Archive, Acknowledged}}
-
-// locate fills in what became of the message.
-func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool, unreadable *mailbox.UnreadableError) {
-	has := func(agent schema.AgentName, box mailbox.Box) bool {
-		return slices.ContainsFunc(m.Copies, func(e mailbox.Entry) bool { return e.Box == box && (agent == "" || e.Agent == agent) })
+// locate fills in how far the messages got.
+func (t *tracker) locate(ctx context.Context, box mailbox.Box, messages []Listed) error {
+	var requests []*schema.Message
+	files := make(map[schema.ID][]mailbox.Entry)
+	var names []string
+	for _, m := range messages {
+		if m.Err == nil && m.Type.IsRequest() {
+			requests = append(requests, m.Message)
+		}
+		for _, e := range m.Copies {
+			files[m.ID], names = append(files[m.ID], e), append(names, e.Name)
+		}
 	}
-	stateOf := func(agent schema.AgentName) State {
-		for _, s := range states {
-			if has(agent, s.box) {
-				return s.state
+	if box == mailbox.Outbox {
+		found, err := t.w.SearchNamed(ctx, names, func(m *schema.Message) bool { return files[m.ID] != nil })
+		if t.unreadable, err = mailbox.SplitUnreadable(err); err != nil {
+			return err
+		}
+		for _, e := range found {
+			files[e.Message.ID] = append(files[e.Message.ID], e)
+		}
+	}
+	replies, err := repliesTo(ctx, t.w, requests)
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		m := &messages[i]
+		var agents []schema.AgentName
+		if m.Err == nil && (box == "" || box == mailbox.Outbox) {
+			agents = slices.Clone(m.To)
+		}
+		for _, e := range m.Copies {
+			if e.Box != mailbox.Outbox && !slices.Contains(agents, e.Agent) {
+				agents = append(agents, e.Agent)
 			}
 		}
-		switch {
-		case box == mailbox.Outbox:
-			return Sent
-		case staged[m.ID]:
-			return Stored
-		case unreadable.Hides(agent):
-			return Unknown
-		case has("", mailbox.Outbox):
-			return Acknowledged
-		}
-		return Gone
-	}
-	agents := slices.Clone(m.To)
-	for _, e := range m.Copies {
-		if e.Box != mailbox.Outbox && !slices.Contains(agents, e.Agent) {
-			agents = append(agents, e.Agent)
+		m.Recipients = make([]Recipient, len(agents))
+		for k, agent := range agents {
+			at := m.Copies
+			if box == mailbox.Outbox {
+				at = files[m.ID]
+			}
+			p, err := t.progress(m.Message, agent, at, replies[m.ID])
+			if err != nil {
+				return err
+			}
+			m.Recipients[k] = Recipient{agent, p.Stage}
 		}
 	}
-	m.Recipients = []Recipient{}
-	for _, agent := range agents {
-		state := stateOf(agent)
-		if box != "" && box != mailbox.Outbox && state == Gone {
-			continue // the query does not look where its copy may be
-		}
-		m.Recipients = append(m.Recipients, Recipient{agent, state})
-	}
+	return nil
 }
