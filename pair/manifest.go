@@ -236,17 +236,15 @@ func (m *Manifest) checkRound() error {
 	if m.State == Reviewing {
 		expected = m.settings().reviewers()
 	}
-	if len(m.Round.Turns) == 0 {
-		return errors.New("round: it has no turn")
-	}
-	for i, turn := range m.Round.Turns {
-		isKnown := turn != nil && slices.Contains(expected, turn.Agent)
-		switch {
-		case !isKnown || slices.ContainsFunc(m.Round.Turns[:i], func(other *Turn) bool { return other.Agent == turn.Agent }):
-			return fmt.Errorf("round: turn %d is of none of the agents that have one in a run that is %s", i, m.State)
-		case m.Round.Proof != nil && turn.Answer == nil:
-			return errors.New("round: a proof without an answer")
+	var agents []Agent
+	for _, turn := range m.Round.Turns {
+		if turn == nil || m.Round.Proof != nil && turn.Answer == nil {
+			return errors.New("round: a turn lacks its answer, or is missing")
 		}
+		agents = append(agents, turn.Agent)
+	}
+	if !slices.Equal(agents, expected) {
+		return fmt.Errorf("round: it has turns of %v, but %v have one in a run that is %s", agents, expected, m.State)
 	}
 	return nil
 }

@@ -42,8 +42,7 @@ func (s *Session) prove(ctx context.Context) error {
 		return err
 	}
 	begin := time.Now()
-	proof := proof{dir: s.manifest.Dir(), timeout: s.options.ProofTimeout, stopDelay: s.stopDelay}
-	result, err := proof.run(orphans.WithMark(ctx, mark), s.manifest.ProofCommand)
+	result, err := s.runProof(orphans.WithMark(ctx, mark))
 	if err := errors.Join(err, s.endProof(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
@@ -71,30 +70,24 @@ func (s *Session) endProof(ctx context.Context) error {
 	return s.note(Entry{Type: EntryNotice, Content: "ended what the proof left behind: " + strings.Join(ended, ", ")})
 }
 
-// A proof runs commands in a folder, each for a limited time.
-type proof struct {
-	dir                string
-	timeout, stopDelay time.Duration
-}
-
-// run runs the commands until one fails.
-func (p proof) run(ctx context.Context, text string) (*ProofResult, error) {
-	commands, err := ParseCommands(text)
+// runProof runs the commands of the proof until one fails.
+func (s *Session) runProof(ctx context.Context) (*ProofResult, error) {
+	commands, err := ParseCommands(s.manifest.ProofCommand)
 	for _, command := range commands {
-		if failure, err := p.runCommand(ctx, command); err != nil || failure != nil {
+		if failure, err := s.runCommand(ctx, command); err != nil || failure != nil {
 			return failure, err
 		}
 	}
 	return &ProofResult{Passed: true}, err
 }
 
-// runCommand runs one command, and returns a result if the command failed. An error means
-// that the session has to stop.
-func (p proof) runCommand(ctx context.Context, command []string) (*ProofResult, error) {
-	timedOut := fmt.Errorf("stopped after %v", p.timeout)
-	limited, cancel := context.WithTimeoutCause(ctx, p.timeout, timedOut)
+// runCommand runs a command of the proof for a limited time, and returns a result if it failed. An error
+// means that the session has to stop.
+func (s *Session) runCommand(ctx context.Context, command []string) (*ProofResult, error) {
+	timedOut := fmt.Errorf("stopped after %v", s.options.ProofTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, timedOut)
 	defer cancel()
-	driver := agent.NewExec(agent.Options{Command: command, Dir: p.dir})
+	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir()})
 	err := driver.Start(limited)
 	var result agent.Result
 	if err == nil {
@@ -103,7 +96,7 @@ func (p proof) runCommand(ctx context.Context, command []string) (*ProofResult, 
 	if err == nil {
 		return nil, nil
 	}
-	if stopComes(ctx, p.stopDelay) {
+	if stopComes(ctx, s.stopDelay) {
 		return nil, context.Cause(ctx)
 	}
 	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), proofFailure(err), tail(result.Tail, maxProofOutput))
