@@ -25,8 +25,8 @@ func (w *Workspace) Search(ctx context.Context, want func(schema.AgentName, Box)
 	return l.Search(ctx, want, match)
 }
 
-// SearchNamed is Search for the files that have one of these names. It lists no folders.
-func (w *Workspace) SearchNamed(ctx context.Context, names []string, match func(*schema.Message) bool) ([]Entry, error) {
+// SearchNamed is Workspace.Search for the files that have one of these names. It lists no folders.
+func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*schema.Message) bool) ([]Entry, error) {
 	l, err := w.Names(func(schema.AgentName, Box) bool { return false })
 	if err != nil {
 		return nil, err

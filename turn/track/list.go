@@ -230,7 +230,7 @@ func (t *tracker) locate(ctx context.Context, box mailbox.Box, messages []Listed
 		}
 	}
 	if box == mailbox.Outbox {
-		found, err := t.w.SearchNamed(ctx, names, func(m *schema.Message) bool { return files[m.ID] != nil })
+		found, err := mailbox.SearchNamed(ctx, t.w, names, func(m *schema.Message) bool { return files[m.ID] != nil })
 		if t.unreadable, err = mailbox.SplitUnreadable(err); err != nil {
 			return err
 		}

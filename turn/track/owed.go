@@ -236,7 +236,7 @@ func (l *ledger) readFiles(ctx context.Context) error {
 	if len(open) == 0 {
 		return nil
 	}
-	found, err := l.w.SearchNamed(ctx, names, func(m *schema.Message) bool { return open[m.ID] })
+	found, err := mailbox.SearchNamed(ctx, l.w, names, func(m *schema.Message) bool { return open[m.ID] })
 	l.files = make(map[schema.ID][]mailbox.Entry, len(open))
 	whole := make(map[schema.ID]*schema.Message, len(open))
 	for _, e := range found {
