@@ -147,7 +147,11 @@ func (c *Claims) Stop(ctx context.Context) error {
 		}
 		h.giveBack(h.Attempt, time.Time{})
 	}
+	isDone := len(c.held) == 0
 	c.mu.Unlock()
+	if isDone {
+		return nil
+	}
 	return c.settle(ctx)
 }
 
