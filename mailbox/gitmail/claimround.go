@@ -50,6 +50,12 @@ func (c *Claims) settle(ctx context.Context) (err error) {
 	return err
 }
 
+// limit bounds what reaches the remote: an attempt that hangs must not keep claims from being renewed.
+func (c *Claims) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := min(networkLimit, max(c.lease/3, maxRetry/2))
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+}
+
 // round makes the refs on the remote say what the list says, with one push, syncs if that is needed, and looks at the
 // claims that were fetched. It reports whether there was nothing to push or to sync.
 func (c *Claims) round(ctx context.Context) (idle bool, err error) {
@@ -59,8 +65,7 @@ func (c *Claims) round(ctx context.Context) (idle bool, err error) {
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	limit := min(networkLimit, max(c.lease/3, maxRetry/2)) // an attempt that hangs must not keep claims from being renewed
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	claims, needsSync := c.differences()
 	if len(claims) > 0 {

@@ -147,7 +147,11 @@ func (c *Claims) Stop(ctx context.Context) error {
 		}
 		h.giveBack(h.Attempt, time.Time{})
 	}
+	isDone := len(c.held) == 0
 	c.mu.Unlock()
+	if isDone {
+		return nil
+	}
 	return c.settle(ctx)
 }
 
@@ -181,19 +185,22 @@ func (c *Claims) isElsewhere(id schema.ID) bool {
 // machines, and a context that ends if the claim is lost. If the message was handled elsewhere before, it is no longer in the
 // inbox. The error is ErrElsewhere if another machine has the message; others say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
-	for round := 0; ; round++ { // what is known here of a claim may be old
+	limited, cancel := c.limit(ctx)
+	defer cancel()
+	for round := 0; ; round++ { // what is known here of a claim may be old, and a remote that others push to may refuse
 		if attempt, held = c.begin(ctx, wanted[0]); held != nil {
 			return attempt, held, nil // an error was about others, which can wait
 		}
-		switch {
-		case err != nil:
+		if round == mostRounds || limited.Err() != nil {
+			return 0, nil, cmp.Or(err, ErrElsewhere)
+		}
+		if err != nil {
+			_ = pause(limited, roundPause) // its end shows above
+		}
+		if err = c.want(wanted); err != nil {
 			return 0, nil, err
-		case round == mostRounds:
-			return 0, nil, ErrElsewhere
 		}
-		if err = c.want(wanted); err == nil {
-			_, err = c.round(ctx)
-		}
+		_, err = c.round(limited)
 	}
 }
 
