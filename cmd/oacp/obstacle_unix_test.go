@@ -25,6 +25,7 @@ import (
 
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // patience is how long a command may take before it counts as hanging. It is a guard, far above
@@ -139,7 +140,7 @@ var obstaclePlaces = []struct {
 
 // TestObstacles puts what does not belong there in the place of each folder and file of a workspace.
 // Every command must end, change nothing outside of the workspace, and if it fails name the path and
-// say what to do. The doctor must find it.
+// say what to do. The doctor must find it, unless it is the reason of a dead letter.
 func TestObstacles(t *testing.T) {
 	template := newSession(t, "a,b")
 	template.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
@@ -267,7 +268,8 @@ func (c *obstructed) wantReturn(t *testing.T, path, line string) (exit int) {
 	}
 	info, err := os.Lstat(path)
 	isThere := err == nil && !info.IsDir() && !info.Mode().IsRegular()
-	if strings.HasPrefix(line, "doctor") && isThere && !strings.Contains(said, below) {
+	isReason := strings.HasSuffix(below, mailbox.ReasonSuffix) // doctor only counts dead letters
+	if strings.HasPrefix(line, "doctor") && isThere && !isReason && !strings.Contains(said, below) {
 		t.Errorf("oacp %s does not name it:\n%s", line, said)
 	}
 	if exit != 0 && (!strings.Contains(said, below) || !strings.Contains(said, "hint: ")) {
