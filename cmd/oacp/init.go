@@ -11,9 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -113,7 +113,7 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 	}
 	if err == nil && options.Repository != "" && !o.json {
 		fmt.Fprintf(s.Out, "  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
-			"ln", "-sf", filepath.Join(dir, project.MarkerName), filepath.Join(options.Repository, ".oacp")))
+			"ln", "-sf", filepath.Join(dir, schema.MarkerName), filepath.Join(options.Repository, ".oacp")))
 	}
 	return err
 }
@@ -211,8 +211,8 @@ func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []str
 
 // next says what the user can do about git with a new workspace in a repository.
 func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (next []string) {
-	top, err := bridge.EnclosingRepository(dir)
-	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, project.MarkerName)) {
+	top, err := git.Top(dir)
+	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}
@@ -221,13 +221,13 @@ func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (n
 	}
 	next = []string{visible.Shell(commit...) + " commits it with the code, and later its new messages"}
 	below, err := filepath.Rel(top, dir)
-	if around, aroundErr := bridge.EnclosingRepository(s.Dir); err != nil || aroundErr != nil || around != top {
+	if around, aroundErr := git.Top(s.Dir); err != nil || aroundErr != nil || around != top {
 		return next
 	}
 	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
 	if below == "." {
 		patterns = []string{"/agents/"}
-		for _, name := range []string{project.MarkerName, ".gitattributes"} {
+		for _, name := range []string{schema.MarkerName, ".gitattributes"} {
 			if slices.Contains(made.Paths, filepath.Join(dir, name)) {
 				patterns = append(patterns, "/"+name)
 			}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -53,9 +53,9 @@ func (o *gitOptions) check(c *cli.Context) error {
 // gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
 // that of the main one.
 func gitFolder(dir string) (string, error) {
-	top, err := bridge.EnclosingRepository(dir)
+	top, err := git.Top(dir)
 	if err == nil && top != "" && filepath.Base(top) == ".oacp" {
-		top, err = bridge.EnclosingRepository(filepath.Dir(top)) // the workspace has a repository already
+		top, err = git.Top(filepath.Dir(top)) // the workspace has a repository already
 	}
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func gitFolder(dir string) (string, error) {
 		return "", &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", dir),
 			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
 	}
-	folder := filepath.Join(project.MainFolder(top), ".oacp")
+	folder := filepath.Join(git.MainFolder(top), ".oacp")
 	info, err := os.Lstat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -74,7 +74,7 @@ func gitFolder(dir string) (string, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		// A link to the workspace.json of a project leads to its workspace.
 		target, err := filepath.EvalSymlinks(folder)
-		if err == nil && filepath.Base(target) == project.MarkerName {
+		if err == nil && filepath.Base(target) == schema.MarkerName {
 			return filepath.Dir(target), nil
 		}
 		if err == nil && isDir(target) {
@@ -154,15 +154,15 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 // enclosingOf returns the top of the user's repository for a workspace: that around the workspace,
 // or else, if the workspace is that of the working folder, that around the working folder.
 func enclosingOf(workingDir, dir string) (string, error) {
-	top, err := bridge.EnclosingRepository(filepath.Dir(dir))
+	top, err := git.Top(filepath.Dir(dir))
 	if err != nil || top != "" {
 		return top, err
 	}
 	if found, err := workspaceAround(workingDir); err == nil && found == dir {
-		if top, err = bridge.EnclosingRepository(workingDir); err != nil || top == "" || top == dir {
+		if top, err = git.Top(workingDir); err != nil || top == "" || top == dir {
 			return "", err
 		}
-		return project.MainFolder(top), nil
+		return git.MainFolder(top), nil
 	}
 	return "", nil
 }
@@ -176,7 +176,7 @@ func workspaceAround(dir string) (string, error) {
 // returns removes what it made, as long as that is empty.
 func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) {
 	var missing []string
-	for at := filepath.Join(dir, "agents"); ; at = filepath.Dir(at) {
+	for at := filepath.Join(dir, schema.AgentsName); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
 			break
 		}
@@ -187,7 +187,7 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 			_ = os.Remove(folder) // it stays if others have put something into it
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
 		return nil, nil, fmt.Errorf("making workspace %s: %w", dir, err)
 	}
 	if w, err = mailbox.Open(dir, nil); err != nil {

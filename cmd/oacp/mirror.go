@@ -84,19 +84,16 @@ func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 			return err
 		}
 		return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
-			bar := newProgress(s, "mirroring")
-			defer bar.clear()
-			m.Workspace, m.Log, m.Progress = w, log, bar.update
+			m.Workspace, m.Log = w, log
 			ctx, stop := command.UntilSignal(ctx)
 			defer stop()
 			if o.follow {
-				return synchronizer.Around(ctx, false, func() error { return o.followMirror(ctx, m, bar, s) })
+				return synchronizer.Around(ctx, false, func() error { return o.followMirror(ctx, m, s) })
 			}
 			var report mirror.Report
 			synchronizer.Once(ctx)
 			err := synchronizer.Around(ctx, false, func() (err error) {
 				report, err = m.Run(ctx)
-				bar.clear()
 				return err
 			})
 			err = cmp.Or(context.Cause(ctx), err)
@@ -127,12 +124,11 @@ func (o mirrorOptions) mirror(s *command.Streams) (*mirror.Mirror, error) {
 }
 
 // followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
-func (o mirrorOptions) followMirror(ctx context.Context, m *mirror.Mirror, bar *progress, s *command.Streams) error {
+func (o mirrorOptions) followMirror(ctx context.Context, m *mirror.Mirror, s *command.Streams) error {
 	var printErr error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
-		bar.clear()
 		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
 		if passErr != nil {
 			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")

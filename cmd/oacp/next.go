@@ -109,7 +109,7 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 	}
 	hinted := false
 	options.Problem = func(e mailbox.Entry) {
-		place := mailbox.BoxName(e.Agent, e.Box)
+		place := schema.BoxPath(e.Agent, e.Box)
 		if e.Name != "" {
 			place += "/" + e.Name
 		}

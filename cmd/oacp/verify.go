@@ -13,7 +13,6 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
@@ -137,14 +136,11 @@ func mailboxOf(file string) (workspace string, agent schema.AgentName) {
 	if err != nil {
 		return "", ""
 	}
-	box := filepath.Dir(full)
-	dir := filepath.Dir(box)
-	agents := filepath.Dir(dir)
-	name, err := schema.ParseAgentName(filepath.Base(dir))
-	if err != nil || filepath.Base(agents) != "agents" || filepath.Base(box) == string(mailbox.Outbox) {
+	at, ok := schema.Locate(filepath.ToSlash(full))
+	if !ok || at.Box == schema.Outbox {
 		return "", ""
 	}
-	return filepath.Dir(agents), name
+	return filepath.FromSlash(at.Workspace), at.Agent
 }
 
 // readFile returns the bytes of a regular file, and one more than the limit if it is larger.

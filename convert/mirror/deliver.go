@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 
@@ -27,8 +26,7 @@ const deliverBatch = 128
 // The error is one of the sequence or of the file system. Calling Deliver again delivers what is
 // missing.
 func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
-	_, _, err = newDeliverer(w, source, &report).run(ctx, records)
-	return report, err
+	return report, newDeliverer(w, source, &report).run(ctx, records)
 }
 
 // A deliverer brings records to mailboxes.
@@ -36,16 +34,12 @@ type deliverer struct {
 	workspace *mailbox.Workspace
 	source    string
 	report    *Report
-	// recorded are the messages that were recorded from this workspace, as far as is known.
-	recorded map[sentMessage]bool
-	// progress, if not nil, is called for each line with the last record.
-	progress func(bridge.Entry)
 
 	waiting []delivery
 	queued  map[schema.ID]bool
-	foreign map[schema.AgentName]*foreignFiles
-	round   int  // in each, an outbox is listed once at most
 	again   bool // set while a message whose id was found taken is looked at once more
+	// foreign has, for each sender, the messages in outbox files that other tools named.
+	foreign map[schema.AgentName]map[schema.ID][]copiedMessage
 	// failed are the errors of messages that may be delivered later.
 	failed []error
 }
@@ -63,34 +57,27 @@ type delivery struct {
 func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
 	return &deliverer{
 		workspace: w, source: source, report: report,
-		queued: make(map[schema.ID]bool), foreign: make(map[schema.AgentName]*foreignFiles),
+		queued: make(map[schema.ID]bool), foreign: make(map[schema.AgentName]map[schema.ID][]copiedMessage),
 	}
 }
 
-// run delivers records. It returns the last one, and whether a skipped line followed it.
-func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, error]) (last bridge.Entry, skipped bool, err error) {
+// run delivers records.
+func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, error]) error {
 	for e, err := range records {
-		switch {
-		case err == nil:
-			last, skipped = e, false
+		if err == nil {
 			m, odd := convert.Carried(e.Record)
 			for _, warning := range odd {
 				d.warn(e, "%v", warning)
 			}
 			if err := d.take(ctx, e, m, convert.Variant{}); err != nil {
-				return last, false, err
+				return err
 			}
-		case d.report.skip(err):
-			skipped = true
-		default:
-			return last, false, errors.Join(err, d.flush(ctx), d.failure())
-		}
-		if d.progress != nil {
-			d.progress(last)
+		} else if !d.report.skip(err) {
+			return errors.Join(err, d.flush(ctx), d.failure())
 		}
 	}
-	err = d.flush(ctx)
-	return last, skipped, errors.Join(err, d.failure())
+	err := d.flush(ctx)
+	return errors.Join(err, d.failure())
 }
 
 func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
@@ -104,7 +91,15 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		return d.derive(ctx, e, v)
 	}
 	to := schema.AgentName(e.To)
-	taken, sent, err := d.wasSent(ctx, m, to)
+	sentTo, taken, err := d.sentTo(ctx, m)
+	sent := sentTo != nil && (to == "" || slices.Contains(sentTo, to))
+	if err == nil && !sent {
+		recipients := m.To
+		if to != "" {
+			recipients = []schema.AgentName{to}
+		}
+		sent, err = d.hasArrived(m, recipients)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -138,18 +133,6 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		return d.derive(ctx, e, v)
 	}
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
-}
-
-// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to
-// anybody. Taken reports whether an outbox has a message with its id; if the ledger has the answer,
-// that is not looked up.
-func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.AgentName) (taken, sent bool, err error) {
-	identity, err := identityOf(m)
-	if err != nil || d.recorded[identity] {
-		return false, err == nil, err
-	}
-	there, taken, err := d.sentTo(ctx, m)
-	return taken, there != nil && (to == "" || slices.Contains(there, to)), err
 }
 
 // derive takes a record that carries no message. It becomes one message to at most
@@ -231,7 +214,6 @@ func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
 	d.waiting = nil
 	clear(d.queued)
-	d.round++
 	if len(waiting) == 0 {
 		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to
 		// that, too.
@@ -289,16 +271,16 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
 	letter, err := newLetter(m, e.Record, fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason))
 	if err == nil {
-		var path string
-		path, err = letter.write(d.workspace)
+		path, added, failed := letter.write(d.workspace)
 		switch {
-		case errors.Is(err, fs.ErrExist):
-			d.report.AlreadyDead++
-			return nil
-		case err == nil:
+		case failed == nil && added:
 			d.report.DeadLetters = append(d.report.DeadLetters, DeadLetter{e.Line, path, letter.reason.Reason})
 			return nil
+		case failed == nil:
+			d.report.AlreadyDead++
+			return nil
 		}
+		err = failed
 	}
 	return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
 }

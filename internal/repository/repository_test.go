@@ -54,7 +54,7 @@ var imports = map[string][]string{
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
-	"internal/git":       {"internal/processgroup"},
+	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/testing/mailboxtest": {
 		"schema", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/memoryfolder",

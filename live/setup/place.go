@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
-	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // A file is one that holds parts.
@@ -47,7 +47,7 @@ func (o Options) configDir() (string, error) {
 		home = o.Getenv("USERPROFILE")
 	}
 	if home == "" {
-		return "", ErrNoHome
+		return "", errNoHome
 	}
 	return filepath.Join(home, name), nil
 }
@@ -173,17 +173,17 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 	if before, _, inside := strings.Cut(start+string(filepath.Separator), string(filepath.Separator)+".oacp"+string(filepath.Separator)); inside {
 		start = before
 	}
-	top, err := bridge.EnclosingRepository(start)
+	top, err := git.Top(start)
 	switch {
 	case err != nil:
 		return "", err
 	case top != "" && program == live.Claude:
-		return project.MainFolder(top), nil
+		return git.MainFolder(top), nil
 	case top != "":
 		return top, nil
 	}
 	for dir := start; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		for _, name := range []string{".oacp", project.MarkerName} {
+		for _, name := range []string{".oacp", schema.MarkerName} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				return dir, nil
 			}

@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
 )
 
 const (
@@ -40,7 +40,6 @@ func (i *inspection) git(ctx context.Context) {
 		i.committed(ctx)
 		return
 	}
-	i.gitLocks(ctx, r)
 	if err != nil {
 		i.unusable(err)
 		return
@@ -48,7 +47,6 @@ func (i *inspection) git(ctx context.Context) {
 	i.remote(r.Settings())
 	i.around(ctx, r)
 	i.repository(ctx, r)
-	i.claims(ctx, r)
 }
 
 // unusable reports a repository that git cannot use.
@@ -62,32 +60,11 @@ func (i *inspection) unusable(err error) {
 
 // isUsers reports whether the workspace is the top of a user's repository.
 func (i *inspection) isUsers(ctx context.Context) bool {
-	if _, err := i.w.Root().Lstat(stateName + "/git"); err == nil {
+	if _, err := i.w.Root().Lstat(schema.StateName + "/git"); err == nil {
 		return false // there was a sync
 	}
 	out, err := (&git.Repository{Dir: i.w.Dir()}).Run(ctx, "rev-parse", "--show-cdup", "--is-inside-work-tree")
 	return err == nil && string(out) == "\ntrue\n" // there is nothing to go up
-}
-
-// gitLocks reports what killed git processes left behind. The repository is nil if it cannot be used.
-func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
-	names, _, err := git.Locks(i.w.Root(), repositoryName, i.Now)
-	if err != nil {
-		i.fail(repositoryName, err)
-		return
-	}
-	if len(names) == 0 {
-		return
-	}
-	message := "was left by a git process that was killed"
-	if more := len(names) - 1; more > 0 {
-		message += ", like " + spelling.Count(more, "more file")
-	}
-	hint := "oacp sync removes it"
-	if r == nil {
-		hint = "remove it"
-	}
-	i.add(names[0], SeverityWarning, hint, "%s", message)
 }
 
 // remote inspects where the messages go.
@@ -151,49 +128,6 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",
 			"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
 	}
-}
-
-// claims reports claims that nobody needs: their messages are done, or their machines are silent. The
-// clocks of other machines may be wrong, so a lease counts as over an hour late.
-func (i *inspection) claims(ctx context.Context, r *gitmail.Repository) {
-	claims, err := r.ListClaims(ctx)
-	if err != nil {
-		i.fail("claims", err)
-		return
-	}
-	const doubt = time.Hour
-	pending := make(map[string]bool)
-	for _, agent := range i.agents {
-		if len(claims) == 0 {
-			break
-		}
-		entries, err := i.w.Inbox(ctx, agent)
-		if err != nil {
-			i.fail("claims", err)
-			return
-		}
-		for _, e := range entries {
-			if e.Err == nil {
-				pending[string(agent)+" "+string(e.Message.ID)] = true
-			}
-		}
-	}
-	var stale []string
-	for _, c := range claims {
-		switch {
-		case c.Err != nil:
-			stale = append(stale, fmt.Sprintf("%s: %v", c.Ref, c.Err))
-		case !pending[string(c.Agent)+" "+string(c.ID)]:
-			stale = append(stale, fmt.Sprintf("%s of %s: the message is not in the inbox", c.Ref, c.Machine))
-		case c.State != gitmail.ClaimFree && i.Now.Sub(c.Renewed) > c.Lease+doubt:
-			stale = append(stale, fmt.Sprintf("%s of %s: not renewed since %s", c.Ref, c.Machine, c.Renewed.UTC().Format(time.RFC3339)))
-		}
-	}
-	if len(stale) == 0 {
-		return
-	}
-	i.add("claims", SeverityWarning, "oacp run --claim git removes them; by hand: git -C "+i.w.Dir()+" push oacp :REF",
-		"%s: %s", spelling.Count(len(stale), "old claim"), examples(stale))
 }
 
 // examples joins the first three texts.

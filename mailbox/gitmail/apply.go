@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
@@ -79,7 +80,7 @@ func (e *exchange) addAgents() {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 			if !e.o.DryRun {
-				err = cmp.Or(err, e.w.MakeFolder(boxPath(agent, box)))
+				err = cmp.Or(err, e.w.MakeFolder(schema.BoxPath(agent, box)))
 			}
 		}
 		if err != nil {
@@ -96,7 +97,7 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 	if !e.w.Knows(agent) {
 		return nil
 	}
-	if _, err := e.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); err == nil && e.o.RemoveAgent != agent {
+	if _, err := e.w.Root().Lstat(schema.BoxPath(agent, mailbox.Inbox)); err == nil && e.o.RemoveAgent != agent {
 		e.came(RemovedAgent, agent, nil)
 	}
 	if e.o.DryRun {
@@ -106,16 +107,25 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 }
 
 // SetAside moves the folder of an agent to state/removed.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) error {
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (err error) {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
 		return err
 	}
-	to := removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := w.Root().Rename("agents/"+string(agent), to); err != nil {
+	from, err := durable.OpenDir(w.Root(), w.Dir(), schema.AgentsName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z")); err != nil {
 		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return nil
+	return errors.Join(to.Sync(), from.Sync())
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
@@ -162,7 +172,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 		}
 		for i, result := range e.r.w.Receive(ctx, files) {
 			if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
-				e.blocked(fmt.Errorf("%s: %w", boxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
+				e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
 			}
 			if result.Receipt != nil {
 				e.came(Sent, result.Receipt.Message.From, result.Receipt.Message)
@@ -191,7 +201,7 @@ func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 		e.fail(err)
 		return
 	case !errors.Is(err, replica.ErrChanged): // the next sync has that
-		e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
+		e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
 	}
 	if !o.Sent {
 		e.waiting[o.Copy.String()] = o.base

@@ -96,7 +96,7 @@ func (e *exchange) agents() ([]schema.AgentName, error) {
 				continue
 			}
 			if err := mailbox.CheckNewAgent(agent, all); err != nil && !errors.Is(err, mailbox.ErrPostmaster) {
-				e.problem(boxPath(agent, mailbox.Inbox), err)
+				e.problem(schema.BoxPath(agent, mailbox.Inbox), err)
 				continue
 			}
 			all = append(all, agent)
@@ -212,7 +212,7 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 		remote = replica.Join(remote, v.agentState(agent))
 	}
 	stage := replica.Unknown
-	if _, missing := e.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil && !e.isUnasked(agent) {
+	if _, missing := e.w.Root().Lstat(schema.BoxPath(agent, mailbox.Inbox)); missing == nil && !e.isUnasked(agent) {
 		stage = replica.Pending
 	}
 	here := replica.Here(stage, base)

@@ -74,7 +74,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
 		delete(e.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
 		if !errors.Is(err, fs.ErrNotExist) {
-			e.problem(boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
+			e.problem(schema.BoxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 		}
 		return
 	}

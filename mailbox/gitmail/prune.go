@@ -42,7 +42,7 @@ func (e *exchange) prune(context.Context) error {
 			continue
 		}
 		at := e.tip.look(c)
-		day := boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name)
+		day := schema.BoxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name)
 		if lists[day] == nil {
 			lists[day] = maps.Clone(e.tip.pruned(day))
 		}

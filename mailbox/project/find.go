@@ -8,8 +8,10 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
@@ -54,7 +56,7 @@ func (e *UnknownProjectError) Error() string {
 }
 
 // ErrUnmarked is returned if a folder has mailboxes, but no workspace.json, and so is no workspace.
-var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, MarkerName)
+var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, schema.MarkerName)
 
 // ErrNested is returned if commands in the folder of a new workspace already find another one.
 var ErrNested = errors.New("commands there use another workspace")
@@ -176,7 +178,7 @@ func (p Place) ClaimProject() error {
 	if err != nil || !isFolder(dir) || holdsWorkspace(dir) {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(dir, agentsName), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
 		return fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	return nil
@@ -203,7 +205,7 @@ func (p Place) Projects() ([]string, error) {
 
 // holdsWorkspace reports whether the folder of a project has a workspace, with or without agents.
 func holdsWorkspace(dir string) bool {
-	return isFolder(filepath.Join(dir, agentsName)) || isWorkspace(dir)
+	return isFolder(filepath.Join(dir, schema.AgentsName)) || isWorkspace(dir)
 }
 
 // findUpward looks for a workspace at or above a folder. If there is none in a linked worktree of a
@@ -213,7 +215,7 @@ func findUpward(dir string) (string, bool) {
 		if found, ok := workspaceIn(dir); ok {
 			return original(found), true
 		}
-		if main := MainFolder(dir); main != dir {
+		if main := git.MainFolder(dir); main != dir {
 			if found, ok := workspaceIn(main); ok {
 				return found, true
 			}
@@ -226,11 +228,26 @@ func findUpward(dir string) (string, bool) {
 	}
 }
 
+// original returns the workspace in the main worktree that the one in a linked worktree is a copy of, and
+// otherwise the workspace itself. A copy was created at the same time.
+func original(dir string) string {
+	top, err := git.Top(dir)
+	if err != nil || top == "" || git.MainFolder(top) == top {
+		return dir
+	}
+	first := filepath.Join(git.MainFolder(top), strings.TrimPrefix(dir, top))
+	copied, err := markerIn(dir)
+	if m, firstErr := markerIn(first); err != nil || firstErr != nil || m.CreatedAt == "" || m.CreatedAt != copied.CreatedAt || !isWorkspace(first) {
+		return dir
+	}
+	return first
+}
+
 // workspaceIn returns the workspace of a folder: a folder .oacp in it, or what a link .oacp to a
 // workspace.json leads to, or the folder itself.
 func workspaceIn(dir string) (string, bool) {
 	if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
-		if filepath.Base(marked) == MarkerName {
+		if filepath.Base(marked) == schema.MarkerName {
 			marked = filepath.Dir(marked)
 		}
 		if isWorkspace(marked) {
@@ -243,8 +260,8 @@ func workspaceIn(dir string) (string, bool) {
 // isWorkspace reports whether a folder is a workspace. Other programs have files named
 // workspace.json, so there must be agents too, unless the folder is that of a project.
 func isWorkspace(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, MarkerName))
-	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, agentsName)))
+	info, err := os.Stat(filepath.Join(dir, schema.MarkerName))
+	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))
 }
 
 func isFolder(path string) bool {

@@ -183,7 +183,7 @@ func (w *walk) join(name string) {
 	m := &walkMachine{name: name, dir: w.t.TempDir(), base: newTree()}
 	for _, agent := range w.agents {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
-			if err := os.MkdirAll(filepath.Join(m.dir, mailbox.BoxName(agent, box)), 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Join(m.dir, schema.BoxPath(agent, box)), 0o755); err != nil {
 				w.t.Fatal(err)
 			}
 		}

@@ -38,7 +38,7 @@ var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is"
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
 	f := &Files{make(map[Copy]Stage), make(map[string]error), make(map[string]error)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
-		folder := mailbox.BoxName(agent, box)
+		folder := schema.BoxPath(agent, box)
 		info, err := w.Root().Lstat(folder)
 		if err == nil && !info.IsDir() {
 			f.Problems[folder] = ErrNoFolder
@@ -94,7 +94,7 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 // Find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
 	for _, file := range []string{name, shortName(name)} {
-		_, err := w.Root().Lstat(mailbox.BoxName(agent, box) + "/" + file)
+		_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + file)
 		if file == "" || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -195,7 +195,7 @@ func (w *Workspace) addReason(o Outcome, file string) error {
 	if o.Want != Dead || o.Reason == nil {
 		return nil
 	}
-	folder := mailbox.BoxName(o.Agent, mailbox.DeadLetters)
+	folder := schema.BoxPath(o.Agent, mailbox.DeadLetters)
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (w *Workspace) add(o Outcome) error {
 	if err := w.addReason(o, o.Name); err != nil {
 		return err
 	}
-	folder := mailbox.BoxName(o.Agent, o.Want.Box())
+	folder := schema.BoxPath(o.Agent, o.Want.Box())
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (w *Workspace) takeOver(sent mailbox.Entry) error {
 		return err
 	}
 	for _, to := range sent.Message.To {
-		if _, err := w.Root().Lstat(mailbox.BoxName(to, mailbox.Inbox)); err != nil {
+		if _, err := w.Root().Lstat(schema.BoxPath(to, mailbox.Inbox)); err != nil {
 			continue // the folder was removed, so its files say nothing
 		}
 		c := Copy{Agent: to, Name: name}

@@ -182,6 +182,9 @@ func Await(ctx context.Context, folders []string, check func() (bool, error)) (e
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-notifier.events:
+			for len(notifier.events) > 0 {
+				<-notifier.events
+			}
 		case <-notifier.errors: // the next look finds what an overflow hid
 		case <-ticker.C:
 		}
