@@ -45,7 +45,7 @@ func (i *inspection) git(ctx context.Context) {
 		return
 	}
 	i.remote(r.Settings())
-	i.around(ctx, r)
+	i.around(ctx)
 	i.repository(ctx, r)
 }
 
@@ -107,12 +107,12 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 
 // around inspects whether the repository around the workspace leaves it alone, and still has the
 // remote.
-func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
+func (i *inspection) around(ctx context.Context) {
 	if i.Enclosing == "" {
 		return
 	}
 	name := filepath.Base(i.w.Dir())
-	ignored, moved, err := r.Around(ctx, i.Enclosing)
+	ignored, err := gitmail.IsHidden(ctx, i.w, i.Enclosing)
 	switch {
 	case errors.Is(err, gitmail.ErrTracked):
 		i.add(name, SeverityError, "git rm -r --cached takes them out of the next commit, and keeps the files", "%v", err)
@@ -120,9 +120,6 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 	case err != nil:
 		i.fail(name, err)
 		return
-	}
-	if moved {
-		i.add("remote", SeverityWarning, "oacp init --git again takes the new one", "%s has another URL now", r.Settings().Remote)
 	}
 	if !ignored {
 		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",

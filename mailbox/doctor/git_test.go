@@ -164,9 +164,6 @@ var gitTroubles = []struct {
 	{"token", func(t *testing.T, p *gitPlace) {
 		runGit(t, p.w.Dir(), "config", "remote.oacp.url", "https://ghp_secret67890123456789@example.com/mail.git")
 	}, "warn remote: the URL holds a password", nil, false},
-	{"moved", func(t *testing.T, p *gitPlace) {
-		runGit(t, p.clone, "remote", "set-url", "origin", p.remote+"2")
-	}, "warn remote: origin has another URL", nil, false},
 	{"shown", func(t *testing.T, p *gitPlace) {
 		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "# nothing\n")
 	},

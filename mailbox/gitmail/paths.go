@@ -62,17 +62,16 @@ type location struct {
 	path  string
 }
 
-// locations returns those of a message. The last one is that of earlier versions.
-func locations(c replica.Copy) []location {
+// locations returns those of a message. The first one is that of earlier versions.
+func locations(c replica.Copy) (all []location) {
 	if c.Sent {
 		return []location{{replica.Pending, treePath(c.Agent, mailbox.Outbox, c.Name)}}
 	}
-	return []location{
-		{replica.Pending, treePath(c.Agent, mailbox.Inbox, c.Name)},
-		{replica.Dead, treePath(c.Agent, mailbox.DeadLetters, c.Name)},
-		{replica.Handled, treePath(c.Agent, mailbox.Archive, c.Name)},
-		{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)},
+	all = []location{{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)}}
+	for stage := replica.Pending; stage <= replica.Handled; stage++ {
+		all = append(all, location{stage, treePath(c.Agent, stage.Box(), c.Name)})
 	}
+	return all
 }
 
 // A held is what a tree has of a message for one recipient.

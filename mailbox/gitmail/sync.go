@@ -169,7 +169,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	if err := e.upgrade(ctx); err != nil {
 		return err
 	}
-	return e.takeOver(ctx)
+	return e.takeOver()
 }
 
 // round merges, applies and pushes once. A refusal of the push is no error.
