@@ -97,7 +97,7 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 	if !e.w.Knows(agent) {
 		return nil
 	}
-	if _, err := e.w.Root().Lstat(schema.BoxPath(agent, mailbox.Inbox)); err == nil && e.o.RemoveAgent != agent {
+	if e.o.RemoveAgent != agent {
 		e.came(RemovedAgent, agent, nil)
 	}
 	if e.o.DryRun {

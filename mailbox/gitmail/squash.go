@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
 )
@@ -18,33 +17,29 @@ type Squashed struct {
 	Commit string
 }
 
-// squash makes one commit of a history. Its tree is the same, so no machine sends, delivers or acknowledges anything.
-func (e *exchange) squash(ctx context.Context, commit string) (squashed string, err error) {
-	if commit == "" {
-		return "", nil
-	}
+// squash makes one commit of a history, perhaps one whose beginning is missing here. Its tree is the same, so no machine
+// sends, delivers or acknowledges anything.
+func (e *exchange) squash(ctx context.Context, commit string, shallow bool) (string, error) {
 	out, err := e.r.git.Run(ctx, "rev-list", "--count", commit)
-	s := Squashed{After: 1, Commit: commit}
-	if err == nil {
-		s.Before, err = strconv.Atoi(strings.TrimSpace(string(out)))
-	}
-	if err == nil && s.Before > 1 {
-		var v *view
-		if v, err = e.view(commit); err == nil {
-			s.Commit, err = e.r.squashed(ctx, v, s.Before, e.now)
-		}
-	}
-	e.result.Squashed = s
-	e.r.step("rewritten")
-	return s.Commit, err
-}
-
-// squashed returns a commit with the tree of a commit and no parent.
-func (r *Repository) squashed(ctx context.Context, v *view, commits int, now time.Time) (string, error) {
-	committer, err := r.committer(ctx)
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%d commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", commits, now.UTC().Format("2006-01-02"), v.commit)
-	return r.git.CommitTree(ctx, v.root, "", git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: text}, r.settings.sign)
+	before, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	e.result.Squashed = Squashed{Before: before, After: 1, Commit: commit}
+	if err != nil || before == 1 && !shallow {
+		return commit, err
+	}
+	committer, err := e.r.committer(ctx)
+	if err != nil {
+		return "", err
+	}
+	v, err := e.view(commit)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%d commits until %s\n\nThe last of them was %s.\n\n[skip ci]\n", before, e.now.UTC().Format("2006-01-02"), commit)
+	made := git.Commit{Author: committer, Authored: e.now, Committer: committer, Committed: e.now, Text: text}
+	e.result.Squashed.Commit, err = e.r.git.CommitTree(ctx, v.root, "", made, e.r.settings.sign)
+	e.r.step("rewritten")
+	return e.result.Squashed.Commit, err
 }

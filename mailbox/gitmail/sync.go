@@ -52,27 +52,13 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	return e.result, r.explain(ctx, err)
 }
 
+// lockRetry is the pause between attempts to take the lock.
+const lockRetry = 20 * time.Millisecond
+
 // begin takes the lock of the repository, and waits until git has no locks there. It returns the function
 // that releases the lock.
 func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
 	ctx = o.untilEnd(ctx)
-	announced := o.announce("another sync of this workspace")
-	unlock, err = r.lock(ctx)
-	announced()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.clearLocks(ctx); err != nil {
-		return nil, errors.Join(err, unlock())
-	}
-	return unlock, nil
-}
-
-// lockRetry is the pause between attempts to take the lock.
-const lockRetry = 20 * time.Millisecond
-
-// lock takes the lock of the repository, and returns the function that releases it.
-func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) {
 	if err := r.w.MakeStateFolder(stateFolder); err != nil {
 		return nil, err
 	}
@@ -81,12 +67,14 @@ func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) 
 		return nil, err
 	}
 	lock := dir.NewLock("sync.lock")
+	announced := o.announce("another sync of this workspace")
 	_, err = lock.TryLockContext(ctx, lockRetry)
+	announced()
 	if err = errors.Join(err, dir.Close()); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
-		}
-		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+		return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
+	}
+	if err := r.clearLocks(ctx); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
 	}
 	return lock.Unlock, nil
 }
@@ -194,7 +182,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		e.result.Commit, e.result.Changes = e.tipID, append(e.result.Changes, sent...)
 		return nil, nil
 	}
-	commit, err := e.commit(ctx)
+	commit, err := e.r.commit(ctx, e.tipID, e.now, e.edits)
 	if err != nil {
 		return nil, err
 	}
@@ -203,12 +191,13 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return nil, err
 	}
 	e.r.step("recorded")
-	if e.o.Squash {
-		before := commit
-		if commit, err = e.squash(ctx, commit); err != nil {
+	_, whole := e.w.Root().Lstat(gitName + "/shallow")
+	shallow := whole == nil && e.there == "" // no remote takes a history whose beginning is missing here
+	if commit != "" && (e.o.Squash || shallow) {
+		if commit, err = e.squash(ctx, commit, shallow); err != nil {
 			return nil, err
 		}
-		own = own || commit != before
+		own = own || commit != e.baseID
 	}
 	if refusal, err = e.publish(ctx, commit, own); refusal != nil || err != nil {
 		return refusal, err
@@ -219,17 +208,6 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	}
 	e.result.Changes = append(e.result.Changes, sent...)
 	return nil, e.keep()
-}
-
-// commit makes commits of the edits on the tip, and returns the last one.
-func (e *exchange) commit(ctx context.Context) (commit string, err error) {
-	if _, shallow := e.w.Root().Lstat(gitName + "/shallow"); shallow == nil && e.there == "" && e.tipID != "" {
-		// No remote takes a history whose beginning is missing here.
-		if e.tipID, err = e.r.squashed(ctx, e.tip, 1, e.now); err != nil {
-			return "", err
-		}
-	}
-	return e.r.commit(ctx, e.tipID, e.now, e.edits)
 }
 
 // record makes a commit the base: the workspace now has all that the commit has, whatever becomes of the push. Of messages

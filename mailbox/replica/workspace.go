@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
+	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -45,10 +45,7 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			continue
 		}
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
-		if above, aboveErr := w.Root().Lstat(path.Dir(folder)); aboveErr == nil && !above.IsDir() {
-			continue // an archive in a file
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) { // an archive in a file
 			f.Unread[folder] = err
 		}
 		for _, file := range names {
