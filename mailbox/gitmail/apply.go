@@ -66,7 +66,16 @@ func (e *exchange) apply(ctx context.Context) error {
 		return err
 	}
 	for _, agent := range e.removed {
-		if err := e.removeAgent(agent); err != nil {
+		if !e.w.Knows(agent) {
+			continue // its folder is away, and nothing that it sent has made it again
+		}
+		if e.o.RemoveAgent != agent {
+			e.came(RemovedAgent, agent, nil)
+		}
+		if e.o.DryRun {
+			continue
+		}
+		if err := SetAside(e.r.w, agent, e.now); err != nil {
 			return err
 		}
 	}
@@ -89,21 +98,6 @@ func (e *exchange) addAgents() {
 			e.came(NewAgent, agent, nil)
 		}
 	}
-}
-
-// removeAgent moves the folder of an agent that was removed out of the way, if there is one: what it sent may have made
-// it again. Nothing is deleted.
-func (e *exchange) removeAgent(agent schema.AgentName) error {
-	if !e.w.Knows(agent) {
-		return nil
-	}
-	if e.o.RemoveAgent != agent {
-		e.came(RemovedAgent, agent, nil)
-	}
-	if e.o.DryRun {
-		return nil
-	}
-	return SetAside(e.r.w, agent, e.now)
 }
 
 // SetAside moves the folder of an agent to state/removed.

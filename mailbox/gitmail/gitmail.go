@@ -158,9 +158,6 @@ func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
 // Settings returns the settings of the repository.
 func (r *Repository) Settings() Settings { return r.settings }
 
-// Git returns the repository for commands of git.
-func (r *Repository) Git() *git.Repository { return r.git }
-
 // Options changes a sync. The zero value is the default.
 type Options struct {
 	// DryRun only says what a sync would do. It fetches.

@@ -100,17 +100,14 @@ func isOtherFormat(err error) bool {
 		strings.Contains(said, "unexpected capabilities^")
 }
 
-// explain finds out why a sync failed: git is too old, or the repository is damaged.
+// explain finds out whether a sync failed because the repository is damaged.
 func (r *Repository) explain(ctx context.Context, err error) error {
-	const usage = 129
 	remote, isRemote := errors.AsType[*RemoteError](err)
 	switch exit := git.Exit(err); {
 	case errors.Is(err, git.ErrSigning), errors.Is(err, ErrHook):
 		return &RepositoryError{Dir: r.w.Dir(), Err: err}
 	case isOtherFormat(err):
 		return r.settings.about(r.w, ErrObjectFormat, err)
-	case exit == usage:
-		return errors.Join(git.Check(ctx), err)
 	case exit <= 0, errors.Is(err, syscall.ENOSPC), isRemote && !remote.Refused:
 		return err
 	}

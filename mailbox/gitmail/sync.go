@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -34,8 +35,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
 		e.problem("state/outgoing", err)
 	}
-	if err = e.run(ctx, e.round); err != nil && git.RemoveBrokenRefs(r.w.Root(), gitName) {
-		err = e.run(ctx, e.round)
+	if err = e.run(ctx); err != nil && git.RemoveBrokenRefs(r.w.Root(), gitName) {
+		err = e.run(ctx)
 	}
 	if err == nil && !o.DryRun {
 		err = r.noteSync(e.now)
@@ -79,6 +80,21 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 	return lock.Unlock, nil
 }
 
+// clearLocks waits until git has no locks in the repository, and removes those of processes that died.
+// A killed sync may have left a git that is at work for a moment.
+func (r *Repository) clearLocks(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < 2*git.LockAge; { // then git says what is wrong
+		_, young, err := git.RemoveStaleLocks(r.w.Root(), gitName, r.now())
+		if len(young) == 0 || err != nil {
+			return err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // exchange is one sync.
 type exchange struct {
 	*store
@@ -105,14 +121,14 @@ func (r *Repository) newExchange(ctx context.Context, o Options) *exchange {
 }
 
 // run fetches, and repeats a round while the remote refuses what it pushes: another machine may have been faster.
-func (e *exchange) run(ctx context.Context, round func(context.Context) (*RemoteError, error)) error {
+func (e *exchange) run(ctx context.Context) error {
 	const mostRefusals = 3
 	for refusals := 1; ; refusals++ {
 		if err := e.fetch(ctx); err != nil {
 			return err
 		}
 		start := time.Now()
-		refusal, err := round(ctx)
+		refusal, err := e.round(ctx)
 		if refusal == nil || err != nil {
 			return err
 		}
@@ -226,4 +242,21 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 	}
 	e.baseID = commit
 	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit})
+}
+
+// collectGarbage packs the repository if git finds that worth while, and removes what fast-import left behind. The
+// caller holds the lock.
+func (r *Repository) collectGarbage(ctx context.Context) error {
+	const longest = 2 * time.Minute // others wait that long
+	crashes, err := fs.Glob(r.w.Root().FS(), gitName+"/fast_import_crash_*")
+	for _, name := range crashes {
+		err = errors.Join(err, r.w.Root().Remove(name))
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	g := *r.git
+	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoDetach=false")
+	// An unreachable object is a commit that lost a race.
+	_, gcErr := g.Run(ctx, "gc", "--auto", "--quiet", "--prune=1.hour.ago")
+	return errors.Join(err, gcErr)
 }
