@@ -31,8 +31,12 @@ func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
+// problem notes a file that is skipped.
 func (e *exchange) problem(path string, err error) {
-	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
+	const most = 50 // one commit can hold any number of them
+	if len(e.result.Problems) < most {
+		e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
+	}
 }
 
 // blocked notes that a box refuses to be read or written.

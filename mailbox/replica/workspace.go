@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -45,7 +44,7 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			continue
 		}
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) { // an archive in a file
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) { // an archive in a file
 			f.Unread[folder] = err
 		}
 		for _, file := range names {
