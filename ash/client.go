@@ -35,14 +35,8 @@ type ClientOptions struct {
 	ReadyTimeout time.Duration
 	// AssumeReady treats silence for ReadyTimeout as ready, instead of failing with [ErrNotReady].
 	AssumeReady bool
-	// SettleTimeout is how long a turn that failed or was given up may take to end. After that, the
-	// connection is closed, so that a late done never ends the next query. Zero means five seconds.
-	SettleTimeout time.Duration
 	// StopTimeout is how long each stage of stopping a bridge may take. Zero means five seconds.
 	StopTimeout time.Duration
-	// WriteTimeout is how long the bridge may read nothing of a command before the connection
-	// counts as lost. Zero means one minute.
-	WriteTimeout time.Duration
 }
 
 func (o *ClientOptions) withDefaults() ClientOptions {
@@ -51,9 +45,7 @@ func (o *ClientOptions) withDefaults() ClientOptions {
 		options = *o
 	}
 	options.ReadyTimeout = cmp.Or(options.ReadyTimeout, 10*time.Second)
-	options.SettleTimeout = cmp.Or(options.SettleTimeout, 5*time.Second)
 	options.StopTimeout = cmp.Or(options.StopTimeout, 5*time.Second)
-	options.WriteTimeout = cmp.Or(options.WriteTimeout, time.Minute)
 	return options
 }
 
@@ -67,6 +59,9 @@ type Client struct {
 	path    string
 	options ClientOptions
 	bridge  *process // nil unless spawned
+	// settle is how long a turn that failed or was given up may take to end. After that, the connection
+	// is closed, so that a late done never ends the next query.
+	settle time.Duration
 
 	conn  net.Conn // nil if connecting failed
 	out   *lineWriter
@@ -84,7 +79,7 @@ type Client struct {
 
 func newClient(path string, options *ClientOptions) *Client {
 	return &Client{
-		path: path, options: options.withDefaults(),
+		path: path, options: options.withDefaults(), settle: 5 * time.Second,
 		ready: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -108,7 +103,7 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 //
 // Spawn returns [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited] or an error of the command.
 // After an error no process is left.
-func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
+func Spawn(ctx context.Context, cmd *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
 	c := newClient(path, options)
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
@@ -119,14 +114,14 @@ func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientO
 		}
 		return nil, fmt.Errorf("ash: spawn: %s: %w", path, err)
 	}
-	bridge, err := startProcess(command, path)
+	bridge, err := startProcess(cmd, path)
 	if err != nil {
 		return nil, fmt.Errorf("ash: spawn: %w", err)
 	}
 	c.bridge = bridge
 	if err := c.open(ctx, bridge.dial); err != nil {
 		err = bridge.explain(err)
-		return nil, fmt.Errorf("ash: spawn %s: %w", command.Path, errors.Join(err, c.Close()))
+		return nil, fmt.Errorf("ash: spawn %s: %w", cmd.Path, errors.Join(err, c.Close()))
 	}
 	return c, nil
 }
@@ -167,7 +162,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 func (c *Client) shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.StopTimeout)
 	defer cancel()
-	if err := c.write(ctx, Shutdown{}); err != nil {
+	if err := c.write(ctx, command{name: "shutdown"}); err != nil {
 		return fmt.Errorf("ash: shutdown: %w", err)
 	}
 	select {
@@ -187,7 +182,7 @@ func (c *Client) open(ctx context.Context, dial func(context.Context, string) (n
 	if err != nil {
 		return err
 	}
-	c.conn, c.out = conn, newLineWriter(conn, c.options.WriteTimeout)
+	c.conn, c.out = conn, newLineWriter(conn, writePatience)
 	go c.read()
 	select {
 	case <-c.ready:
@@ -237,25 +232,21 @@ func (c *Client) readEvents() error {
 		if err != nil {
 			return err
 		}
-		event, err := DecodeEvent(line)
-		if errors.Is(err, ErrUnknownName) {
-			continue
-		}
-		if err != nil {
+		e, err := decodeEvent(line)
+		switch {
+		case errors.Is(err, errUnknownName):
+		case err != nil:
 			return err
-		}
-		if _, isReady := event.(Ready); !isReady {
-			c.deliver(event)
-			continue
-		}
-		if !announced {
+		case e.name != "ready":
+			c.deliver(e)
+		case !announced:
 			announced = true
 			close(c.ready)
 		}
 	}
 }
 
-func (c *Client) deliver(event Event) {
+func (c *Client) deliver(e event) {
 	c.mu.Lock()
 	turn := c.turn
 	c.mu.Unlock()
@@ -263,7 +254,7 @@ func (c *Client) deliver(event Event) {
 		return
 	}
 	select {
-	case turn.events <- event:
+	case turn.events <- e:
 	case <-turn.over:
 	case <-c.quit:
 	}

@@ -19,10 +19,10 @@ import (
 
 // Warnings that Carried returns besides those of the bridge itself.
 var (
-	// ErrMetadata reports metadata that carries a message which does not belong to the record.
-	ErrMetadata = errors.New("metadata does not match the record and is ignored")
-	// ErrTimestamp reports a timestamp that is not a time.
-	ErrTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
+	// errMetadata reports metadata that carries a message which does not belong to the record.
+	errMetadata = errors.New("metadata does not match the record and is ignored")
+	// errTimestamp reports a timestamp that is not a time.
+	errTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
 )
 
 // FromBridge returns the message for a record: the one that its metadata carries or else the one
@@ -42,7 +42,7 @@ func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, er
 	if len(to) > schema.MaxRecipients {
 		return nil, fmt.Errorf("to: a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))
 	}
-	return Derive(r, to, Variant{})
+	return Derive(r, to, 0)
 }
 
 // Carried returns the message that the record's metadata carries, nil if there is none, and what is
@@ -54,7 +54,7 @@ func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
 		warnings = append(warnings, err)
 	}
 	if _, ok := timeOf(r.Timestamp); !ok && m == nil {
-		warnings = append(warnings, fmt.Errorf("%w: %.40q", ErrTimestamp, r.Timestamp))
+		warnings = append(warnings, fmt.Errorf("%w: %.40q", errTimestamp, r.Timestamp))
 	}
 	return m, warnings
 }
@@ -86,7 +86,7 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 		err = fmt.Errorf("message %s says something else", m.ID)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
+		return nil, fmt.Errorf("%w: %w", errMetadata, err)
 	}
 	return &m, nil
 }
@@ -165,18 +165,10 @@ func OriginOf(m *schema.Message) (Origin, bool) {
 	return Origin{}, false
 }
 
-// Variant selects one of the messages that a record becomes. The zero value is the only one of most
-// records.
-type Variant struct {
-	// Part counts, from 0, the messages of a broadcast to more recipients than one message has.
-	Part int
-	// Shared is set if another record of the same run has the same id and says something else.
-	Shared bool
-}
-
-// Derive returns the message for a record that carries none. It always returns the same message for
+// Derive returns the message for a record that carries none. A broadcast to more recipients than one
+// message has becomes several, whose parts count from 0. Derive always returns the same message for
 // the same arguments. It returns an error if no valid message can say what the record says.
-func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message, error) {
+func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, error) {
 	from, err := schema.ParseAgentName(r.From)
 	if err != nil {
 		return nil, fmt.Errorf("from: %w", err)
@@ -191,7 +183,7 @@ func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message,
 	at, _ := timeOf(r.Timestamp)
 	row := rowOfRecord(r.Type, r.Signal)
 	m := &schema.Message{
-		ID: derivedID(at, from, randOf(r, at, v)), From: from, To: to, Type: row.Message,
+		ID: derivedID(at, from, randOf(r, at, part)), From: from, To: to, Type: row.Message,
 		Priority: schema.DefaultPriority, CreatedAt: schema.NewTimestamp(at), Channel: row.Channel,
 		ContextKeys: originMark + string(origin), Subject: derivedSubject(r, row), Body: derivedBody(r.Content),
 	}
@@ -209,16 +201,12 @@ func derivedID(at time.Time, from schema.AgentName, rand string) schema.ID {
 }
 
 // randOf returns the last part of a derived message's id.
-func randOf(r bridge.Record, at time.Time, v Variant) string {
+func randOf(r bridge.Record, at time.Time, part int) string {
 	recipient := r.To
-	if v.Part > 0 {
-		recipient = "#" + strconv.Itoa(v.Part) // no agent has such a name
+	if part > 0 {
+		recipient = "#" + strconv.Itoa(part) // no agent has such a name
 	}
-	text := fmt.Sprintf("%d\n%s\n%s", r.RunID, r.ID, recipient)
-	if v.Shared {
-		text += "\n" + Fingerprint(r)
-	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s", r.RunID, r.ID, recipient))
 	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
 }
 

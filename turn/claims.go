@@ -30,7 +30,7 @@ type Claims interface {
 	Changed() <-chan struct{}
 	// Take takes the first message for work that begins now, and may take the others ahead. It
 	// returns the number of the turn among those on all machines, and a context that ends if the
-	// claim is lost. The error is a *gitmail.ElsewhereError, or says why other machines cannot be asked. If
+	// claim is lost. The error is gitmail.ErrElsewhere, or says why other machines cannot be asked. If
 	// the message was handled elsewhere before, it is no longer in the inbox.
 	Take(ctx context.Context, wanted []gitmail.Wanted) (attempt int, held context.Context, err error)
 	// Confirm makes sure that this machine still has the claim. Its error is gitmail.ErrClaimLost or that of
@@ -83,7 +83,7 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	r.away(cmp.Or(context.Cause(starting), err))
+	r.pause(&UnclaimedError{cmp.Or(context.Cause(starting), err)})
 	return r.stop
 }
 
@@ -167,7 +167,6 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
-	_, isElsewhere := errors.AsType[*gitmail.ElsewhereError](err)
 	switch {
 	case err == nil && do == try:
 		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
@@ -177,10 +176,10 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 			return outcome{item: it}
 		}
 		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
-	case isElsewhere, ctx.Err() != nil:
+	case errors.Is(err, gitmail.ErrElsewhere), ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
-	return outcome{item: it, away: err}
+	return outcome{item: it, unavailable: &UnclaimedError{err}}
 }
 
 // confirm returns the error of a turn that ended with an error or without. If another machine may have
@@ -205,22 +204,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	return k.deadLetter(it, m, &rec)
 }
 
-// away postpones turns because other machines cannot be asked.
-func (r *Runner) away(why error) {
-	r.absences++
-	r.pausedUntil = r.now().Add(min(maxAway, r.config.backoff(r.absences)))
-	r.schedule.wakeAll()
-	if r.config.Once {
-		r.stop = &UnclaimedError{why}
-		return
-	}
-	if r.absences == 1 {
-		r.events.publish(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
-	}
-}
-
-// endClaim gives the claim on a message up that is no longer in work, unless it waits here for another
-// turn or for the rest of what follows its outcome.
+// endClaim releases the claim on a message unless a retry is pending here, or the rest of what follows its outcome.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return

@@ -90,7 +90,7 @@ func runAshServe(ctx context.Context, o driverOptions, asJSON bool, s *command.S
 	if err := errors.Join(driver.Start(ctx), driver.Stop(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
-	bridge := agent.NewBridge(func(session string) agent.Driver { return newDriver("", session) })
+	bridge := agent.NewAshHandler(func(session string) agent.Driver { return newDriver("", session) })
 	server, err := ash.Listen(socket, bridge)
 	if err != nil {
 		return err

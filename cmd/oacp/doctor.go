@@ -8,16 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/machine"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -60,17 +57,12 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	report := doctor.Report{Fixed: []string{}}
-	versions := make(map[live.Program]string)
-	for _, check := range machine.Inspect(ctx) {
-		report.Add(machineFinding(check))
-		if program := live.Program(check.Name); check.Status == machine.Good && slices.Contains(live.Programs(), program) {
-			versions[program] = check.Detail
-		}
+	for _, finding := range doctor.InspectMachine(ctx) {
+		report.Add(finding)
 	}
 	if err := o.inspect(ctx, s, &report); err != nil {
 		return err
 	}
-	report.Add(setup.InspectVersions(versions)...)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -134,19 +126,6 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
 	return settings.Autonomy, err
-}
-
-// machineFinding says what a check of the machine means for messages. Nothing that it checks is
-// needed to send and read them, so it is never an error.
-func machineFinding(c machine.Check) doctor.Finding {
-	f := doctor.Finding{Category: "Environment", Name: c.Name, Severity: doctor.SeverityOK, Message: c.Detail, Hint: c.Hint}
-	switch c.Status {
-	case machine.Absent:
-		f.Severity, f.Message = doctor.SeveritySkipped, c.Detail+"; optional, for "+c.For
-	case machine.Poor:
-		f.Severity, f.Message = doctor.SeverityWarning, c.Detail+"; for "+c.For
-	}
-	return f
 }
 
 // print prints the report, and writes it to the file of --output.

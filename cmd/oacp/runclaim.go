@@ -79,7 +79,7 @@ func openClaims(ctx context.Context, s *command.Streams, w *mailbox.Workspace, s
 	if config.Once {
 		options.Waiting = s.NoteWaiting
 	}
-	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: options})
+	claims, err := repository.NewClaims(ctx, config.Agent, settings.Lease, options)
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,11 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "check message files",
 		ArgsUsage: "PATH… | --changed REF [PATH…]",
-		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
-input. validate reports every problem with its position, its rule and, if known, the
-fix, and also reports messages that share an id. Errors cause exit status 1, warnings
-do not. A link that leads out of a folder is reported and not followed, unless PATH
-itself is the link.
+		Description: `PATH is a file, a folder with everything below it, or - for standard input. validate
+reports every problem with its position, its rule and, if known, the fix, and also
+reports messages that share an id. Errors cause exit status 1, warnings do not. A link
+that leads out of a folder is reported and not followed, unless PATH itself is the
+link.
 
 --changed checks the messages that a change adds: those in HEAD and the git index but
 not in the merge base of HEAD and REF, in all workspaces or those below PATH. The
@@ -62,7 +62,7 @@ EXAMPLES:
 			o.paths = command.Positionals(c)
 			isChange := c.IsSet("changed")
 			if len(o.paths) == 0 && !isChange {
-				return failure.Usagef("needs a file, a folder, a pattern, or -")
+				return failure.Usagef("needs a file, a folder, or -")
 			}
 			if o.json {
 				o.format = "json"

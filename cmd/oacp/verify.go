@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +23,6 @@ const exitNotVerified = 3
 type verifyOptions struct {
 	workspace        command.Workspace
 	receiver, pins   string
-	audit            string
 	quarantine, json bool
 }
 
@@ -45,7 +43,7 @@ is the agent of the mailbox. The result is one of
    signed-REVOKED      the key that signed it was revoked               status 3
 
 If the file cannot be read, the status is 2. verify changes nothing without
---quarantine or --attach-audit.
+--quarantine.
 
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
@@ -54,7 +52,6 @@ EXAMPLES:
 			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`", Destination: &o.receiver},
 			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`", Destination: &o.pins},
 			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder", Destination: &o.quarantine},
-			&cli.StringFlag{Name: "attach-audit", Category: command.Rare, Usage: "write the result into `FILE`, the record of an autonomy decision", Destination: &o.audit},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
@@ -62,12 +59,12 @@ EXAMPLES:
 			if err != nil {
 				return err
 			}
-			return runVerify(c.Context, o, file, s)
+			return runVerify(o, file, s)
 		},
 	}
 }
 
-func runVerify(ctx context.Context, o verifyOptions, file string, s *command.Streams) error {
+func runVerify(o verifyOptions, file string, s *command.Streams) error {
 	data, err := readFile(file, schema.MaxFileSize)
 	if err != nil {
 		return failure.Usagef("%w", err)
@@ -81,11 +78,6 @@ func runVerify(ctx context.Context, o verifyOptions, file string, s *command.Str
 	if o.quarantine && result.Status == signing.Invalid {
 		if report.QuarantineCopy, err = trust.Quarantine(file, data, s.Now()); err != nil {
 			return err
-		}
-	}
-	if o.audit != "" {
-		if err := trust.Attach(ctx, o.audit, report); err != nil {
-			return failure.Usagef("--attach-audit: %w", err)
 		}
 	}
 	if err := s.Answer(o.json, report, func() { fmt.Fprintln(s.Out, visible.Line(annotation(report))) }); err != nil {

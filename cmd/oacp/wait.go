@@ -154,7 +154,7 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		}
 		return o.printArrival(ctx, w, r.Message, arrived, s)
 	}
-	if err := watch.AwaitAcknowledged(ctx, w, r); err != nil {
+	if err := watch.AwaitAcknowledged(ctx, w, r, nil); err != nil {
 		return o.stillSent(r.Message, err)
 	}
 	if o.json {

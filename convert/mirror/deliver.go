@@ -37,7 +37,6 @@ type deliverer struct {
 
 	waiting []delivery
 	queued  map[schema.ID]bool
-	again   bool // set while a message whose id was found taken is looked at once more
 	// foreign has, for each sender, the messages in outbox files that other tools named.
 	foreign map[schema.AgentName]map[schema.ID][]copiedMessage
 	// failed are the errors of messages that may be delivered later.
@@ -50,8 +49,6 @@ type delivery struct {
 	entry   bridge.Entry
 	// carried is the message that the record carries, nil for a derived one.
 	carried *schema.Message
-	variant convert.Variant
-	again   bool // set if its id was found taken
 }
 
 func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
@@ -69,7 +66,7 @@ func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, err
 			for _, warning := range odd {
 				d.warn(e, "%v", warning)
 			}
-			if err := d.take(ctx, e, m, convert.Variant{}); err != nil {
+			if err := d.take(ctx, e, m); err != nil {
 				return err
 			}
 		} else if !d.report.skip(err) {
@@ -86,9 +83,9 @@ func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
 
 // take takes a record with the message that it carries, if any. It is dealt with when flush has
 // returned without an error.
-func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message, v convert.Variant) error {
+func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message) error {
 	if m == nil {
-		return d.derive(ctx, e, v)
+		return d.derive(ctx, e)
 	}
 	to := schema.AgentName(e.To)
 	sentTo, taken, err := d.sentTo(ctx, m)
@@ -110,7 +107,7 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		return d.refuse(e, m, d.workspace.CheckAgent(to).Error())
 	case taken:
 		d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
-		return d.derive(ctx, e, v)
+		return d.derive(ctx, e)
 	case m.Auth != "" && m.File == "":
 		return d.refuse(e, m, "the record of a signed message lacks the file")
 	}
@@ -130,7 +127,7 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 	case m.Auth != "" && len(reduced.To) < len(m.To):
 		return d.refuse(e, m, "the message is signed, so it cannot go to some of its recipients only, and the workspace does not know all of them")
 	case len(reduced.To) > schema.MaxRecipients:
-		return d.derive(ctx, e, v)
+		return d.derive(ctx, e)
 	}
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
 }
@@ -138,7 +135,7 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 // derive takes a record that carries no message. It becomes one message to at most
 // schema.MaxRecipients agents, or, if it is a broadcast, several. Agents come and go: a part that
 // was sent stays as it is, and a part with room for more recipients was the last one.
-func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Variant) error {
+func (d *deliverer) derive(ctx context.Context, e bridge.Entry) error {
 	var agents []schema.AgentName
 	if e.To == "" {
 		var err error
@@ -150,8 +147,8 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 	if err != nil {
 		return d.refuse(e, nil, err.Error())
 	}
-	for v.Part = 0; len(to) > 0; v.Part++ {
-		m, err := convert.Derive(e.Record, to[:min(len(to), schema.MaxRecipients)], v)
+	for part := 0; len(to) > 0; part++ {
+		m, err := convert.Derive(e.Record, to[:min(len(to), schema.MaxRecipients)], part)
 		if err != nil {
 			return d.refuse(e, nil, err.Error())
 		}
@@ -165,13 +162,12 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 			if len(had) < schema.MaxRecipients {
 				return nil
 			}
-		case taken && !v.Shared:
-			v.Shared = true
-			return d.derive(ctx, e, v)
+		case taken:
+			return d.refuse(e, nil, "another record of the run has the id and says something else")
 		case !d.workspace.Knows(to[0]):
 			return d.refuse(e, m, d.workspace.CheckAgent(to[0]).Error())
 		default:
-			if err := d.queue(ctx, delivery{message: m, entry: e, variant: v}); err != nil {
+			if err := d.queue(ctx, delivery{message: m, entry: e}); err != nil {
 				return err
 			}
 			had = m.To
@@ -188,7 +184,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		if err := d.flush(ctx); err != nil {
 			return err
 		}
-		return d.take(ctx, one.entry, one.carried, one.variant) // now that the other one is sent
+		return d.take(ctx, one.entry, one.carried) // now that the other one is sent
 	}
 	if from := one.message.From; from != mailbox.Postmaster && !d.workspace.Knows(from) {
 		if err := d.flush(ctx); err != nil {
@@ -199,7 +195,6 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		}
 		d.warn(one.entry, "the workspace did not know the sender %s, who has a mailbox now", from)
 	}
-	one.again = d.again
 	d.queued[one.message.ID] = true
 	if d.waiting = append(d.waiting, one); len(d.waiting) < deliverBatch {
 		return nil
@@ -252,14 +247,19 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 	case errors.As(err, &queued):
 		d.warn(one.entry, "%v", err)
 		d.report.Delivered++
-	case errors.Is(err, mailbox.ErrIDTaken) && !one.again:
-		// The outbox has the message with fewer or more recipients, or another one.
-		d.again = true
-		defer func() { d.again = false }()
-		return errors.Join(d.take(ctx, one.entry, one.carried, one.variant), d.flush(ctx))
 	case errors.As(err, &invalid), errors.Is(err, schema.ErrTooLarge):
 		return d.refuse(one.entry, nil, err.Error())
-	case errors.Is(err, mailbox.ErrIDTaken), errors.As(err, &unknown): // the agent was removed meanwhile
+	case errors.Is(err, mailbox.ErrIDTaken):
+		// Another process may have sent the message meanwhile, perhaps to fewer or more recipients.
+		had, _, err := d.sentTo(ctx, one.message)
+		if err != nil {
+			return err
+		}
+		if had == nil {
+			return d.refuse(one.entry, one.message, result.Err.Error())
+		}
+		d.report.AlreadyDelivered++
+	case errors.As(err, &unknown): // the agent was removed meanwhile
 		return d.refuse(one.entry, one.message, err.Error())
 	default:
 		return err

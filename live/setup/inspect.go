@@ -18,8 +18,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Category is the category of the findings of Inspect.
-const Category = "Live Sessions"
+// category is the category of the findings of Inspect.
+const category = "Live Sessions"
 
 // found is what a program's settings have of oacp in one scope.
 type found struct {
@@ -39,7 +39,7 @@ func Inspect(o Options, workingDir string) []doctor.Finding {
 	var findings []doctor.Finding
 	for _, program := range live.Programs() {
 		add := func(severity doctor.Severity, hint, message string) {
-			findings = append(findings, doctor.Finding{Category: Category, Name: string(program), Severity: severity, Message: message, Hint: hint})
+			findings = append(findings, doctor.Finding{Category: category, Name: string(program), Severity: severity, Message: message, Hint: hint})
 		}
 		o.Program = program
 		var setups []found
@@ -205,7 +205,7 @@ func (f found) findings() []doctor.Finding {
 	name, again, agent := fmt.Sprintf("%s (%s)", f.Program, f.Scope), f.again(), f.agent()
 	var all []doctor.Finding
 	add := func(severity doctor.Severity, hint, format string, args ...any) {
-		all = append(all, doctor.Finding{Category: Category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
+		all = append(all, doctor.Finding{Category: category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	var missing []string
 	for _, event := range events[f.Program] {
@@ -242,10 +242,6 @@ func (f found) findings() []doctor.Finding {
 	case agent != "" && f.server.agent() != string(agent):
 		add(doctor.SeverityWarning, again+" makes them one", "the MCP server acts for %s, the hooks for %s", f.server.agent(), agent)
 	}
-	if f.server != nil && !f.startsServer() {
-		add(doctor.SeverityWarning, "go install ./cmd/... in a clone of the repository installs it",
-			"the MCP server does not start: the program oacp-mcp is neither next to oacp nor on the PATH")
-	}
 	if !f.section {
 		add(doctor.SeveritySkipped, again+" writes it", "the instructions have no section about mail")
 	}
@@ -253,21 +249,4 @@ func (f found) findings() []doctor.Finding {
 		add(doctor.SeverityWarning, "", "%s", problem)
 	}
 	return all
-}
-
-// startsServer reports whether the program that the server calls finds oacp-mcp. If there is no such
-// program, another finding says so.
-func (f found) startsServer() bool {
-	path, err := exec.LookPath(f.server.Command)
-	if err != nil {
-		return true
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	_, err = exec.LookPath(filepath.Join(filepath.Dir(path), "oacp-mcp"))
-	if err != nil {
-		_, err = exec.LookPath("oacp-mcp")
-	}
-	return err == nil
 }

@@ -132,7 +132,7 @@ func (o Options) instructionsToRemove(config string) []file {
 	})
 }
 
-// isShared reports whether another setup has its instructions in the file, too.
+// isShared reports whether another setup has its instructions in the file.
 func (o Options) isShared(path string) bool {
 	own, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -145,16 +145,12 @@ func (o Options) isShared(path string) bool {
 	for _, program := range live.Programs() {
 		for _, scope := range scopes {
 			other := Options{Program: program, Scope: scope, Dir: o.Dir, Getenv: o.Getenv}
-			config, err := other.configDir()
-			if err != nil || program == o.Program && scope == o.Scope {
+			found, _ := other.look()
+			if program == o.Program && scope == o.Scope || found.hooks == nil {
 				continue
 			}
-			calls := other.files(config)[0]
-			data, err := readFile(calls.path)
-			if err != nil || !holds(calls.parts[0], data) {
-				continue
-			}
-			if found, err := filepath.EvalSymlinks(other.instructions(config)[0].path); err == nil && found == own {
+			config, _ := other.configDir() // look has found it
+			if used, err := filepath.EvalSymlinks(other.instructions(config)[0].path); err == nil && used == own {
 				return true
 			}
 		}

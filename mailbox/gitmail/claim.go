@@ -12,11 +12,9 @@ import (
 )
 
 // A Claim says that a machine works on a message for an agent. It is the message of a commit of the
-// empty tree, to which the ref refs/oacp/claims/<agent>/<message> points. Its times are those of the
+// empty tree, to which the ref refs/oacp/claims/<agent>/<message> points: a line of JSON. Its times are those of the
 // machine's clock, which may be wrong: nothing is decided by them.
 type Claim struct {
-	Agent schema.AgentName `json:"-"`
-	ID    schema.ID        `json:"-"`
 	// Machine is the name of the host.
 	Machine string     `json:"machine"`
 	State   ClaimState `json:"state"`
@@ -25,19 +23,21 @@ type Claim struct {
 	// Since is when the machine took the message, and Renewed when it last renewed the claim.
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
-	// Lease is how long the claim holds unless it is renewed.
-	Lease time.Duration `json:"-"`
-	// workspace is a random number of the workspace on the machine, and process one of the process. With
+	// Workspace is a random number of the workspace on the machine, and Process one of the process. With
 	// the counter, no two claims are ever the same object.
-	workspace, process string
-	counter            uint64
-	// Object is the commit.
+	Workspace string `json:"workspace"`
+	Process   string `json:"process"`
+	Counter   uint64 `json:"counter"`
+	// Lease is how long the claim holds unless it is renewed.
+	Lease time.Duration `json:"lease_ns"`
+
+	Agent schema.AgentName `json:"-"`
+	ID    schema.ID        `json:"-"`
+	// Ref is the complete name of the ref, and Object the commit.
+	Ref    string `json:"-"`
 	Object string `json:"-"`
-	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set, and the first two
-	// are empty if the ref's name is at fault.
+	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set.
 	Err error `json:"-"`
-	// Ref is the complete name of the ref.
-	Ref string `json:"-"`
 }
 
 // A ClaimState says what the machine does about the message.
@@ -51,92 +51,73 @@ const (
 	ClaimAhead ClaimState = "ahead"
 	// ClaimFree is a message that the machine gave back after a turn. Anybody may take it.
 	ClaimFree ClaimState = "free"
+	// claimGone is a claim whose ref is to be deleted.
+	claimGone ClaimState = ""
 )
+
+func (s ClaimState) isEnding() bool { return s == claimGone || s == ClaimFree }
 
 const (
 	claimHeader = "oacp claim 1 "
 	// maxClaim bounds the text of a claim, in bytes.
 	maxClaim    = 2 << 10
 	maxMachine  = 64
-	randomSize  = 16 // bytes of workspace and process
 	maxAttempts = 1 << 20
 )
 
-// claimRef returns the ref for the claims on a message.
+// claimRef returns the ref for the claims on a message. It escapes dots, which git allows only in some places.
 func claimRef(agent schema.AgentName, id schema.ID) string {
-	return claimPrefix(agent) + escapeDots(string(id))
+	return claimRefs + strings.ReplaceAll(string(agent)+"/"+string(id), ".", "%2E")
 }
-
-func claimPrefix(agent schema.AgentName) string { return claimRefs + escapeDots(string(agent)) + "/" }
-
-// escapeDots escapes dots, which git allows only in some places.
-func escapeDots(name string) string { return strings.ReplaceAll(name, ".", "%2E") }
 
 // parseClaimRef is the inverse of claimRef.
-func parseClaimRef(ref string) (schema.AgentName, schema.ID, error) {
-	folder, name, _ := strings.Cut(strings.TrimPrefix(ref, claimRefs), "/")
-	agent, agentErr := schema.ParseAgentName(strings.ReplaceAll(folder, "%2E", "."))
-	id := schema.ID(strings.ReplaceAll(name, "%2E", "."))
+func parseClaimRef(ref string) (agent schema.AgentName, id schema.ID, ok bool) {
+	name, rest, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(ref, claimRefs), "%2E", "."), "/")
+	agent, agentErr := schema.ParseAgentName(name)
+	id = schema.ID(rest)
 	_, idErr := schema.ParseID(id)
-	if agentErr != nil || idErr != nil || claimRef(agent, id) != ref {
-		return "", "", errors.New("the name of the ref is not " + claimRefs + "<agent>/<message>")
-	}
-	return agent, id, nil
+	return agent, id, agentErr == nil && idErr == nil && claimRef(agent, id) == ref
 }
 
-// claimText is a claim as JSON.
-type claimText struct {
-	Claim
-	Workspace string        `json:"workspace"`
-	Process   string        `json:"process"`
-	Counter   uint64        `json:"counter"`
-	Lease     time.Duration `json:"lease_ns"`
-}
-
-// text returns the message of the commit, which is one line.
-func (c *Claim) text() string {
-	t := claimText{*c, c.workspace, c.process, c.counter, c.Lease}
-	t.Since, t.Renewed = c.Since.UTC().Truncate(time.Second), c.Renewed.UTC().Truncate(time.Second)
-	data, _ := json.Marshal(t) // it fails only for times before the year 0 or after 9999
+// text returns the message of the commit.
+func (c Claim) text() string {
+	c.Since, c.Renewed = c.Since.UTC().Truncate(time.Second), c.Renewed.UTC().Truncate(time.Second)
+	data, _ := json.Marshal(c) // it fails only for times before the year 0 or after 9999
 	return claimHeader + string(data)
 }
 
 // parseClaim parses the message of a commit. Only what text writes is accepted.
-func parseClaim(text string) (Claim, error) {
-	var t claimText
+func parseClaim(text string) (c Claim, err error) {
 	data, ok := strings.CutPrefix(text, claimHeader)
-	if !ok || len(text) > maxClaim || json.Unmarshal([]byte(data), &t) != nil {
+	if !ok || len(text) > maxClaim || json.Unmarshal([]byte(data), &c) != nil {
 		return Claim{}, errors.New("it is not a claim")
 	}
-	c := t.Claim
-	c.workspace, c.process, c.counter, c.Lease = t.Workspace, t.Process, t.Counter, t.Lease
-	isRandom := func(s string) bool { return len(s) == 2*randomSize && strings.Trim(s, "0123456789abcdef") == "" }
-	if machineName(c.Machine) != c.Machine || !isRandom(c.workspace) || !isRandom(c.process) || c.text() != text ||
-		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree ||
-		c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > MaxLease {
+	if machineName(c.Machine) != c.Machine || c.text() != text || c.Attempt < 0 || c.Attempt > maxAttempts ||
+		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree || c.Lease <= 0 || c.Lease > MaxLease {
 		return Claim{}, errors.New("a value in the claim is not possible")
 	}
 	return c, nil
 }
 
-// claimAt returns the claim at a ref, to whose commit the text belongs.
-func claimAt(ref, object, text string) Claim {
-	agent, id, refErr := parseClaimRef(ref)
+// claimAt returns the claim at a ref, to whose commit the text belongs. It is not ok if the ref has another name than those
+// of claims.
+func claimAt(ref, object, text string) (c Claim, ok bool) {
+	agent, id, ok := parseClaimRef(ref)
 	c, err := parseClaim(text)
-	c.Agent, c.ID, c.Ref, c.Object, c.Err = agent, id, ref, object, cmp.Or(refErr, err)
-	return c
+	c.Agent, c.ID, c.Ref, c.Object, c.Err = agent, id, ref, object, err
+	return c, ok
 }
 
 // machineName returns a host's name with letters, digits, dots, underscores and hyphens only.
 func machineName(host string) string {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	name := []byte(host[:min(len(host), maxMachine)])
-	for i, c := range name {
-		if strings.IndexByte(allowed, c) < 0 {
-			name[i] = '-'
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(allowed, r) {
+			return r
 		}
-	}
-	return cmp.Or(string(name), "unknown")
+		return '-'
+	}, host)
+	return cmp.Or(name[:min(len(name), maxMachine)], "unknown")
 }
 
 func hostName() string {

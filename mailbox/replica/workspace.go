@@ -277,7 +277,7 @@ func (w *Workspace) takeOver(m *schema.Message, name string, data []byte) error 
 		}
 		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)
-		queued, queuedErr := w.IsQueued(m.ID, to)
+		queued, queuedErr := mailbox.IsQueued(w.Workspace, m.ID, to)
 		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
