@@ -40,13 +40,12 @@ func (i *inspection) git(ctx context.Context) {
 		i.committed(ctx)
 		return
 	}
-	i.gitLocks(ctx, r)
 	if err != nil {
 		i.unusable(err)
 		return
 	}
 	i.remote(r.Settings())
-	i.around(ctx, r)
+	i.around(ctx)
 	i.repository(ctx, r)
 }
 
@@ -66,27 +65,6 @@ func (i *inspection) isUsers(ctx context.Context) bool {
 	}
 	out, err := (&git.Repository{Dir: i.w.Dir()}).Run(ctx, "rev-parse", "--show-cdup", "--is-inside-work-tree")
 	return err == nil && string(out) == "\ntrue\n" // there is nothing to go up
-}
-
-// gitLocks reports what killed git processes left behind. The repository is nil if it cannot be used.
-func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
-	names, _, err := git.Locks(i.w.Root(), repositoryName, i.Now)
-	if err != nil {
-		i.fail(repositoryName, err)
-		return
-	}
-	if len(names) == 0 {
-		return
-	}
-	message := "was left by a git process that was killed"
-	if more := len(names) - 1; more > 0 {
-		message += ", like " + spelling.Count(more, "more file")
-	}
-	hint := "oacp sync removes it"
-	if r == nil {
-		hint = "remove it"
-	}
-	i.add(names[0], SeverityWarning, hint, "%s", message)
 }
 
 // remote inspects where the messages go.
@@ -129,12 +107,12 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 
 // around inspects whether the repository around the workspace leaves it alone, and still has the
 // remote.
-func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
+func (i *inspection) around(ctx context.Context) {
 	if i.Enclosing == "" {
 		return
 	}
 	name := filepath.Base(i.w.Dir())
-	ignored, moved, err := r.Around(ctx, i.Enclosing)
+	ignored, err := gitmail.IsHidden(ctx, i.w, i.Enclosing)
 	switch {
 	case errors.Is(err, gitmail.ErrTracked):
 		i.add(name, SeverityError, "git rm -r --cached takes them out of the next commit, and keeps the files", "%v", err)
@@ -142,9 +120,6 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 	case err != nil:
 		i.fail(name, err)
 		return
-	}
-	if moved {
-		i.add("remote", SeverityWarning, "oacp init --git again takes the new one", "%s has another URL now", r.Settings().Remote)
 	}
 	if !ignored {
 		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",

@@ -31,8 +31,12 @@ func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
+// problem notes a file that is skipped.
 func (e *exchange) problem(path string, err error) {
-	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
+	const most = 50 // one commit can hold any number of them
+	if len(e.result.Problems) < most {
+		e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
+	}
 }
 
 // blocked notes that a box refuses to be read or written.
@@ -66,7 +70,16 @@ func (e *exchange) apply(ctx context.Context) error {
 		return err
 	}
 	for _, agent := range e.removed {
-		if err := e.removeAgent(agent); err != nil {
+		if !e.w.Knows(agent) {
+			continue // its folder is away, and nothing that it sent has made it again
+		}
+		if e.o.RemoveAgent != agent {
+			e.came(RemovedAgent, agent, nil)
+		}
+		if e.o.DryRun {
+			continue
+		}
+		if err := SetAside(e.r.w, agent, e.now); err != nil {
 			return err
 		}
 	}
@@ -80,7 +93,7 @@ func (e *exchange) addAgents() {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 			if !e.o.DryRun {
-				err = cmp.Or(err, e.w.MakeFolder(boxPath(agent, box)))
+				err = cmp.Or(err, e.w.MakeFolder(schema.BoxPath(agent, box)))
 			}
 		}
 		if err != nil {
@@ -89,21 +102,6 @@ func (e *exchange) addAgents() {
 			e.came(NewAgent, agent, nil)
 		}
 	}
-}
-
-// removeAgent moves the folder of an agent that was removed out of the way, if there is one: what it sent may have made
-// it again. Nothing is deleted.
-func (e *exchange) removeAgent(agent schema.AgentName) error {
-	if !e.w.Knows(agent) {
-		return nil
-	}
-	if _, err := e.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); err == nil && e.o.RemoveAgent != agent {
-		e.came(RemovedAgent, agent, nil)
-	}
-	if e.o.DryRun {
-		return nil
-	}
-	return SetAside(e.r.w, agent, e.now)
 }
 
 // SetAside moves the folder of an agent to state/removed.
@@ -172,7 +170,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 		}
 		for i, result := range e.r.w.Receive(ctx, files) {
 			if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
-				e.blocked(fmt.Errorf("%s: %w", boxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
+				e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
 			}
 			if result.Receipt != nil {
 				e.came(Sent, result.Receipt.Message.From, result.Receipt.Message)
@@ -201,7 +199,7 @@ func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 		e.fail(err)
 		return
 	case !errors.Is(err, replica.ErrChanged): // the next sync has that
-		e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
+		e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
 	}
 	if !o.Sent {
 		e.waiting[o.Copy.String()] = o.base

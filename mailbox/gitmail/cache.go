@@ -48,7 +48,7 @@ const settled = 2 * time.Second
 func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text string) {
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 		at := time.Unix(0, 0)
-		if info, err := w.Root().Lstat(boxPath(agent, box)); err == nil {
+		if info, err := w.Root().Lstat(schema.BoxPath(agent, box)); err == nil {
 			at = info.ModTime()
 		}
 		if now.Sub(at) < settled {

@@ -66,10 +66,7 @@ func (r *Repository) committer(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, _, ok := strings.Cut(string(out), "> ")
-	if !ok {
-		return "", fmt.Errorf("git var: %w: %.100q", git.ErrOutput, out)
-	}
+	name, _, _ := strings.Cut(string(out), ">")
 	return name + ">", nil
 }
 

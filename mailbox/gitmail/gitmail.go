@@ -10,9 +10,10 @@
 //	fetch    the tip of the mailbox branch, and the refs of machines whose pushes were refused
 //	merge    the workspace, the base, the tip and those refs: replica.Join
 //	apply    what the workspace lacks
-//	commit   on the tip what it lacks, and push that if the tip is still the same; otherwise, push it to the
-//	         ref of this machine, where all others find it
+//	commit   on the tip what that lacks
 //	record   the new commit as the base
+//	push     it if the tip is still the same; otherwise, push it to the ref of this machine, where all others
+//	         find it
 //
 // Mail that was fetched is delivered before the push, so that a push that hangs does not hold it up. That is
 // safe because applying a result twice is the same as once.
@@ -156,9 +157,6 @@ func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
 
 // Settings returns the settings of the repository.
 func (r *Repository) Settings() Settings { return r.settings }
-
-// Git returns the repository for commands of git.
-func (r *Repository) Git() *git.Repository { return r.git }
 
 // Options changes a sync. The zero value is the default.
 type Options struct {

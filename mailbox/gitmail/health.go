@@ -100,17 +100,14 @@ func isOtherFormat(err error) bool {
 		strings.Contains(said, "unexpected capabilities^")
 }
 
-// explain finds out why a sync failed: git is too old, or the repository is damaged.
+// explain finds out whether a sync failed because the repository is damaged.
 func (r *Repository) explain(ctx context.Context, err error) error {
-	const usage = 129
 	remote, isRemote := errors.AsType[*RemoteError](err)
 	switch exit := git.Exit(err); {
 	case errors.Is(err, git.ErrSigning), errors.Is(err, ErrHook):
 		return &RepositoryError{Dir: r.w.Dir(), Err: err}
 	case isOtherFormat(err):
 		return r.settings.about(r.w, ErrObjectFormat, err)
-	case exit == usage:
-		return errors.Join(git.Check(ctx), err)
 	case exit <= 0, errors.Is(err, syscall.ENOSPC), isRemote && !remote.Refused:
 		return err
 	}
@@ -160,15 +157,12 @@ func (r *Repository) Health(ctx context.Context) (unsent int, err error) {
 	return len(e.edits), err
 }
 
-// Around looks at the user's repository, whose top is given. It reports whether that does not show the workspace,
-// and whether the remote through which the mail goes has another URL there now. An error that matches ErrTracked
-// says that it has files of the workspace under version control.
-func (r *Repository) Around(ctx context.Context, top string) (ignored, moved bool, err error) {
-	s, err := openSurroundings(ctx, r.w, top)
+// IsHidden reports whether the user's repository, whose top is given, does not show the workspace. An error that matches
+// ErrTracked says that it has files of the workspace under version control.
+func IsHidden(ctx context.Context, w *mailbox.Workspace, top string) (bool, error) {
+	s, err := openSurroundings(ctx, w, top)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	url, known := s.urls[r.settings.Remote]
-	ignored, err = s.isIgnored(ctx)
-	return ignored, known && url != r.settings.URL, err
+	return s.isIgnored(ctx)
 }

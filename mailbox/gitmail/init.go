@@ -208,7 +208,7 @@ func (r *Repository) configure(ctx context.Context, around *surroundings) error 
 // CI job. Such files are included by their own paths.
 func (r *Repository) include(ctx context.Context, around *surroundings) error {
 	text := includeSection
-	files, err := r.included(ctx, around)
+	files, err := around.settings(ctx)
 	for _, file := range files {
 		text += fmt.Sprintf("\tpath = \"%s\"\n", quoted.Replace(filepath.ToSlash(file)))
 	}
@@ -227,31 +227,6 @@ const includeSection = "[include]\n"
 
 // quoted writes a path as a value in quotation marks.
 var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-// included returns the files that hold the user's settings.
-func (r *Repository) included(ctx context.Context, around *surroundings) ([]string, error) {
-	if around.top == "" {
-		return nil, nil
-	}
-	files := []string{filepath.Join(around.common, "config")}
-	if below, err := filepath.Rel(filepath.Join(around.workspace, gitName), files[0]); err == nil { // else on another drive
-		files[0] = below
-	}
-	out, err := around.user.Run(ctx, "config", "--local", "--type=path", "-z", "--get-regexp", `^includeif\.gitdir.*\.path$`)
-	for pair := range git.Records(out) {
-		_, file, _ := strings.Cut(pair, "\n")
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(around.common, file)
-		}
-		if _, err := os.Stat(file); err == nil && !slices.Contains(files, file) {
-			files = append(files, file)
-		}
-	}
-	if git.Exit(err) == 1 {
-		return files, nil
-	}
-	return files, err
-}
 
 // configFile is the file with the settings of the repository.
 func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "config") }

@@ -48,13 +48,13 @@ func (e *exchange) upgrade(ctx context.Context) (err error) {
 }
 
 // takeOver does the same for a workspace that was not shared yet, or was shared by an earlier version.
-func (e *exchange) takeOver(ctx context.Context) (err error) {
+func (e *exchange) takeOver() (err error) {
 	if e.base.root != "" && !e.base.isLegacy() || e.failed != nil {
 		return e.failed
 	}
 	const done = stateFolder + "/taken-over"
 	if _, err := e.w.Root().Lstat(done); err != nil && !e.o.DryRun {
-		if err := e.w.TakeOver(ctx); err != nil {
+		if err := e.w.TakeOver(); err != nil {
 			return err
 		}
 		if _, err := e.w.AddFile(done, nil); err != nil {

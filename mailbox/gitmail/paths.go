@@ -34,16 +34,13 @@ const (
 
 var errForeign = errors.New("it is not a file of a mailbox")
 
-// boxPath returns the path of a box, both in the workspace and in trees.
-func boxPath(agent schema.AgentName, box mailbox.Box) string { return schema.BoxPath(agent, box) }
-
 // treePath returns the path of a message in trees. Boxes that only grow have a folder for each day, because a
 // commit writes every folder on the way to a file again.
 func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 	if box == mailbox.Inbox {
-		return boxPath(agent, box) + "/" + name
+		return schema.BoxPath(agent, box) + "/" + name
 	}
-	return boxPath(agent, box) + "/" + replica.Day(name) + "/" + name
+	return schema.BoxPath(agent, box) + "/" + replica.Day(name) + "/" + name
 }
 
 // agentPath returns the path of a file in the folder of an agent.
@@ -65,17 +62,16 @@ type location struct {
 	path  string
 }
 
-// locations returns those of a message. The last one is that of earlier versions.
-func locations(c replica.Copy) []location {
+// locations returns those of a message. The first one is that of earlier versions.
+func locations(c replica.Copy) (all []location) {
 	if c.Sent {
 		return []location{{replica.Pending, treePath(c.Agent, mailbox.Outbox, c.Name)}}
 	}
-	return []location{
-		{replica.Pending, treePath(c.Agent, mailbox.Inbox, c.Name)},
-		{replica.Dead, treePath(c.Agent, mailbox.DeadLetters, c.Name)},
-		{replica.Handled, treePath(c.Agent, mailbox.Archive, c.Name)},
-		{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)},
+	all = []location{{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)}}
+	for stage := replica.Pending; stage <= replica.Handled; stage++ {
+		all = append(all, location{stage, treePath(c.Agent, stage.Box(), c.Name)})
 	}
+	return all
 }
 
 // A held is what a tree has of a message for one recipient.
@@ -109,7 +105,7 @@ func (v *view) look(c replica.Copy) (h held) {
 		}
 	}
 	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
-		if epoch, ok := v.pruned(boxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))[c.Name]; ok {
+		if epoch, ok := v.pruned(schema.BoxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))[c.Name]; ok {
 			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
 		}
 	}
@@ -140,13 +136,13 @@ func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]rep
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
 		days := map[string]entry{"": {}}
 		if box != mailbox.Inbox {
-			days = v.folder(boxPath(agent, box))
+			days = v.folder(schema.BoxPath(agent, box))
 		}
 		for day := range days {
 			if day != "" && day < since {
 				continue
 			}
-			for name, at := range v.folder(path.Join(boxPath(agent, box), day)) {
+			for name, at := range v.folder(path.Join(schema.BoxPath(agent, box), day)) {
 				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
 				if at.IsFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
 					stages[c] = max(stages[c], replica.StageOf(box))
@@ -178,7 +174,7 @@ func (v *view) checkFormat() error {
 // agentState returns whether a tree has an agent: it is Pending while there is one, and Handled once it was
 // removed.
 func (v *view) agentState(agent schema.AgentName) (state replica.State) {
-	for stage, path := range map[replica.Stage]string{replica.Pending: boxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
+	for stage, path := range map[replica.Stage]string{replica.Pending: schema.BoxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
 		if v.entry(path).IsFile() {
 			state = replica.Join(state, replica.State{Epoch: v.number(path), Stage: stage})
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -74,11 +73,11 @@ func (e *exchange) makePlan(ctx context.Context) error {
 	for _, agent := range agents {
 		e.planAgent(ctx, agent)
 	}
-	err = e.planWorkspace()
+	e.planWorkspace()
 	slices.SortStableFunc(e.edits, func(a, b *edit) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
 	})
-	return cmp.Or(context.Cause(ctx), err, e.failed)
+	return cmp.Or(context.Cause(ctx), e.failed)
 }
 
 // agents returns the agents of the workspace and of all trees.
@@ -96,7 +95,7 @@ func (e *exchange) agents() ([]schema.AgentName, error) {
 				continue
 			}
 			if err := mailbox.CheckNewAgent(agent, all); err != nil && !errors.Is(err, mailbox.ErrPostmaster) {
-				e.problem(boxPath(agent, mailbox.Inbox), err)
+				e.problem(schema.BoxPath(agent, mailbox.Inbox), err)
 				continue
 			}
 			all = append(all, agent)
@@ -212,7 +211,7 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 		remote = replica.Join(remote, v.agentState(agent))
 	}
 	stage := replica.Unknown
-	if _, missing := e.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil && !e.isUnasked(agent) {
+	if _, missing := e.w.Root().Lstat(schema.BoxPath(agent, mailbox.Inbox)); missing == nil && !e.isUnasked(agent) {
 		stage = replica.Pending
 	}
 	here := replica.Here(stage, base)
@@ -241,16 +240,12 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	return removed
 }
 
-// planWorkspace decides the description of the workspace, and marks a tree as one of mailboxes.
-func (e *exchange) planWorkspace() error {
+// planWorkspace adds the description of the workspace to a tree that has none, and marks it as one of mailboxes.
+func (e *exchange) planWorkspace() {
 	change := &edit{Change: Change{Direction: Out, Kind: Described}, own: true}
-	if (e.tip.entry(markerName) == entry{}) {
-		data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
-		if err == nil {
-			change.write = append(change.write, git.File{Path: markerName, Data: data})
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
+	if (e.tip.entry(markerName) == entry{}) && err == nil {
+		change.write = append(change.write, git.File{Path: markerName, Data: data})
 	}
 	if (e.tip.entry(formatName) == entry{}) {
 		change.write = append(change.write, git.File{Path: formatName, Data: []byte(format)})
@@ -258,5 +253,4 @@ func (e *exchange) planWorkspace() error {
 	if len(change.write) > 0 && (len(e.edits) > 0 || e.tip.root != "") {
 		e.edits = append(e.edits, change)
 	}
-	return nil
 }

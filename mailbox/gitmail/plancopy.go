@@ -63,7 +63,21 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
 	}
 	box := c.Box(result.Stage)
-	message, out, err := e.content(here, remote.object, treePath(c.Agent, box, c.Name))
+	out := git.File{Path: treePath(c.Agent, box, c.Name), Object: remote.object}
+	var (
+		data    []byte
+		message *schema.Message
+		err     error
+	)
+	if out.Object != "" {
+		data, err = e.file(out.Object)
+	} else {
+		data, err = e.w.ReadRaw(here)
+		out.Data = data
+	}
+	if err == nil {
+		message, err = validate.Read(data)
+	}
 	_, invalid := errors.AsType[*validate.InvalidError](err)
 	if err == nil {
 		err = checkMessage(c, message)
@@ -74,7 +88,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
 		delete(e.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
 		if !errors.Is(err, fs.ErrNotExist) {
-			e.problem(boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
+			e.problem(schema.BoxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 		}
 		return
 	}
@@ -113,22 +127,6 @@ func checkMessage(c replica.Copy, m *schema.Message) error {
 		return fmt.Errorf("the message is not for %s", c.Agent)
 	}
 	return nil
-}
-
-// content returns a message, and the file for the tree: that of an object, or that of the workspace.
-func (e *exchange) content(here mailbox.Entry, object, to string) (m *schema.Message, out git.File, err error) {
-	out = git.File{Path: to, Object: object}
-	data := []byte(nil)
-	if object != "" {
-		data, err = e.file(object)
-	} else {
-		data, err = e.w.ReadRaw(here)
-		out.Data = data
-	}
-	if err == nil {
-		m, err = validate.Read(data)
-	}
-	return m, out, err
 }
 
 // edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did

@@ -112,6 +112,32 @@ func isPath(text string) bool {
 	return filepath.IsAbs(text) || !strings.Contains(before, ":")
 }
 
+// settings returns the files that hold the user's settings.
+func (s *surroundings) settings(ctx context.Context) (files []string, err error) {
+	if s.top == "" {
+		return nil, nil
+	}
+	file := filepath.Join(s.common, "config")
+	if below, err := filepath.Rel(filepath.Join(s.workspace, gitName), file); err == nil { // else on another drive
+		file = below
+	}
+	files = append(files, file)
+	out, err := s.user.Run(ctx, "config", "--local", "--type=path", "-z", "--get-regexp", `^includeif\.gitdir.*\.path$`)
+	for pair := range git.Records(out) {
+		_, file, _ := strings.Cut(pair, "\n")
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(s.common, file)
+		}
+		if _, err := os.Stat(file); err == nil && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	if git.Exit(err) == 1 { // there are none
+		err = nil
+	}
+	return files, err
+}
+
 // isIgnored reports whether the user's repository does not show the workspace.
 func (s *surroundings) isIgnored(ctx context.Context) (bool, error) {
 	if s.below == "" {

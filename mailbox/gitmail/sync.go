@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -34,8 +35,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
 		e.problem("state/outgoing", err)
 	}
-	if err = e.run(ctx, e.round); err != nil && git.RemoveBrokenRefs(r.w.Root(), gitName) {
-		err = e.run(ctx, e.round)
+	if err = e.run(ctx); err != nil && git.RemoveBrokenRefs(r.w.Root(), gitName) {
+		err = e.run(ctx)
 	}
 	if err == nil && !o.DryRun {
 		err = r.noteSync(e.now)
@@ -52,27 +53,13 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	return e.result, r.explain(ctx, err)
 }
 
+// lockRetry is the pause between attempts to take the lock.
+const lockRetry = 20 * time.Millisecond
+
 // begin takes the lock of the repository, and waits until git has no locks there. It returns the function
 // that releases the lock.
 func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
 	ctx = o.untilEnd(ctx)
-	announced := o.announce("another sync of this workspace")
-	unlock, err = r.lock(ctx)
-	announced()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.clearLocks(ctx); err != nil {
-		return nil, errors.Join(err, unlock())
-	}
-	return unlock, nil
-}
-
-// lockRetry is the pause between attempts to take the lock.
-const lockRetry = 20 * time.Millisecond
-
-// lock takes the lock of the repository, and returns the function that releases it.
-func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) {
 	if err := r.w.MakeStateFolder(stateFolder); err != nil {
 		return nil, err
 	}
@@ -81,14 +68,31 @@ func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) 
 		return nil, err
 	}
 	lock := dir.NewLock("sync.lock")
+	announced := o.announce("another sync of this workspace")
 	_, err = lock.TryLockContext(ctx, lockRetry)
+	announced()
 	if err = errors.Join(err, dir.Close()); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
-		}
-		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+		return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
+	}
+	if err := r.clearLocks(ctx); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
 	}
 	return lock.Unlock, nil
+}
+
+// clearLocks waits until git has no locks in the repository, and removes those of processes that died.
+// A killed sync may have left a git that is at work for a moment.
+func (r *Repository) clearLocks(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < 2*git.LockAge; { // then git says what is wrong
+		_, young, err := git.RemoveStaleLocks(r.w.Root(), gitName, r.now())
+		if len(young) == 0 || err != nil {
+			return err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // exchange is one sync.
@@ -117,14 +121,14 @@ func (r *Repository) newExchange(ctx context.Context, o Options) *exchange {
 }
 
 // run fetches, and repeats a round while the remote refuses what it pushes: another machine may have been faster.
-func (e *exchange) run(ctx context.Context, round func(context.Context) (*RemoteError, error)) error {
+func (e *exchange) run(ctx context.Context) error {
 	const mostRefusals = 3
 	for refusals := 1; ; refusals++ {
 		if err := e.fetch(ctx); err != nil {
 			return err
 		}
 		start := time.Now()
-		refusal, err := round(ctx)
+		refusal, err := e.round(ctx)
 		if refusal == nil || err != nil {
 			return err
 		}
@@ -169,7 +173,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	if err := e.upgrade(ctx); err != nil {
 		return err
 	}
-	return e.takeOver(ctx)
+	return e.takeOver()
 }
 
 // round merges, applies and pushes once. A refusal of the push is no error.
@@ -194,7 +198,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		e.result.Commit, e.result.Changes = e.tipID, append(e.result.Changes, sent...)
 		return nil, nil
 	}
-	commit, err := e.commit(ctx)
+	commit, err := e.r.commit(ctx, e.tipID, e.now, e.edits)
 	if err != nil {
 		return nil, err
 	}
@@ -203,12 +207,13 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return nil, err
 	}
 	e.r.step("recorded")
-	if e.o.Squash {
-		before := commit
-		if commit, err = e.squash(ctx, commit); err != nil {
+	_, whole := e.w.Root().Lstat(gitName + "/shallow")
+	shallow := whole == nil && e.there == "" // no remote takes a history whose beginning is missing here
+	if commit != "" && (e.o.Squash || shallow) {
+		if commit, err = e.squash(ctx, commit, shallow); err != nil {
 			return nil, err
 		}
-		own = own || commit != before
+		own = own || commit != e.baseID
 	}
 	if refusal, err = e.publish(ctx, commit, own); refusal != nil || err != nil {
 		return refusal, err
@@ -219,17 +224,6 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	}
 	e.result.Changes = append(e.result.Changes, sent...)
 	return nil, e.keep()
-}
-
-// commit makes commits of the edits on the tip, and returns the last one.
-func (e *exchange) commit(ctx context.Context) (commit string, err error) {
-	if _, shallow := e.w.Root().Lstat(gitName + "/shallow"); shallow == nil && e.there == "" && e.tipID != "" {
-		// No remote takes a history whose beginning is missing here.
-		if e.tipID, err = e.r.squashed(ctx, e.tip, 1, e.now); err != nil {
-			return "", err
-		}
-	}
-	return e.r.commit(ctx, e.tipID, e.now, e.edits)
 }
 
 // record makes a commit the base: the workspace now has all that the commit has, whatever becomes of the push. Of messages
@@ -248,4 +242,21 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 	}
 	e.baseID = commit
 	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit})
+}
+
+// collectGarbage packs the repository if git finds that worth while, and removes what fast-import left behind. The
+// caller holds the lock.
+func (r *Repository) collectGarbage(ctx context.Context) error {
+	const longest = 2 * time.Minute // others wait that long
+	crashes, err := fs.Glob(r.w.Root().FS(), gitName+"/fast_import_crash_*")
+	for _, name := range crashes {
+		err = errors.Join(err, r.w.Root().Remove(name))
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	g := *r.git
+	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoDetach=false")
+	// An unreachable object is a commit that lost a race.
+	_, gcErr := g.Run(ctx, "gc", "--auto", "--quiet", "--prune=1.hour.ago")
+	return errors.Join(err, gcErr)
 }

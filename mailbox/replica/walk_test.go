@@ -206,7 +206,7 @@ func (w *walk) join(name string) {
 			w.t.Error(err)
 		}
 	})
-	if err := m.TakeOver(w.t.Context()); err != nil {
+	if err := m.TakeOver(); err != nil {
 		w.t.Error(err)
 	}
 	w.machines = append(w.machines, m)

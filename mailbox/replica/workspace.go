@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -45,10 +44,7 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			continue
 		}
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
-		if above, aboveErr := w.Root().Lstat(path.Dir(folder)); aboveErr == nil && !above.IsDir() {
-			continue // an archive in a file
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) { // an archive in a file
 			f.Unread[folder] = err
 		}
 		for _, file := range names {
@@ -247,21 +243,26 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 // TakeOver gives the messages that count as handled, because somebody deleted the inbox copy, files in the
 // archives. A workspace that was not shared, or was shared by an earlier version, may have some; in a shared
 // one, a missing file means nothing. It returns an error if some could not be made.
-func (w *Workspace) TakeOver(ctx context.Context) error {
+func (w *Workspace) TakeOver() error {
 	agents, err := w.Agents()
 	if err != nil {
 		return err
 	}
 	for _, from := range agents {
-		sent, err := w.List(ctx, from, mailbox.Outbox)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		files := w.Scan(from)
+		for _, err := range files.Unread {
 			return err
 		}
-		for _, e := range sent {
-			if e.Message == nil || e.Err != nil {
+		for sent := range files.Stages {
+			if !sent.Sent {
 				continue
 			}
-			if err := w.takeOver(e); err != nil {
+			data, _ := w.Read(sent)
+			m, err := validate.Read(data)
+			if err != nil {
+				continue // nobody can deliver it
+			}
+			if err := w.takeOver(m, sent.Name, data); err != nil {
 				return err
 			}
 		}
@@ -269,26 +270,18 @@ func (w *Workspace) TakeOver(ctx context.Context) error {
 	return nil
 }
 
-func (w *Workspace) takeOver(sent mailbox.Entry) error {
-	name, err := w.longName(sent.Agent, sent.Box, sent.Name)
-	if err != nil {
-		return err
-	}
-	for _, to := range sent.Message.To {
+func (w *Workspace) takeOver(m *schema.Message, name string, data []byte) error {
+	for _, to := range m.To {
 		if _, err := w.Root().Lstat(schema.BoxPath(to, mailbox.Inbox)); err != nil {
 			continue // the folder was removed, so its files say nothing
 		}
 		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)
-		queued, queuedErr := mailbox.IsQueued(w.Workspace, sent.Message.ID, to)
+		queued, queuedErr := mailbox.IsQueued(w.Workspace, m.ID, to)
 		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
-		data, err := w.ReadRaw(sent)
-		if err == nil {
-			err = w.add(Outcome{Copy: c, Want: Handled, Data: data})
-		}
-		if err != nil {
+		if err := w.add(Outcome{Copy: c, Want: Handled, Data: data}); err != nil {
 			return err
 		}
 	}
