@@ -78,8 +78,7 @@ func completeDrivers() []command.Candidate {
 }
 
 // completeHandled completes the ids of messages that some recipient no longer has pending.
-func completeHandled(c *command.Completion) []command.Candidate {
-	var found []command.Candidate
+func completeHandled(c *command.Completion) (found []command.Candidate) {
 	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
 		messages, err := find.Messages(c.Context, w, find.Query{})
 		for _, m := range messages {
@@ -94,8 +93,7 @@ func completeHandled(c *command.Completion) []command.Candidate {
 
 // completeMessages completes the ids of pending messages: in full if the current word starts as a
 // full id does, otherwise their short form.
-func completeMessages(c *command.Completion, current string) []command.Candidate {
-	var found []command.Candidate
+func completeMessages(c *command.Completion, current string) (found []command.Candidate) {
 	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
 		agents, err := w.Agents()
 		for _, agent := range agents {
@@ -111,8 +109,7 @@ func completeMessages(c *command.Completion, current string) []command.Candidate
 				if strings.HasPrefix(current, "m") && !strings.HasPrefix(short, current) {
 					short = string(m.ID)
 				}
-				usage := string(m.From) + " to " + joinNames(m.To) + ": " + m.Subject
-				found = append(found, command.Candidate{Name: short, Usage: usage})
+				found = append(found, command.Candidate{Name: short, Usage: string(m.From) + " to " + joinNames(m.To) + ": " + m.Subject})
 			}
 		}
 		return err

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,15 +25,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-type convertOptions struct {
-	workspace command.Workspace
-	log       command.BridgeLog
-	to        string
-	paths     []string
-	dryRun    bool
-	json      bool
-}
-
 // What convert converts to.
 const (
 	toBridge  = "bridge"
@@ -40,12 +32,6 @@ const (
 )
 
 func newConvertCommand(s *command.Streams) *cli.Command {
-	var o convertOptions
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)", Destination: &o.to},
-		&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing", Destination: &o.dryRun},
-		command.JSONFlag(&o.json),
-	}
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
@@ -65,63 +51,58 @@ EXAMPLES:
    oacp convert --to bridge agents/claude/outbox --run-id 1
    oacp convert --to mailbox ~/.agentpair/runs
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
-		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			o.paths = command.Positionals(c)
-			if err := o.check(c, s); err != nil {
-				return err
-			}
-			return runConvert(c.Context, o, s)
-		},
+		Flags: flagsWith(append([]cli.Flag{
+			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing"},
+		}, new(command.BridgeLog).WritingFlags()...)...),
+		Action: action(s, anyNumber, runConvert),
 	}
 }
 
-func (o *convertOptions) check(c *cli.Context, s *command.Streams) error {
-	if len(o.paths) == 0 {
-		if s.InTerminal {
+func runConvert(c *call) error {
+	if len(c.words) == 0 {
+		if c.InTerminal {
 			return failure.Usagef("needs a file, a folder, or -")
 		}
-		o.paths = []string{"-"}
+		c.words = []string{"-"}
 	}
-	switch {
-	case o.to != toBridge && o.to != toMailbox:
-		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(o.to), toBridge, toMailbox).
-			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, o.to, "say --to bridge or --to mailbox"))
-	case o.to == toMailbox && o.log.Given():
+	log, err := bridgeLog(c.flags)
+	switch to := c.text("to"); {
+	case to != toBridge && to != toMailbox:
+		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(to), toBridge, toMailbox).
+			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, to, "say --to bridge or --to mailbox"))
+	case to == toMailbox && log.Given():
 		return failure.Usagef("--to mailbox reads the logs that are named as PATH").WithHint("oacp mirror --direction in delivers the log of a run")
-	case o.to == toBridge && o.dryRun:
+	case to == toBridge && c.isOn("dry-run"):
 		return failure.Usagef("--dry-run requires --to mailbox").WithHint("without a log, --to bridge only prints")
+	case err != nil:
+		return err
 	}
-	return o.log.Check(c)
-}
-
-func runConvert(ctx context.Context, o convertOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	run := o.toMailbox
+	defer c.catchSignals()()
 	switch {
-	case o.to == toBridge:
-		run = o.toBridge
-	case o.dryRun:
-		run = o.showMessages
+	case c.text("to") == toBridge:
+		err = convertToBridge(c, log)
+	case c.isOn("dry-run"):
+		err = showConverted(c)
+	default:
+		err = c.open(convertToMailbox)
 	}
-	err := run(ctx, s)
-	return cmp.Or(context.Cause(ctx), err)
+	return cmp.Or(context.Cause(c.ctx), err)
 }
 
-// toBridge makes records of message files.
-func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error {
-	in := s.In
-	if slices.Contains(o.paths, "-") {
-		reading := startReading(ctx, "-", s)
+// convertToBridge makes records of message files.
+func convertToBridge(c *call, selected command.BridgeLog) error {
+	in := c.In
+	if slices.Contains(c.words, "-") {
+		reading := startReading(c, "-")
 		defer reading.Close() // it never fails
 		in = reading
 	}
 	var messages []*schema.Message
 	var invalid []string
-	for m, err := range validate.ReadFiles(o.paths, in) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for m, err := range validate.ReadFiles(c.words, in) {
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
 		}
 		if err != nil {
 			invalid = append(invalid, err.Error())
@@ -129,18 +110,18 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 		}
 		messages = append(messages, m)
 	}
-	if o.log.Given() {
-		return o.log.With(s, bridge.Options{}, func(log *bridge.Log) error {
-			report, err := mirror.Append(ctx, log, messages)
+	if selected.Given() {
+		return selected.With(c.Streams, bridge.Options{}, func(log *bridge.Log) error {
+			report, err := mirror.Append(c.ctx, log, messages)
 			if err != nil {
 				return err
 			}
-			return reportAnswer{Bridge: log.Path(), Report: report, Invalid: invalid}.print(o.json, s)
+			return reportAnswer{Bridge: log.Path(), Report: report, Invalid: invalid}.print(c)
 		})
 	}
 	records, failed := convert.Records(messages)
 	for _, r := range records {
-		if err := printRecord(r, s); err != nil {
+		if err := printRecord(r, c.Streams); err != nil {
 			return err
 		}
 	}
@@ -148,7 +129,7 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 		invalid = append(invalid, err.Error())
 	}
 	for _, text := range invalid {
-		s.Warn(text)
+		c.Warn(text)
 	}
 	return notConverted(len(invalid))
 }
@@ -161,23 +142,21 @@ func notConverted(count int) error {
 	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Count(count, "item"))}
 }
 
-// toMailbox delivers the records of logs.
-func (o convertOptions) toMailbox(ctx context.Context, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		return o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) error {
-			report, err := mirror.Deliver(ctx, w, name, records)
-			if err != nil {
-				return err
-			}
-			return reportAnswer{Bridge: name, Report: report}.print(o.json, s)
-		})
+// convertToMailbox delivers the records of logs.
+func convertToMailbox(c *call, w *mailbox.Workspace) error {
+	return eachLog(c, func(name string, records iter.Seq2[bridge.Entry, error]) error {
+		report, err := mirror.Deliver(c.ctx, w, name, records)
+		if err != nil {
+			return err
+		}
+		return reportAnswer{Bridge: name, Report: report}.print(c)
 	})
 }
 
-// showMessages prints the messages that records become. Broadcasts go to the agents of the workspace, if there is one.
-func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) error {
+// showConverted prints the messages that records become. Broadcasts go to the agents of the workspace, if there is one.
+func showConverted(c *call) error {
 	var agents []schema.AgentName
-	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
+	err := c.open(func(_ *call, w *mailbox.Workspace) (err error) {
 		agents, err = w.Agents()
 		return err
 	})
@@ -185,11 +164,10 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 		return err
 	}
 	shown, failed := make(map[schema.ID]bool), 0
-	err = o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) error {
+	err = eachLog(c, func(name string, records iter.Seq2[bridge.Entry, error]) error {
 		for e, err := range records {
-			var skipped *bridge.LineError
-			if errors.As(err, &skipped) {
-				s.Warn("skipped " + skipped.Error())
+			if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
+				c.Warn("skipped " + skipped.Error())
 				continue
 			}
 			if err != nil {
@@ -198,14 +176,14 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 			m, err := convert.FromBridge(e.Record, agents)
 			if err != nil {
 				failed++
-				s.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
+				c.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
 				continue
 			}
 			if shown[m.ID] { // a record of the same message to another recipient
 				continue
 			}
 			shown[m.ID] = true
-			if err := o.showMessage(m, s); err != nil {
+			if err := showMessage(c, m); err != nil {
 				return fmt.Errorf("%s:%d: %w", name, e.Line, err)
 			}
 		}
@@ -215,26 +193,26 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 }
 
 // showMessage prints a message as a YAML document, or as JSON.
-func (o convertOptions) showMessage(m *schema.Message, s *command.Streams) error {
-	if o.json {
-		return command.WriteJSONLine(s.Out, m)
+func showMessage(c *call, m *schema.Message) error {
+	if c.json() {
+		return command.WriteJSONLine(c.Out, m)
 	}
 	data, err := schema.Encode(m)
 	if err != nil {
 		return err
 	}
-	if s.OutTerminal {
+	if c.OutTerminal {
 		data = []byte(visible.Lines(string(data)))
 	}
-	_, err = fmt.Fprintf(s.Out, "---\n%s", data)
-	return err
+	c.printf("---\n%s", data)
+	return nil
 }
 
 // eachLog calls use with the records of each log that the paths name. A failure.ErrReported does not keep it from the
 // next log.
-func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
+func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
 	var reported error
-	for _, path := range o.paths {
+	for _, path := range c.words {
 		logs := []string{path}
 		if path != "-" {
 			var err error
@@ -243,7 +221,7 @@ func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use fun
 			}
 		}
 		for _, name := range logs {
-			in := startReading(ctx, name, s)
+			in := startReading(c, name)
 			if name == "-" {
 				name = "<stdin>"
 			}
@@ -260,10 +238,10 @@ func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use fun
 
 // startReading opens and reads a file or, if the path is -, standard input. Either may take forever if it is a pipe:
 // when the context ends, the returned reader fails, and an open or read that goes on is left to the end of the process.
-func startReading(ctx context.Context, path string, s *command.Streams) io.ReadCloser {
+func startReading(c *call, path string) io.ReadCloser {
 	read, write := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = write.CloseWithError(context.Cause(ctx)) }) // it never fails
-	file := io.NopCloser(s.In)
+	stop := context.AfterFunc(c.ctx, func() { _ = write.CloseWithError(context.Cause(c.ctx)) }) // it never fails
+	file := io.NopCloser(c.In)
 	go func() {
 		defer stop()
 		var err error
@@ -277,4 +255,177 @@ func startReading(ctx context.Context, path string, s *command.Streams) io.ReadC
 		_ = write.CloseWithError(err) // it never fails
 	}()
 	return read
+}
+
+func newMirrorCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "mirror",
+		Category:  command.CategoryBridge,
+		Usage:     "synchronize mailboxes with a bridge log",
+		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
+		Description: logHelp + ` If the repository has no run, mirror creates run 1.
+
+mirror copies sent messages to the log and records to the mailboxes, each exactly once,
+even if it is run repeatedly or killed midway.
+
+The log of a run gets the messages sent since the run began. A repository's first run
+and a log without a manifest get all messages. Messages from another log are left out.
+--since and --all also record messages that would be left out.
+
+A record that cannot be delivered becomes a dead letter with the reason; mirror copies
+the rest, and fails.
+
+With --follow, mirror prints a line for each copy until a signal stops it, and then
+exits with status 0.
+
+EXAMPLES:
+   oacp mirror
+   oacp mirror --run-id 1 --direction out
+   oacp mirror --run-id 2 --since 2h
+   oacp mirror my-project --bridge bridge.jsonl --follow`,
+		Flags: flagsWith(append([]cli.Flag{
+			&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both)},
+			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
+			&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, including older messages and messages from other logs"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
+			new(command.Sync).Flag(command.Rare),
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies"},
+		}, new(command.BridgeLog).WritingFlags()...)...),
+		Action: ofProject(s, runMirror),
+	}
+}
+
+func runMirror(c *call) error {
+	selected, err := bridgeLog(c.flags)
+	if err != nil {
+		return err
+	}
+	m := &mirror.Mirror{All: c.isOn("all")}
+	if m.Direction, err = mirror.ParseDirection(c.text("direction")); err != nil {
+		return failure.Usagef("--direction: %w", err)
+	}
+	if since := c.text("since"); since != "" {
+		if m.All {
+			return failure.Usagef("--since and --all are mutually exclusive")
+		}
+		if m.Since, err = parseSince(since, c.Now()); err != nil {
+			return err
+		}
+	}
+	return c.place.With(c.Streams, &mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
+		synchronizer, err := c.synchronizer(w)
+		if err != nil {
+			return err
+		}
+		return selected.With(c.Streams, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
+			bar := newProgress(c.Streams, "mirroring")
+			defer bar.clear()
+			m.Workspace, m.Log, m.Progress = w, log, bar.update
+			defer c.catchSignals()()
+			if c.isOn("follow") {
+				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m, bar) })
+			}
+			var report mirror.Report
+			synchronizer.Once(c.ctx)
+			err := synchronizer.Around(c.ctx, false, func() (err error) {
+				report, err = m.Run(c.ctx)
+				bar.clear()
+				return err
+			})
+			err = cmp.Or(context.Cause(c.ctx), err)
+			// What was done before an error is done.
+			printErr := reportAnswer{Bridge: log.Path(), Report: report, asText: err != nil}.print(c)
+			return cmp.Or(err, printErr)
+		})
+	})
+}
+
+// followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
+func followMirror(c *call, m *mirror.Mirror, bar *progress) error {
+	var printErr error
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
+		bar.clear()
+		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
+		if passErr != nil {
+			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
+			c.Warn(answer.Error)
+		}
+		err := answer.print(c)
+		if errors.Is(err, failure.ErrReported) {
+			err = nil
+		}
+		if err = errors.Join(err, c.Out.Flush()); err != nil {
+			printErr = err
+			cancel()
+		}
+	})
+	return errors.Join(err, printErr)
+}
+
+// reportAnswer is what mirror and convert did, as JSON.
+type reportAnswer struct {
+	Bridge string `json:"bridge_path,omitempty"`
+	mirror.Report
+	// Invalid are the message files that could not be converted.
+	Invalid []string `json:"invalid,omitempty"`
+	// Error is what stopped the work; it will be tried again.
+	Error string `json:"error,omitempty"`
+
+	// asText says that JSON of an error follows, so this answer is text.
+	asText bool
+}
+
+// print says what was done and, on standard error, what was not. It returns failure.ErrReported if
+// something is undeliverable or invalid.
+func (a reportAnswer) print(c *call) error {
+	var warnings []string
+	for _, line := range a.Skipped {
+		warnings = append(warnings, fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
+	}
+	warnings = append(warnings, a.Warnings...)
+	if a.MoreWarnings > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more", a.MoreWarnings))
+	}
+	for _, letter := range a.DeadLetters {
+		warnings = append(warnings, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
+	}
+	for _, text := range append(warnings, a.Invalid...) {
+		c.Warn(text)
+	}
+	var err error
+	if c.json() && !a.asText {
+		err = command.WriteJSONLine(c.Out, a)
+	} else {
+		_, err = fmt.Fprintln(c.Out, a.summary())
+	}
+	if err == nil && len(a.DeadLetters)+len(a.Invalid) > 0 {
+		err = failure.ErrReported
+	}
+	return err
+}
+
+// summary says in one line what was done.
+func (a reportAnswer) summary() string {
+	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
+	already := a.AlreadyRecorded + a.AlreadyDelivered
+	if a.Recorded+a.Delivered > 0 {
+		already = 0 // the second direction also finds what the first one just did
+	}
+	for _, more := range []struct {
+		count int
+		what  string
+	}{
+		{already, "there already"},
+		{len(a.DeadLetters), "undeliverable"},
+		{len(a.Invalid), "invalid"},
+		{a.LeftOut, "left out"},
+		{len(a.Skipped), "skipped"},
+	} {
+		if more.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", more.count, more.what))
+		}
+	}
+	return strings.Join(parts, ", ") + ": " + visible.Line(a.Bridge)
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/fatih/color"
 	"github.com/mattn/go-shellwords"
 	"github.com/urfave/cli/v2"
 
@@ -36,10 +35,7 @@ import (
 //go:embed demo
 var demoFiles embed.FS
 
-type demoOptions struct{ keep, json bool }
-
 func newDemoCommand(s *command.Streams) *cli.Command {
-	var o demoOptions
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
@@ -47,52 +43,46 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end. Each
 step shows a command that you can type yourself, and its output.`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "keep", Usage: "keep the folder", Destination: &o.keep},
-			command.JSONFlag(&o.json),
+			&cli.BoolFlag{Name: "keep", Usage: "keep the folder"},
+			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error {
-			if err := command.NoPositionals(c); err != nil {
-				return err
-			}
-			return runDemo(c.Context, o, s)
-		},
+		Action: action(s, 0, runDemo),
 	}
 }
 
-func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error) {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
+func runDemo(c *call) (err error) {
+	defer c.catchSignals()()
 	dir, err := os.MkdirTemp("", "oacp-demo-")
 	if err != nil {
 		return err
 	}
-	if !o.keep {
+	if !c.isOn("keep") {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	steps, err := demoFiles.ReadFile("demo/steps.txt")
 	if err != nil {
 		return err
 	}
-	d := newDemo(dir, s)
+	d := newDemo(dir, c.Streams)
 	for i, step := range strings.Split(string(steps), "\n\n") {
 		result := demoResult{Step: i + 1}
-		err := d.run(ctx, step, &result)
-		if cause := context.Cause(ctx); cause != nil {
+		err := d.run(c.ctx, step, &result)
+		if cause := context.Cause(c.ctx); cause != nil {
 			return cause
 		}
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
-		if err := result.print(o, s); err != nil {
+		if err := result.print(c); err != nil {
 			return err
 		}
 	}
 	switch {
-	case o.json:
-	case o.keep:
-		fmt.Fprintf(s.Out, "The folder is %s\n", visible.Line(dir))
+	case c.json():
+	case c.isOn("keep"):
+		c.printf("The folder is %s\n", visible.Line(dir))
 	default:
-		fmt.Fprintln(s.Out, "The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.")
+		c.printf("The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.\n")
 	}
 	return nil
 }
@@ -244,28 +234,28 @@ func (o *demoOutput) Write(data []byte) (int, error) {
 	return o.Buffer.Write(data)
 }
 
-func (r demoResult) print(o demoOptions, s *command.Streams) error {
-	if o.json {
-		return command.WriteJSONLine(s.Out, r)
+func (r demoResult) print(c *call) error {
+	if c.json() {
+		return command.WriteJSONLine(c.Out, r)
 	}
 	const columns = 76
 	for _, line := range command.Wrapped(fmt.Sprintf("%d. %s", r.Step, r.Explain), columns) {
-		fmt.Fprintln(s.Out, line)
+		c.printf("%s\n", line)
 	}
-	fmt.Fprintln(s.Out)
+	c.printf("\n")
 	if r.Skipped != "" {
-		fmt.Fprintf(s.Out, "   skipped: %s\n\n", visible.Line(r.Skipped))
-		return s.Out.Flush()
+		c.printf("   skipped: %s\n\n", visible.Line(r.Skipped))
+		return c.Out.Flush()
 	}
 	for _, called := range [][2]string{{r.Beside, r.BesideOutput}, {r.Command, r.Output}} {
 		if called[0] == "" {
 			continue
 		}
-		fmt.Fprintf(s.Out, "   %s\n", paint(s, colors{color.Bold}, "$ "+called[0]))
+		c.printf("   %s\n", paint(c.Streams, bold, "$ "+called[0]))
 		for line := range strings.Lines(called[1]) {
-			fmt.Fprintf(s.Out, "   %s", line)
+			c.printf("   %s", line)
 		}
-		fmt.Fprintln(s.Out)
+		c.printf("\n")
 	}
-	return s.Out.Flush()
+	return c.Out.Flush()
 }

@@ -26,14 +26,7 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-type doctorOptions struct {
-	workspace command.Workspace
-	fix, json bool
-	output    string
-}
-
 func newDoctorCommand(s *command.Streams) *cli.Command {
-	var o doctorOptions
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  command.CategoryWorkspace,
@@ -45,36 +38,31 @@ the files of agents, how git treats messages, and whether mail reaches sessions 
 and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
 safe: it delivers sent messages, creates missing folders and status files, and removes
 leftovers. The exit status is 1 if errors remain; warnings do not count.`,
-		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe", Destination: &o.fix},
-			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`", Destination: &o.output},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			return runDoctor(c.Context, o, s)
-		}),
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"},
+			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`"}),
+		Action: ofProject(s, runDoctor),
 	}
 }
 
-func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
+func runDoctor(c *call) error {
+	defer c.catchSignals()()
 	report := doctor.Report{Fixed: []string{}}
 	versions := make(map[live.Program]string)
-	for _, check := range machine.Inspect(ctx) {
+	for _, check := range machine.Inspect(c.ctx) {
 		report.Add(machineFinding(check))
 		if program := live.Program(check.Name); check.Status == machine.Good && slices.Contains(live.Programs(), program) {
 			versions[program] = check.Detail
 		}
 	}
-	if err := o.inspect(ctx, s, &report); err != nil {
+	if err := inspect(c, &report); err != nil {
 		return err
 	}
 	report.Add(setup.InspectVersions(versions)...)
-	if err := context.Cause(ctx); err != nil {
+	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	if err := o.print(&report, s); err != nil {
+	if err := printReport(c, &report); err != nil {
 		return err
 	}
 	if report.HasErrors {
@@ -85,49 +73,53 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 
 // inspect inspects the workspace, and with --fix repairs it and inspects it again. The machine can
 // be checked without a workspace.
-func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *doctor.Report) error {
-	_, err := o.workspace.Place(s).Find()
+func inspect(c *call, report *doctor.Report) error {
+	place := c.place.Place(c.Streams)
+	_, err := place.Find()
 	if errors.Is(err, project.ErrUnmarked) {
-		o.workspace.Dir, err = o.workspace.Place(s).Unmarked(), nil
+		c.place.Dir, err = place.Unmarked(), nil
 	}
-	var unknown *project.UnknownProjectError
-	switch missing := (doctor.Finding{Category: doctor.Categories[0]}); {
+	missing := doctor.Finding{Category: doctor.Categories[0]}
+	_, isUnknown := errors.AsType[*project.UnknownProjectError](err)
+	switch {
 	case errors.Is(err, mailbox.ErrNoWorkspace):
-		missing.Name, missing.Severity, missing.Message, missing.Hint = "workspace", doctor.SeveritySkipped, err.Error(), failure.Of(err).Hint
-		report.Add(missing)
-		return nil
-	case errors.As(err, &unknown):
-		missing.Name, missing.Severity, missing.Message, missing.Hint = "project-dir", doctor.SeverityError, err.Error(), failure.Of(err).Hint
-		report.Add(missing)
-		return nil
+		missing.Name, missing.Severity = "workspace", doctor.SeveritySkipped
+	case isUnknown:
+		missing.Name, missing.Severity = "project-dir", doctor.SeverityError
+	default:
+		return c.open(func(c *call, w *mailbox.Workspace) error { return inspectWorkspace(c, w, report) })
 	}
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		report.Workspace = w.Dir()
-		enclosing, err := enclosingOf(s.Dir, w.Dir())
-		if err != nil {
-			return err
-		}
-		options := doctor.Options{
-			Now: s.Now(), ProjectFolders: o.workspace.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
-		}
-		var findings []doctor.Finding
-		if o.fix {
-			report.Fixed, findings, err = doctor.Repair(ctx, w, options)
-		} else {
-			findings, err = doctor.Inspect(ctx, w, options)
-		}
-		for _, category := range doctor.Categories {
-			report.Group(category)
-		}
-		report.Add(findings...)
-		if err != nil {
-			return err
-		}
-		report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: s.Getenv}, s.Dir)...)
-		sessions, err := setup.InspectSessions(w, s.Now())
-		report.Add(sessions...)
+	missing.Message, missing.Hint = err.Error(), failure.Of(err).Hint
+	report.Add(missing)
+	return nil
+}
+
+func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) error {
+	report.Workspace = w.Dir()
+	enclosing, err := enclosingOf(c.Dir, w.Dir())
+	if err != nil {
 		return err
-	})
+	}
+	options := doctor.Options{
+		Now: c.Now(), ProjectFolders: c.place.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
+	}
+	var findings []doctor.Finding
+	if c.isOn("fix") {
+		report.Fixed, findings, err = doctor.Repair(c.ctx, w, options)
+	} else {
+		findings, err = doctor.Inspect(c.ctx, w, options)
+	}
+	for _, category := range doctor.Categories {
+		report.Group(category)
+	}
+	report.Add(findings...)
+	if err != nil {
+		return err
+	}
+	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
+	sessions, err := setup.InspectSessions(w, c.Now())
+	report.Add(sessions...)
+	return err
 }
 
 // autonomyOf returns whether oacp run holds the messages of an agent, or why it cannot run.
@@ -149,44 +141,41 @@ func machineFinding(c machine.Check) doctor.Finding {
 	return f
 }
 
-// print prints the report, and writes it to the file of --output.
-func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
-	if err := s.Answer(o.json, r, func() { writeReport(r, s) }); err != nil {
+// printReport prints the report, and writes it to the file of --output.
+func printReport(c *call, r *doctor.Report) error {
+	if err := c.answer(r, func() { writeReport(r, c.Streams) }); err != nil || c.text("output") == "" {
 		return err
 	}
-	if o.output == "" {
-		return nil
-	}
-	path, err := project.ExpandHome(o.output)
+	path, err := project.ExpandHome(c.text("output"))
 	if err != nil {
 		return err
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.Dir, path)
+		path = filepath.Join(c.Dir, path)
 	}
 	var text bytes.Buffer
-	file := *s
+	file := *c.Streams
 	file.Out, file.OutTerminal = bufio.NewWriter(&text), false // no colours
-	err = errors.Join(file.Answer(o.json, r, func() { writeReport(r, &file) }), file.Out.Flush(), os.MkdirAll(filepath.Dir(path), 0o755))
+	err = errors.Join(file.Answer(c.json(), r, func() { writeReport(r, &file) }), file.Out.Flush(), os.MkdirAll(filepath.Dir(path), 0o755))
 	if err == nil {
 		err = os.WriteFile(path, text.Bytes(), 0o644)
 	}
 	if err == nil {
-		_, _ = fmt.Fprintf(s.Err, "oacp: the report is in %s\n", visible.Line(path))
+		_, _ = fmt.Fprintf(c.Err, "oacp: the report is in %s\n", visible.Line(path))
 	}
 	return err
 }
 
 func writeReport(r *doctor.Report, s *command.Streams) {
 	marks := map[doctor.Severity]colors{
-		doctor.SeverityOK: {color.FgGreen}, doctor.SeverityWarning: {color.FgYellow},
-		doctor.SeverityError: {color.FgRed, color.Bold}, doctor.SeveritySkipped: {color.Faint},
+		doctor.SeverityOK: green, doctor.SeverityWarning: yellow,
+		doctor.SeverityError: urgent, doctor.SeveritySkipped: {color.Faint},
 	}
 	for _, c := range r.Categories {
 		if len(c.Results) == 0 {
 			continue
 		}
-		fmt.Fprintln(s.Out, paint(s, colors{color.Bold}, c.Name))
+		fmt.Fprintln(s.Out, paint(s, bold, c.Name))
 		for _, f := range c.Results {
 			mark := paint(s, marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
 			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))

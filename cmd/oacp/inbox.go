@@ -1,16 +1,17 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"time"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -26,16 +27,7 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-type inboxOptions struct {
-	workspace command.Workspace
-	agent     string
-	all, json bool
-	wait      bool
-	limit     time.Duration
-}
-
 func newInboxCommand(s *command.Streams) *cli.Command {
-	var o inboxOptions
 	return &cli.Command{
 		Name:      "inbox",
 		Category:  command.CategoryMessages,
@@ -50,31 +42,13 @@ The other commands accept the short ids in the ID column.
 EXAMPLES:
    oacp inbox --agent codex
    oacp inbox my-project --all --json`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &o.all},
-			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending", Destination: &o.wait},
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)"},
+			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox"},
+			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending"},
 			timeoutFlag(),
-			command.JSONFlag(&o.json),
-			&cli.StringFlag{Name: "from", Hidden: true},
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			if c.IsSet("from") {
-				return failure.Usagef("there is no flag --from").WithHint(
-					"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
-			}
-			if o.all && o.agent != "" {
-				return failure.Usagef("--agent and --all are mutually exclusive")
-			}
-			if c.IsSet("timeout") && !o.wait {
-				return failure.Usagef("--timeout requires --wait")
-			}
-			var err error
-			if o.limit, err = timeLimit(c); err != nil {
-				return err
-			}
-			return runInbox(c.Context, o, s)
-		}),
+			&cli.StringFlag{Name: "from", Hidden: true}),
+		Action: inProject(s, runInbox),
 	}
 }
 
@@ -89,50 +63,72 @@ type listing struct {
 	replies map[schema.ID]conversation.Response
 }
 
-func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
-	// A long listing allocates much and ends soon: collecting garbage less often is faster.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agents, err := o.agents(w, s)
+func runInbox(c *call, w *mailbox.Workspace) error {
+	switch {
+	case c.isSet("from"):
+		return failure.Usagef("there is no flag --from").WithHint(
+			"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
+	case c.isOn("all") && c.agent() != "":
+		return failure.Usagef("--agent and --all are mutually exclusive")
+	case c.isSet("timeout") && !c.isOn("wait"):
+		return failure.Usagef("--timeout requires --wait")
+	}
+	limit, err := timeLimit(c.flags)
+	if err != nil {
+		return err
+	}
+	defer lessGarbageCollection()()
+	agents, err := listedAgents(c, w)
+	if err != nil {
+		return err
+	}
+	if c.isOn("wait") && len(agents) > 0 {
+		defer c.catchSignals()()
+		_, err := awaitPending(c, w, agents, "message", watch.PendingOptions{Timeout: limit, Most: 1}, time.Now())
 		if err != nil {
-			return err
+			return waitedInVain(err, "no message came for "+joinNames(agents)+" within "+shortDuration(limit), "run it again to wait longer: it misses nothing in between")
 		}
-		if o.wait && len(agents) > 0 {
-			if err := o.await(ctx, w, agents, s); err != nil {
-				return err
-			}
+	}
+	inboxes, err := listInboxes(c, w, agents)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printInboxJSON(c, w, inboxes)
+	}
+	if c.isOn("all") && len(inboxes) == 0 {
+		printNoAgents(c.Streams)
+	}
+	for i, inbox := range inboxes {
+		if i > 0 {
+			c.printf("\n")
 		}
-		inboxes, err := o.list(ctx, w, agents)
-		if err != nil {
-			return err
-		}
-		if o.json {
-			return o.printJSON(w, inboxes, s)
-		}
-		if o.all && len(inboxes) == 0 {
-			printNoAgents(s)
-		}
-		for i, inbox := range inboxes {
-			if i > 0 {
-				fmt.Fprintln(s.Out)
-			}
-			printInbox(inbox, s)
-		}
-		return nil
-	})
+		printInbox(inbox, c.Streams)
+	}
+	return nil
 }
 
-// list lists the inboxes of the agents.
-func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
+func listedAgents(c *call, w *mailbox.Workspace) ([]schema.AgentName, error) {
+	if c.isOn("all") {
+		return w.Agents()
+	}
+	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	if errors.Is(err, project.ErrNoSender) {
+		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
+	}
+	return []schema.AgentName{agent}, err
+}
+
+func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
 	inboxes := make([]listing, len(agents))
 	checker := trust.NewChecker(w)
 	for i, agent := range agents {
-		entries, err := w.Inbox(ctx, agent)
+		entries, err := w.Inbox(c.ctx, agent)
 		// With --all, an inbox that cannot be listed does not hide the others.
-		if err != nil && (!o.all || context.Cause(ctx) != nil) {
+		if err != nil && (!c.isOn("all") || context.Cause(c.ctx) != nil) {
 			return nil, err
 		}
-		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(ctx, w, agent, entries)}
+		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(c.ctx, w, agent, entries)}
 		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
@@ -144,25 +140,6 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 	return inboxes, nil
 }
 
-// await waits until an inbox holds a message to work on.
-func (o inboxOptions) await(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	_, err := awaitPending(ctx, w, agents, "message", watch.PendingOptions{Timeout: o.limit, Most: 1}, time.Now(), o.json, s)
-	return waitedInVain(err, "no message came for "+joinNames(agents)+" within "+shortDuration(o.limit), "run it again to wait longer: it misses nothing in between")
-}
-
-func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema.AgentName, error) {
-	if o.all {
-		return w.Agents()
-	}
-	agent, err := command.AgentOf(w, o.agent, s)
-	if errors.Is(err, project.ErrNoSender) {
-		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
-	}
-	return []schema.AgentName{agent}, err
-}
-
 func printNoAgents(s *command.Streams) {
 	fmt.Fprintln(s.Out, "there are no agents yet; oacp add-agent NAME adds one")
 }
@@ -170,7 +147,7 @@ func printNoAgents(s *command.Streams) {
 func printInbox(inbox listing, s *command.Streams) {
 	entries := inbox.entries
 	bad := func(err error) string {
-		return paint(s, colors{color.FgRed}, "bad: "+visible.Line(failure.OneLine(err.Error())))
+		return paint(s, red, "bad: "+visible.Line(failure.OneLine(err.Error())))
 	}
 	switch {
 	case inbox.err != nil:
@@ -191,13 +168,13 @@ func printInbox(inbox listing, s *command.Streams) {
 		if e.Err != nil {
 			m, marks = command.Preview(&e), []string{bad(e.Err)}
 			if e.IsHeld() {
-				marks = []string{paint(s, colors{color.FgYellow}, "held: "+visible.Line(inbox.signatures[i].Reason))}
+				marks = []string{paint(s, yellow, "held: "+visible.Line(inbox.signatures[i].Reason))}
 			}
 			if e.Message == nil {
 				m.Subject = e.Name
 			}
 		} else if m.ExpiresAt != "" {
-			marks = append(marks, paint(s, colors{color.FgYellow}, expiry(m, now)))
+			marks = append(marks, paint(s, yellow, expiry(m, now)))
 		}
 		if r := inbox.replies[m.ID]; r.Message != nil {
 			marks = append(marks, replyMark(r.Answers))
@@ -205,10 +182,10 @@ func printInbox(inbox listing, s *command.Streams) {
 		if v := inbox.signatures[i].Verdict; v != "" && !e.IsHeld() {
 			marks = append(marks, signatureText(s, v))
 		}
-		t.add(row{ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			visible.Line(m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
+		t.add(ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
+			visible.Line(m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", "))
 	}
-	t.print(s)
+	t.print()
 	// Bad files come last. The hint for one shows what to do with all.
 	if last := entries[len(entries)-1]; last.Err != nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
@@ -219,29 +196,150 @@ func printInbox(inbox listing, s *command.Streams) {
 func signatureText(s *command.Streams, v signing.Verdict) string {
 	switch v {
 	case signing.VerdictVerified:
-		return paint(s, colors{color.FgGreen}, string(v))
+		return paint(s, green, string(v))
 	case signing.VerdictBad:
-		return paint(s, colors{color.FgRed}, "bad signature")
+		return paint(s, red, "bad signature")
 	}
-	return paint(s, colors{color.FgYellow}, string(v))
+	return paint(s, yellow, string(v))
 }
 
-// shortIDs returns the short form of each message's id, or the whole id if another one has the same
-// short form, or a question mark if there is none.
-func shortIDs(entries []mailbox.Entry) []string {
-	short := make([]string, len(entries))
-	uses := make(map[string]int, len(entries))
-	for i, e := range entries {
-		if e.Message != nil {
-			short[i] = e.Message.ID.Short()
-			uses[short[i]]++
-		}
+// inboxJSON is an inbox in the JSON of the reference implementation, with more keys.
+type inboxJSON struct {
+	Agent schema.AgentName `json:"agent"`
+	Inbox string           `json:"inbox_path"`
+	Count int              `json:"message_count"`
+	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
+	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
+	PolicyError string     `json:"policy_error,omitempty"`
+	// Messages is empty here: printInboxJSON writes the messages by itself.
+	Messages []struct{} `json:"messages"`
+	// LoadError says why the inbox cannot be listed.
+	LoadError string `json:"load_error,omitempty"`
+}
+
+// pendingJSON is a message in an inbox.
+type pendingJSON struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	Age            string                `json:"age"`
+	File           string                `json:"file"`
+	Path           string                `json:"path"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	Expired        bool                  `json:"expired"`
+	Reply          schema.ID             `json:"reply,omitempty"`
+	Answered       bool                  `json:"answered,omitempty"`
+	trust.Finding
+	Auth      signing.Status `json:"auth,omitempty"`
+	Held      string         `json:"held,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	LoadError string         `json:"load_error,omitempty"`
+}
+
+// printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
+// them in parallel, and puts them where the rest of the answer has an empty list.
+func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
+	answer := struct {
+		envelope
+		Mode   string      `json:"mode"`
+		Agents []inboxJSON `json:"agents"`
+	}{envelopeOf(w), "agent", []inboxJSON{}}
+	if c.isOn("all") {
+		answer.Mode = "all"
 	}
-	for i, e := range entries {
-		if e.Message != nil && uses[short[i]] > 1 {
-			short[i] = string(e.Message.ID)
+	for _, inbox := range inboxes {
+		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
+		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
+			one.VerifyMode = mode
+			if err != nil {
+				one.PolicyError = failure.OneLine(err.Error())
+			}
 		}
-		short[i] = cmp.Or(visible.Line(short[i]), "?")
+		if inbox.err != nil {
+			one.LoadError = failure.OneLine(inbox.err.Error())
+		}
+		answer.Agents = append(answer.Agents, one)
 	}
-	return short
+	var frame bytes.Buffer
+	if err := command.WriteJSON(&frame, answer); err != nil {
+		return err
+	}
+	rest := frame.Bytes()
+	for _, inbox := range inboxes {
+		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
+		rest = after
+		c.printf("%s\"messages\": [", before) // Flush returns the first error of all writes
+		parts, err := encodePending(inbox, c.Now())
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			c.Out.Write(part.Bytes())
+		}
+		if len(parts) > 0 {
+			c.printf("\n      ")
+		}
+		c.printf("]")
+	}
+	_, err := c.Out.Write(rest)
+	return err
+}
+
+// encodePending returns the elements of the list of messages, in several parts.
+func encodePending(inbox listing, now time.Time) ([]bytes.Buffer, error) {
+	const chunk, indent = 256, "        "
+	parts := make([]bytes.Buffer, (len(inbox.entries)+chunk-1)/chunk)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n := range parts {
+		group.Go(func() error {
+			part := &parts[n]
+			encoder := json.NewEncoder(part)
+			encoder.SetEscapeHTML(false)
+			encoder.SetIndent(indent, "  ")
+			for i := n * chunk; i < min((n+1)*chunk, len(inbox.entries)); i++ {
+				if i > 0 {
+					part.WriteByte(',')
+				}
+				part.WriteString("\n" + indent)
+				if err := encoder.Encode(newPendingJSON(&inbox, i, now)); err != nil {
+					return err
+				}
+				part.Truncate(part.Len() - 1) // the newline
+			}
+			return nil
+		})
+	}
+	return parts, group.Wait()
+}
+
+// newPendingJSON returns what is said of entry i.
+func newPendingJSON(inbox *listing, i int, now time.Time) *pendingJSON {
+	e := &inbox.entries[i]
+	m := e.Message
+	if e.Err != nil {
+		m = command.Preview(e)
+	}
+	p := &pendingJSON{
+		ID: m.ID, From: m.From, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
+		Age: spelling.Age(m.CreatedAt.Time(), now), File: e.Name, Path: e.Path, ConversationID: m.ConversationID,
+		ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now), Finding: inbox.signatures[i], Auth: inbox.signatures[i].Status,
+	}
+	switch {
+	case e.Err == nil:
+	case e.IsHeld():
+		p.Held = e.Err.Error()
+	case e.Message == nil:
+		p.LoadError = e.Err.Error()
+	default:
+		p.Error = e.Err.Error()
+	}
+	if r := inbox.replies[m.ID]; r.Message != nil {
+		p.Reply, p.Answered = r.Message.ID, r.Answers
+	}
+	return p
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -16,22 +14,13 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/find"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
-
-type listOptions struct {
-	workspace                                         command.Workspace
-	box, agent, since, from, to, messageType, subject string
-	limit                                             int
-	json                                              bool
-}
 
 // listedBoxes are the boxes that list can be asked for.
 var listedBoxes = []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
 
 func newListCommand(s *command.Streams) *cli.Command {
-	var o listOptions
 	return &cli.Command{
 		Name:      "list",
 		Category:  command.CategoryFiles,
@@ -50,72 +39,63 @@ EXAMPLES:
    oacp list --since 2h --to codex
    oacp list --box dead_letter
    oacp list --from claude --subject port --json`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ", Destination: &o.since},
-			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`", Destination: &o.from},
-			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`", Destination: &o.to},
-			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box", Destination: &o.agent},
-			&cli.StringFlag{Name: "type", Usage: "of `TYPE`", Destination: &o.messageType},
-			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case", Destination: &o.subject},
-			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter", Destination: &o.box},
-			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`", Destination: &o.limit},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			return runList(c.Context, o, s)
-		}),
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ"},
+			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`"},
+			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`"},
+			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box"},
+			&cli.StringFlag{Name: "type", Usage: "of `TYPE`"},
+			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case"},
+			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter"},
+			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`"}),
+		Action: inProject(s, runList),
 	}
 }
 
-// query checks the flags.
-func (o listOptions) query(s *command.Streams) (q find.Query, err error) {
+// listQuery checks the flags.
+func listQuery(c *call) (q find.Query, err error) {
 	q = find.Query{
-		Box: mailbox.Box(o.box), Agent: schema.AgentName(o.agent), From: schema.AgentName(o.from), To: schema.AgentName(o.to),
-		Subject: o.subject, Limit: o.limit,
+		Box: mailbox.Box(c.text("box")), Agent: c.agent(), From: schema.AgentName(c.text("from")), To: schema.AgentName(c.text("to")),
+		Subject: c.text("subject"), Limit: c.flags.Int("limit"),
 	}
-	if o.messageType != "" {
-		if q.Type, err = parseType(o.messageType); err != nil {
+	if c.text("type") != "" {
+		if q.Type, err = parseType(c.text("type")); err != nil {
 			return q, err
 		}
 	}
 	switch {
-	case o.box != "" && !slices.Contains(listedBoxes, q.Box):
-		return q, failure.Usagef("--box: there is no box %s", visible.Quote(o.box)).WithHint("the boxes are inbox, outbox, archive and dead_letter")
-	case o.limit < 0:
-		return q, failure.Usagef("--limit: %d is negative", o.limit)
-	case o.since == "":
+	case q.Box != "" && !slices.Contains(listedBoxes, q.Box):
+		return q, failure.Usagef("--box: there is no box %s", visible.Quote(string(q.Box))).WithHint("the boxes are inbox, outbox, archive and dead_letter")
+	case q.Limit < 0:
+		return q, failure.Usagef("--limit: %d is negative", q.Limit)
+	case c.text("since") == "":
 		return q, nil
 	}
-	if q.Since, err = parseSince(o.since, s.Now()); err != nil {
-		err = failure.Usagef("--since: %w", err)
-	}
+	q.Since, err = parseSince(c.text("since"), c.Now())
 	return q, err
 }
 
-func runList(ctx context.Context, o listOptions, s *command.Streams) error {
-	query, err := o.query(s)
+func runList(c *call, w *mailbox.Workspace) error {
+	query, err := listQuery(c)
 	if err != nil {
 		return err
 	}
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		messages, err := find.Messages(ctx, w, query)
-		var unreadable *mailbox.UnreadableError
-		if err != nil && !errors.As(err, &unreadable) {
+	messages, err := find.Messages(c.ctx, w, query)
+	if _, incomplete := errors.AsType[*mailbox.UnreadableError](err); err != nil && !incomplete {
+		return err
+	}
+	if len(messages) == 0 && err == nil {
+		// An agent that is gone may have messages; a name that never was has none.
+		for _, name := range []schema.AgentName{query.Agent, query.From, query.To} {
+			if name != "" {
+				err = errors.Join(err, w.CheckAgent(name))
+			}
+		}
+		if err != nil {
 			return err
 		}
-		if len(messages) == 0 && err == nil {
-			// An agent that is gone may have messages; a name that never was has none.
-			for _, name := range []schema.AgentName{query.Agent, query.From, query.To} {
-				if name != "" {
-					err = errors.Join(err, w.CheckAgent(name))
-				}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return errors.Join(s.Answer(o.json, newListAnswer(w, messages), func() { printList(messages, s) }), err)
-	})
+	}
+	return errors.Join(c.answer(newListAnswer(w, messages), func() { printList(messages, c.Streams) }), err)
 }
 
 func printList(messages []find.Message, s *command.Streams) {
@@ -133,15 +113,15 @@ func printList(messages []find.Message, s *command.Streams) {
 		state := stateTexts(m.Recipients, s)
 		switch held := m.Copies[0]; {
 		case held.IsHeld() && m.Err != nil:
-			state = append(state, paint(s, colors{color.FgYellow}, "held"))
+			state = append(state, paint(s, yellow, "held"))
 		case m.Err != nil:
-			state = append(state, paint(s, colors{color.FgRed}, "not valid"))
+			state = append(state, paint(s, red, "not valid"))
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
-		t.add(row{known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
-			visible.Line(m.Subject), strings.Join(state, ", ")})
+		t.add(known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
+			visible.Line(m.Subject), strings.Join(state, ", "))
 	}
-	t.print(s)
+	t.print()
 }
 
 // stateTexts says what the recipients did: in one word, if all did the same.
@@ -160,9 +140,9 @@ func stateTexts(recipients []find.Recipient, s *command.Streams) (texts []string
 func stateWord(state find.State, s *command.Streams) string {
 	switch state {
 	case find.Dead:
-		return paint(s, colors{color.FgRed}, string(state))
+		return paint(s, red, string(state))
 	case find.Pending, find.Stored:
-		return paint(s, colors{color.FgYellow}, string(state))
+		return paint(s, yellow, string(state))
 	}
 	return string(state)
 }
@@ -186,9 +166,8 @@ type listedJSON struct {
 
 // listAnswer is the JSON of list.
 type listAnswer struct {
-	Project   string       `json:"project"`
-	Workspace string       `json:"workspace"`
-	Messages  []listedJSON `json:"messages"`
+	envelope
+	Messages []listedJSON `json:"messages"`
 }
 
 func newListAnswer(w *mailbox.Workspace, messages []find.Message) listAnswer {
@@ -206,5 +185,5 @@ func newListAnswer(w *mailbox.Workspace, messages []find.Message) listAnswer {
 			listed[i].Error = failure.OneLine(m.Err.Error())
 		}
 	}
-	return listAnswer{project.Name(w), w.Dir(), listed}
+	return listAnswer{envelopeOf(w), listed}
 }

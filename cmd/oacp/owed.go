@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -12,19 +10,11 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
-type owedOptions struct {
-	workspace command.Workspace
-	agent     string
-	json      bool
-}
-
 func newOwedCommand(s *command.Streams) *cli.Command {
-	var o owedOptions
 	return &cli.Command{
 		Name:      "owed",
 		Category:  command.CategoryMessages,
@@ -38,36 +28,27 @@ still owed; an expired one is not. A task_request waits for a final reply: oacp 
 EXAMPLES:
    oacp owed --agent codex
    oacp owed --json`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "list what `AGENT` owes and is owed (default: $OACP_AGENT)", Destination: &o.agent},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			return runOwed(c.Context, o, s)
-		}),
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "list what `AGENT` owes and is owed (default: $OACP_AGENT)"}),
+		Action: inProject(s, runOwed),
 	}
 }
 
-func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
-	// Reading many messages allocates much and ends soon: collecting garbage less often is faster.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, o.agent, s)
-		if err != nil {
-			return err
-		}
-		owed, err := track.OwedBy(ctx, w, agent)
-		unreadable, err := warnUnreadable(err, s)
-		if err != nil {
-			return err
-		}
-		return s.Answer(o.json, struct {
-			Project   string `json:"project"`
-			Workspace string `json:"workspace"`
-			track.Owed
-			LoadError string `json:"load_error,omitempty"`
-		}{project.Name(w), w.Dir(), owed, unreadable}, func() { printOwed(owed, s) })
-	})
+func runOwed(c *call, w *mailbox.Workspace) error {
+	defer lessGarbageCollection()()
+	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	if err != nil {
+		return err
+	}
+	owed, err := track.OwedBy(c.ctx, w, agent)
+	unreadable, err := warnUnreadable(err, c.Streams)
+	if err != nil {
+		return err
+	}
+	return c.answer(struct {
+		envelope
+		track.Owed
+		LoadError string `json:"load_error,omitempty"`
+	}{envelopeOf(w), owed, unreadable}, func() { printOwed(owed, c.Streams) })
 }
 
 func printOwed(owed track.Owed, s *command.Streams) {
@@ -104,9 +85,9 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"}, subject)
 	now := s.Now()
 	for _, r := range requests {
-		t.add(row{short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject)})
+		t.add(short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject))
 	}
-	t.print(s)
+	t.print()
 }
 
 // openText says where a request is.

@@ -16,39 +16,28 @@ import (
 	"github.com/oacp-go/oacp/pair"
 )
 
-// pairRuns says which runs a command is about.
-type pairRuns struct {
-	log  command.BridgeLog
-	json bool
+// pairRunsFlags say which runs a command is about.
+func pairRunsFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "repo", Usage: "use the runs of the repository `DIR` (default: the one around the current folder)"},
+		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)"},
+		jsonFlag(),
+	}, more...)
 }
 
-func (o *pairRuns) flags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "repo", Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
-		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
-		command.JSONFlag(&o.json),
-	}
+func pairLog(c *call) command.BridgeLog {
+	return command.BridgeLog{Repository: c.text("repo"), RunsDir: c.text("runs-dir")}
 }
 
 func newPairListCommand(s *command.Streams) *cli.Command {
-	var o pairRuns
-	var all bool
 	return &cli.Command{
 		Name:  "list",
 		Usage: "list the runs of a repository, newest first",
 		Description: `STATE is running if a process drives the run, and stopped if oacp pair --run-id NUMBER
 can continue it. A run in state log has no agents: a mirror or oacp bridge created it.
 VERDICT is the last verdict of the reviewers.`,
-		Flags: append(o.flags(), &cli.BoolFlag{Name: "all", Usage: "list the runs of every repository", Destination: &all}),
-		Action: func(c *cli.Context) error {
-			if err := command.NoPositionals(c); err != nil {
-				return err
-			}
-			if all && o.log.Repository != "" {
-				return failure.Usagef("--all means every repository, so --repo cannot name one")
-			}
-			return o.list(all, s)
-		},
+		Flags:  pairRunsFlags(&cli.BoolFlag{Name: "all", Usage: "list the runs of every repository"}),
+		Action: action(s, 0, listPairRuns),
 	}
 }
 
@@ -110,8 +99,11 @@ func (r pairRun) verdict() string {
 	return string(r.Verdict.Agent) + " " + cmp.Or(string(r.Verdict.Signal), "unclear")
 }
 
-func (o pairRuns) list(all bool, s *command.Streams) error {
-	root, repository, ids, err := o.log.RepositoryIDs(s, all)
+func listPairRuns(c *call) error {
+	if c.isOn("all") && c.text("repo") != "" {
+		return failure.Usagef("--all means every repository, so --repo cannot name one")
+	}
+	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, c.isOn("all"))
 	if err != nil {
 		return err
 	}
@@ -123,11 +115,11 @@ func (o pairRuns) list(all bool, s *command.Streams) error {
 	for _, overview := range overviews {
 		runs = append(runs, newPairRun(overview))
 	}
-	return s.Answer(o.json, map[string]any{"runs_dir": root, "runs": runs}, func() {
+	return c.answer(map[string]any{"runs_dir": root, "runs": runs}, func() {
 		if len(runs) == 0 {
-			fmt.Fprintf(s.Out, "no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
+			c.printf("no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
 		} else {
-			printRuns(runs, s)
+			printRuns(runs, c.Streams)
 		}
 	})
 }
@@ -143,30 +135,26 @@ func printRuns(runs []pairRun, s *command.Streams) {
 		if !r.Created.IsZero() {
 			started = s.Time(r.Created)
 		}
-		table.add(row{
-			r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
-			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(task),
-		})
+		table.add(r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
+			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(task))
 	}
-	table.print(s)
+	table.print()
 }
 
 func newPairRemoveCommand(s *command.Streams) *cli.Command {
-	var o pairRuns
-	var what pair.Removal
 	return &cli.Command{
 		Name:      "remove",
 		Usage:     "remove finished runs",
 		ArgsUsage: "ID...",
 		Description: `remove deletes the folders of runs, with their logs and transcripts. It never removes a
 run that a process drives.`,
-		Flags: append(o.flags(),
-			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes", Destination: &what.Worktree},
-			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued", Destination: &what.Unfinished},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed and change nothing", Destination: &what.Check}),
-		Action: func(c *cli.Context) error {
+		Flags: pairRunsFlags(
+			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes"},
+			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed and change nothing"}),
+		Action: action(s, anyNumber, func(c *call) error {
 			var ids []int
-			for _, text := range command.Positionals(c) {
+			for _, text := range c.words {
 				id, err := strconv.Atoi(text)
 				if err != nil || id < 1 {
 					return failure.Usagef("%s is not the number of a run", visible.Quote(text)).WithHint("oacp pair list lists the runs")
@@ -178,21 +166,22 @@ run that a process drives.`,
 			}
 			var failed []error
 			for _, id := range ids { // one that cannot be removed does not keep the others
-				failed = append(failed, o.remove(c, id, what, s))
+				failed = append(failed, removePairRun(c, id))
 			}
 			return errors.Join(failed...)
-		},
+		}),
 	}
 }
 
-// remove removes a run and says what is gone.
-func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.Streams) error {
-	o.log.RunID = id
-	run, err := o.log.Run(s)
+// removePairRun removes a run and says what is gone.
+func removePairRun(c *call, id int) error {
+	log, what := pairLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished"), Check: c.isOn("dry-run")}
+	log.RunID = id
+	run, err := log.Run(c.Streams)
 	if err != nil {
 		return failure.WithHint(err, "oacp pair list lists the runs")
 	}
-	removed, err := pair.Remove(c.Context, run, what)
+	removed, err := pair.Remove(c.ctx, run, what)
 	switch {
 	case errors.Is(err, pair.ErrNeverBegun):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --unfinished %d removes it", id))
@@ -202,20 +191,20 @@ func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.S
 		return failure.WithHint(err, "--worktree also removes them; --dry-run --worktree shows them")
 	case err != nil:
 		return err
-	case o.json:
-		return command.WriteJSONLine(s.Out, map[string]any{"id": id, "dry_run": what.Check, "removed": removed})
+	case c.json():
+		return command.WriteJSONLine(c.Out, map[string]any{"id": id, "dry_run": what.Check, "removed": removed})
 	}
 	verb := "removed"
 	if what.Check {
 		verb = "would remove"
 	}
-	fmt.Fprintf(s.Out, "%s run %d: %s\n", verb, id, visible.Line(removed.Folder))
+	c.printf("%s run %d: %s\n", verb, id, visible.Line(removed.Folder))
 	w := removed.Worktree
 	if w != nil && !w.Gone {
-		fmt.Fprintf(s.Out, "%s the worktree %s\n", verb, visible.Line(w.Path))
+		c.printf("%s the worktree %s\n", verb, visible.Line(w.Path))
 	}
 	if w != nil && w.Tip != "" {
-		fmt.Fprintf(s.Out, "%s the branch %s, which was at %s\n", verb, visible.Line(w.Branch), w.Tip)
+		c.printf("%s the branch %s, which was at %s\n", verb, visible.Line(w.Branch), w.Tip)
 	}
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fatih/color"
-
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -18,8 +16,7 @@ import (
 
 // pairPrinter prints the entries of a run. An error of the output does not stop the agents.
 type pairPrinter struct {
-	o   pairOptions
-	s   *command.Streams
+	*pairing
 	err error
 	// reason is what the last entry gave as one.
 	reason string
@@ -28,19 +25,19 @@ type pairPrinter struct {
 }
 
 func (p *pairPrinter) print(e pair.Entry) {
-	if e.Type.Detail() && !p.o.config.Verbose {
+	if e.Type.Detail() && !p.config.Verbose {
 		return
 	}
 	var err error
-	if p.o.json {
+	if p.json() {
 		var line []byte
 		if line, err = e.Line(); err == nil {
-			_, err = p.s.Out.Write(line)
+			_, err = p.Out.Write(line)
 		}
 	} else {
-		_, err = fmt.Fprint(p.s.Out, p.text(e))
+		_, err = fmt.Fprint(p.Out, p.text(e))
 	}
-	if err = errors.Join(err, p.s.Out.Flush()); err != nil && p.err == nil {
+	if err = errors.Join(err, p.Out.Flush()); err != nil && p.err == nil {
 		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) && p.gone != nil {
 			p.gone()
 		}
@@ -53,7 +50,7 @@ func (p *pairPrinter) text(e pair.Entry) string {
 	words, colors := pairWords(e)
 	var text strings.Builder
 	if words != "" {
-		text.WriteString(p.s.Clock(e.Timestamp) + "  " + paint(p.s, colors, visible.Line(words)) + "\n")
+		text.WriteString(p.Clock(e.Timestamp) + "  " + paint(p.Streams, colors, visible.Line(words)) + "\n")
 	}
 	below := ""
 	switch {
@@ -76,7 +73,7 @@ func (p *pairPrinter) text(e pair.Entry) string {
 // shown.
 func (p *pairPrinter) detail(e pair.Entry) string {
 	mark := ""
-	if p.o.follow == "" {
+	if p.follow == "" {
 		mark = string(e.Agent) + "  "
 	}
 	if e.Type == pair.EntryTool {
@@ -91,7 +88,6 @@ func (p *pairPrinter) detail(e pair.Entry) string {
 
 // pairWords returns the line about an entry, without its time, "" if there is none.
 func pairWords(e pair.Entry) (string, colors) {
-	yellow := colors{color.FgYellow}
 	took := e.Duration.Round(time.Second)
 	switch e.Type {
 	case pair.EntryStart:
@@ -99,7 +95,7 @@ func pairWords(e pair.Entry) (string, colors) {
 	case pair.EntryResume:
 		return fmt.Sprintf("goes on in iteration %d: %s", e.Iteration, e.Content), yellow
 	case pair.EntryIteration:
-		return fmt.Sprintf("iteration %d", e.Iteration), colors{color.Bold}
+		return fmt.Sprintf("iteration %d", e.Iteration), bold
 	case pair.EntryExecute:
 		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
 	case pair.EntryResult:
@@ -177,7 +173,7 @@ func summaryText(summary *pair.Summary, run int) string {
 }
 
 var signalColors = map[bridge.Signal]colors{
-	bridge.SignalDone: {color.FgGreen},
-	bridge.SignalPass: {color.FgGreen},
-	bridge.SignalFail: {color.FgRed},
+	bridge.SignalDone: green,
+	bridge.SignalPass: green,
+	bridge.SignalFail: red,
 }

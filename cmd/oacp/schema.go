@@ -21,14 +21,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-type schemaOptions struct {
-	workspace  command.Workspace
-	name       string
-	list, json bool
-}
-
 func newSchemaCommand(s *command.Streams) *cli.Command {
-	var o schemaOptions
 	return &cli.Command{
 		Name:      "schema",
 		Category:  command.CategoryFiles,
@@ -48,35 +41,24 @@ EXAMPLES:
    oacp schema > message.schema.json
    oacp schema --list
    oacp schema channel-findings`,
-		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas", Destination: &o.list},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			most := 1
-			if o.list {
-				most = 0
-			}
-			args, err := command.AtMost(c, most)
-			if err != nil {
-				return err
-			}
-			o.name = append(args, schema.MessageDocument)[0]
-			return runSchema(o, s)
-		},
+		Flags:  flagsWith(&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas"}),
+		Action: action(s, 1, runSchema),
 	}
 }
 
-func runSchema(o schemaOptions, s *command.Streams) error {
-	names := schemaNames()
-	if !o.list && slices.Contains(names, o.name) {
-		document, err := schemaDocument(o.name)
+func runSchema(c *call) error {
+	if c.isOn("list") && len(c.words) > 0 {
+		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0]))
+	}
+	asked, names := append(c.words, schema.MessageDocument)[0], schemaNames()
+	if !c.isOn("list") && slices.Contains(names, asked) {
+		document, err := schemaDocument(asked)
 		if err == nil {
-			_, err = s.Out.Write(document)
+			_, err = c.Out.Write(document)
 		}
 		return err
 	}
-	return withSchemas(o.workspace, s, func(root *os.Root, dir string) error {
+	return withSchemas(c.place, c.Streams, func(root *os.Root, dir string) error {
 		own, err := contract.Names(root, dir)
 		if err != nil {
 			return err
@@ -87,20 +69,20 @@ func runSchema(o schemaOptions, s *command.Streams) error {
 			}
 		}
 		names = append(names, own...)
-		if o.list {
-			return s.Answer(o.json, names, func() { fmt.Fprintln(s.Out, strings.Join(names, "\n")) })
+		if c.isOn("list") {
+			return c.answer(names, func() { c.printf("%s\n", strings.Join(names, "\n")) })
 		}
-		name := strings.TrimSuffix(o.name, contract.Suffix)
-		if !slices.Contains(own, name) && !slices.Contains(own, o.name) {
-			return failure.Usagef("there is no schema %s", visible.Quote(o.name)).
-				WithHint(spelling.DidYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
+		name := strings.TrimSuffix(asked, contract.Suffix)
+		if !slices.Contains(own, name) && !slices.Contains(own, asked) {
+			return failure.Usagef("there is no schema %s", visible.Quote(asked)).
+				WithHint(spelling.DidYouMean(names, asked, "the schemas are "+strings.Join(names, ", ")))
 		}
 		schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
 		if err == nil {
 			err = schemas.Err()
 		}
 		if err == nil {
-			_, err = fmt.Fprintln(s.Out, strings.TrimRight(schemas.Text(name), "\n"))
+			_, err = fmt.Fprintln(c.Out, strings.TrimRight(schemas.Text(name), "\n"))
 		}
 		return err
 	})
@@ -131,4 +113,38 @@ func schemaDocument(name string) ([]byte, error) {
 		return document(), nil
 	}
 	return schema.Document(name)
+}
+
+// printTemplate prints a body to fill in, for a type of message that has one or for a schema of the
+// workspace. Types that oacp knows need no workspace.
+func printTemplate(c *call) error {
+	name := c.text("template")
+	return withSchemas(c.place, c.Streams, func(root *os.Root, dir string) error {
+		text, err := bodyTemplate(name, root, dir)
+		if errors.Is(err, contract.ErrNoTemplate) {
+			own, err := contract.Names(root, dir)
+			if err != nil {
+				return err
+			}
+			names := contract.TemplateNames(own)
+			return failure.Usagef("--template: there is no template for %s", visible.Quote(name)).
+				WithHint(spelling.DidYouMean(names, name, "any text is a valid body; there are templates for "+strings.Join(names, ", ")))
+		}
+		if err != nil {
+			return err
+		}
+		return c.answer(map[string]string{"template": name, "yaml": string(text)}, func() { c.printf("%s", text) })
+	})
+}
+
+// bodyTemplate returns a body to fill in.
+func bodyTemplate(name string, root *os.Root, dir string) ([]byte, error) {
+	schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+	if err == nil {
+		err = schemas.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return schemas.Template(name)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -14,16 +13,11 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newStatusCommand(s *command.Streams) *cli.Command {
-	var o struct {
-		workspace command.Workspace
-		json      bool
-	}
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
@@ -48,19 +42,13 @@ recipient:
 EXAMPLES:
    oacp status
    oacp status ID --json`,
-		Flags: append([]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			args, err := command.AtMost(c, 1)
-			if err != nil {
-				return err
+		Flags: flagsWith(),
+		Action: inWorkspace(s, 1, func(c *call, w *mailbox.Workspace) error {
+			if len(c.words) == 1 {
+				return showProgress(c, w, c.words[0])
 			}
-			return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-				if len(args) == 1 {
-					return showProgress(c.Context, w, args[0], o.json, s)
-				}
-				return showStatuses(c.Context, w, o.json, s)
-			})
-		},
+			return showStatuses(c, w)
+		}),
 	}
 }
 
@@ -90,16 +78,15 @@ func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error
 	return statuses, err
 }
 
-func showStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *command.Streams) error {
-	statuses, err := statusesOf(ctx, w)
+func showStatuses(c *call, w *mailbox.Workspace) error {
+	statuses, err := statusesOf(c.ctx, w)
 	if err != nil {
 		return err
 	}
-	return s.Answer(asJSON, struct {
-		Project   string        `json:"project"`
-		Workspace string        `json:"workspace"`
-		Agents    []agentStatus `json:"agents"`
-	}{project.Name(w), w.Dir(), statuses}, func() { printStatuses(statuses, s) })
+	return c.answer(struct {
+		envelope
+		Agents []agentStatus `json:"agents"`
+	}{envelopeOf(w), statuses}, func() { printStatuses(statuses, c.Streams) })
 }
 
 func printStatuses(statuses []agentStatus, s *command.Streams) {
@@ -115,9 +102,9 @@ func printStatuses(statuses []agentStatus, s *command.Streams) {
 		if !a.Oldest.IsZero() {
 			oldest = spelling.Age(a.Oldest, now)
 		}
-		t.add(row{a.Agent, runnerText(a.AgentStatus, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a.AgentStatus, now)})
+		t.add(a.Agent, runnerText(a.AgentStatus, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a.AgentStatus, now))
 	}
-	t.print(s)
+	t.print()
 	for _, a := range statuses {
 		printDetails(a, now, s)
 	}
@@ -143,7 +130,7 @@ func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 	for _, c := range a.Conversations {
 		bound := ""
 		if c.Bound {
-			bound = paint(s, colors{color.FgYellow}, "; it waits for oacp thread resume "+string(c.ID))
+			bound = paint(s, yellow, "; it waits for oacp thread resume "+string(c.ID))
 		}
 		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Count(c.Turns, "turn"), bound)
 	}
@@ -157,7 +144,7 @@ func runnerText(a track.AgentStatus, s *command.Streams) string {
 	if a.Runner != nil {
 		words = fmt.Sprintf("%d@%s", a.Runner.PID, visible.Line(a.Runner.Host))
 	}
-	return paint(s, colors{color.FgGreen}, words)
+	return paint(s, green, words)
 }
 
 func lastTurnText(a track.AgentStatus, now time.Time) string {
@@ -170,16 +157,16 @@ func lastTurnText(a track.AgentStatus, now time.Time) string {
 	return "failed " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func showProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
-	progress, err := track.Track(ctx, w, id)
-	turn.AddClaims(ctx, w, progress)
+func showProgress(c *call, w *mailbox.Workspace, id string) error {
+	progress, err := track.Track(c.ctx, w, id)
+	turn.AddClaims(c.ctx, w, progress)
 	if len(progress) == 0 {
 		return err
 	}
-	return errors.Join(s.Answer(asJSON, struct {
+	return errors.Join(c.answer(struct {
 		ID         string           `json:"id"`
 		Recipients []track.Progress `json:"recipients"`
-	}{string(progress[0].ID), progress}, func() { printProgress(progress, s) }), err)
+	}{string(progress[0].ID), progress}, func() { printProgress(progress, c.Streams) }), err)
 }
 
 // printProgress prints a line for each recipient, and one for each reply.

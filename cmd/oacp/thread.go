@@ -2,12 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -20,17 +16,7 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
-type threadOptions struct {
-	workspace command.Workspace
-	id        string
-	bodies    bool
-	flat      bool
-	agent     string // of thread resume
-	json      bool
-}
-
 func newThreadCommand(s *command.Streams) *cli.Command {
-	var o threadOptions
 	return &cli.Command{
 		Name:        "thread",
 		Category:    command.CategoryMessages,
@@ -44,56 +30,38 @@ there are several recipients, the least advanced one.
 EXAMPLES:
    oacp thread ID
    oacp thread ID --flat --bodies`,
-		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree", Destination: &o.flat},
-			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &o.bodies},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			var err error
-			if o.id, err = oneID(c); err != nil {
-				return err
-			}
-			return runThread(c.Context, o, s)
-		},
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree"},
+			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full"}),
+		Action: inWorkspace(s, 1, runThread),
 	}
 }
 
-func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
-	// Reading many messages allocates much and ends soon: collecting garbage less often is faster.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		thread, err := track.Thread(ctx, w, o.id)
-		unreadable := ""
-		if len(thread) > 0 {
-			unreadable, err = warnUnreadable(err, s)
-		}
-		if err != nil {
-			return err
-		}
-		if o.flat {
-			conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
-			for i := range thread {
-				thread[i].Branch, thread[i].Below = "", ""
-			}
-		}
-		if o.json {
-			return printThreadJSON(s, w, thread, unreadable)
-		}
-		printThread(s, thread, o.bodies)
-		return nil
-	})
-}
-
-// warnUnreadable warns if the error only says what could not be read, and returns that. Other errors it returns.
-func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
-	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
-	if !ok {
-		return "", err
+func runThread(c *call, w *mailbox.Workspace) error {
+	id, err := c.only(errNoID())
+	if err != nil {
+		return err
 	}
-	unreadable = failure.OneLine(incomplete.Error())
-	s.Warn("there may be more: " + unreadable)
-	return unreadable, nil
+	defer lessGarbageCollection()()
+	thread, err := track.Thread(c.ctx, w, id)
+	unreadable := ""
+	if len(thread) > 0 {
+		unreadable, err = warnUnreadable(err, c.Streams)
+	}
+	if err != nil {
+		return err
+	}
+	if c.isOn("flat") {
+		conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
+		for i := range thread {
+			thread[i].Branch, thread[i].Below = "", ""
+		}
+	}
+	if c.json() {
+		return printThreadJSON(c.Streams, w, thread, unreadable)
+	}
+	printThread(c.Streams, thread, c.isOn("bodies"))
+	return nil
 }
 
 // printThread prints a line for each message, and its body on request.
@@ -112,10 +80,10 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 		}
 		title := visible.Line(m.Subject)
 		if n.Err != nil {
-			title += "  " + paint(s, colors{color.FgRed}, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
+			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
-		t.add(row{n.Branch + ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
-			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title})
+		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
+			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
 	fmt.Fprintln(s.Out, lines[0])
@@ -156,7 +124,6 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.No
 }
 
 func newThreadResumeCommand(s *command.Streams) *cli.Command {
-	var o threadOptions
 	return &cli.Command{
 		Name:      "resume",
 		Usage:     "resume a conversation that reached its limit on turns",
@@ -168,42 +135,35 @@ of a message in it.
 EXAMPLES:
    oacp thread resume CONVERSATION
    oacp thread resume ID`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)", Destination: &o.agent},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			var err error
-			if o.id, err = oneID(c); err != nil {
-				return err
-			}
-			return resumeThread(c.Context, o, s)
-		},
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)"}),
+		Action: inWorkspace(s, 1, resumeThread),
 	}
 }
 
-func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		id := schema.ConversationID(o.id)
-		if _, err := schema.ParseConversationID(id); err != nil {
-			found, err := w.Find(ctx, o.id)
-			if _, err = mailbox.SplitUnreadable(err); err != nil {
-				return err
-			}
-			id = conversation.Of(found[0].Message)
-		}
-		var agents []schema.AgentName
-		if o.agent != "" {
-			agents = append(agents, schema.AgentName(o.agent))
-		}
-		resumed, err := track.Resume(ctx, w, id, agents...)
-		if err != nil {
+func resumeThread(c *call, w *mailbox.Workspace) error {
+	named, err := c.only(errNoID())
+	if err != nil {
+		return err
+	}
+	id := schema.ConversationID(named)
+	if _, err := schema.ParseConversationID(id); err != nil {
+		found, err := w.Find(c.ctx, named)
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
 			return err
 		}
-		return s.Answer(o.json, map[string]any{"conversation_id": id, "agents": resumed}, func() {
-			for _, agent := range resumed {
-				fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", id, agent)
-			}
-		})
+		id = conversation.Of(found[0].Message)
+	}
+	var agents []schema.AgentName
+	if c.agent() != "" {
+		agents = append(agents, c.agent())
+	}
+	resumed, err := track.Resume(c.ctx, w, id, agents...)
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"conversation_id": id, "agents": resumed}, func() {
+		for _, agent := range resumed {
+			c.printf("OK: %s goes on with %s\n", id, agent)
+		}
 	})
 }

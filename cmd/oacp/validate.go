@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -18,18 +17,9 @@ import (
 	"github.com/oacp-go/oacp/validate/change"
 )
 
-type validateOptions struct {
-	paths   []string
-	changed string
-	format  string
-	json    bool
-	quiet   bool
-}
-
 var validateFormats = []string{"text", "json", "sarif", "github"}
 
 func newValidateCommand(s *command.Streams) *cli.Command {
-	var o validateOptions
 	return &cli.Command{
 		Name:      "validate",
 		Category:  command.CategoryFiles,
@@ -53,68 +43,61 @@ EXAMPLES:
    oacp validate agents --format sarif > oacp.sarif
    oacp send … --dry-run | oacp validate -`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch", Destination: &o.changed},
-			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
-			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems", Destination: &o.quiet},
+			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch"},
+			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text"},
+			&cli.BoolFlag{Name: "json", Usage: "the same as --format json"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems"},
 		},
-		Action: func(c *cli.Context) error {
-			o.paths = command.Positionals(c)
-			isChange := c.IsSet("changed")
-			if len(o.paths) == 0 && !isChange {
-				return failure.Usagef("needs a file, a folder, a pattern, or -")
-			}
-			if o.json {
-				o.format = "json"
-			}
-			if !slices.Contains(validateFormats, o.format) {
-				return failure.Usagef("--format: there is no format %s", visible.Quote(o.format)).
-					WithHint(spelling.DidYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
-			}
-			if isChange && slices.Contains(o.paths, "-") {
-				return failure.Usagef("--changed checks files in git, not standard input")
-			}
-			if isChange && o.changed == "" {
-				return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
-			}
-			return runValidate(c.Context, o, s)
-		},
+		Action: action(s, anyNumber, runValidate),
 	}
 }
 
-func runValidate(ctx context.Context, o validateOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	// Large folders make much garbage at once, and the process ends soon.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	bar := newProgress(s, "validating")
+func runValidate(c *call) error {
+	isChange, base, format := c.isSet("changed"), c.text("changed"), c.text("format")
+	if c.json() {
+		format = "json"
+	}
+	switch {
+	case len(c.words) == 0 && !isChange:
+		return failure.Usagef("needs a file, a folder, a pattern, or -")
+	case !slices.Contains(validateFormats, format):
+		return failure.Usagef("--format: there is no format %s", visible.Quote(format)).
+			WithHint(spelling.DidYouMean(validateFormats, format, "the formats are "+strings.Join(validateFormats, ", ")))
+	case isChange && slices.Contains(c.words, "-"):
+		return failure.Usagef("--changed checks files in git, not standard input")
+	case isChange && base == "":
+		return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
+	}
+	defer c.catchSignals()()
+	defer lessGarbageCollection()()
+	bar := newProgress(c.Streams, "validating")
 	contracts := &contract.Workspaces{Program: command.ContractProgram}
-	files := &validate.FilesOptions{Stdin: s.In, Progress: bar.update, Contract: contracts.Judge}
+	files := &validate.FilesOptions{Stdin: c.In, Progress: bar.update, Contract: contracts.Judge}
 	var result *validate.Result
 	var err error
-	if o.changed != "" {
-		result, err = change.Check(ctx, change.Options{Dir: s.Dir, Base: o.changed, Paths: o.paths, Files: files})
+	if isChange {
+		result, err = change.Check(c.ctx, change.Options{Dir: c.Dir, Base: base, Paths: c.words, Files: files})
 	} else {
-		result, err = validate.Files(ctx, o.paths, files)
+		result, err = validate.Files(c.ctx, c.words, files)
 	}
 	bar.clear()
 	err = errors.Join(err, contracts.Close())
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
 	}
 	if err != nil {
 		return err
 	}
 	result.Files = append(result.Files, contracts.Problems()...)
-	switch o.format {
+	switch format {
 	case "json":
-		err = result.WriteJSON(s.Out)
+		err = result.WriteJSON(c.Out)
 	case "sarif":
-		err = result.WriteSARIF(s.Out, command.BuildVersion().Version)
+		err = result.WriteSARIF(c.Out, command.BuildVersion().Version)
 	case "github":
-		err = result.WriteGitHub(s.Out)
+		err = result.WriteGitHub(c.Out)
 	default:
-		err = result.WriteText(s.Out, s.Color(), o.quiet)
+		err = result.WriteText(c.Out, c.Color(), c.isOn("quiet"))
 	}
 	if err == nil && result.HasErrors() {
 		err = failure.ErrReported

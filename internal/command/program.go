@@ -127,7 +127,7 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 		p.showHelp(s, call)
 		return nil
 	case call.command == nil:
-		return failure.Usagef("no command is given").WithHint("see oacp help")
+		return errNoCommand()
 	}
 	if err := call.run(ctx); err != nil {
 		return fmt.Errorf("%s: %w", call.name(), err)

@@ -44,7 +44,7 @@ func (p *Program) runSeparate(c *call) error {
 				c.separate, separatePrefix+c.separate),
 		}
 	}
-	return p.Exec(path, append([]string{path}, c.rest...))
+	return p.Exec(path, append([]string{path}, c.words...))
 }
 
 // FindSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It

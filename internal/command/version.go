@@ -50,7 +50,7 @@ func NewVersionCommand(s *Streams) *cli.Command {
 		Usage:    "print the version",
 		Flags:    []cli.Flag{JSONFlag(&asJSON)},
 		Action: func(c *cli.Context) error {
-			if err := NoPositionals(c); err != nil {
+			if _, err := AtMost(c, 0); err != nil {
 				return err
 			}
 			return s.Answer(asJSON, BuildVersion(), func() { fmt.Fprintln(s.Out, BuildVersion()) })
