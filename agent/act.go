@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -61,36 +59,4 @@ func mainArgument(input json.RawMessage) string {
 		return text
 	}
 	return ""
-}
-
-// serviceRetries counts the failures of the model's service that a program answers by asking again.
-type serviceRetries struct {
-	program string
-	// rejected counts how often in a row the service rejected the login.
-	rejected int
-	// failing is the last failure, nil once the agent goes on.
-	failing error
-}
-
-// next returns the act. The error is the failure if the program must not go on: a program renews a
-// login that has expired, so the first rejection may be the last, but after the second nobody is
-// there to log in.
-func (r *serviceRetries) next(failure *APIError) (Act, error) {
-	r.failing = failure
-	if failure.Kind != NotLoggedIn {
-		r.rejected = 0
-	} else if r.rejected++; r.rejected > 1 {
-		return Act{}, failure
-	}
-	what := cmp.Or(firstLine(failure.Text), string(failure.Kind))
-	if failure.Status != 0 && !strings.Contains(what, fmt.Sprint(failure.Status)) {
-		what += fmt.Sprintf(", status %d", failure.Status)
-	}
-	return Act{Kind: Retry, Text: fmt.Sprintf("the model's service failed (%s); %s tries again", what, r.program)}, nil
-}
-
-// firstLine returns the first line of a text that is not blank.
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return cutText(strings.TrimSpace(line), maxArgument)
 }

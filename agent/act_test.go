@@ -21,7 +21,7 @@ func acts(t *testing.T, driver Driver) (seen []Act, err error) {
 }
 
 // retryingCodex lets the codex program repeat failed requests.
-func retryingCodex(t *testing.T, script modelstub.Script) *codex {
+func retryingCodex(t *testing.T, script modelstub.Script) *resident {
 	t.Helper()
 	driver, _ := realCodex(t, script, nil)
 	var home string
@@ -45,7 +45,7 @@ func retryingCodex(t *testing.T, script modelstub.Script) *codex {
 	return driver
 }
 
-func retryingClaude(t *testing.T, script modelstub.Script) *claude {
+func retryingClaude(t *testing.T, script modelstub.Script) *resident {
 	t.Helper()
 	driver, _ := realClaude(t, script, func(o *Options) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=5") })
 	return driver

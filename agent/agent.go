@@ -7,12 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
+	"fmt"
 	"time"
 )
 
-// Driver runs turns of one agent, one at a time: Start, any number of Turns, Stop. During a turn,
-// other goroutines may call Interrupt, SessionID and Stop.
+// Driver runs turns of one agent: Start, any number of Turns one after the other, Stop.
 type Driver interface {
 	// Start makes sure that turns can run and starts what outlives a turn. Its error matches
 	// ErrUnavailable if something is missing: then no turn has begun, and the message is not the
@@ -20,27 +19,30 @@ type Driver interface {
 	Start(ctx context.Context) error
 	// Turn runs one turn. It passes events to observe, which may be nil, in order and before it
 	// returns; observe must not call methods of the driver other than SessionID. The result says
-	// how far the turn got, even if there is an error. If the context ends, Turn stops the agent
-	// with everything it started and returns the context's cause.
+	// how far the turn got, even if there is an error.
+	//
+	// If the context ends, Turn stops the agent with everything it started and returns the context's
+	// cause. If the cause is ErrInterrupted, Turn first asks the agent to end the turn, and stops it
+	// only if it does not: the session goes on.
 	Turn(ctx context.Context, request Request, observe func(Event)) (Result, error)
-	// Interrupt asks the running turn to end early; Turn then returns ErrInterrupted. Without a
-	// running turn it does nothing.
-	Interrupt(ctx context.Context) error
 	// SessionID returns what a later driver needs to continue the agent's session, or "" if the
 	// agent has no sessions or has not begun one. An agent may begin one with its first event.
 	SessionID() string
-	// Stop ends what Start started and waits for it. It may be called at any time, more than once.
+	// Stop ends what Start started and waits for it. It may be called more than once.
 	Stop(ctx context.Context) error
 }
 
-// Errors that drivers wrap.
+// Errors of drivers.
 var (
 	// ErrUnavailable is returned if the agent cannot be started or reached: its command is missing
 	// or not executable, or nothing listens on its socket.
 	ErrUnavailable = errors.New("the agent cannot be started")
-	// ErrInterrupted is returned if Interrupt ended the turn.
+	// ErrInterrupted is the cause with which the caller's context ends an interrupted turn.
 	ErrInterrupted = errors.New("the turn was interrupted")
 )
+
+// errNotStarted is the error of a turn without a program to run it.
+var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped", ErrUnavailable)
 
 // Request is the input of a turn.
 type Request struct {
@@ -100,6 +102,16 @@ type Usage struct {
 	CostUSD      float64 `json:"cost_usd,omitempty"`
 }
 
+// Plus returns the sum of both.
+func (u Usage) Plus(other Usage) Usage {
+	return Usage{
+		Turns:        u.Turns + other.Turns,
+		InputTokens:  u.InputTokens + other.InputTokens,
+		OutputTokens: u.OutputTokens + other.OutputTokens,
+		CostUSD:      u.CostUSD + other.CostUSD,
+	}
+}
+
 // afterDeath precedes a prompt that the program had taken when it died.
 const afterDeath = "[The program that ran you ended unexpectedly in the middle of the request below, and was started again. " +
 	"Some of the work may be done already: look at the state of things before you do any of it again.]\n\n"
@@ -131,13 +143,10 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	return result, err
 }
 
-// joinTails returns both texts, or the end of each if they are too long together.
+// joinTails returns both texts, or the end of both if they are too long together.
 func joinTails(first, second string) string {
-	if len(first)+len(second) <= maxTail {
-		return first + second
-	}
-	end := func(text string) string {
-		return strings.ToValidUTF8(text[max(0, len(text)-maxTail/2):], "")
-	}
-	return end(first) + end(second)
+	var both ending
+	both.write([]byte(first))
+	both.write([]byte(second))
+	return both.String()
 }

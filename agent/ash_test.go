@@ -146,14 +146,9 @@ func TestAshFailures(t *testing.T) {
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
-		if err := driver.Interrupt(t.Context()); err != nil {
-			t.Errorf("Interrupt without a turn = %v, want no error", err)
-		}
-		interrupted := make(chan error, 1)
-		_, err := driver.Turn(impatient(t), Request{}, func(Event) {
-			go func() { interrupted <- driver.Interrupt(context.Background()) }()
-		})
-		if err := errors.Join(<-interrupted, err); !errors.Is(err, ErrInterrupted) || errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithCancelCause(impatient(t))
+		defer cancel(nil)
+		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(ErrInterrupted) }); !errors.Is(err, ErrInterrupted) {
 			t.Errorf("error %v, want ErrInterrupted", err)
 		}
 	})

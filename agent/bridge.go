@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/oacp-go/oacp/ash"
 )
@@ -65,29 +64,18 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	return errors.Join(err, b.drop(ctx, query.SessionID, driver))
 }
 
-// runInterruptible runs a turn. If the host interrupts it, runInterruptible interrupts the driver,
-// which keeps the agent's session alive. If ctx ends for another reason, it stops the agent.
+// runInterruptible runs a turn. An interrupt by the host interrupts the driver, too.
 func runInterruptible(ctx context.Context, driver Driver, request Request, observe func(Event)) (Result, error) {
 	turn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	over, forwarded := make(chan struct{}), make(chan struct{})
-	forward := context.AfterFunc(ctx, func() {
-		defer close(forwarded)
+	defer context.AfterFunc(ctx, func() {
 		cause := context.Cause(ctx)
-		if errors.Is(cause, ash.ErrInterrupted) && driver.Interrupt(turn) == nil {
-			select {
-			case <-over:
-			case <-time.After(interruptGrace):
-			}
+		if errors.Is(cause, ash.ErrInterrupted) {
+			cause = ErrInterrupted
 		}
 		cancel(cause)
-	})
-	result, err := RunTurn(turn, driver, request, observe, nil)
-	close(over)
-	if !forward() {
-		<-forwarded
-	}
-	return result, err
+	})()
+	return RunTurn(turn, driver, request, observe, nil)
 }
 
 // Resume makes sure that the session can continue, and returns an error if neither this bridge nor

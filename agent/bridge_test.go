@@ -50,7 +50,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fold := newSDKFold()
+		fold := &sdkFold{said: newOutput(nil)}
 		for _, raw := range messages {
 			fold.add(readClaude([]byte(raw)))
 		}
@@ -154,7 +154,7 @@ func (f *forgetful) Start(context.Context) error {
 // nothing of the first. A session continues by the program's own id alone.
 func TestBridgeRestart(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		answers := modelstub.Answers(t, modelstub.Reply{Text: "one"}, modelstub.Reply{Text: "two"})
 		driver, server := p.create(t, answers, demands{})
 		newDriver := func(session string) Driver { return p.resume(driver, session) }
@@ -163,7 +163,7 @@ func TestBridgeRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fold := newSDKFold()
+		fold := &sdkFold{said: newOutput(nil)}
 		for _, raw := range messages {
 			fold.add(readClaude([]byte(raw)))
 		}
@@ -189,7 +189,7 @@ func TestBridgeRestart(t *testing.T) {
 
 // foreign is a driver whose raw events are not SDK messages, and which fails if the prompt says so.
 type foreign struct {
-	Echo
+	echo
 	session string
 	stopped *int
 }

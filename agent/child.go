@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,95 +18,91 @@ import (
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
-// childSpec says how to start a child.
-type childSpec struct {
-	path    string
-	command []string
-	dir     string
-	env     []string
-	// grace is how long the program may take to end. Zero means the default.
-	grace time.Duration
-	// line gets each line of the standard output, without its end, and may keep it. The last may be
-	// incomplete.
-	line func(c *child, line []byte)
-	// stderr gets the error output, in pieces.
-	stderr func(text string)
-}
-
 // A child is a program that lives on between turns and exchanges lines with its driver. It runs in
 // a process group of its own, which ends with it.
 type child struct {
-	spec    childSpec
+	// line handles each line that the program prints, without its end, and may keep it. The child holds mu
+	// while it runs.
+	line func(line []byte, isError bool)
+	// grace is how long the program may take to end.
+	grace   time.Duration
 	process *processgroup.Process
 	// input holds lines to be written, so that a sender never waits for a program that itself waits to
 	// be read. Closing is closed when no more come.
-	input     chan []byte
-	closing   chan struct{}
-	closeOnce sync.Once
+	input      chan []byte
+	closing    chan struct{}
+	closeInput func()
 	// ended is closed when the program and its group have ended and all output was passed on.
 	ended chan struct{}
-
-	// stderr collects the error output, plain the standard output that is not messages.
-	stderr, plain *output
+	// failure is why the driver ended the program, if it did.
+	failure atomic.Pointer[error]
 
 	mu sync.Mutex
-	// failure is why the driver ended the program, if it did.
-	failure error
 }
 
 // maxQueue bounds the lines that wait for a program to read them. They answer what it says.
 const maxQueue = 1024
 
-// startChild starts a program. Its environment is that of this process, the variables of the spec,
-// and the mark of ctx, by which a runner finds what a killed one left.
-func startChild(ctx context.Context, spec childSpec) (*child, error) {
-	if spec.grace <= 0 {
-		spec.grace = defaultGrace
+func newChild(grace time.Duration, line func(line []byte, isError bool)) *child {
+	if grace <= 0 {
+		grace = defaultGrace
 	}
-	c := &child{
-		spec: spec, input: make(chan []byte, maxQueue), closing: make(chan struct{}), ended: make(chan struct{}),
-		plain: newOutput(nil), stderr: newOutput(func(e Event) { spec.stderr(safeText(e.Text)) }),
-	}
-	cmd := &exec.Cmd{Path: spec.path, Args: spec.command, Dir: spec.dir, Env: environment(spec.env, orphans.Environ(ctx))}
+	c := &child{line: line, grace: grace, input: make(chan []byte, maxQueue), closing: make(chan struct{}), ended: make(chan struct{})}
+	c.closeInput = sync.OnceFunc(func() { close(c.closing) })
+	return c
+}
+
+// launch starts the program. Its environment is that of this process, the variables, and the mark of
+// ctx, by which a runner finds what a killed one left.
+func (c *child) launch(ctx context.Context, path string, command []string, dir string, env []string) error {
+	cmd := &exec.Cmd{Path: path, Args: command, Dir: dir, Env: environment(env, orphans.Environ(ctx))}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	// The command must not own these pipes: its Wait would close them before everything was passed on.
-	stdout, outErr := newOutlet(&cmd.Stdout)
-	stderr, stderrErr := newOutlet(&cmd.Stderr)
+	stdout, stdoutEnd, outErr := os.Pipe()
+	stderr, stderrEnd, stderrErr := os.Pipe()
+	cmd.Stdout, cmd.Stderr = stdoutEnd, stderrEnd
 	if err = errors.Join(outErr, stderrErr); err == nil {
 		// The program gets SIGTERM even if this process dies, because it then ends its tools, too.
 		c.process, err = processgroup.Start(cmd, syscall.SIGTERM)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, err), stdin.Close(), stdout.close(), stderr.close())
+		for _, file := range []*os.File{stdout, stdoutEnd, stderr, stderrEnd} {
+			_ = file.Close() // nothing was written to it
+		}
+		return errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, err), stdin.Close())
 	}
-	go c.run(stdin, stdout, stderr)
-	return c, nil
+	go func() {
+		defer close(c.ended)
+		var inOut sync.WaitGroup
+		inOut.Go(func() { c.write(stdin) })
+		inOut.Go(func() { c.read(stdout, false) })
+		inOut.Go(func() { c.read(stderr, true) })
+		<-c.process.Done()
+		// Processes outside the group may hold the pipes open and write to them forever. So the end of
+		// the program's own output is marked.
+		for _, end := range []*os.File{stdoutEnd, stderrEnd} {
+			inOut.Go(func() {
+				_, _ = end.WriteString(endMark) // fails if the output is no longer read
+				_ = end.Close()
+			})
+		}
+		inOut.Wait()
+	}()
+	return nil
 }
 
-// run exchanges lines with the program until it has ended.
-func (c *child) run(stdin io.WriteCloser, stdout, stderr *outlet) {
-	defer close(c.ended)
-	var inOut sync.WaitGroup
-	inOut.Go(func() { c.write(stdin) })
-	inOut.Go(func() { stdout.read(c.process, c.readLines) })
-	inOut.Go(func() {
-		stderr.read(c.process, func(pipe io.Reader) { _, _ = io.Copy(c.stderr.stream(true), pipe) }) // ends like the pipe
-	})
-	<-c.process.Done()
-	stdout.expire()
-	stderr.expire()
-	inOut.Wait()
-}
+// endMark follows what a program prints. No program prints NUL bytes and this word.
+const endMark = "\x00oacp: the program has ended\x00\n"
 
 // maxLine bounds a line that an agent prints, in bytes. A line may hold whole files and pictures.
 const maxLine = 64 << 20
 
-// readLines passes on what the program prints. It ends a program that prints too long a line, or
-// that closes its output and does not exit: nothing would ever be heard of it.
-func (c *child) readLines(pipe io.Reader) {
+// read passes on what the program prints. It ends a program that prints too long a line.
+func (c *child) read(pipe *os.File, isError bool) {
+	defer pipe.Close()                         // nothing was written to it
 	lines := bufio.NewReaderSize(pipe, 64<<10) // a Scanner searches a long line again for each piece of it
 	var line []byte
 	for {
@@ -116,16 +114,17 @@ func (c *child) readLines(pipe io.Reader) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
-			c.spec.line(c, line)
+		whole, ended := bytes.CutSuffix(line, []byte(endMark))
+		whole = bytes.TrimSuffix(whole, []byte("\n"))
+		if len(bytes.TrimSpace(whole)) > 0 {
+			c.mu.Lock()
+			c.line(whole, isError)
+			c.mu.Unlock()
+		}
+		if ended || err != nil {
+			return
 		}
 		line = nil
-		if err != nil {
-			break
-		}
-	}
-	if !c.process.EndsWithin(context.Background(), c.spec.grace) {
-		c.fail(errors.New("the agent closed its output"))
 	}
 }
 
@@ -147,15 +146,6 @@ func (c *child) write(stdin io.WriteCloser) {
 	}
 }
 
-// closeInput ends the program's input after the lines that are queued.
-func (c *child) closeInput() { c.closeOnce.Do(func() { close(c.closing) }) }
-
-// note records a line that is not a message. Programs that fail may say why in one.
-func (c *child) note(line []byte) { c.plain.addStderr(string(line) + "\n") }
-
-// printed returns the end of what was noted, followed by that of the error output.
-func (c *child) printed() string { return c.plain.result().Tail + c.stderr.result().Tail }
-
 // send queues a line, which ends with "\n".
 func (c *child) send(line []byte) {
 	select {
@@ -167,16 +157,9 @@ func (c *child) send(line []byte) {
 
 // fail ends a program that the driver cannot continue with.
 func (c *child) fail(err error) {
-	c.mu.Lock()
-	if c.failure == nil {
-		c.failure = err
-	}
-	c.mu.Unlock()
+	c.failure.CompareAndSwap(nil, &err)
 	c.process.Kill()
 }
-
-// done returns a channel that is closed when the program has ended.
-func (c *child) done() <-chan struct{} { return c.ended }
 
 // hasEnded reports whether the program has ended.
 func (c *child) hasEnded() bool {
@@ -190,13 +173,11 @@ func (c *child) hasEnded() bool {
 
 // death says why a program ended unexpectedly.
 func (c *child) death() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.failure != nil:
-		return c.failure
-	case c.process.Err() != nil:
-		return exitError(c.process.Err())
+	if failure := c.failure.Load(); failure != nil {
+		return *failure
+	}
+	if err := exitError(c.process.Err()); err != nil {
+		return err
 	}
 	return errors.New("it exited on its own")
 }
@@ -204,7 +185,7 @@ func (c *child) death() error {
 // finish closes the program's input, at which it ends, and stops it if it does not.
 func (c *child) finish(ctx context.Context) error {
 	c.closeInput()
-	if c.process.EndsWithin(ctx, c.spec.grace) {
+	if c.process.EndsWithin(ctx, c.grace) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	return c.stop(ctx)
@@ -213,7 +194,10 @@ func (c *child) finish(ctx context.Context) error {
 // stop sends SIGTERM to the program and its children, and kills them if they do not end. It waits
 // for the end, and for the output to be passed on.
 func (c *child) stop(ctx context.Context) error {
-	if err := c.process.Stop(ctx, c.spec.grace); err != nil {
+	if c.process == nil {
+		return nil // it could not be started
+	}
+	if err := c.process.Stop(ctx, c.grace); err != nil {
 		return err
 	}
 	<-c.ended

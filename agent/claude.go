@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -9,58 +10,52 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 )
 
-// claude is the driver for Claude Code: the claude program in print mode, with streaming JSON in
-// both directions. The events of a turn are the program's messages, byte for byte, without the
+// NewClaude returns the driver for Claude Code: the claude program in print mode, with streaming JSON
+// in both directions. The events of a turn are the program's messages, byte for byte, without the
 // control messages between program and driver. The next turn counts what the program uses up between
-// turns, for commands that run in the background.
-type claude struct{ resident }
-
-// NewClaude returns the driver for Claude Code. It does not change the user's settings.
+// turns, for commands that run in the background. The driver does not change the user's settings.
 func NewClaude(options Options) Driver {
-	c := &claude{newResident(options, claudeRelease)}
-	c.launch = c.start
-	return c
+	return newResident(options, claudeRelease, func(r *resident) protocol {
+		c := &claude{greeting: newUUID()}
+		c.program = newProgram(r, c)
+		return c
+	})
 }
 
 // claudeRelease names the oldest release that the driver is known to work with.
 var claudeRelease = release{
 	program: "claude",
-	oldest:  version{2, 1, 0},
+	oldest:  "2.1.0",
 	install: "install Claude Code with: npm install -g @anthropic-ai/claude-code",
 	login:   "log in once with: claude /login (or set ANTHROPIC_API_KEY)",
 }
 
-// startLimit is how long a program may take to answer for the first time.
-const startLimit = time.Minute
-
-// claudeProcess is a running claude program.
-type claudeProcess struct {
-	*child
-	driver *claude
-	// greeting is the id of the initialize request, hello its answer.
+// claude is the protocol of a running claude program.
+type claude struct {
+	*program
+	// greeting is the id of the initialize request.
 	greeting string
-	hello    chan claudeResponse
-	// ready reports that the answer has come, so that lines are for the turn.
-	ready atomic.Bool
-	// refusal is what the program said instead of an answer.
-	refusal atomic.Pointer[string]
-	// total is what the session has cost up to the last result. Only the reader of the output uses
-	// it.
+	// refusal is what the program said instead of an answer to it.
+	refusal string
+	// total is what the session has cost up to the last result, spent what no turn has counted yet.
 	total float64
-	// background is what the program used up between turns; counting guards it.
-	counting   sync.Mutex
-	background Usage
+	spent Usage
+
+	// The rest is about the running turn. Prompt is the id of its message.
+	prompt string
+	fold   *sdkFold
+	// word names a failure of the model's service.
+	word  string
+	final *claudeMessage
+	// denied are the uses of tools that the driver denied, and the permissions that allow them.
+	denied map[string]Permission
 }
 
-// arguments returns the whole command line. The file holds the configuration of the MCP servers, if
-// there are any.
-func (c *claude) arguments(session, servers string) []string {
-	o := &c.options
+// claudeArguments returns the whole command line. The file holds the configuration of the MCP servers,
+// if there are any.
+func claudeArguments(o *Options, session, servers string) []string {
 	mode := ""
 	if o.Allow == PermitEdits {
 		mode = "acceptEdits"
@@ -113,46 +108,30 @@ func claudeMCP(servers map[string]MCPServer) []byte {
 	return mustJSON(map[string]any{"mcpServers": entries})
 }
 
-// start starts the program with its servers.
-func (c *claude) start(ctx context.Context, session string) (process, error) {
-	servers, err := writeServers(c.options.MCP)
+// start starts the program with its servers and checks its first answer.
+func (c *claude) start(ctx context.Context, session string) error {
+	o := &c.driver.options
+	servers, err := writeServers(o.MCP)
 	if servers != "" {
 		defer os.Remove(servers) // the program has read it when it answers
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &claudeProcess{driver: c, greeting: newUUID(), hello: make(chan claudeResponse, 1)}
-	p.child, err = startChild(ctx, childSpec{
-		path: c.programPath(), command: c.arguments(session, servers), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
-		line: p.receive, stderr: p.receiveStderr,
-	})
-	if err != nil {
-		return nil, err
+	if err := c.launch(ctx, c.driver.path, claudeArguments(o, session, servers), o.Dir, o.Env); err != nil {
+		return err
 	}
-	if err := p.greet(ctx); err != nil {
-		return nil, errors.Join(err, p.stop(ctx))
+	line, err := c.call(ctx, claudeAsk(c.greeting, "initialize"))
+	switch {
+	case err != nil && c.hasEnded():
+		if err := c.unknownSession(); err != nil {
+			return err
+		}
+		return claudeRelease.notStarted(err, cmp.Or(c.refusal, c.lastWords()))
+	case err != nil:
+		return err
 	}
-	return p, nil
-}
-
-// greet waits for the first answer of the program and checks it.
-func (p *claudeProcess) greet(ctx context.Context) error {
-	p.send(claudeAsk(p.greeting, "initialize"))
-	select {
-	case answer := <-p.hello:
-		return p.check(answer)
-	case <-p.ended:
-		return p.explain()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(startLimit):
-		return fmt.Errorf("%w: claude did not answer within %v", ErrUnavailable, startLimit)
-	}
-}
-
-// check checks that turns can be run with the program that answered.
-func (p *claudeProcess) check(answer claudeResponse) error {
+	answer := readClaude(line).Response
 	if answer.Subtype != "success" {
 		return fmt.Errorf("%w: claude rejected the start of the session: %s", ErrUnavailable, reason(answer.Error))
 	}
@@ -160,78 +139,16 @@ func (p *claudeProcess) check(answer claudeResponse) error {
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {
 		return fmt.Errorf("%w: reading what claude says about itself: %w", ErrUnavailable, err)
 	}
-	if err := claudeRelease.check(hello.Version); err != nil {
-		return err
-	}
 	if hello.loggedOut() {
 		return newAPIError(NotLoggedIn, 0, "claude is not logged in", claudeRelease.login)
 	}
 	return nil
 }
 
-// explain says why the program ended instead of answering.
-func (p *claudeProcess) explain() error {
-	if err := p.unknownSession(); err != nil {
-		return err
-	}
-	return claudeRelease.notStarted(p.death(), p.lastWords())
-}
-
-// lastWords returns what the program said before it ended.
-func (p *claudeProcess) lastWords() string {
-	if refusal := p.refusal.Load(); refusal != nil {
-		return *refusal
-	}
-	return lastLine(p.printed()) // where old releases say it
-}
-
-// receive handles a line of the program's output.
-func (p *claudeProcess) receive(c *child, line []byte) {
-	m := readClaude(line)
-	switch {
-	case m == nil:
-		c.note(line)
-	case m.Type == "result":
-		m.used = m.Usage.usage()
-		m.used.Turns, m.used.CostUSD = m.NumTurns, m.cost(p.total)
-		p.total = m.TotalCost
-	}
-	switch {
-	case m != nil && m.Type == "control_response":
-		if m.Response != nil && m.Response.RequestID == p.greeting && p.ready.CompareAndSwap(false, true) {
-			p.hello <- *m.Response
-		}
-	case m != nil && m.isRefusal():
-		text := strings.Join(m.Errors, "; ")
-		p.refusal.Store(&text)
-	case !p.ready.Load(): // the program is still starting
-	case p.driver.turns.deliver(said{line: line, message: m}):
-	case m == nil:
-	case m.Type == "control_request":
-		// Something asks that runs in the background.
-		c.send(claudeDecide(m, func(use claudeDenial) string {
-			if ofServer(use.Tool, p.driver.options.MCP) {
-				return ""
-			}
-			return unattended
-		}))
-	default:
-		p.counting.Lock()
-		p.background = p.background.Plus(m.used)
-		p.counting.Unlock()
-	}
-}
-
-func (p *claudeProcess) receiveStderr(text string) {
-	if p.ready.Load() {
-		p.driver.turns.deliver(said{stderr: text})
-	}
-}
-
 // unknownSession returns an error if the program ended because it does not have the session that it
 // was to continue.
-func (p *claudeProcess) unknownSession() error {
-	words := p.lastWords()
+func (c *claude) unknownSession() error {
+	words := cmp.Or(c.refusal, c.lastWords())
 	// The program says the second of names that are not session ids at all.
 	if strings.Contains(words, "No conversation found") || strings.Contains(words, "requires a valid session ID") {
 		return fmt.Errorf("%w: %s", ErrUnknownSession, words)
@@ -239,13 +156,129 @@ func (p *claudeProcess) unknownSession() error {
 	return nil
 }
 
-// endError may be that the session is unknown: old releases look for it only when there is a
-// prompt.
-func (p *claudeProcess) endError() error {
-	if err := p.unknownSession(); err != nil {
+// died may return that the session is unknown: old releases look for it only when there is a prompt.
+func (c *claude) died() error {
+	if err := c.unknownSession(); err != nil {
 		return err
 	}
-	return &DiedError{Program: "claude", Stderr: p.printed(), Err: p.death()}
+	return &DiedError{Program: "claude", LastLine: c.lastWords(), Err: c.death()}
+}
+
+func (c *claude) begin(t *residentTurn) {
+	c.prompt, c.word, c.final, c.denied = newUUID(), "", nil, make(map[string]Permission)
+	c.fold = &sdkFold{said: t.said}
+	c.send(claudePrompt(c.prompt, t.prompt))
+}
+
+func (c *claude) interrupt() { c.send(claudeAsk(newUUID(), "interrupt")) }
+
+func (c *claude) receive(t *residentTurn, line []byte) {
+	m := readClaude(line)
+	if m == nil {
+		c.note(line, false)
+		return
+	}
+	switch m.Type {
+	case "control_response":
+		if m.Response != nil && m.Response.RequestID == c.greeting && c.greeting != "" {
+			c.greeting = ""
+			c.answer <- line
+		}
+		return
+	case "control_request":
+		c.send(claudeDecide(m, c.decide))
+		return
+	case "result":
+		if m.isRefusal() {
+			c.refusal = strings.Join(m.Errors, "; ")
+			return
+		}
+		used := m.Usage.usage()
+		used.Turns, used.CostUSD = m.NumTurns, m.cost(c.total)
+		c.total = m.TotalCost
+		c.spent = c.spent.Plus(used)
+	}
+	if t != nil && m.Type != "control_cancel_request" && (t.partial || m.Type != "stream_event") {
+		c.take(t, m, line)
+	}
+}
+
+// take handles a message during a turn.
+func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
+	named := slices.Contains(m.UserMessages, c.prompt)
+	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.accepted) {
+		t.show(Event{Raw: line}) // of something that ran in the background
+		return
+	}
+	event := Event{Raw: line, Text: c.fold.add(m), Acts: m.calls()}
+	if failure := m.retried(); failure != nil && !t.retry(&event, failure) {
+		return
+	}
+	if m.SessionID != "" {
+		c.driver.adopt(m.SessionID, m.Type == "result")
+	}
+	t.show(event)
+	if named || m.Type == "user" && m.IsReplay && m.UUID == c.prompt {
+		t.accept()
+	}
+	switch m.Type {
+	case "assistant":
+		c.word = m.Error
+	case "result":
+		c.final = m
+		c.end(t, nil)
+	}
+}
+
+func (c *claude) result(*residentTurn) (Result, error) {
+	result, failure := c.fold.finish()
+	result.Usage, c.spent = c.spent, Usage{}
+	if c.final != nil {
+		result.Refused = claudeRefusals(c.final.Denials, c.denied)
+		if e := c.final.apiError(c.word); e != nil && c.final.IsError {
+			failure = e
+		}
+	}
+	return result, failure
+}
+
+// decide returns why the program may not use a tool, "" if it may.
+func (c *claude) decide(use claudeDenial) string {
+	reason := c.denial(ofServer(use.Tool, c.driver.options.MCP), use.command())
+	if reason == unattended && c.turn != nil {
+		c.denied[use.ID] = use.permission(c.driver.options.Allow)
+	}
+	return reason
+}
+
+// claudeDecide answers a control request. The function returns why the program may not use a tool,
+// "" if it may.
+func claudeDecide(m *claudeMessage, denial func(use claudeDenial) string) []byte {
+	request := cmp.Or(m.Request, &claudeRequest{})
+	if request.Subtype != "can_use_tool" {
+		text := fmt.Sprintf("this client does not answer requests of type %.40q", request.Subtype)
+		return claudeReply(claudeResponse{Subtype: "error", RequestID: m.RequestID, Error: text})
+	}
+	answer := map[string]any{"behavior": "allow", "updatedInput": request.Input}
+	use := request.claudeDenial
+	use.Input = request.Input
+	if reason := denial(use); reason != "" {
+		answer = map[string]any{"behavior": "deny", "message": reason}
+	}
+	return claudeReply(claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: mustJSON(answer)})
+}
+
+// ofServer reports whether a tool belongs to one of the servers, judged by the name that the
+// program gives it. The program joins the names of server and tool with two underscores, although
+// either may contain some itself: a name that could also belong to another server does not count.
+func ofServer(tool string, servers map[string]MCPServer) bool {
+	for name := range servers {
+		own, ok := strings.CutPrefix(tool, "mcp__"+name+"__")
+		if ok && own != "" && !strings.HasPrefix(own, "_") && !strings.Contains(own, "__") {
+			return true
+		}
+	}
+	return false
 }
 
 // newUUID returns a random UUID.
@@ -254,14 +287,4 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// Plus returns the sum of both.
-func (u Usage) Plus(other Usage) Usage {
-	return Usage{
-		Turns:        u.Turns + other.Turns,
-		InputTokens:  u.InputTokens + other.InputTokens,
-		OutputTokens: u.OutputTokens + other.OutputTokens,
-		CostUSD:      u.CostUSD + other.CostUSD,
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -52,9 +51,6 @@ type claudeMessage struct {
 	RequestID string          `json:"request_id,omitempty"`
 	Request   *claudeRequest  `json:"request,omitempty"`
 	Response  *claudeResponse `json:"response,omitempty"`
-
-	// used is what a result adds to the usage of the previous one.
-	used Usage
 }
 
 type claudeContent struct {
@@ -143,7 +139,6 @@ type claudeResponse struct {
 
 // claudeHello is the answer to the initialize request.
 type claudeHello struct {
-	Version string `json:"claude_code_version"`
 	Account *struct {
 		TokenSource  string `json:"tokenSource"`
 		APIKeySource string `json:"apiKeySource"`
@@ -175,9 +170,6 @@ func readClaude(line []byte) *claudeMessage {
 func (m *claudeMessage) isRefusal() bool {
 	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
 }
-
-// isPartial reports whether the message is a piece of one that is still being written.
-func (m *claudeMessage) isPartial() bool { return m.Type == "stream_event" }
 
 // claudeLine returns the message as a line to send.
 func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }
@@ -221,7 +213,7 @@ func (m *claudeMessage) retried() *APIError {
 	if m.Type != "system" || m.Subtype != "api_retry" {
 		return nil
 	}
-	return newAPIError(m.apiErrorKind(m.Error, m.ErrorStatus), m.ErrorStatus, m.Error, claudeRelease.login)
+	return newAPIError(cmp.Or(kindOf(m.ErrorStatus, m.APIError, m.Error), Failing), m.ErrorStatus, m.Error, claudeRelease.login)
 }
 
 // cost returns what the session cost since the previous result, up to which it had cost before.
@@ -239,42 +231,9 @@ func (m *claudeMessage) cost(before float64) float64 {
 // apiError returns the failure of the model's service that the result reports, or nil. The word is
 // that of the last assistant message.
 func (m *claudeMessage) apiError(word string) *APIError {
-	status := m.APIStatus
-	if rest, ok := strings.CutPrefix(m.Result, "API Error: "); ok && status == 0 {
-		status, _ = strconv.Atoi(rest[:min(3, len(rest))]) // old releases say it only here
-	}
-	if status == 0 && word == "" && m.TerminalReason != "api_error" {
+	if m.APIStatus == 0 && word == "" && m.TerminalReason != "api_error" {
 		return nil
 	}
 	text := cmp.Or(m.Result, strings.Join(m.Errors, "; "))
-	return newAPIError(m.apiErrorKind(word, status), status, text, claudeRelease.login)
-}
-
-func (m *claudeMessage) apiErrorKind(word string, status int) APIErrorKind {
-	switch m.APIError {
-	case "connection_failed", "network_edge_blocked", "tls_untrusted_ca", "tls_cert_signature_failure":
-		return Unreachable
-	case "api_key_auth_disabled", "org_disabled_credential", "invalid_credential_header", "provider_credentials",
-		"gateway_signin_required", "gateway_session_expired", "stored_login_refused", "consent_unanswered":
-		return NotLoggedIn
-	case "usage_limit_reached", "model_requires_usage_credits", "long_context_credits_required":
-		return RateLimited
-	case "claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible":
-		return Misconfigured
-	}
-	switch word {
-	case "authentication_failed", "oauth_org_not_allowed", "account_on_hold", "verification_required", "cloud_credential_error":
-		return NotLoggedIn
-	case "rate_limit", "billing_error":
-		return RateLimited
-	case "overloaded":
-		return Overloaded
-	case "model_not_found":
-		return UnknownModel
-	case "invalid_request", "max_output_tokens":
-		if status == 0 {
-			return Refused
-		}
-	}
-	return kindOfStatus(status)
+	return newAPIError(cmp.Or(kindOf(m.APIStatus, m.APIError, word), Failing), m.APIStatus, text, claudeRelease.login)
 }

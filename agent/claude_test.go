@@ -17,7 +17,7 @@ import (
 
 // realClaude returns a driver for the real claude program, whose model is the script. The changes
 // apply to its options.
-func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*claude, *modelstub.Server) {
+func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*resident, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "claude")
 	server := modelstub.Start(t, script)
@@ -25,7 +25,7 @@ func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*
 	if change != nil {
 		change(&options)
 	}
-	return NewClaude(options).(*claude), server
+	return NewClaude(options).(*resident), server
 }
 
 // turn runs a turn that must succeed.

@@ -7,46 +7,68 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-	"sync/atomic"
 )
 
-// codex is the driver for the codex program: its app server, spoken to in JSON-RPC. The events of a
-// turn are the server's notifications, byte for byte.
+// NewCodex returns the driver for Codex: the codex program's app server, spoken to in JSON-RPC. The
+// events of a turn are the server's notifications, byte for byte. The driver does not change the
+// user's settings.
 //
 // CODEX_API_KEY in the program's environment is what the server logs in with, as codex exec does.
 // The server keeps the key in memory and changes no stored login.
-type codex struct{ resident }
-
-// NewCodex returns the driver for Codex. It does not change the user's settings.
 func NewCodex(options Options) Driver {
-	c := &codex{newResident(options, codexRelease)}
-	c.launch = c.start
-	return c
+	return newResident(options, codexRelease, func(r *resident) protocol {
+		c := new(codex)
+		c.program = newProgram(r, c)
+		return c
+	})
 }
 
 // codexRelease names the oldest release whose app server speaks the driver's protocol.
 var codexRelease = release{
 	program: "codex",
-	oldest:  version{0, 100, 0},
+	oldest:  "0.100.0",
 	install: "install codex with: npm install -g @openai/codex",
 	login:   "log in once with: codex login (or set CODEX_API_KEY)",
 }
 
-// arguments returns the command line of the app server.
-func (c *codex) arguments() []string {
-	args := append(slices.Clone(c.options.Command), "app-server")
-	if c.apiKey() != "" {
-		args = append(args, "-c", `cli_auth_credentials_store="ephemeral"`)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.options.MCP)) {
-		args = append(args, codexMCP(name, c.options.MCP[name])...)
-	}
-	return append(args, c.options.Args...)
+// codex is the protocol of a running app server.
+type codex struct {
+	*program
+	// requests is the number of the last request, awaited the id of the one that a call waits for.
+	requests int
+	awaited  string
+	// thread is the id of the session, total what it has used up, and counted how much of that turns
+	// have counted, nil if that is unknown.
+	thread         string
+	total, counted *codexTokens
+
+	// The rest is about the running turn. Request is the id of the request that starts it, id the
+	// program's own id of the turn.
+	request, id string
+	// words is the last that the agent said.
+	words   string
+	usage   Usage
+	refused []Refusal
+	// failure is how the turn ended, if it did not end well.
+	failure error
 }
 
-// apiKey returns the key to log in with, "" for the login that the program has stored.
-func (c *codex) apiKey() string { return lookupVariable(c.options.Env, "CODEX_API_KEY") }
+// codexArguments returns the command line of the app server.
+func codexArguments(o *Options) []string {
+	args := append(slices.Clone(o.Command), "app-server")
+	if codexKey(o) != "" {
+		args = append(args, "-c", `cli_auth_credentials_store="ephemeral"`)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.MCP)) {
+		args = append(args, codexMCP(name, o.MCP[name])...)
+	}
+	return append(args, o.Args...)
+}
+
+// codexKey returns the key to log in with, "" for the login that the program has stored.
+func codexKey(o *Options) string { return lookupVariable(o.Env, "CODEX_API_KEY") }
 
 // codexMCP returns the configuration of a server as arguments. Its values are TOML, in which the
 // strings of JSON are strings, too.
@@ -75,98 +97,46 @@ func tomlList(texts []string) string {
 	return "[" + strings.Join(quoted, ",") + "]"
 }
 
-// environ returns the variables of the program with those of the MCP servers.
-func (c *codex) environ() []string {
-	env := slices.Clone(c.options.Env)
-	for _, name := range slices.Sorted(maps.Keys(c.options.MCP)) {
-		env = append(env, c.options.MCP[name].Env...)
-	}
-	return env
-}
-
-// codexServer is a running app server.
-type codexServer struct {
-	*child
-	driver *codex
-	calls  rpcCalls
-	// ready reports that the thread is open, so that lines are for the turn.
-	ready atomic.Bool
-	// thread is the id of the session, used what the server last said that the session used up.
-	thread string
-	used   *codexTokens
-}
-
 // start starts the app server and opens a thread on it.
-func (c *codex) start(ctx context.Context, session string) (process, error) {
-	s := &codexServer{driver: c}
-	var err error
-	s.child, err = startChild(ctx, childSpec{
-		path: c.programPath(), command: c.arguments(), dir: c.options.Dir, env: c.environ(), grace: c.options.Grace,
-		line: s.receive, stderr: s.receiveStderr,
-	})
-	if err != nil {
-		return nil, err
+func (c *codex) start(ctx context.Context, session string) error {
+	o := &c.driver.options
+	env := slices.Clone(o.Env)
+	for _, name := range slices.Sorted(maps.Keys(o.MCP)) {
+		env = append(env, o.MCP[name].Env...)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, startLimit,
-		fmt.Errorf("%w: codex did not answer within %v", ErrUnavailable, startLimit))
-	defer cancel()
-	err = s.greet(limited)
-	if err == nil {
-		err = s.logIn(limited)
-	}
-	if err == nil {
-		err = s.openThread(limited, session)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.stop(ctx))
-	}
-	return s, nil
-}
-
-// greet makes sure that the server speaks the protocol.
-func (s *codexServer) greet(ctx context.Context) error {
-	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
-	var hello struct {
-		UserAgent string `json:"userAgent"`
-	}
-	err := s.calls.call(ctx, s.child, "initialize", client, &hello)
-	if err := codexRelease.check(hello.UserAgent); err != nil {
+	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, env); err != nil {
 		return err
 	}
-	switch {
-	case err != nil && s.hasEnded() && ctx.Err() == nil:
-		return codexRelease.notStarted(err, lastLine(s.printed()))
-	case err != nil:
-		return s.refusal("codex app-server does not answer", err)
+	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
+	if err := c.ask(ctx, "codex app-server does not answer", "initialize", client, &struct{}{}); err != nil {
+		return err
 	}
-	s.send(rpcMessage{Method: "initialized"}.line())
-	return nil
+	c.send(rpcMessage{Method: "initialized"}.line())
+	if err := c.logIn(ctx); err != nil {
+		return err
+	}
+	return c.openThread(ctx, session)
 }
 
 // logIn logs in with the key, if there is one, or makes sure that the program is logged in.
-func (s *codexServer) logIn(ctx context.Context) error {
-	if key := s.driver.apiKey(); key != "" {
+func (c *codex) logIn(ctx context.Context) error {
+	if key := codexKey(&c.driver.options); key != "" {
 		login := map[string]any{"type": "apiKey", "apiKey": key}
-		if err := s.calls.call(ctx, s.child, "account/login/start", login, &struct{}{}); err != nil {
-			return s.refusal("codex does not take the key in CODEX_API_KEY", err)
-		}
-		return nil
+		return c.ask(ctx, "codex does not take the key in CODEX_API_KEY", "account/login/start", login, &struct{}{})
 	}
 	var login struct {
 		Account json.RawMessage `json:"account"`
 		Needed  bool            `json:"requiresOpenaiAuth"`
 	}
-	if err := s.calls.call(ctx, s.child, "account/read", struct{}{}, &login); err != nil {
-		return s.refusal("codex does not tell who is logged in", err)
+	err := c.ask(ctx, "codex does not tell who is logged in", "account/read", struct{}{}, &login)
+	if err == nil && login.Needed && (len(login.Account) == 0 || string(login.Account) == "null") {
+		err = newAPIError(NotLoggedIn, 0, "codex is not logged in", codexRelease.login)
 	}
-	if login.Needed && (len(login.Account) == 0 || string(login.Account) == "null") {
-		return newAPIError(NotLoggedIn, 0, "codex is not logged in", codexRelease.login)
-	}
-	return nil
+	return err
 }
 
-func (s *codexServer) openThread(ctx context.Context, session string) error {
-	o := &s.driver.options
+func (c *codex) openThread(ctx context.Context, session string) error {
+	o := &c.driver.options
 	sandbox := map[Permission]string{PermitEdits: "workspace-write", PermitAll: "danger-full-access"}[o.Allow]
 	params := make(map[string]any)
 	for name, value := range map[string]string{"cwd": o.Dir, "model": o.Model, "sandbox": sandbox} {
@@ -184,17 +154,12 @@ func (s *codexServer) openThread(ctx context.Context, session string) error {
 			ID string `json:"id"`
 		} `json:"thread"`
 	}
-	err := s.calls.call(ctx, s.child, method, params, &opened)
-	var refused *rpcError
-	switch {
-	case errors.As(err, &refused) && session != "" && saysUnknownSession(refused.Message):
+	err := c.ask(ctx, "codex did not open the session", method, params, &opened)
+	if refused, ok := errors.AsType[*rpcError](err); ok && session != "" && saysUnknownSession(refused.Message) {
 		return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Message)
-	case err != nil:
-		return s.refusal("codex did not open the session", err)
 	}
-	s.thread = opened.Thread.ID
-	s.ready.Store(true)
-	return nil
+	c.thread = opened.Thread.ID
+	return err
 }
 
 // saysUnknownSession reports whether the server refuses a session because there is no such session.
@@ -203,46 +168,171 @@ func saysUnknownSession(said string) bool {
 	return strings.Contains(said, "no rollout found") || strings.Contains(said, "invalid session id")
 }
 
-// refusal says why the server cannot be used, unless the context ended.
-func (s *codexServer) refusal(what string, err error) error {
-	if errors.Is(err, ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	err = fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
-	if said := lastLine(s.printed()); said != "" && s.hasEnded() {
-		err = fmt.Errorf("%w: %s", err, said)
-	}
-	return err
+// newRequest returns a request as a line, and its id.
+func (c *codex) newRequest(method string, params any) (line []byte, id string) {
+	c.requests++
+	id = strconv.Itoa(c.requests)
+	return rpcMessage{ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}.line(), id
 }
 
-// receive handles a line of the server's output.
-func (s *codexServer) receive(c *child, line []byte) {
-	m := readRPC(line)
-	if m == nil {
-		c.note(line)
-	}
+// ask sends a request before the first turn, and reads the result of the answer. Failure is what an
+// error means.
+func (c *codex) ask(ctx context.Context, failure, method string, params, result any) error {
+	var line []byte
+	c.locked(func() { line, c.awaited = c.newRequest(method, params) })
+	answer, err := c.call(ctx, line)
 	switch {
-	case m != nil && m.isResponse() && s.calls.resolve(m):
-	case s.ready.Load() && s.driver.turns.deliver(said{line: line, message: m}):
-	case m != nil && m.isRequest():
-		// Something asks between turns that runs in the background.
-		c.send(codexAnswer(m, func(server, _ string) string {
-			if _, ok := s.driver.options.MCP[server]; ok {
-				return ""
-			}
-			return unattended
-		}))
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return codexRelease.notStarted(err, c.lastWords())
+	}
+	if err := readRPC(answer).decode(result); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnavailable, failure, err)
+	}
+	return nil
+}
+
+func (c *codex) died() error {
+	return &DiedError{Program: "codex", LastLine: c.lastWords(), Err: c.death()}
+}
+
+func (c *codex) begin(t *residentTurn) {
+	c.id, c.words, c.usage, c.refused, c.failure = "", "", Usage{}, nil, nil
+	var line []byte
+	line, c.request = c.newRequest("turn/start", map[string]any{
+		"threadId": c.thread, "input": []any{map[string]any{"type": "text", "text": t.prompt}},
+	})
+	c.send(line)
+}
+
+func (c *codex) interrupt() {
+	line, _ := c.newRequest("turn/interrupt", map[string]any{"threadId": c.thread, "turnId": c.id})
+	c.send(line)
+}
+
+func (c *codex) receive(t *residentTurn, line []byte) {
+	m := readRPC(line)
+	switch {
+	case m == nil:
+		c.note(line, false)
+	case m.isRequest():
+		c.send(codexAnswer(m, c.decide))
+	case m.isResponse() && string(m.ID) == c.awaited:
+		c.awaited = ""
+		c.answer <- line
+	case m.isResponse():
+		if t != nil && string(m.ID) == c.request {
+			c.started(t, m)
+		}
+	case t != nil:
+		c.take(t, m, line)
 	}
 }
 
-func (s *codexServer) receiveStderr(text string) {
-	if s.ready.Load() {
-		s.driver.turns.deliver(said{stderr: text})
+// decide returns why the agent may not do what a request is about, "" if it may.
+func (c *codex) decide(server, command string) string {
+	_, trusted := c.driver.options.MCP[server]
+	reason := c.denial(trusted, command)
+	if reason == unattended && server != "" && c.turn != nil { // the items of a turn report other refusals
+		c.refuse(Refusal{Tool: "MCP server", What: server, Count: 1, Allow: PermitAll})
+	}
+	return reason
+}
+
+func (c *codex) refuse(r Refusal) { c.refused = mergeRefusals(c.refused, []Refusal{r}) }
+
+// started takes the answer to the request that starts the turn.
+func (c *codex) started(t *residentTurn, m *rpcMessage) {
+	var started struct {
+		Turn codexDone `json:"turn"`
+	}
+	if err := m.decode(&started); err != nil {
+		c.end(t, fmt.Errorf("codex did not take the prompt: %w", err))
+		return
+	}
+	c.running(t, started.Turn.ID)
+}
+
+// running notes that the program has taken the prompt.
+func (c *codex) running(t *residentTurn, id string) {
+	c.id = id
+	c.driver.adopt(c.thread, false)
+	t.accept()
+}
+
+// take handles a notification during a turn.
+func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
+	var n codexNotice
+	var mistyped *json.UnmarshalTypeError // items of other types have fields of other shapes
+	if err := json.Unmarshal(m.Params, &n); err != nil && !errors.As(err, &mistyped) || n.ThreadID != c.thread {
+		n = codexNotice{} // of another shape, or about another thread
+	}
+	event := Event{Raw: line}
+	over := false
+	switch {
+	case m.Method == "item/started" && n.Item != nil:
+		event.Acts = n.Item.calls()
+	case m.Method == "item/completed" && n.Item != nil && n.Item.Type == "agentMessage":
+		c.words, event.Text = n.Item.Text, n.Item.Text
+		t.said.add(n.Item.Text + "\n")
+	case m.Method == "item/completed" && n.Item != nil:
+		c.noteRefusal(t, n.Item)
+	case m.Method == "error" && n.Error != nil:
+		event.Text, event.Error = safeText(n.Error.Message)+"\n", true
+		if n.WillRetry && !t.retry(&event, n.Error.retried()) {
+			return
+		}
+	case m.Method == "turn/started" && n.Turn != nil && c.id == "":
+		c.running(t, n.Turn.ID)
+	case m.Method == "thread/tokenUsage/updated" && n.TokenUsage != nil:
+		c.count(&n)
+	case m.Method == "turn/completed" && n.Turn != nil && n.Turn.ID == c.id:
+		c.driver.adopt(c.thread, true)
+		c.failure, over = n.Turn.err(), true
+	}
+	t.show(event)
+	if over {
+		c.end(t, nil)
 	}
 }
 
-func (s *codexServer) endError() error {
-	return &DiedError{Program: "codex", Stderr: s.printed(), Err: s.death()}
+// noteRefusal notes an item that was not permitted. A sandbox in which the agent may work permits
+// changes of files in its folder.
+func (c *codex) noteRefusal(t *residentTurn, item *codexItem) {
+	refusal, ok := item.refusal()
+	if !ok || t.interrupted {
+		return
+	}
+	if item.Type == "fileChange" && c.driver.options.Allow != PermitEdits {
+		refusal.Allow = PermitEdits
+	}
+	c.refuse(refusal)
+}
+
+// count derives what the turn has used up from what the session has.
+func (c *codex) count(n *codexNotice) {
+	total, last := n.TokenUsage.Total, n.TokenUsage.Last
+	c.total = &total
+	if n.TurnID != c.id {
+		c.counted = &total
+		return
+	}
+	if c.counted == nil {
+		c.counted = &codexTokens{total.Input - last.Input, total.Output - last.Output}
+	}
+	c.usage = Usage{InputTokens: total.Input - c.counted.Input, OutputTokens: total.Output - c.counted.Output}
+}
+
+// result returns the last that the agent said as the answer, or all of it if the turn broke off.
+func (c *codex) result(t *residentTurn) (Result, error) {
+	result := t.said.result()
+	if c.words != "" {
+		result.setAnswer(c.words)
+	}
+	result.Usage, result.Refused = c.usage, c.refused
+	c.counted = c.total
+	return result, c.failure
 }
 
 // codexAnswer answers a request of the app server. Denial returns why the agent may not do what the

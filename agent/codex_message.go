@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -135,14 +134,13 @@ type codexFailure struct {
 
 // retried returns the failure after which the program asks the model's service again.
 func (f *codexFailure) retried() *APIError {
-	word, status := f.info()
-	return newAPIError(cmp.Or(f.kind(word, status), Failing), status, cmp.Or(f.Details, f.Message), codexRelease.login)
+	kind, status := f.kind()
+	return newAPIError(cmp.Or(kind, Failing), status, cmp.Or(f.Details, f.Message), codexRelease.login)
 }
 
 // err returns the failure as an error.
 func (f *codexFailure) err() error {
-	word, status := f.info()
-	kind := f.kind(word, status)
+	kind, status := f.kind()
 	if kind == "" {
 		return &ReportedError{Text: cutText(f.text(), maxTail)}
 	}
@@ -162,43 +160,15 @@ func (f *codexFailure) text() string {
 	return cmp.Or(answer.Error.Message, answer.Detail, f.Message)
 }
 
-// kind returns the kind of a failure of the model's service, "" for other failures.
-func (f *codexFailure) kind(word string, status int) APIErrorKind {
-	switch word {
-	case "unauthorized":
-		return NotLoggedIn
-	case "usageLimitExceeded", "rateLimitExceeded":
-		return RateLimited
-	case "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable":
-		return Overloaded
-	case "modelNotFound":
-		return UnknownModel
-	case "contextWindowExceeded", "sessionBudgetExceeded", "cyberPolicy", "misalignmentPolicyViolation", "tooManyDenials",
-		"inferenceHookDenied", "badRequest":
-		return Refused
-	case "threadRollbackFailed", "sandboxError", "activeTurnNotSteerable":
-		return ""
-	}
-	if status != 0 {
-		return kindOfStatus(status)
-	}
-	switch word {
-	case "httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected":
-		return Unreachable
-	case "internalServerError", "responseTooManyFailedAttempts":
-		return Failing
-	}
-	return kindOfText(f.Message)
-}
-
 // statusPattern matches an HTTP status in what codex says of a failure.
 var statusPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bstatus:? (\d{3})\b`)
 })
 
-// info returns the word for the failure and the HTTP status, if the program tells them. Some
-// messages hold the status only in their text.
-func (f *codexFailure) info() (word string, status int) {
+// kind returns the kind of a failure of the model's service, "" for other failures, and the HTTP
+// status, if the program tells it. Some messages hold the status only in their text.
+func (f *codexFailure) kind() (kind APIErrorKind, status int) {
+	var word string
 	var details map[string]struct {
 		Status int `json:"httpStatusCode"`
 	}
@@ -210,7 +180,7 @@ func (f *codexFailure) info() (word string, status int) {
 	if match := statusPattern().FindStringSubmatch(f.Message); match != nil && status == 0 {
 		status, _ = strconv.Atoi(match[1]) // three digits
 	}
-	return word, status
+	return cmp.Or(kindOf(status, word), kindOfText(f.Message)), status
 }
 
 // rpcMessage is a request, a response or a notification of JSON-RPC 2.0 as codex app-server speaks
@@ -266,54 +236,4 @@ func mustJSON(value any) []byte {
 		panic(err)
 	}
 	return data
-}
-
-// rpcCalls are the requests of one end.
-type rpcCalls struct {
-	mu      sync.Mutex
-	last    int
-	waiting map[string]chan *rpcMessage
-}
-
-// request returns a request as a line, and its id.
-func (c *rpcCalls) request(method string, params any) (line []byte, id json.RawMessage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	id = json.RawMessage(strconv.Itoa(c.last))
-	return rpcMessage{ID: id, Method: method, Params: mustJSON(params)}.line(), id
-}
-
-// resolve hands a response to the call that waits for it. It reports false if there is none.
-func (c *rpcCalls) resolve(m *rpcMessage) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	answer, ok := c.waiting[string(m.ID)]
-	if ok {
-		delete(c.waiting, string(m.ID))
-		answer <- m
-	}
-	return ok
-}
-
-// call sends a request and waits for the answer. The reader of the program's output must not call
-// it.
-func (c *rpcCalls) call(ctx context.Context, p *child, method string, params, result any) error {
-	line, id := c.request(method, params)
-	answer := make(chan *rpcMessage, 1)
-	c.mu.Lock()
-	if c.waiting == nil {
-		c.waiting = make(map[string]chan *rpcMessage)
-	}
-	c.waiting[string(id)] = answer
-	c.mu.Unlock()
-	p.send(line)
-	select {
-	case m := <-answer:
-		return m.decode(result)
-	case <-p.ended:
-		return p.death()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -19,7 +19,7 @@ import (
 
 // realCodex returns a driver for the real codex program, whose model is the script. The changes
 // apply to its options.
-func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*codex, *modelstub.Server) {
+func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*resident, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "codex")
 	server := modelstub.Start(t, script)
@@ -27,7 +27,7 @@ func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*c
 	if change != nil {
 		change(&options)
 	}
-	return NewCodex(options).(*codex), server
+	return NewCodex(options).(*resident), server
 }
 
 func TestCodexTurns(t *testing.T) {
@@ -117,7 +117,9 @@ func TestCodexUnreachable(t *testing.T) {
 		o.Args = []string{"-c", "model_providers.stub.base_url=" + tomlString(nowhere+"/v1")}
 	})
 	started(t, driver)
-	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, whenSeen("waiting for network", func() { _ = driver.Interrupt(t.Context()) }))
+	ctx, cancel := context.WithCancelCause(impatient(t))
+	defer cancel(nil)
+	_, err := driver.Turn(ctx, Request{Prompt: "hello"}, whenSeen("waiting for network", func() { cancel(ErrInterrupted) }))
 	if !errors.Is(err, ErrInterrupted) {
 		t.Errorf("Turn = %v, want ErrInterrupted", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
 
-// program is one way in which a driver runs a real agent.
-type program struct {
+// realProgram is one way in which a driver runs a real agent.
+type realProgram struct {
 	name string
 	// create returns a driver for the program, whose model is the script.
 	create func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server)
@@ -20,7 +20,7 @@ type program struct {
 	// shell is the model's request to run a command.
 	shell func(command string) modelstub.Reply
 	// running is the program that the driver runs.
-	running func(Driver) *child
+	running func(Driver) *program
 	// helper is the program, the folder and the variables that the helper of the same name uses.
 	helper func(Driver) []string
 }
@@ -32,28 +32,20 @@ type demands struct {
 	mcp     map[string]MCPServer
 }
 
-var programs = []program{
+var programs = []realProgram{
 	{
 		name: "claude", shell: bash,
 		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
 			return realClaude(t, script, func(o *Options) { o.Session, o.Allow, o.MCP = d.session, d.allow, d.mcp })
 		},
-		running: func(driver Driver) *child {
-			c := driver.(*claude)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.process == nil {
-				return nil
-			}
-			return c.process.(*claudeProcess).child
-		},
+		running: runningProgram,
 		resume: func(driver Driver, session string) Driver {
-			options := driver.(*claude).options
+			options := driver.(*resident).options
 			options.Session = session
 			return NewClaude(options)
 		},
 		helper: func(driver Driver) []string {
-			o := driver.(*claude).options
+			o := driver.(*resident).options
 			return append([]string{o.Command[0], o.Dir}, o.Env...)
 		},
 	},
@@ -62,7 +54,7 @@ var programs = []program{
 		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
 			return realCodex(t, script, func(o *Options) { o.Session, o.Allow, o.MCP = d.session, d.allow, d.mcp })
 		},
-		running: runningCodex, helper: codexHelper, resume: resumeCodex,
+		running: runningProgram, helper: codexHelper, resume: resumeCodex,
 	},
 }
 
@@ -76,29 +68,21 @@ func execCommand(command string) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command, "yield_time_ms": 60000}}}}
 }
 
-func runningCodex(driver Driver) *child {
-	c := driver.(*codex)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.process == nil {
-		return nil
-	}
-	return c.process.(*codexServer).child
-}
+func runningProgram(driver Driver) *program { return driver.(*resident).running.Load() }
 
 func resumeCodex(driver Driver, session string) Driver {
-	options := driver.(*codex).options
+	options := driver.(*resident).options
 	options.Session = session
 	return NewCodex(options)
 }
 
 func codexHelper(driver Driver) []string {
-	o := driver.(*codex).options
+	o := driver.(*resident).options
 	return append([]string{o.Command[0], o.Dir}, o.Env...)
 }
 
 // withPrograms runs a test with each program.
-func withPrograms(t *testing.T, test func(*testing.T, program)) {
+func withPrograms(t *testing.T, test func(*testing.T, realProgram)) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) { test(t, p) })
 	}
@@ -106,7 +90,7 @@ func withPrograms(t *testing.T, test func(*testing.T, program)) {
 
 // TestSessionInjection checks that a session id cannot smuggle in options.
 func TestSessionInjection(t *testing.T) {
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		for _, session := range []string{
 			"--permission-mode=bypassPermissions", "--dangerously-bypass-approvals-and-sandbox", "-", "a b", "a\nb", "\x00", "a/b", strings.Repeat("a", 201),
 		} {
@@ -166,9 +150,8 @@ func TestDeathInWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			started(t, driver)
 			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
-			death, ok := died(err)
-			if !ok || !strings.Contains(err.Error(), "no newline at the end") || !strings.Contains(death.Stderr, "Credit balance is too low") {
-				t.Errorf("Turn = %v, want an error that says that it died, with all its words", err)
+			if _, ok := died(err); !ok || !strings.Contains(err.Error(), "no newline at the end") {
+				t.Errorf("Turn = %v, want an error that says that it died, with its last words", err)
 			}
 			if !strings.Contains(result.Tail, "Credit balance is too low\nno newline at the end") {
 				t.Errorf("tail %q, want all its words", result.Tail)
@@ -180,7 +163,7 @@ func TestDeathInWords(t *testing.T) {
 // TestResume continues a session in a new program.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		answers := map[string]string{"remember 42": "noted", "what was it?": "forty-two"}
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			return modelstub.Reply{Text: answers[request.Prompt]}
@@ -209,7 +192,7 @@ func TestResume(t *testing.T) {
 // TestInterrupt interrupts a turn while the model speaks, and continues the session.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		asked := make(chan struct{})
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			if request.Prompt != "never ends" {
@@ -220,17 +203,15 @@ func TestInterrupt(t *testing.T) {
 		}
 		driver, _ := p.create(t, script, demands{})
 		started(t, driver)
-		interrupted := make(chan error, 1)
+		ctx, cancel := context.WithCancelCause(impatient(t))
+		defer cancel(nil)
 		go func() {
 			<-asked
-			interrupted <- driver.Interrupt(context.Background())
+			cancel(ErrInterrupted)
 		}()
-		before, err := driver.Turn(impatient(t), Request{Prompt: "never ends"}, nil)
+		before, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil)
 		if !errors.Is(err, ErrInterrupted) {
 			t.Errorf("Turn = %v, want ErrInterrupted", err)
-		}
-		if err := <-interrupted; err != nil {
-			t.Errorf("Interrupt = %v, want no error", err)
 		}
 		process := p.running(driver)
 		result := turn(t, driver, "and now?")
@@ -240,9 +221,6 @@ func TestInterrupt(t *testing.T) {
 		if p.running(driver) != process {
 			t.Error("the program was restarted, want the same one")
 		}
-		if err := driver.Interrupt(t.Context()); err != nil {
-			t.Errorf("Interrupt without a turn = %v, want no error", err)
-		}
 	})
 }
 
@@ -250,10 +228,10 @@ func TestInterrupt(t *testing.T) {
 // session.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		ctx, cancel := context.WithCancel(impatient(t))
 		defer cancel()
-		var process *child
+		var process *program
 		var driver Driver
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			if request.Prompt == "never ends" {
@@ -282,9 +260,9 @@ func TestCancel(t *testing.T) {
 // later one.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		var driver Driver
-		var victims []*child
+		var victims []*program
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			if strings.HasPrefix(request.Prompt, "kill") {
 				victim := p.running(driver)

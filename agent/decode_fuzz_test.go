@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 )
 
@@ -18,7 +17,7 @@ func FuzzClaudeLine(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		fold := newSDKFold()
+		fold := &sdkFold{said: newOutput(nil)}
 		fold.add(readClaude(line))
 		_, _ = fold.finish()
 		m := readClaude(line)
@@ -61,10 +60,6 @@ func FuzzCodexLine(f *testing.F) {
 		if m == nil {
 			return
 		}
-		var calls rpcCalls
-		if calls.resolve(m) {
-			t.Errorf("%q answers a call that nobody made", line)
-		}
 		if m.isResponse() {
 			_ = m.decode(&struct{}{})
 			return
@@ -77,24 +72,6 @@ func FuzzCodexLine(f *testing.F) {
 			if answer == nil || !answer.isResponse() || answer.Error == nil && answer.Result == nil {
 				t.Errorf("%q is answered with %+v", line, answer)
 			}
-		}
-	})
-}
-
-// FuzzVersion checks that a version is found in a text only if it is there.
-func FuzzVersion(f *testing.F) {
-	f.Add("2.1.3 (Claude Code)", uint16(2), uint16(1), uint16(3))
-	f.Add("codex-cli/0.100.0 (Linux 6.1.0; x86_64)", uint16(0), uint16(0), uint16(0))
-	f.Add("v1.2", uint16(65535), uint16(1), uint16(1))
-	f.Fuzz(func(t *testing.T, text string, major, minor, patch uint16) {
-		if v, ok := parseVersion(text); !ok && v != (version{}) {
-			t.Errorf("%q has no version, and yet %v", text, v)
-		} else if again, found := parseVersion(v.String()); ok && (!found || again != v) {
-			t.Errorf("%q has the version %v, which is read as %v", text, v, again)
-		}
-		want := version{int(major), int(minor), int(patch)}
-		if got, ok := parseVersion(fmt.Sprintf("agent %v (x)", want)); !ok || got != want {
-			t.Errorf("%v is read as %v, %t", want, got, ok)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 // defaultGrace is how long an agent may take to end after SIGTERM.
 const defaultGrace = 5 * time.Second
 
-// Exec is the driver that runs a command for each turn: the prompt on its standard input, the
+// execDriver runs a command for each turn: the prompt on its standard input, the
 // answer on its standard output. The command is an argument vector and never passes through a
 // shell. It may exit without reading its input. It runs in a process group of its own, which is
 // stopped as a whole; on Linux it also dies with the process that started it. When the command
@@ -27,20 +26,14 @@ const defaultGrace = 5 * time.Second
 //
 // A turn whose command exits with a status other than zero, or by a signal, fails with an
 // *ExitError.
-type Exec struct {
+type execDriver struct {
 	options Options
 	path    string
-	// pipeDelay is how long a process that a command left behind may hold its output open. Zero means
-	// two seconds.
-	pipeDelay time.Duration
-
-	mu        sync.Mutex
-	interrupt context.CancelCauseFunc
 }
 
 // NewExec returns the driver for the command of the options.
-func NewExec(options Options) *Exec {
-	e := &Exec{options: options}
+func NewExec(options Options) Driver {
+	e := &execDriver{options: options}
 	if e.options.Grace <= 0 {
 		e.options.Grace = defaultGrace
 	}
@@ -69,7 +62,7 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Start finds the program and starts nothing.
-func (e *Exec) Start(context.Context) error {
+func (e *execDriver) Start(context.Context) error {
 	if len(e.options.Command) == 0 || e.options.Command[0] == "" {
 		return fmt.Errorf("%w: no command is given", ErrUnavailable)
 	}
@@ -114,14 +107,10 @@ func checkFolder(dir string) error {
 }
 
 // Turn runs the command once. Its events are pieces of output, never cut within a character.
-func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
+func (e *execDriver) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	if e.path == "" {
-		return Result{}, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
+		return Result{}, errNotStarted
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	e.setInterrupt(cancel)
-	defer e.setInterrupt(nil)
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
 	}
@@ -134,12 +123,11 @@ func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (
 }
 
 // run starts the command and waits until it and what it left behind have ended.
-func (e *Exec) run(ctx context.Context, request Request, out *output) error {
+func (e *execDriver) run(ctx context.Context, request Request, out *output) error {
 	p, err := processgroup.Start(&exec.Cmd{
 		Path: e.path, Args: e.options.Command, Dir: e.options.Dir,
 		Env:   environment(e.options.Env, request.Env, orphans.Environ(ctx)),
 		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
-		WaitDelay: e.pipeDelay,
 	}, syscall.SIGKILL)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -175,24 +163,8 @@ func exitError(err error) error {
 	return fmt.Errorf("waiting for the command: %w", err)
 }
 
-func (e *Exec) setInterrupt(cancel context.CancelCauseFunc) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.interrupt = cancel
-}
-
-// Interrupt stops the command of the running turn.
-func (e *Exec) Interrupt(context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.interrupt != nil {
-		e.interrupt(ErrInterrupted)
-	}
-	return nil
-}
-
 // SessionID returns "": commands have no sessions.
-func (e *Exec) SessionID() string { return "" }
+func (e *execDriver) SessionID() string { return "" }
 
 // Stop does nothing: no process outlives a turn.
-func (e *Exec) Stop(context.Context) error { return nil }
+func (e *execDriver) Stop(context.Context) error { return nil }

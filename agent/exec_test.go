@@ -206,23 +206,6 @@ func TestExecStops(t *testing.T) {
 	}
 }
 
-func TestExecInterrupt(t *testing.T) {
-	driver := started(t, NewExec(Options{Command: helperCommand(t, "hang")}))
-	if err := driver.Interrupt(t.Context()); err != nil {
-		t.Errorf("Interrupt without a turn = %v, want no error", err)
-	}
-	interrupted := make(chan error, 1)
-	_, err := driver.Turn(impatient(t), Request{}, whenSeen("hanging", func() {
-		go func() { interrupted <- driver.Interrupt(context.Background()) }()
-	}))
-	if !errors.Is(err, ErrInterrupted) {
-		t.Errorf("error %v, want ErrInterrupted", err)
-	}
-	if err := <-interrupted; err != nil {
-		t.Errorf("Interrupt = %v, want no error", err)
-	}
-}
-
 func TestExecCancelledBefore(t *testing.T) {
 	driver := started(t, NewExec(Options{Command: helperCommand(t, "hang")}))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,10 +18,9 @@ import (
 func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	for _, kind := range []string{"hang", "stubborn"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			left := newFIFO(t)
-			driver := NewExec(Options{Command: helperCommand(t, "forks", kind, left.path)})
-			driver.pipeDelay = 200 * time.Millisecond
-			started(t, driver)
+			driver := started(t, NewExec(Options{Command: helperCommand(t, "forks", kind, left.path)}))
 			if _, err := driver.Turn(impatient(t), Request{}, nil); err != nil {
 				t.Errorf("error %v, want none: the command itself succeeded", err)
 			}

@@ -32,11 +32,10 @@ const (
 	NotLoggedIn APIErrorKind = "not_logged_in"
 	// RateLimited: too many requests, or the account's allowance is used up.
 	RateLimited APIErrorKind = "rate_limited"
-	// Overloaded: the service has too much to do.
-	Overloaded APIErrorKind = "overloaded"
 	// Unreachable: the connection failed or broke off.
 	Unreachable APIErrorKind = "unreachable"
-	// Failing: the service failed, or something else answered, such as a proxy with a page.
+	// Failing: the service failed or has too much to do, or something else answered, such as a proxy
+	// with a page.
 	Failing APIErrorKind = "failing"
 	// UnknownModel: the service does not offer the model to this account, or it has another address.
 	UnknownModel APIErrorKind = "unknown_model"
@@ -72,6 +71,16 @@ func (e *APIError) Error() string {
 	return text
 }
 
+// brief returns what happened on one line.
+func (e *APIError) brief() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
+	line = cmp.Or(cutText(strings.TrimSpace(line), maxArgument), string(e.Kind))
+	if e.Status != 0 && !strings.Contains(line, fmt.Sprint(e.Status)) {
+		line += fmt.Sprintf(", status %d", e.Status)
+	}
+	return line
+}
+
 // Is reports whether the failure is one of availability.
 func (e *APIError) Is(target error) bool {
 	return target == ErrUnavailable && e.Kind != Refused
@@ -86,8 +95,6 @@ func kindOfStatus(status int) APIErrorKind {
 		return NotLoggedIn
 	case 402, 429: // payment required, too many requests
 		return RateLimited
-	case 503, 529: // unavailable; overloaded, in the Messages API
-		return Overloaded
 	case 404: // not found: requests of all messages have the same address
 		return UnknownModel
 	case 400, 413, 422: // bad, too large, unprocessable
@@ -96,17 +103,63 @@ func kindOfStatus(status int) APIErrorKind {
 	return Failing
 }
 
+// A failureTable lists what programs and services say of failures, by their kinds.
+type failureTable []struct {
+	kind APIErrorKind
+	said []string
+}
+
+// find returns the first kind of which match accepts something, "" if there is none.
+func (t failureTable) find(match func(string) bool) APIErrorKind {
+	for _, known := range t {
+		if slices.ContainsFunc(known.said, match) {
+			return known.kind
+		}
+	}
+	return ""
+}
+
+// failureWords are the programs' words for failures.
+var failureWords = failureTable{
+	{NotLoggedIn, []string{"unauthorized", "authentication_failed", "oauth_org_not_allowed", "account_on_hold", "verification_required",
+		"cloud_credential_error", "api_key_auth_disabled", "org_disabled_credential", "invalid_credential_header", "provider_credentials",
+		"gateway_signin_required", "gateway_session_expired", "stored_login_refused", "consent_unanswered"}},
+	{RateLimited, []string{"usageLimitExceeded", "rateLimitExceeded", "rate_limit", "billing_error",
+		"usage_limit_reached", "model_requires_usage_credits", "long_context_credits_required"}},
+	{UnknownModel, []string{"modelNotFound", "model_not_found"}},
+	{Misconfigured, []string{"claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible"}},
+	{Unreachable, []string{"connection_failed", "network_edge_blocked", "tls_untrusted_ca", "tls_cert_signature_failure"}},
+	{Refused, []string{"contextWindowExceeded", "sessionBudgetExceeded", "cyberPolicy", "misalignmentPolicyViolation",
+		"tooManyDenials", "inferenceHookDenied", "badRequest"}},
+}
+
+// vagueWords are those that say less than an HTTP status.
+var vagueWords = failureTable{
+	{Unreachable, []string{"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected"}},
+	{Failing, []string{"internalServerError", "responseTooManyFailedAttempts", "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable"}},
+	{Refused, []string{"invalid_request", "max_output_tokens"}},
+}
+
+// kindOf returns the kind of a failure by a program's words for it and the HTTP status, "" if neither
+// tells it.
+func kindOf(status int, words ...string) APIErrorKind {
+	among := func(said string) bool { return slices.Contains(words, said) }
+	if kind := failureWords.find(among); kind != "" {
+		return kind
+	}
+	if status != 0 {
+		return kindOfStatus(status)
+	}
+	return vagueWords.find(among)
+}
+
 // failureTexts are what programs and services say, in lower case, of failures that every message would
 // meet, and for which they have no word: services give many of them the status of a bad request. Those of
 // kind Refused are about the message, but look like others.
-var failureTexts = []struct {
-	kind  APIErrorKind
-	texts []string
-}{
+var failureTexts = failureTable{
 	{Refused, []string{"content_filter", "context window"}},
 	{Unreachable, []string{"stream disconnected", "connection failed"}},
-	{Failing, []string{"high demand"}}, // the words of codex for status 500
-	{Overloaded, []string{"at capacity", "capacity is unavailable"}},
+	{Failing, []string{"high demand", "at capacity", "capacity is unavailable"}}, // the first is codex for status 500
 	{RateLimited, []string{"usage limit", "quota exceeded", "current quota", "out of credits", "insufficient credits",
 		"credit balance", "your billing", "billing hard limit", "spend cap"}},
 	{NotLoggedIn, []string{"organization has been disabled", "must be verified", "not available in your"}},
@@ -118,12 +171,7 @@ var failureTexts = []struct {
 // kindOfText returns the kind of a failure that only its text tells, "" if it does not.
 func kindOfText(said string) APIErrorKind {
 	said = strings.ToLower(said)
-	for _, known := range failureTexts {
-		if slices.ContainsFunc(known.texts, func(text string) bool { return strings.Contains(said, text) }) {
-			return known.kind
-		}
-	}
-	return ""
+	return failureTexts.find(func(text string) bool { return strings.Contains(said, text) })
 }
 
 // reason returns what was said of a failure, or that nothing was.
@@ -143,7 +191,7 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 		e.Advice = login
 	case RateLimited:
 		e.Advice = "wait until the limit is reset, add credit, or use another account or model"
-	case Overloaded, Failing:
+	case Failing:
 		e.Advice = "try again later"
 	case Unreachable:
 		e.Advice = "check the network"
@@ -159,8 +207,8 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// Stderr is the end of its error output, after what else it printed that is not messages.
-	Stderr string
+	// LastLine is the last that it printed besides messages, on its error output if there is any.
+	LastLine string
 	// Err says how it ended.
 	Err error
 
@@ -171,8 +219,8 @@ type DiedError struct {
 // Error says how the program ended.
 func (e *DiedError) Error() string {
 	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
-	if line := lastLine(e.Stderr); line != "" {
-		text += ": " + line
+	if e.LastLine != "" {
+		text += ": " + e.LastLine
 	}
 	return text
 }

@@ -34,20 +34,20 @@ func Kinds() []Kind {
 		{
 			Name: "exec", Summary: "a command for each turn", Command: true,
 			missing: errors.New("no command is given for the agent"),
-			New:     func(o Options) Driver { return NewExec(o) },
+			New:     NewExec,
 		},
 		{
 			Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true,
 			missing: errors.New("neither a socket nor a command is given for the Ash bridge"),
-			New:     func(o Options) Driver { return NewAsh(o) },
+			New:     NewAsh,
 		},
 		{
 			Name: "claude", Summary: "Claude Code", Command: true, Model: true,
-			New: func(o Options) Driver { return NewClaude(o) },
+			New: NewClaude,
 		},
 		{
 			Name: "codex", Summary: "Codex", Command: true, Model: true,
-			New: func(o Options) Driver { return NewCodex(o) },
+			New: NewCodex,
 		},
 		{
 			Name: "echo", Summary: "no agent at all",
@@ -83,18 +83,18 @@ func (k Kind) Check(options Options) error {
 	return nil
 }
 
-// Echo is an agent that answers each prompt with the prompt. It needs no program and no model, so
+// echo is an agent that answers each prompt with the prompt. It needs no program and no model, so
 // anybody can follow a message through a turn and back.
-type Echo struct{}
+type echo struct{}
 
-// NewEcho returns the driver.
-func NewEcho() *Echo { return &Echo{} }
+// NewEcho returns the driver of an agent that answers each prompt with the prompt.
+func NewEcho() Driver { return echo{} }
 
 // Start does nothing.
-func (*Echo) Start(context.Context) error { return nil }
+func (echo) Start(context.Context) error { return nil }
 
 // Turn answers with the prompt.
-func (*Echo) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
+func (echo) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
@@ -106,11 +106,8 @@ func (*Echo) Turn(ctx context.Context, request Request, observe func(Event)) (Re
 	return result, nil
 }
 
-// Interrupt does nothing: a turn is over at once.
-func (*Echo) Interrupt(context.Context) error { return nil }
-
 // SessionID returns "": an echo remembers nothing.
-func (*Echo) SessionID() string { return "" }
+func (echo) SessionID() string { return "" }
 
 // Stop does nothing.
-func (*Echo) Stop(context.Context) error { return nil }
+func (echo) Stop(context.Context) error { return nil }

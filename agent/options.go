@@ -107,24 +107,6 @@ func (s MCPServer) variables() map[string]string {
 	return variables
 }
 
-// checkServers checks that the servers have commands, and names that can be part of the names of
-// tools and of configurations.
-func checkServers(servers map[string]MCPServer) error {
-	for name, server := range servers {
-		if name == "" || strings.Trim(name, alphanumeric+"_-") != "" {
-			return fmt.Errorf("%w: the MCP server name %.40q has characters other than letters, digits, - and _", ErrUnavailable, name)
-		}
-		if strings.Contains(name, "__") || strings.HasSuffix(name, "_") {
-			return fmt.Errorf("%w: the MCP server name %.40q has two underscores in a row or one at its end, "+
-				"so its tools could be mistaken for another server's", ErrUnavailable, name)
-		}
-		if len(server.Command) == 0 || server.Command[0] == "" {
-			return fmt.Errorf("%w: the MCP server %s has no command", ErrUnavailable, name)
-		}
-	}
-	return nil
-}
-
 // maxVariable bounds the value of a variable, in bytes. Systems do not start a program with very
 // large ones, and a message must not be able to cause that.
 const maxVariable = 8 << 10

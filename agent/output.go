@@ -19,8 +19,8 @@ type output struct {
 	mu        sync.Mutex
 	text      []byte
 	truncated bool
-	tail      ring
-	errors    ring // the end of the error output alone
+	tail      ending
+	errors    ending // the end of the error output alone
 }
 
 func newOutput(observe func(Event)) *output {
@@ -37,16 +37,6 @@ func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) }
 
 // addStderr records text as error output.
 func (o *output) addStderr(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
-
-// plain records what a program said that is not a message, and returns it as an event.
-func (o *output) plain(s said) Event {
-	event := Event{Text: s.stderr, Error: true}
-	if s.line != nil {
-		event = Event{Text: safeText(string(s.line)) + "\n"}
-	}
-	o.addStderr(event.Text)
-	return event
-}
 
 // result returns what was collected so far.
 func (o *output) result() Result {
@@ -118,31 +108,21 @@ func wholeRunes(data []byte) int {
 	return len(data)
 }
 
-// ring holds the last maxTail bytes written to it.
-type ring struct {
-	data []byte
-	// next is the position of the oldest byte once data is full.
-	next int
-}
+// ending holds at least the last maxTail bytes written to it.
+type ending struct{ data []byte }
 
-func (r *ring) write(data []byte) {
+func (e *ending) write(data []byte) {
 	data = data[max(0, len(data)-maxTail):]
-	if free := maxTail - len(r.data); free > 0 {
-		n := min(free, len(data))
-		r.data = append(r.data, data[:n]...)
-		data = data[n:]
+	if len(e.data)+len(data) > 4*maxTail {
+		e.data = append(e.data[:0], e.data[len(e.data)-maxTail:]...)
 	}
-	for len(data) > 0 {
-		n := copy(r.data[r.next:], data)
-		r.next = (r.next + n) % maxTail
-		data = data[n:]
-	}
+	e.data = append(e.data, data...)
 }
 
-func (r *ring) String() string {
-	text := string(r.data[r.next:]) + string(r.data[:r.next])
-	for len(text) > 0 && len(r.data) == maxTail && !utf8.RuneStart(text[0]) {
+func (e *ending) String() string {
+	text := e.data[max(0, len(e.data)-maxTail):]
+	for len(text) > 0 && len(e.data) >= maxTail && !utf8.RuneStart(text[0]) {
 		text = text[1:]
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return strings.ToValidUTF8(string(text), "\uFFFD")
 }

@@ -14,7 +14,7 @@ import (
 // runs the turn is killed.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		tool := newFIFO(t)
 		script := func(context.Context, modelstub.Request) modelstub.Reply {
 			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")

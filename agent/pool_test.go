@@ -9,7 +9,7 @@ import (
 
 // pooled is a driver that notes when it starts and stops.
 type pooled struct {
-	Echo
+	echo
 	name string
 	log  *[]string
 	err  error

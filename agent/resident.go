@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // A resident is a driver whose program lives on between turns and speaks a protocol of its own:
-// what the drivers of claude and codex share.
+// the drivers of claude and codex.
 //
 // A program that ended is started again, in its session, by the next turn. Variables of a request
 // cannot reach a program that runs already, so the driver ignores them. An interrupt that comes
@@ -22,77 +20,168 @@ import (
 type resident struct {
 	options Options
 	release release
-	// launch starts the program in a session, or in a new one if that is empty.
-	launch func(ctx context.Context, session string) (process, error)
+	// newProtocol returns the protocol for a run of the program.
+	newProtocol func(*resident) protocol
 	// patience is how long the program may take to heed an interrupt.
 	patience time.Duration
-	turns    turnSlot
-	// launching is held while the program is started.
-	launching sync.Mutex
-
-	mu sync.Mutex
-	// life lasts from Start to Stop. A program that is still starting at its end is given up.
-	life    context.Context
-	end     context.CancelFunc
+	// path is the program that Start found, "" if the driver is not started.
 	path    string
-	process process
+	running atomic.Pointer[program]
 	session string
 	// established reports that the session outlives a program that dies: it was there before, or a
 	// turn of it has ended.
 	established bool
 }
 
-// A process is a running program. Most of its methods are those of a child.
-type process interface {
-	done() <-chan struct{}
-	hasEnded() bool
-	finish(context.Context) error
-	stop(context.Context) error
+// A protocol is what the driver says to a running program, and what it makes of the answers. The
+// methods after start are called with the program's lock.
+type protocol interface {
+	base() *program
+	// start starts the program in a session, or in a new one if that is empty.
+	start(ctx context.Context, session string) error
 	// begin gives the program the prompt of a turn.
-	begin(t *residentTurn) exchange
-	// endError says why the program ended in the middle of a turn.
-	endError() error
-}
-
-// An exchange is a turn in the terms of a program's protocol.
-type exchange interface {
-	// take handles what the program said and reports whether the turn is over.
-	take(said) bool
-	// accepted reports whether the program has taken the prompt.
-	accepted() bool
+	begin(t *residentTurn)
 	// interrupt asks the program to end the turn.
 	interrupt()
-	// result returns what the turn came to, and an error if the program says that it failed.
-	result() (Result, error)
+	// receive handles a line of output. The turn is nil between turns.
+	receive(t *residentTurn, line []byte)
+	// result returns what a turn that is over came to, and an error if the program says that it
+	// failed.
+	result(t *residentTurn) (Result, error)
+	// died says why the program ended on its own. The lock is not held.
+	died() error
+}
+
+// A program is a running program of a resident.
+type program struct {
+	*child
+	protocol protocol
+	driver   *resident
+	// answer receives the answer to a call.
+	answer chan []byte
+	// noise is what the program printed that is not messages.
+	noise *output
+	// turn is the running turn, nil if there is none. The child's lock guards it.
+	turn *residentTurn
+}
+
+func newProgram(r *resident, protocol protocol) *program {
+	p := &program{protocol: protocol, driver: r, answer: make(chan []byte, 1), noise: newOutput(nil)}
+	p.child = newChild(r.options.Grace, func(line []byte, isError bool) {
+		if isError {
+			p.note(line, true)
+		} else {
+			protocol.receive(p.turn, line)
+		}
+	})
+	return p
+}
+
+func (p *program) base() *program { return p }
+
+// call sends a request and waits for its answer.
+func (p *program) call(ctx context.Context, request []byte) ([]byte, error) {
+	p.send(request)
+	select {
+	case answer := <-p.answer:
+		return answer, nil
+	case <-p.ended:
+		return nil, p.death()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// note records a line that is not a message. Programs that fail may say why in one.
+func (p *program) note(line []byte, isError bool) {
+	text := safeText(string(line)) + "\n"
+	_, _ = p.noise.stream(isError).Write([]byte(text)) // never fails
+	if p.turn != nil {
+		p.turn.said.addStderr(text)
+		p.turn.show(Event{Text: text, Error: true})
+	}
+}
+
+// end ends the turn, if it is not over yet.
+func (p *program) end(t *residentTurn, cause error) {
+	if p.turn != t {
+		return
+	}
+	p.turn = nil
+	result, err := p.protocol.result(t)
+	if cause != nil {
+		err = cause
+	}
+	t.result, t.err = result, err
+	close(t.over)
+}
+
+// lastWords returns the last line that is not a message, on the error output if there is any.
+func (p *program) lastWords() string { return p.noise.result().LastLine }
+
+// locked calls f with the lock.
+func (p *program) locked(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
 }
 
 // A residentTurn is a turn of a resident.
 type residentTurn struct {
-	*ongoing
-	driver  *resident
-	request Request
+	program *program
+	prompt  string
+	partial bool
 	observe func(Event)
-	retries serviceRetries
-	// hopeless is why the program must be stopped in the middle of the turn.
-	hopeless error
+	said    *output
+	// accepted reports that the program has taken the prompt. Before that, there may be nothing to
+	// interrupt.
+	accepted, interrupted bool
+	// rejected counts how often in a row the service rejected the login.
+	rejected int
+	// failing is the last failure of the model's service, nil once the agent goes on.
+	failing error
+	// hopeless reports that the program must be stopped.
+	hopeless bool
+
+	// over is closed when the result is there.
+	over   chan struct{}
+	result Result
+	err    error
 }
 
-// retry adds to an event that the program asks the model's service again, unless that is hopeless.
-func (t *residentTurn) retry(event *Event, failure *APIError) {
-	act, err := t.retries.next(failure)
-	if err != nil {
-		t.hopeless = err
-		return
+// accept notes that the program has taken the prompt.
+func (t *residentTurn) accept() {
+	if !t.accepted {
+		t.accepted = true
+		if t.interrupted {
+			t.program.protocol.interrupt()
+		}
 	}
+}
+
+// retry adds to an event that the program asks the model's service again. A program renews a login
+// that has expired, so the first rejection may be the last, but after the second nobody is there to
+// log in: retry ends the turn and returns false.
+func (t *residentTurn) retry(event *Event, failure *APIError) bool {
+	t.failing = failure
+	if failure.Kind != NotLoggedIn {
+		t.rejected = 0
+	} else if t.rejected++; t.rejected > 1 {
+		t.hopeless = true
+		t.program.end(t, failure)
+		return false
+	}
+	act := Act{Retry, fmt.Sprintf("the model's service failed (%s); %s tries again", failure.brief(), t.program.driver.release.program)}
 	event.Acts, event.Error = []Act{act}, true
 	if event.Text == "" {
 		event.Text = act.Text + "\n"
 	}
+	return true
 }
 
 func (t *residentTurn) show(e Event) {
 	if e.Text != "" && !e.Error || len(e.Acts) > 0 && e.Acts[0].Kind == ToolCall {
-		t.retries.failing = nil
+		t.failing = nil
 	}
 	if t.observe != nil {
 		t.observe(e)
@@ -102,14 +191,12 @@ func (t *residentTurn) show(e Event) {
 // interruptGrace is how long an agent may take to heed an interrupt.
 const interruptGrace = 5 * time.Second
 
-func newResident(options Options, release release) resident {
+func newResident(options Options, release release, newProtocol func(*resident) protocol) *resident {
 	if len(options.Command) == 0 {
 		options.Command = []string{release.program}
 	}
-	life, end := context.WithCancel(context.Background())
-	end()
-	return resident{
-		options: options, release: release, patience: interruptGrace, life: life, end: end,
+	return &resident{
+		options: options, release: release, newProtocol: newProtocol, patience: interruptGrace,
 		session: options.Session, established: options.Session != "",
 	}
 }
@@ -121,106 +208,92 @@ func (r *resident) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, r.release.install)
 	}
-	err = errors.Join(checkFolder(r.options.Dir), checkServers(r.options.MCP), checkSession(r.options.Session))
+	err = errors.Join(checkFolder(r.options.Dir), checkSession(r.options.Session))
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
 	r.path = path
-	r.life, r.end = context.WithCancel(context.Background())
-	r.mu.Unlock()
-	_, err = r.running(ctx)
+	_, err = r.run(ctx)
 	return err
 }
-
-// errNotStarted is the error of a turn without a program to run it.
-var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped", ErrUnavailable)
 
 // Turn runs one turn.
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
-	request.Prompt = safeText(request.Prompt)
 	t := &residentTurn{
-		ongoing: r.turns.begin(), driver: r, request: request, observe: observe,
-		retries: serviceRetries{program: r.release.program},
+		prompt: safeText(request.Prompt), partial: request.Partial, observe: observe,
+		said: newOutput(nil), over: make(chan struct{}),
 	}
-	defer r.turns.end()
-	result, err := t.run(ctx)
-	result.Duration = time.Since(begin)
-	result.SessionID = r.SessionID()
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return result, errors.Join(context.Cause(ctx), t.retries.failing)
-	case err != nil && t.isInterrupted():
-		return result, ErrInterrupted
+	p, err := r.run(ctx)
+	if err == nil {
+		t.program = p
+		err = t.follow(ctx)
 	}
-	return result, err
+	t.result.Duration, t.result.SessionID = time.Since(begin), r.session
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), t.failing)
+	}
+	return t.result, err
 }
 
-func (t *residentTurn) run(ctx context.Context) (Result, error) {
-	starting, done := endingWith(ctx, t.interrupted, ErrInterrupted)
-	p, err := t.driver.running(starting)
-	done()
-	if err != nil {
-		return Result{}, err
+// follow begins the turn and waits for its end. It stops a program that does not end it.
+func (t *residentTurn) follow(ctx context.Context) error {
+	p := t.program
+	p.locked(func() {
+		p.turn = t
+		p.protocol.begin(t)
+	})
+	halt := func(cause error) {
+		p.locked(func() {
+			t.hopeless = true
+			p.end(t, cause)
+		})
 	}
-	e := p.begin(t)
-	broken := t.follow(ctx, p, e)
-	result, err := e.result()
-	if broken != nil {
-		err = broken
-	}
-	return result, err
-}
-
-// follow handles what the program says until the turn ends.
-func (t *residentTurn) follow(ctx context.Context, p process, e exchange) error {
-	interrupted := t.interrupted.Done()
-	asked := true
+	stopping, ended := ctx.Done(), (<-chan struct{})(p.ended)
 	var overdue <-chan time.Time
 	for {
-		if !asked && e.accepted() { // before that, there may be nothing to interrupt
-			e.interrupt()
-			asked = true
-		}
 		select {
-		case s := <-t.said:
-			if e.take(s) {
-				return nil
+		case <-t.over:
+			if t.hopeless {
+				return errors.Join(t.err, p.stop(context.WithoutCancel(ctx)))
 			}
-			if t.hopeless != nil {
-				return t.halt(ctx, p, t.hopeless)
+			return t.err
+		case <-ended:
+			err := p.protocol.died()
+			if death, ok := errors.AsType[*DiedError](err); ok {
+				death.accepted = t.accepted
 			}
-		case <-p.done():
-			err := p.endError()
-			var died *DiedError
-			if errors.As(err, &died) {
-				died.accepted = e.accepted()
+			p.locked(func() { p.end(t, err) })
+			ended = nil
+		case <-stopping:
+			stopping = nil
+			if !errors.Is(context.Cause(ctx), ErrInterrupted) {
+				halt(context.Cause(ctx))
+				continue
 			}
-			return err
-		case <-interrupted:
-			interrupted, asked, overdue = nil, false, time.After(t.driver.patience)
+			overdue = time.After(p.driver.patience)
+			p.locked(func() {
+				t.interrupted = true
+				if t.accepted && p.turn == t {
+					p.protocol.interrupt()
+				}
+			})
 		case <-overdue:
-			return t.halt(ctx, p, ErrInterrupted)
-		case <-ctx.Done():
-			return t.halt(ctx, p, context.Cause(ctx))
+			halt(ErrInterrupted)
 		}
 	}
 }
 
-// halt stops the program. The next turn starts it again.
-func (t *residentTurn) halt(ctx context.Context, p process, cause error) error {
-	t.driver.turns.end()
-	return errors.Join(cause, p.stop(context.WithoutCancel(ctx)))
-}
+// unattended denies what nobody is there to allow.
+const unattended = "nobody is there to allow this: the session runs unattended, and only what its permissions allow beforehand can be done"
 
 // denial returns why the program may not do what it asks permission for, "" if it may. Trusted
 // reports that the request is about a tool of one of our MCP servers; command is what it would give
 // to a shell, "" for other tools.
-func (t *residentTurn) denial(trusted bool, command string) string {
-	options := &t.driver.options
+func (p *program) denial(trusted bool, command string) string {
+	options := &p.driver.options
 	switch {
-	case t.isInterrupted():
+	case p.turn != nil && p.turn.interrupted:
 		return "the turn is being ended"
 	case trusted || options.Allow == PermitAll:
 		return ""
@@ -230,131 +303,52 @@ func (t *residentTurn) denial(trusted bool, command string) string {
 	return unattended
 }
 
-// unattended denies what nobody is there to allow.
-const unattended = "nobody is there to allow this: the session runs unattended, and only what its permissions allow beforehand can be done"
-
-// running returns the program, and starts it if it does not run.
-func (r *resident) running(ctx context.Context) (process, error) {
-	r.launching.Lock()
-	defer r.launching.Unlock()
-	r.mu.Lock()
-	life, p, session, established := r.life, r.process, r.session, r.established
-	r.mu.Unlock()
-	switch {
-	case life.Err() != nil:
+// run returns the running program, and starts it if it does not run.
+func (r *resident) run(ctx context.Context) (*program, error) {
+	if r.path == "" {
 		return nil, errNotStarted
-	case p != nil && !p.hasEnded():
+	}
+	if p := r.running.Load(); p != nil && !p.hasEnded() {
 		return p, nil
 	}
-	ctx, release := endingWith(ctx, life, errNotStarted)
-	defer release()
-	p, err := r.launch(ctx, session)
-	if errors.Is(err, ErrUnknownSession) && !established {
-		r.adopt("", false)
-		p, err = r.launch(ctx, "") // the program has kept nothing of the session yet
+	err := r.start(ctx, r.session)
+	if errors.Is(err, ErrUnknownSession) && !r.established {
+		r.session = ""
+		err = r.start(ctx, "") // the program has kept nothing of the session yet
 	}
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.process = p
-	return p, nil
+	return r.running.Load(), err
 }
 
-// programPath returns the path that Start found.
-func (r *resident) programPath() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.path
+// startLimit is how long a program may take to answer for the first time.
+const startLimit = time.Minute
+
+func (r *resident) start(ctx context.Context, session string) error {
+	limited, cancel := context.WithTimeoutCause(ctx, startLimit,
+		fmt.Errorf("%w: %s did not answer within %v", ErrUnavailable, r.release.program, startLimit))
+	defer cancel()
+	p := r.newProtocol(r).base()
+	if err := p.protocol.start(limited, session); err != nil {
+		return errors.Join(err, p.stop(ctx))
+	}
+	r.running.Store(p)
+	return nil
 }
 
 // adopt remembers the session that the program is in.
 func (r *resident) adopt(session string, established bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.session = session
 	r.established = r.established || established
 }
 
-// Interrupt asks the program to end the running turn. If it does not within some seconds, the
-// driver stops it; the session goes on with the next turn.
-func (r *resident) Interrupt(context.Context) error {
-	r.turns.interrupt()
-	return nil
-}
-
 // SessionID returns the id of the session, "" before the first turn of a new one.
-func (r *resident) SessionID() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.session
-}
+func (r *resident) SessionID() string { return r.session }
 
 // Stop ends the program in stages: it closes the program's input, then sends SIGTERM, then SIGKILL.
-// A running turn fails.
 func (r *resident) Stop(ctx context.Context) error {
-	r.mu.Lock()
-	r.end()
-	r.mu.Unlock()
-	r.launching.Lock()
-	defer r.launching.Unlock()
-	r.mu.Lock()
-	p := r.process
-	r.process = nil
-	r.mu.Unlock()
+	r.path = ""
+	p := r.running.Swap(nil)
 	if p == nil {
 		return nil
 	}
 	return p.finish(ctx)
-}
-
-// version is the number of a release: major, minor, patch.
-type version [3]int
-
-func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
-
-func (v version) before(other version) bool { return slices.Compare(v[:], other[:]) < 0 }
-
-var versionPattern = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(\d{1,6})\.(\d{1,6})\.(\d{1,6})`)
-})
-
-// parseVersion finds a version in what a program says about itself.
-func parseVersion(text string) (version, bool) {
-	match := versionPattern().FindStringSubmatch(text)
-	if match == nil {
-		return version{}, false
-	}
-	var v version
-	for i := range v {
-		v[i], _ = strconv.Atoi(match[i+1]) // the pattern matches only short numbers
-	}
-	return v, true
-}
-
-// A release says which releases of a program a driver works with.
-type release struct {
-	program string
-	oldest  version
-	// install and login tell people how to install the program and how to log in.
-	install, login string
-}
-
-// check returns an error if a program that tells its version is too old.
-func (r *release) check(told string) error {
-	if v, ok := parseVersion(told); ok && v != (version{}) && v.before(r.oldest) { // zero was built from source
-		return fmt.Errorf("%w: this is %s %v, and %s", ErrUnavailable, r.program, v, r.needed())
-	}
-	return nil
-}
-
-func (r *release) needed() string {
-	return fmt.Sprintf("at least %v is needed; %s@latest", r.oldest, r.install)
-}
-
-// notStarted says why a program ended instead of answering. Releases that are too old do not know
-// the driver's protocol.
-func (r *release) notStarted(err error, said string) error {
-	return fmt.Errorf("%w: %s did not start: %w: %s; %s", ErrUnavailable, r.program, err, reason(said), r.needed())
 }

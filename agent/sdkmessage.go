@@ -14,8 +14,6 @@ type sdkFold struct {
 	session string
 }
 
-func newSDKFold() *sdkFold { return &sdkFold{said: newOutput(nil)} }
-
 // add records a message and returns its readable text. It accepts nil.
 func (f *sdkFold) add(m *claudeMessage) string {
 	if m == nil {
@@ -89,8 +87,8 @@ type sdkRelay struct {
 }
 
 func newSDKRelay(session string, driver Driver, send ash.Send) *sdkRelay {
-	_, sdk := driver.(*claude)
-	return &sdkRelay{session: session, driver: driver, send: send, sdk: sdk}
+	r, ok := driver.(*resident)
+	return &sdkRelay{session: session, driver: driver, send: send, sdk: ok && r.release.program == claudeRelease.program}
 }
 
 func (r *sdkRelay) event(e Event) {

@@ -58,7 +58,7 @@ func TestSDKFold(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			fold := newSDKFold()
+			fold := &sdkFold{said: newOutput(nil)}
 			for _, raw := range test.messages {
 				fold.add(readClaude([]byte(raw)))
 			}

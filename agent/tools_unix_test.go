@@ -13,7 +13,7 @@ import (
 // TestCancelStopsTools cancels a turn in which the program runs a command that never ends.
 func TestCancelStopsTools(t *testing.T) {
 	t.Parallel()
-	withPrograms(t, func(t *testing.T, p program) {
+	withPrograms(t, func(t *testing.T, p realProgram) {
 		tool := newFIFO(t)
 		script := func(context.Context, modelstub.Request) modelstub.Reply {
 			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")

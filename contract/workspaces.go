@@ -14,9 +14,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// agentsName is the folder that makes a folder a workspace.
-const agentsName = "agents"
-
 // CheckDraft returns a *validate.InvalidError if the body of a message does not fit the schemas of
 // the workspace, and a *SchemaError if one of them cannot be applied. Root and dir are the workspace
 // and its path. The program, which is the path of oacp-contract, is only called for if there are
@@ -149,11 +146,11 @@ func workspaceOf(folder string) string {
 	if real, err := filepath.EvalSymlinks(whole); err == nil {
 		whole = real
 	}
-	if agents := filepath.Dir(filepath.Dir(whole)); filepath.Base(agents) == agentsName {
+	if agents := filepath.Dir(filepath.Dir(whole)); filepath.Base(agents) == schema.AgentsName {
 		return filepath.Dir(agents)
 	}
 	for ; ; whole = filepath.Dir(whole) {
-		if info, err := os.Stat(filepath.Join(whole, agentsName)); err == nil && info.IsDir() {
+		if info, err := os.Stat(filepath.Join(whole, schema.AgentsName)); err == nil && info.IsDir() {
 			return whole
 		}
 		if whole == filepath.Dir(whole) {

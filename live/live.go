@@ -56,4 +56,4 @@ func Wakes(m *schema.Message, now time.Time) bool {
 }
 
 // inboxOf returns the folder that new mail for an agent comes to.
-func inboxOf(agent schema.AgentName) string { return mailbox.BoxName(agent, mailbox.Inbox) }
+func inboxOf(agent schema.AgentName) string { return schema.BoxPath(agent, mailbox.Inbox) }

@@ -285,7 +285,7 @@ func TestDealingAcrossFileSystems(t *testing.T) {
 			inbox := len(files(t, w, "agents/codex/inbox"))
 			kept := 0
 			for _, box := range []Box{Archive, DeadLetters} {
-				for _, name := range files(t, w, BoxName("codex", box)) {
+				for _, name := range files(t, w, schema.BoxPath("codex", box)) {
 					if !schema.IsMessageFile(name) {
 						continue
 					}

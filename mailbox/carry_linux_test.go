@@ -8,13 +8,14 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // leftBehind returns the staged copies that interrupted moves left.
 func leftBehind(t *testing.T, w *Workspace) (left []string) {
 	t.Helper()
 	for _, box := range []Box{Archive, DeadLetters} {
-		for _, name := range files(t, w, BoxName("codex", box)) {
+		for _, name := range files(t, w, schema.BoxPath("codex", box)) {
 			if strings.HasPrefix(name, staging.HiddenPrefix) {
 				left = append(left, name)
 			}

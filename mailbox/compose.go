@@ -178,7 +178,7 @@ func (b *batch) startConversation(m *schema.Message) schema.ConversationID {
 // place of a line of 8 bytes that is appended to a file: the system gives no two writers the same place, and
 // none waits for another. The count begins elsewhere for each file, machine and start of the machine.
 func (b *batch) countConversation() (_ uint64, err error) {
-	state, err := durable.OpenDir(b.w.root, b.w.dir, stateName)
+	state, err := durable.OpenDir(b.w.root, b.w.dir, schema.StateName)
 	if err != nil {
 		return 0, err
 	}
@@ -204,10 +204,10 @@ func (w *Workspace) isUnique(m *schema.Message, name string) bool {
 // shortNameTaken reports whether one of the message's boxes has a file of its short name. A box that
 // cannot be looked at refuses its copy later, and says why.
 func (w *Workspace) shortNameTaken(m *schema.Message) bool {
-	names := []string{BoxName(m.From, Outbox)}
+	names := []string{schema.BoxPath(m.From, Outbox)}
 	for _, to := range m.To {
 		if to.Valid() {
-			names = append(names, BoxName(to, Inbox))
+			names = append(names, schema.BoxPath(to, Inbox))
 		}
 	}
 	for _, box := range names {

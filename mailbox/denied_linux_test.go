@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // denied calls do while nothing in the folder can be looked at.
@@ -44,7 +45,7 @@ func denied(t *testing.T, folder string, do func()) {
 // one that the workspace does not have.
 func TestAgentsThatCannotBeLookedAt(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	denied(t, filepath.Join(w.dir, agentsName), func() {
+	denied(t, filepath.Join(w.dir, schema.AgentsName), func() {
 		if !w.Knows("codex") {
 			t.Error("the workspace says that it does not have codex")
 		}
@@ -60,7 +61,7 @@ func TestAgentsThatCannotBeLookedAt(t *testing.T) {
 // TestRecoveryNeedsTheOutbox checks that a staged copy stays where it is as long as the outbox of its
 // sender cannot be looked at: the message may have been sent.
 func TestRecoveryNeedsTheOutbox(t *testing.T) {
-	for _, hidden := range []string{"agents/claude/outbox", "agents/claude", agentsName} {
+	for _, hidden := range []string{"agents/claude/outbox", "agents/claude", schema.AgentsName} {
 		w := newWorkspace(t, "claude", "codex")
 		r := send(t, w, draft("codex"))
 		staged := filepath.Join(w.dir, outgoingName, staging.Name{ID: r.Message.ID, Agent: "codex", Box: string(Inbox)}.Entry())

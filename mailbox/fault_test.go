@@ -311,7 +311,7 @@ func TestRemovedStateAtEveryStep(t *testing.T) {
 			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}
 			f.happen = func() {
 				takeAll(t, w.dir, received)
-				check.Remove(t, filepath.Join(w.dir, stateName))
+				check.Remove(t, filepath.Join(w.dir, schema.StateName))
 			}
 			w.files = f
 			r, err := d.deliver(t, w)
@@ -362,7 +362,7 @@ func fillDiskAtEveryStep(t *testing.T, d delivery) {
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		f := &full{faulty: &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}}
 		f.happen = func() {
-			check.Remove(t, filepath.Join(w.dir, stateName))
+			check.Remove(t, filepath.Join(w.dir, schema.StateName))
 			f.since = true
 		}
 		w.files = f

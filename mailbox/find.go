@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -150,10 +151,50 @@ func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // an *AmbiguousError if there is no single such message; a *NotFoundError comes with an *UnreadableError
 // if folders could not be read, and with a *HeldError if a file that is held may be the message. With a plain *UnreadableError, Find also returns the files that it
 // could read, of which there is at least one; see SplitUnreadable.
+//
+// A complete id tells which names its files have, unless another tool made them. If each recipient has such
+// a file, Find lists no folder, and misses copies under other names. It looks for the beginning of an id in
+// the inboxes first.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
+	return w.find(ctx, id, schema.Boxes())
+}
+
+// find is Find, but lists all boxes that are not in named.
+func (w *Workspace) find(ctx context.Context, id string, named []Box) ([]Entry, error) {
+	mayHold := func(name string) bool { return mayHold(id, name) }
+	if !isComplete(id) {
+		pending, _, err := w.search(ctx, func(_ schema.AgentName, box Box) NameFilter {
+			if box != Inbox {
+				return nil
+			}
+			return mayHold
+		}, nil, func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches })
+		if ids := idsOf(pending); err == nil && len(ids) == 1 && isComplete(string(ids[0])) {
+			id = string(ids[0])
+		}
+	}
+	everywhere := func(schema.AgentName, Box) NameFilter { return mayHold }
+	if names := namesOf(schema.ID(id)); names != nil {
+		in := make(map[Box][]string, len(named))
+		for _, box := range named {
+			in[box] = names
+		}
+		found, _, err := w.search(ctx, everywhere, in, func(m *schema.Message) bool { return string(m.ID) == id })
+		if err == nil && isEverywhere(found) {
+			return found, nil
+		}
+	}
+	found, err := w.findListed(ctx, id, everywhere)
+	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
+		return w.findListed(ctx, id, Everything) // a name need not tell the id
+	}
+	return found, err
+}
+
+// findListed is Find among the files that are wanted.
+func (w *Workspace) findListed(ctx context.Context, id string, want func(schema.AgentName, Box) NameFilter) ([]Entry, error) {
 	var short atomic.Bool
-	filter := fileNameFilter(id)
-	found, held, err := w.search(ctx, filter, func(m *schema.Message) bool {
+	found, held, err := w.search(ctx, want, nil, func(m *schema.Message) bool {
 		match := m.ID.Match(id)
 		if match == schema.TooShort {
 			short.Store(true)
@@ -186,24 +227,50 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	switch {
 	case unreadable != nil:
 		err = errors.Join(err, unreadable)
-	case filter != nil && len(held) > 0: // a file that may be the message
+	case isComplete(id) && len(held) > 0: // a file that may be the message
 		err = errors.Join(err, held[0].Err)
 	}
 	return nil, err
 }
 
-// fileNameFilter spares opening files that cannot hold the message: a complete id contains the
-// minute and the sender with which our file names begin. Other file names say nothing about the
-// content.
-func fileNameFilter(id string) func(agent schema.AgentName, box Box, name string) bool {
-	parts, err := schema.ParseID(schema.ID(id))
+func isComplete(id string) bool {
+	_, err := schema.ParseID(schema.ID(id))
+	return err == nil
+}
+
+// isEverywhere reports whether each recipient has a copy.
+func isEverywhere(found []Entry) bool {
+	return len(found) > 0 && !slices.ContainsFunc(found[0].Message.To, func(to schema.AgentName) bool {
+		return !slices.ContainsFunc(found, func(e Entry) bool { return e.Agent == to && e.Box != Outbox })
+	})
+}
+
+// namesOf returns the names that we give to the files of a message, which has one of the types.
+func namesOf(id schema.ID) (names []string) {
+	parts, err := schema.ParseID(id)
 	if err != nil {
 		return nil
 	}
-	return func(_ schema.AgentName, _ Box, name string) bool {
-		parsed, err := schema.ParseFileName(name)
-		return err != nil || parsed.From != parts.Sender || isSameMinute(parsed.At, parts.At)
+	for _, t := range schema.Types() {
+		m := schema.Message{ID: id, From: parts.Sender, Type: t, CreatedAt: schema.NewTimestamp(parts.At)}
+		long, _ := m.LongFileName() // the id is parsed
+		names = append(names, m.FileName(), long)
 	}
+	return names
+}
+
+// mayHold reports whether a file of this name may hold the message that the text names, if the name is one of ours:
+// it begins with the minute and the sender, and ends in the random part of the id unless it is short.
+func mayHold(id, name string) bool {
+	parsed, err := schema.ParseFileName(name)
+	if err != nil {
+		return true
+	}
+	parts, err := schema.ParseID(schema.ID("msg-" + strings.TrimPrefix(id, "msg-")))
+	if err != nil {
+		return parsed.Rand == "" || strings.ContainsAny(id, "-_") || strings.HasPrefix(parsed.Rand, id)
+	}
+	return parsed.From != parts.Sender || isSameMinute(parsed.At, parts.At)
 }
 
 func isSameMinute(a, b time.Time) bool {
@@ -220,18 +287,25 @@ func idsOf(entries []Entry) []schema.ID {
 	return slices.Compact(ids)
 }
 
+// A NameFilter reports whether a file of this name is to be opened.
+type NameFilter func(name string) bool
+
+// Everything wants all files, for Search.
+func Everything(schema.AgentName, Box) NameFilter { return func(string) bool { return true } }
+
 // Search returns the files of all mailboxes that are wanted and whose messages match, as far as they
 // can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
 // held, cannot be read or is not valid has the message of the copy of its sender, if that has the same
-// name. A nil want wants all. With an *UnreadableError, Search also returns what it could read.
-func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
-	match func(*schema.Message) bool) ([]Entry, error) {
-	found, _, err := w.search(ctx, want, match)
+// name. A file is not opened if its sender's copy has the same name and does not match. Boxes for which want
+// returns nil are not listed. With an *UnreadableError, Search also returns what it could read.
+func (w *Workspace) Search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
+	found, _, err := w.search(ctx, want, nil, match)
 	return found, err
 }
 
-// search is Search, but also returns the files that are held and not beside the copy of their sender.
-func (w *Workspace) search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
+// search is Search, but also returns the files that are held and not beside the copy of their sender. It does not list
+// boxes that have names, and looks for files with these names.
+func (w *Workspace) search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, names map[Box][]string,
 	match func(*schema.Message) bool) (found, held []Entry, err error) {
 	agents, err := w.Agents()
 	if err != nil {
@@ -239,11 +313,27 @@ func (w *Workspace) search(ctx context.Context, want func(agent schema.AgentName
 	}
 	var invalid []Entry
 	var unreadable UnreadableError
-	for _, box := range boxes {
+	others := make(map[string]bool) // names of files in outboxes whose messages do not match
+	var mutex sync.Mutex
+	for _, box := range slices.Backward(schema.Boxes()) {
 		for _, agent := range agents {
-			entries, err := w.load(ctx, agent, box, func(name string) bool {
-				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))
-			}, func(e *Entry) bool { return e.Err != nil || match(e.Message) })
+			wantName := want(agent, box)
+			if wantName == nil {
+				continue
+			}
+			entries, err := w.load(ctx, agent, box, names[box], func(name string) bool {
+				return schema.IsMessageFile(name) && !others[name] && wantName(name)
+			}, func(e *Entry) bool {
+				if e.Err != nil || match(e.Message) {
+					return true
+				}
+				if box == Outbox && e.Message.From == agent {
+					mutex.Lock()
+					defer mutex.Unlock()
+					others[e.Name] = true
+				}
+				return false
+			})
 			if ctx.Err() != nil {
 				return nil, nil, context.Cause(ctx)
 			}
@@ -257,14 +347,21 @@ func (w *Workspace) search(ctx context.Context, want func(agent schema.AgentName
 			}
 		}
 	}
-	named, others := nameInvalid(invalid, found)
-	for _, e := range others {
+	sortByBox(found)
+	sortByBox(invalid)
+	named, unnamed := nameInvalid(invalid, found)
+	for _, e := range unnamed {
 		if e.IsHeld() {
 			held = append(held, e)
 		}
 	}
-	others = slices.DeleteFunc(others, func(e Entry) bool { return e.IsHeld() || e.Message == nil || !match(e.Message) })
-	return slices.Concat(found, others, named), held, unreadable.orNil()
+	unnamed = slices.DeleteFunc(unnamed, func(e Entry) bool { return e.IsHeld() || e.Message == nil || !match(e.Message) })
+	return slices.Concat(found, unnamed, named), held, unreadable.orNil()
+}
+
+func sortByBox(entries []Entry) {
+	boxes := schema.Boxes()
+	slices.SortStableFunc(entries, func(a, b Entry) int { return slices.Index(boxes, a.Box) - slices.Index(boxes, b.Box) })
 }
 
 // nameInvalid separates the files that are copies of what others sent, by their names, from the others.
@@ -296,6 +393,10 @@ func nameInvalid(invalid, found []Entry) (named, others []Entry) {
 // takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
 // returns a *SeveralInboxesError; if one has it and another cannot be read, an *UnreadableError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
+	return w.findNamed(ctx, idOrName, agent, schema.Boxes())
+}
+
+func (w *Workspace) findNamed(ctx context.Context, idOrName string, agent schema.AgentName, named []Box) ([]Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error
 	if agent == "" {
@@ -307,18 +408,18 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 		return nil, err
 	}
 	if !schema.IsMessageFile(idOrName) {
-		return w.Find(ctx, idOrName)
+		return w.find(ctx, idOrName, named)
 	}
 	var found []Entry
 	var unreadable UnreadableError
 	for _, agent := range agents {
-		entries, err := w.load(ctx, agent, Inbox, func(name string) bool { return name == idOrName }, func(*Entry) bool { return true })
+		entries, err := w.load(ctx, agent, Inbox, []string{idOrName}, schema.IsMessageFile, func(*Entry) bool { return true })
 		found = append(found, entries...)
 		unreadable.add(agent, err)
 	}
 	switch {
 	case len(found) == 0:
-		return w.Find(ctx, idOrName)
+		return w.find(ctx, idOrName, named)
 	case unreadable.Err != nil: // that inbox may have such a file, too
 		return nil, fmt.Errorf("%s: %w", idOrName, &unreadable)
 	}
@@ -331,7 +432,7 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 // returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError; and an *UnreadableError if
 // an inbox that may have the message could not be read.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
-	found, err := w.FindNamed(ctx, idOrName, agent)
+	found, err := w.findNamed(ctx, idOrName, agent, []Box{Archive, DeadLetters, Outbox}) // two files of an inbox may have it
 	unreadable, err := SplitUnreadable(err)
 	if err != nil {
 		return Entry{}, err

@@ -37,7 +37,7 @@ type Entry struct {
 // Inbox returns the pending messages of the agent, in processing order, without their bodies. Files
 // that are not valid messages come last. A missing inbox is empty.
 func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry, error) {
-	entries, err := w.load(ctx, agent, Inbox, schema.IsMessageFile, func(e *Entry) bool {
+	entries, err := w.load(ctx, agent, Inbox, nil, schema.IsMessageFile, func(e *Entry) bool {
 		if e.Message != nil {
 			e.Message.Body = schema.Value{}
 		}
@@ -48,7 +48,7 @@ func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry,
 
 // List is Inbox for any box, with the bodies.
 func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) ([]Entry, error) {
-	entries, err := w.load(ctx, agent, box, schema.IsMessageFile, func(*Entry) bool { return true })
+	entries, err := w.load(ctx, agent, box, nil, schema.IsMessageFile, func(*Entry) bool { return true })
 	return InOrder(entries), err
 }
 
@@ -56,7 +56,7 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 // in no order. Keep may change an entry's message. Calls of keep may be concurrent.
 func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want func(name string) bool, keep func(*Entry) bool) ([]Entry, error) {
 	wantMessage := func(name string) bool { return schema.IsMessageFile(name) && want(name) }
-	return w.load(ctx, agent, box, wantMessage, keep)
+	return w.load(ctx, agent, box, nil, wantMessage, keep)
 }
 
 // InOrder returns the entries in the order in which pending messages are processed.
@@ -94,9 +94,10 @@ func InOrder(entries []Entry) []Entry {
 	return result
 }
 
-// load reads the files of a box whose names and contents are wanted, in no order. It leaves out
-// files that vanish while it reads: another process has handled them.
-func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, wantName func(string) bool,
+// load reads the files of a box whose names and contents are wanted, in no order: those with the given
+// names or, without names, all. It leaves out files that vanish while it reads: another process has
+// handled them.
+func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, names []string, wantName func(string) bool,
 	want func(*Entry) bool) (entries []Entry, err error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
@@ -106,7 +107,14 @@ func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, w
 		return nil, ignoreMissing(err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	names, err := dir.Names()
+	if names == nil {
+		names, err = dir.Names()
+	} else {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			_, err := dir.Lstat(name)
+			return strings.ContainsAny(name, `/\`) || errors.Is(err, fs.ErrNotExist)
+		})
+	}
 	if err != nil {
 		return nil, err
 	}

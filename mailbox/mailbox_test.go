@@ -32,10 +32,10 @@ func newWorkspace(t testing.TB, agents ...schema.AgentName) *Workspace {
 
 func newWorkspaceIn(t testing.TB, dir string, agents ...schema.AgentName) *Workspace {
 	t.Helper()
-	folders := []string{agentsName, outgoingName}
+	folders := []string{schema.AgentsName, outgoingName}
 	for _, agent := range agents {
 		for _, box := range []Box{Inbox, Outbox, DeadLetters} {
-			folders = append(folders, BoxName(agent, box))
+			folders = append(folders, schema.BoxPath(agent, box))
 		}
 	}
 	for _, folder := range folders {

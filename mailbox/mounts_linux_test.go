@@ -114,7 +114,7 @@ func TestRemovedStateLosesNothing(t *testing.T) {
 		for range begin {
 			for range 2 {
 				// It may fail because a sender makes the folder again.
-				_ = os.RemoveAll(filepath.Join(w.dir, stateName))
+				_ = os.RemoveAll(filepath.Join(w.dir, schema.StateName))
 			}
 		}
 	})

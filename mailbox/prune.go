@@ -54,7 +54,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 				if box != DeadLetters || !schema.IsMessageFile(name) {
 					continue
 				}
-				if info, err := w.root.Lstat(BoxName(agent, box) + "/" + name); err == nil && info.Mode().Perm()&0o077 == 0 {
+				if info, err := w.root.Lstat(schema.BoxPath(agent, box) + "/" + name); err == nil && info.Mode().Perm()&0o077 == 0 {
 					spared[name] = true
 				}
 			}
@@ -69,7 +69,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 }
 
 func (w *Workspace) boxNames(agent schema.AgentName, box Box) ([]string, error) {
-	names, err := durable.ListFolder(w.root, w.dir, BoxName(agent, box))
+	names, err := durable.ListFolder(w.root, w.dir, schema.BoxPath(agent, box))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -115,9 +115,9 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 
 // prune removes a message and its reason.
 func (w *Workspace) prune(agent schema.AgentName, box Box, name string) error {
-	err := w.root.Remove(BoxName(agent, box) + "/" + name)
+	err := w.root.Remove(schema.BoxPath(agent, box) + "/" + name)
 	if box == DeadLetters && err == nil {
-		err = w.root.Remove(BoxName(agent, box) + "/" + name + ReasonSuffix)
+		err = w.root.Remove(schema.BoxPath(agent, box) + "/" + name + ReasonSuffix)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -56,13 +56,13 @@ func receive(t testing.TB, w *Workspace, file Received) *Receipt {
 // wantReceived checks that the outbox and the inboxes of the agents, and no others, have the file.
 func wantReceived(t testing.TB, w *Workspace, file Received, agents ...schema.AgentName) {
 	t.Helper()
-	wantFiles(t, w, BoxName(file.From, Outbox), file.Name)
+	wantFiles(t, w, schema.BoxPath(file.From, Outbox), file.Name)
 	for _, agent := range []schema.AgentName{"codex", "gemini"} {
 		var want []string
 		if slices.Contains(agents, agent) {
 			want = []string{file.Name}
 		}
-		wantFiles(t, w, BoxName(agent, Inbox), want...)
+		wantFiles(t, w, schema.BoxPath(agent, Inbox), want...)
 		for _, name := range want {
 			if got := check.ReadFile(t, filepath.Join(w.BoxPath(agent, Inbox), name)); got != string(file.Data) {
 				t.Errorf("the inbox of %s has %q, want %q", agent, got, file.Data)
@@ -158,7 +158,7 @@ func TestReceiveMakesMailboxes(t *testing.T) {
 	for _, file := range []Received{exported(t, r), answer, exported(t, n)} {
 		receive(t, w, file)
 	}
-	wantFiles(t, w, BoxName(Postmaster, Inbox), answer.Name)
+	wantFiles(t, w, schema.BoxPath(Postmaster, Inbox), answer.Name)
 	wantFiles(t, w, "agents", "claude", "codex", "gemini", "mia", string(Postmaster), "zoe")
 	for _, r := range []*Receipt{r, n} {
 		for _, path := range append(r.Inboxes, r.Outbox) {

@@ -115,7 +115,7 @@ type leftovers struct {
 // parseStaged parses the name of an entry of state/outgoing: a staged copy or a mark.
 func parseStaged(entry string) (staging.Name, bool) {
 	name, ok := staging.ParseName(entry)
-	return name, ok && (slices.Contains(boxes, Box(name.Box)) || name.Box == string(restoring))
+	return name, ok && (schema.IsBox(name.Box) || name.Box == string(restoring))
 }
 
 // groupStaged groups the names in state/outgoing by message, in the order of the ids.

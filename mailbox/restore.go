@@ -58,12 +58,12 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	if err := w.CheckAgent(agent); err != nil {
 		return r, err
 	}
-	mayHold := fileNameFilter(string(m.ID))
+	wanted := func(name string) bool { return mayHold(string(m.ID), name) }
 	var unreadable UnreadableError
 	isCopy := func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID }
 	load := func(agent schema.AgentName, box Box) []Entry {
 		entries, loadErr := w.ListNamed(ctx, agent, box,
-			func(name string) bool { return mayHold == nil || mayHold(agent, box, name) },
+			wanted,
 			func(e *Entry) bool { return isCopy(e) || e.Err != nil && box == Inbox })
 		unreadable.add(agent, loadErr)
 		return InOrder(entries)
@@ -104,7 +104,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 			r.leftovers = append(r.leftovers, c)
 		}
 		reason := Entry{Agent: agent, Box: c.Box, Name: c.Name + ReasonSuffix}
-		if _, err := w.root.Lstat(BoxName(agent, c.Box) + "/" + reason.Name); err == nil {
+		if _, err := w.root.Lstat(schema.BoxPath(agent, c.Box) + "/" + reason.Name); err == nil {
 			r.leftovers = append(r.leftovers, reason)
 		}
 	}

@@ -276,7 +276,7 @@ func copiesOf(t *testing.T, w *Workspace) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	for _, box := range []Box{Inbox, Archive, DeadLetters} {
-		for _, name := range visible(files(t, w, BoxName("codex", box))) {
+		for _, name := range visible(files(t, w, schema.BoxPath("codex", box))) {
 			if schema.IsMessageFile(name) {
 				found[string(box)+"/"+name] = check.ReadFile(t, w.BoxPath("codex", box)+"/"+name)
 			}

@@ -43,7 +43,7 @@ func Unscreened(*Workspace, schema.AgentName) Check { return nil }
 // settings may ask for verified messages.
 func screenWithoutKeys(w *Workspace, agent schema.AgentName) Check {
 	const maxSettings = 1 << 20
-	data, err := durable.ReadFile(w.root, w.dir, agentsName+"/"+string(agent)+"/config.yaml", maxSettings)
+	data, err := durable.ReadFile(w.root, w.dir, schema.AgentPath(agent, "config.yaml"), maxSettings)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(bytes.ToLower(data), []byte("enforce")) {
 		return nil
 	}

@@ -84,7 +84,7 @@ func (b *batch) close() error {
 
 // takeLock takes the workspace's lock until the batch is closed, if try gets it.
 func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
-	state, err := durable.OpenDir(b.w.root, b.w.dir, stateName)
+	state, err := durable.OpenDir(b.w.root, b.w.dir, schema.StateName)
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +126,7 @@ func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
 	if folder == restoring {
 		folder = Inbox
 	}
-	key := BoxName(name.Agent, folder)
+	key := schema.BoxPath(name.Agent, folder)
 	box, ok := b.boxes[key]
 	if !ok {
 		var err error

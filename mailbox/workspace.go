@@ -19,30 +19,19 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Names in a workspace.
-const (
-	agentsName   = "agents"
-	stateName    = "state"
-	outgoingName = stateName + "/outgoing"
-)
+// outgoingName is the folder of staged copies.
+const outgoingName = schema.StateName + "/outgoing"
 
 // A Box is one of the folders of a mailbox.
-type Box string
+type Box = schema.Box
 
 // The folders of a mailbox.
 const (
-	// Inbox holds the pending messages. Others write to it; only the agent moves files out.
-	Inbox Box = "inbox"
-	// Outbox holds a copy of each message that the agent sent.
-	Outbox Box = "outbox"
-	// DeadLetters holds messages that could not be handled, each with a reason.
-	DeadLetters Box = "dead_letter"
-	// Archive holds the acknowledged messages. It is a folder in the inbox.
-	Archive Box = "archive"
+	Inbox       = schema.Inbox
+	Outbox      = schema.Outbox
+	DeadLetters = schema.DeadLetters
+	Archive     = schema.Archive
 )
-
-// boxes are all boxes, in the order in which Find looks into them.
-var boxes = []Box{Inbox, Archive, DeadLetters, Outbox}
 
 // Workspace is an open workspace. Any number of goroutines may use it, and any number of processes
 // may have the same workspace open.
@@ -108,9 +97,9 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", dir, noWorkspace(err))
 	}
-	_, err = durable.StatFolder(root, absolute, agentsName)
+	_, err = durable.StatFolder(root, absolute, schema.AgentsName)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, noMarker := root.Lstat("workspace.json"); noMarker == nil {
+		if _, noMarker := root.Lstat(schema.MarkerName); noMarker == nil {
 			err = nil // a workspace without agents
 		}
 	}
@@ -196,16 +185,7 @@ func joinNames[Name ~string](names []Name) string {
 
 // BoxPath returns the path of a folder of an agent's mailbox.
 func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
-	return filepath.Join(w.dir, BoxName(agent, box))
-}
-
-// BoxName returns the path of a folder of an agent's mailbox below the workspace. It does not check
-// the agent's name.
-func BoxName(agent schema.AgentName, box Box) string {
-	if box == Archive {
-		box = Inbox + "/" + Archive
-	}
-	return agentsName + "/" + string(agent) + "/" + string(box)
+	return filepath.Join(w.dir, schema.BoxPath(agent, box))
 }
 
 // openBox opens a box.
@@ -213,17 +193,17 @@ func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(boxes, box) {
+	if !schema.IsBox(string(box)) {
 		return nil, fmt.Errorf("a mailbox has no folder %q", box)
 	}
-	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
+	return durable.OpenDir(w.root, w.dir, schema.BoxPath(agent, box))
 }
 
 // makeBox is openBox, but makes a missing box.
 func (w *Workspace) makeBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
 	dir, err := w.openBox(agent, box)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = w.MakeFolder(BoxName(agent, box)); err == nil {
+		if err = w.MakeFolder(schema.BoxPath(agent, box)); err == nil {
 			dir, err = w.openBox(agent, box)
 		}
 	}
@@ -263,10 +243,10 @@ func (w *Workspace) MakeFolder(name string) error {
 // makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out
 // of git, whatever the repository around it ignores.
 func (w *Workspace) makeState() error {
-	if err := w.MakeFolder(stateName); err != nil {
+	if err := w.MakeFolder(schema.StateName); err != nil {
 		return err
 	}
-	if _, err := w.AddFile(stateName+"/.gitignore", []byte("*\n")); err != nil {
+	if _, err := w.AddFile(schema.StateName+"/.gitignore", []byte("*\n")); err != nil {
 		return err
 	}
 	return w.MakeFolder(outgoingName)
@@ -275,7 +255,7 @@ func (w *Workspace) makeState() error {
 // MakeStateFolder creates a folder below state, such as state/turns, and keeps state out of git.
 func (w *Workspace) MakeStateFolder(name string) error {
 	name = filepath.ToSlash(name)
-	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
+	if path.Clean(name) != name || !strings.HasPrefix(name, schema.StateName+"/") {
 		return fmt.Errorf("creating folder %s: it is not in state", name)
 	}
 	if dir, err := durable.OpenDir(w.root, w.dir, name); err == nil {
@@ -310,12 +290,12 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 
 // UnaskedFolder has an empty file for each agent that init made without being asked for it. Such an agent stays on its
 // machine until somebody uses it, if the workspace joins one that has agents.
-const UnaskedFolder = stateName + "/unasked"
+const UnaskedFolder = schema.StateName + "/unasked"
 
 // Agents returns the agents of the workspace, sorted: the folders below agents whose names are
 // valid agent names.
 func (w *Workspace) Agents() ([]schema.AgentName, error) {
-	names, err := durable.ListFolder(w.root, w.dir, agentsName)
+	names, err := durable.ListFolder(w.root, w.dir, schema.AgentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -340,7 +320,7 @@ func (w *Workspace) Knows(agent schema.AgentName) bool {
 }
 
 func (w *Workspace) findAgent(agent schema.AgentName) error {
-	_, err := durable.StatFolder(w.root, w.dir, agentsName+"/"+string(agent))
+	_, err := durable.StatFolder(w.root, w.dir, schema.AgentsName+"/"+string(agent))
 	return err
 }
 

@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/schema"
 	"os"
 	"path/filepath"
 	"testing"
@@ -60,13 +61,13 @@ func TestOpenWhatIsNoWorkspace(t *testing.T) {
 			t.Errorf("opening %s gave %v, want ErrNoWorkspace", path, err)
 		}
 	}
-	check.WriteFile(t, filepath.Join(dir, agentsName), "no folder")
+	check.WriteFile(t, filepath.Join(dir, schema.AgentsName), "no folder")
 	if _, err := Open(dir, nil); err == nil {
 		t.Error("opening a folder whose agents is a file gave no error")
 	}
 	outside := t.TempDir()
 	linked := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(linked, agentsName)); err != nil {
+	if err := os.Symlink(outside, filepath.Join(linked, schema.AgentsName)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(linked, nil); err == nil {

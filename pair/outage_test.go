@@ -45,7 +45,7 @@ func TestUnavailable(t *testing.T) {
 // service that does not answer, in either agent's turn, also after a restart of the agent. A
 // refusal is the agent's failure.
 func TestOutage(t *testing.T) {
-	overloaded := &agent.APIError{Kind: agent.Overloaded, Status: 529, Text: "overloaded"}
+	overloaded := &agent.APIError{Kind: agent.Failing, Status: 529, Text: "overloaded"}
 	refused := &agent.APIError{Kind: agent.Refused, Status: 400, Text: "too long"}
 	for _, test := range []struct {
 		name string

@@ -129,7 +129,7 @@ func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 // put back: its earlier turns no longer count. The attempt is the number of the turn if it is known.
 func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Record, error) {
 	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
-		if err := k.journal.Append(track.Fact{Kind: track.Revived, Key: rec.Key}, false); err != nil {
+		if err := k.journal.Append(track.Fact{Kind: track.Revived, Envelope: track.Envelope{Key: rec.Key}}, false); err != nil {
 			return track.Record{}, err
 		}
 	}
@@ -137,7 +137,7 @@ func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Reco
 	f.Marks, f.Attempt = marks, attempt
 	if err := k.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return track.Record{}, cmp.Or(k.journal.Append(track.Fact{Kind: track.Interrupted, Key: it.Key}, false), err)
+		return track.Record{}, cmp.Or(k.journal.Append(track.Fact{Kind: track.Interrupted, Envelope: track.Envelope{Key: it.Key}}, false), err)
 	}
 	rec, _ := k.journal.Get(it.Key)
 	k.events.publish(EventStarted.about(&rec))
@@ -222,7 +222,7 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 		}
 		return outcome{item: it, unavailable: err}
 	}
-	_, lookErr := k.workspace.Root().Lstat(mailbox.BoxName(k.config.Agent, mailbox.Inbox) + "/" + it.File)
+	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
 	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), track.Usage(result.Usage)

@@ -122,7 +122,7 @@ func (c *closer) isBuried(rec *track.Record) bool {
 // handled, or the bounce.
 func (c *closer) drop(rec *track.Record) error {
 	const reason = "another machine handled the message in the meantime"
-	if err := c.journal.Append(track.Fact{Kind: track.Unsendable, Key: rec.Key, Reason: reason}, false); err != nil {
+	if err := c.journal.Append(track.Fact{Kind: track.Unsendable, Envelope: track.Envelope{Key: rec.Key}, Reason: reason}, false); err != nil {
 		return err
 	}
 	e := EventUnsendable.about(rec)
@@ -132,7 +132,7 @@ func (c *closer) drop(rec *track.Record) error {
 	if rec.Outcome == track.Dead {
 		kind = track.Buried
 	}
-	return c.journal.Append(track.Fact{Kind: kind, Key: rec.Key}, false)
+	return c.journal.Append(track.Fact{Kind: kind, Envelope: track.Envelope{Key: rec.Key}}, false)
 }
 
 // leaveInbox acknowledges the message, or moves it to the dead letters.
@@ -158,7 +158,7 @@ func (c *closer) leaveInbox(rec *track.Record, entry *mailbox.Entry) error {
 	if err != nil && !mailbox.IsGone(err) {
 		return err
 	}
-	if err := c.journal.Append(track.Fact{Kind: kind, Key: rec.Key}, false); err != nil {
+	if err := c.journal.Append(track.Fact{Kind: kind, Envelope: track.Envelope{Key: rec.Key}}, false); err != nil {
 		return err
 	}
 	c.events.publish(event)
@@ -201,10 +201,10 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	if err != nil && !permanent {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
-	f := track.Fact{Kind: kind, Key: rec.Key, Sent: rec.Unsent.ID}
+	f := track.Fact{Kind: kind, Envelope: track.Envelope{Key: rec.Key}, Sent: rec.Unsent.ID}
 	event.Sent = f.Sent
 	if permanent {
-		f = track.Fact{Kind: track.Unsendable, Key: rec.Key, Reason: err.Error()}
+		f = track.Fact{Kind: track.Unsendable, Envelope: track.Envelope{Key: rec.Key}, Reason: err.Error()}
 		event = EventUnsendable.about(rec)
 		event.Reason, event.Err = err.Error(), err
 	}
@@ -257,7 +257,7 @@ func (r *Runner) followUp(k track.Key) {
 	switch rec, known := r.journal.Get(k); {
 	case !known || rec.Done():
 	case rec.Pending():
-		if err := r.journal.Append(track.Fact{Kind: track.Removed, Key: k}, false); err != nil {
+		if err := r.journal.Append(track.Fact{Kind: track.Removed, Envelope: track.Envelope{Key: k}}, false); err != nil {
 			r.events.problem(EventProblem.of(&rec.Envelope), err)
 		}
 	case rec.Outcome != "":

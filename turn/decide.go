@@ -151,7 +151,7 @@ func (t *tripped) kind() track.BoundKind {
 // about makes a fact about the bound.
 func (t *tripped) about(kind track.FactKind) track.Fact {
 	if t.kind() == track.OnConversation {
-		return track.Fact{Kind: kind, Conversation: t.conversation}
+		return track.Fact{Kind: kind, Envelope: track.Envelope{Conversation: t.conversation}}
 	}
-	return track.Fact{Kind: kind, From: t.sender, Most: t.most}
+	return track.Fact{Kind: kind, Envelope: track.Envelope{From: t.sender}, Most: t.most}
 }

@@ -99,7 +99,7 @@ func TestPostmasterOwesNothing(t *testing.T) {
 	m.ID, m.CreatedAt, m.Priority, m.To = "msg-20260313T1430Z-claude-aaaa", "2026-03-13T14:30:00Z", schema.P2, []schema.AgentName{Postmaster, "codex"}
 	data, err := schema.Encode(&m)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(w.Dir(), mailbox.BoxName("claude", mailbox.Outbox), m.FileName()), data, 0o644)
+		err = os.WriteFile(filepath.Join(w.Dir(), schema.BoxPath("claude", mailbox.Outbox), m.FileName()), data, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func TestTakesUpWhatWasLeft(t *testing.T) {
 		{
 			name: "an answer that was sent and noted", stage: track.StageAnswered, answers: 1,
 			facts: func(rec *track.Record) []track.Fact {
-				return append(won(rec), track.Fact{Kind: track.Answered, Key: rec.Key, Sent: answer(rec).ID})
+				return append(won(rec), track.Fact{Kind: track.Answered, Envelope: track.Envelope{Key: rec.Key}, Sent: answer(rec).ID})
 			},
 			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *track.Record) { send(t, w, *answer(rec)) },
 		},

@@ -246,7 +246,7 @@ func TestFactsAfterARestore(t *testing.T) {
 			h := track.NewHistory()
 			k := track.Key{ID: "msg-20260313T1430Z-claude-aaaa", Fingerprint: "f"}
 			for _, kind := range []track.FactKind{track.Started, outcome, track.Revived, late} {
-				h.Apply(&track.Fact{Kind: kind, Key: k, Sent: "msg-20260313T1431Z-codex-bbbb", Reason: "why"})
+				h.Apply(&track.Fact{Kind: kind, Envelope: track.Envelope{Key: k}, Sent: "msg-20260313T1431Z-codex-bbbb", Reason: "why"})
 			}
 			if rec := h.Records[k]; rec.Settled || rec.Sent != "" || rec.Reason != "" || rec.Outcome != "" {
 				t.Errorf("after %s, restored, %s: the record is %+v, want it empty", outcome, late, rec)

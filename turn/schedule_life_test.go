@@ -74,11 +74,11 @@ func (l *life) happen() {
 	case n < 54:
 		l.pass(-time.Duration(l.random.Int64N(int64(10 * time.Minute))))
 	case n < 57:
-		l.fact(track.Fact{Kind: track.Resumed, Conversation: l.conversation()})
+		l.fact(track.Fact{Kind: track.Resumed, Envelope: track.Envelope{Conversation: l.conversation()}})
 	case n < 59:
-		l.fact(track.Fact{Kind: track.Resumed, From: l.sender()})
+		l.fact(track.Fact{Kind: track.Resumed, Envelope: track.Envelope{From: l.sender()}})
 	case n < 61:
-		l.fact(track.Fact{Kind: track.Notified, From: l.sender()})
+		l.fact(track.Fact{Kind: track.Notified, Envelope: track.Envelope{From: l.sender()}})
 	case n < 64:
 		l.followUp()
 	case n < 65:
@@ -155,9 +155,9 @@ func (l *life) followUp() {
 	switch rec := l.model.history.Records[k]; {
 	case rec == nil || rec.Settled:
 	case rec.Outcome == track.Dead:
-		l.fact(track.Fact{Kind: track.Buried, Key: k})
+		l.fact(track.Fact{Kind: track.Buried, Envelope: track.Envelope{Key: k}})
 	case rec.Outcome == track.Succeeded:
-		l.fact(track.Fact{Kind: track.Acknowledged, Key: k})
+		l.fact(track.Fact{Kind: track.Acknowledged, Envelope: track.Envelope{Key: k}})
 	}
 }
 
@@ -185,7 +185,7 @@ func (l *life) work() {
 		l.unavailable(file)
 	default:
 		if rec.Outcome == track.Dead {
-			l.fact(track.Fact{Kind: track.Revived, Key: it.Key})
+			l.fact(track.Fact{Kind: track.Revived, Envelope: track.Envelope{Key: it.Key}})
 		}
 		l.fact(track.Started.Of(&it.Envelope))
 	}
@@ -214,9 +214,9 @@ func (l *life) conclude(file string, rec *track.Record) {
 	switch {
 	case rec.Settled:
 	case rec.Outcome == track.Dead:
-		l.fact(track.Fact{Kind: track.Buried, Key: rec.Key})
+		l.fact(track.Fact{Kind: track.Buried, Envelope: track.Envelope{Key: rec.Key}})
 	default:
-		l.fact(track.Fact{Kind: track.Acknowledged, Key: rec.Key})
+		l.fact(track.Fact{Kind: track.Acknowledged, Envelope: track.Envelope{Key: rec.Key}})
 	}
 	l.giveBack(file, true, 0)
 }

@@ -127,18 +127,21 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 		{
 			name: "retries", decided: lying,
 			before: func(it *item) []track.Fact {
-				f := track.Fact{Kind: track.Failed, Key: it.Key, RetryAt: now.Add(time.Minute)}
+				f := track.Fact{Kind: track.Failed, Envelope: track.Envelope{Key: it.Key}, RetryAt: now.Add(time.Minute)}
 				return []track.Fact{track.Started.Of(&it.Envelope), f}
 			},
 		},
 		{name: "a bound on the sender", config: Config{MaxPairTurns: 1}, decided: lying, before: func(it *item) []track.Fact {
-			return []track.Fact{{Kind: track.Started, Key: it.Key, From: "gemini"}, {Kind: track.Interrupted, Key: it.Key}, {Kind: track.Started, From: "gemini"}}
+			return []track.Fact{
+				{Kind: track.Started, Envelope: track.Envelope{Key: it.Key, From: "gemini"}}, {Kind: track.Interrupted, Envelope: track.Envelope{Key: it.Key}},
+				{Kind: track.Started, Envelope: track.Envelope{From: "gemini"}},
+			}
 		}},
 		{
 			name: "a bound conversation", config: Config{MaxTurns: 1}, decided: 1,
 			change: func(m *schema.Message) { m.ConversationID = "conv-20260313-gemini-1" },
 			before: func(*item) []track.Fact {
-				return []track.Fact{{Kind: track.Started, Conversation: "conv-20260313-gemini-1"}}
+				return []track.Fact{{Kind: track.Started, Envelope: track.Envelope{Conversation: "conv-20260313-gemini-1"}}}
 			},
 		},
 	}

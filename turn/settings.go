@@ -93,12 +93,12 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 		return Settings{}, err
 	}
 	var s Settings
-	data, err := durable.ReadFile(w.Root(), w.Dir(), project.MarkerName, maxSettings)
+	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.MarkerName, maxSettings)
 	if err == nil {
 		err = s.load(data)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), project.MarkerName), err)
+		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), schema.MarkerName), err)
 	}
 	if data, err = trust.ReadConfig(w, name); err == nil {
 		err = s.load(data)

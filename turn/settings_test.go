@@ -113,10 +113,10 @@ func TestSettingsConfig(t *testing.T) {
 		want     any // the driver's type; nil means an error
 		input    Input
 	}{
-		{"command", Settings{Command: []string{"true"}}, &agent.Exec{}, ""},
-		{"bridge", Settings{Driver: "ash", Socket: "/tmp/s"}, &agent.Ash{}, ""},
-		{"echo", Settings{Driver: "echo"}, &agent.Echo{}, InputBody},
-		{"echo of all", Settings{Driver: "echo", Input: InputMessage}, &agent.Echo{}, InputMessage},
+		{"command", Settings{Command: []string{"true"}}, agent.NewExec(agent.Options{}), ""},
+		{"bridge", Settings{Driver: "ash", Socket: "/tmp/s"}, agent.NewAsh(agent.Options{}), ""},
+		{"echo", Settings{Driver: "echo"}, agent.NewEcho(), InputBody},
+		{"echo of all", Settings{Driver: "echo", Input: InputMessage}, agent.NewEcho(), InputMessage},
 		{"claude", Settings{Driver: "claude"}, agent.NewClaude(agent.Options{}), ""},
 		{"codex", Settings{Driver: "codex"}, agent.NewCodex(agent.Options{}), ""},
 		{"no command", Settings{}, nil, ""},

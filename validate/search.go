@@ -10,9 +10,6 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// mailboxFolders are the folders of an agent that hold messages.
-var mailboxFolders = []string{"inbox", "outbox", "dead_letter", "archive"}
-
 // otherFiles are YAML files in the folder of an agent that are not messages.
 var otherFiles = []string{"agent_card.yaml", "config.yaml", "status.yaml", "profile.yaml"}
 
@@ -35,15 +32,15 @@ func roleOf(folder string, has func(name string) bool) role {
 	}
 	above := filepath.Dir(whole)
 	name, parent, second := filepath.Base(whole), filepath.Base(above), filepath.Base(filepath.Dir(above))
-	isAgent := has("inbox") || has("outbox")
+	isAgent := has(string(schema.Inbox)) || has(string(schema.Outbox))
 	switch {
-	case second == "agents" && parent == "agents" && !isAgent && slices.Contains(mailboxFolders, name):
+	case second == schema.AgentsName && parent == schema.AgentsName && !isAgent && schema.IsBox(name):
 		return mailboxFolder // of an agent called agents
-	case name == "agents" && !(parent == "agents" && isAgent):
+	case name == schema.AgentsName && !(parent == schema.AgentsName && isAgent):
 		return agentsFolder
-	case has("agents"):
+	case has(schema.AgentsName):
 		return workspaceFolder
-	case isAgent, parent == "agents":
+	case isAgent, parent == schema.AgentsName:
 		return agentFolder
 	}
 	return otherFolder
@@ -55,13 +52,13 @@ func roleOf(folder string, has func(name string) bool) role {
 func (r role) below(name string) (role, bool) {
 	switch r {
 	case workspaceFolder:
-		return agentsFolder, name == "agents"
+		return agentsFolder, name == schema.AgentsName
 	case agentsFolder:
 		return agentFolder, true
 	case agentFolder, mailboxFolder:
-		return mailboxFolder, r == mailboxFolder || slices.Contains(mailboxFolders, name)
+		return mailboxFolder, r == mailboxFolder || schema.IsBox(name)
 	}
-	return otherFolder, name != "state"
+	return otherFolder, name != schema.StateName
 }
 
 // A search finds messages below a folder that was named.

@@ -128,7 +128,7 @@ func (r *arrivals) stageFrom(sender schema.AgentName) (from, to string) {
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	for _, file := range []string{mailbox.BoxName("codex", mailbox.Inbox) + "/." + name, mailbox.BoxName(sender, mailbox.Outbox) + "/" + name} {
+	for _, file := range []string{schema.BoxPath("codex", mailbox.Inbox) + "/." + name, schema.BoxPath(sender, mailbox.Outbox) + "/" + name} {
 		if _, err := r.workspace.AddFile(file, data); err != nil {
 			r.b.Fatal(err)
 		}

@@ -118,7 +118,7 @@ func runInit(c *call) error {
 	}
 	if err == nil && options.Repository != "" && !c.json() {
 		c.printf("  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
-			"ln", "-sf", filepath.Join(dir, project.MarkerName), filepath.Join(options.Repository, ".oacp")))
+			"ln", "-sf", filepath.Join(dir, schema.MarkerName), filepath.Join(options.Repository, ".oacp")))
 	}
 	return err
 }
@@ -199,7 +199,7 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 // nextSteps says what the user can do about git with a new workspace in a repository.
 func nextSteps(c *call, dir string, made project.Made) (next []string) {
 	top, err := bridge.EnclosingRepository(dir)
-	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made.Paths, filepath.Join(dir, project.MarkerName)) {
+	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}
@@ -214,7 +214,7 @@ func nextSteps(c *call, dir string, made project.Made) (next []string) {
 	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
 	if below == "." {
 		patterns = []string{"/agents/"}
-		for _, name := range []string{project.MarkerName, ".gitattributes"} {
+		for _, name := range []string{schema.MarkerName, ".gitattributes"} {
 			if slices.Contains(made.Paths, filepath.Join(dir, name)) {
 				patterns = append(patterns, "/"+name)
 			}
@@ -281,7 +281,7 @@ func gitFolder(dir string) (string, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		// A link to the workspace.json of a project leads to its workspace.
 		target, err := filepath.EvalSymlinks(folder)
-		if err == nil && filepath.Base(target) == project.MarkerName {
+		if err == nil && filepath.Base(target) == schema.MarkerName {
 			return filepath.Dir(target), nil
 		}
 		if info, statErr := os.Stat(target); err == nil && statErr == nil && info.IsDir() {
@@ -384,7 +384,7 @@ func sameFolder(a, b string) bool {
 // returns removes what it made, as long as that is empty.
 func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) {
 	var missing []string
-	for at := filepath.Join(dir, "agents"); ; at = filepath.Dir(at) {
+	for at := filepath.Join(dir, schema.AgentsName); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
 			break
 		}
@@ -395,7 +395,7 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 			_ = os.Remove(folder) // it stays if others have put something into it
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
 		return nil, nil, fmt.Errorf("making workspace %s: %w", dir, err)
 	}
 	if w, err = mailbox.Open(dir, nil); err != nil {
@@ -592,7 +592,7 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 			return err
 		}
 		if repository == nil {
-			_, err = gitmail.SetAside(w, agent, c.Now())
+			err = gitmail.SetAside(w, agent, c.Now())
 		} else {
 			options := command.SyncOptions(w)
 			options.RemoveAgent, options.Waiting = agent, c.NoteWaiting

@@ -436,14 +436,11 @@ func mailboxOf(file string) (workspace string, agent schema.AgentName) {
 	if err != nil {
 		return "", ""
 	}
-	box := filepath.Dir(full)
-	dir := filepath.Dir(box)
-	agents := filepath.Dir(dir)
-	name, err := schema.ParseAgentName(filepath.Base(dir))
-	if err != nil || filepath.Base(agents) != "agents" || filepath.Base(box) == string(mailbox.Outbox) {
+	at, ok := schema.Locate(filepath.ToSlash(full))
+	if !ok || at.Box == schema.Outbox {
 		return "", ""
 	}
-	return filepath.Dir(agents), name
+	return filepath.FromSlash(at.Workspace), at.Agent
 }
 
 // readRegular returns the bytes of a regular file, and one more than a message may have if it is larger.

@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
+	check.Overlap()
 	if pace := os.Getenv(testPace); pace != "" { // in a command that a test runs
 		hookPace, _ = time.ParseDuration(pace)
 	}

@@ -109,7 +109,7 @@ func awaitPending(c *call, w *mailbox.Workspace, agents []schema.AgentName, what
 	}
 	hinted := false
 	options.Problem = func(e mailbox.Entry) {
-		place := mailbox.BoxName(e.Agent, e.Box)
+		place := schema.BoxPath(e.Agent, e.Box)
 		if e.Name != "" {
 			place += "/" + e.Name
 		}

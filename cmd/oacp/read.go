@@ -223,7 +223,7 @@ type place struct {
 }
 
 // name returns the path below the workspace.
-func (p place) name() string { return mailbox.BoxName(p.Agent, p.Box) + "/" + filepath.Base(p.Path) }
+func (p place) name() string { return schema.BoxPath(p.Agent, p.Box) + "/" + filepath.Base(p.Path) }
 
 func (p *place) setReply(r conversation.Response) {
 	if r.Message != nil {

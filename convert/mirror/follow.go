@@ -142,7 +142,7 @@ func (f *follower) watchAll() {
 	}
 	folders := []string{filepath.Dir(f.Log.Path())}
 	if f.direction != In {
-		folders = append(folders, filepath.Join(f.Workspace.Dir(), "agents"))
+		folders = append(folders, filepath.Join(f.Workspace.Dir(), schema.AgentsName))
 		agents, _ := f.Workspace.Agents() // the pass reports the error
 		for _, agent := range agents {
 			folders = append(folders, f.Workspace.BoxPath(agent, mailbox.Outbox))

@@ -74,7 +74,7 @@ func cut(text string) string {
 func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
 	folder, makeFolder := lettersName, w.MakeStateFolder
 	if from := l.reason.From; w.Knows(from) {
-		folder, makeFolder = mailbox.BoxName(from, mailbox.DeadLetters), w.MakeFolder
+		folder, makeFolder = schema.BoxPath(from, mailbox.DeadLetters), w.MakeFolder
 	}
 	for _, place := range []string{lettersName, folder} {
 		if _, err := w.Root().Lstat(place + "/" + l.name); !errors.Is(err, fs.ErrNotExist) {

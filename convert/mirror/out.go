@@ -145,7 +145,7 @@ func (s *scan) list(ctx context.Context) error {
 }
 
 func (s *scan) listOutbox(ctx context.Context, agent schema.AgentName) error {
-	box := mailbox.BoxName(agent, mailbox.Outbox)
+	box := schema.BoxPath(agent, mailbox.Outbox)
 	info, err := durable.StatFolder(s.Workspace.Root(), s.Workspace.Dir(), box)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

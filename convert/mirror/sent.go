@@ -76,7 +76,7 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]outbo
 	if files.round == d.round {
 		return files.copies[m.ID], nil
 	}
-	names, err := durable.ListFolder(d.workspace.Root(), d.workspace.Dir(), mailbox.BoxName(m.From, mailbox.Outbox))
+	names, err := durable.ListFolder(d.workspace.Root(), d.workspace.Dir(), schema.BoxPath(m.From, mailbox.Outbox))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

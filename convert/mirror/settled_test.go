@@ -152,7 +152,7 @@ func TestDeliveredFilesAreSettled(t *testing.T) {
 func TestFileChangesWhileItIsRead(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", longText))
-	dir, err := durable.OpenDir(p.workspace.Root(), p.workspace.Dir(), mailbox.BoxName("claude", mailbox.Outbox))
+	dir, err := durable.OpenDir(p.workspace.Root(), p.workspace.Dir(), schema.BoxPath("claude", mailbox.Outbox))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
 		size, err = strconv.ParseInt(fields[2], 10, 64)
 	}
 	switch {
-	case len(fields) == 2 && fields[1] == "missing":
+	case strings.HasSuffix(line, " missing\n"): // a name may have spaces
 		return nil, &Error{Args: []string{"cat-file"}, Exit: Fatal, Stderr: "object " + name + " is missing"}
 	case len(fields) != 3 || err != nil:
 		err = fmt.Errorf("git cat-file: %w: %.100q", ErrOutput, line)

@@ -66,7 +66,7 @@ func (c *Change) read(o Options) (err error) {
 			return err
 		}
 		if below, err := filepath.Rel(top, c.real); err != nil || !filepath.IsLocal(below) {
-			return fmt.Errorf("%s: %w, to %s", c.path, ErrOutside, c.real)
+			return fmt.Errorf("%s: %w, to %s", c.path, errOutside, c.real)
 		}
 	}
 	if c.Before, err = readFile(c.real); err != nil {
@@ -118,7 +118,7 @@ func readFile(path string) ([]byte, error) {
 // checkWritable returns an error if the file cannot be changed.
 func (c *Change) checkWritable() error {
 	if c.Before != nil && c.mode&0o200 == 0 {
-		return ErrReadOnly
+		return errReadOnly
 	}
 	folder := filepath.Dir(c.real)
 	info, err := os.Stat(folder)
@@ -126,7 +126,7 @@ func (c *Change) checkWritable() error {
 		folder = filepath.Dir(folder)
 	}
 	if err == nil && info.Mode()&0o200 == 0 {
-		return fmt.Errorf("folder %s: %w", folder, ErrReadOnly)
+		return fmt.Errorf("folder %s: %w", folder, errReadOnly)
 	}
 	dir, err := durable.OpenPath(folder)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Change) apply() error {
 		return err
 	}
 	if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
-		return fmt.Errorf("%s: %w", c.Path, ErrChanged)
+		return fmt.Errorf("%s: %w", c.Path, errChanged)
 	}
 	switch {
 	case c.removes && c.Action != Removed:

@@ -40,7 +40,7 @@ func parseJSON(data []byte) (*document, error) {
 	}
 	// It keeps the place of what follows, as far as errors say it.
 	if err := json.Unmarshal(bytes.Replace(d.data, []byte(byteOrderMark), []byte("   "), 1), new(json.RawMessage)); err != nil {
-		return nil, d.invalid(err)
+		return nil, d.syntaxError(err)
 	}
 	if err := d.checkKind(d.root(), nil, ""); err != nil {
 		return nil, err
@@ -54,89 +54,52 @@ func parseJSON(data []byte) (*document, error) {
 }
 
 func (d *document) root() value {
-	from := d.skip(0)
-	return value{"", from, from, d.after(from)}
+	from := len(d.data) - len(bytes.TrimLeft(d.data, " \t\r\n"+byteOrderMark))
+	return value{begin: from, from: from, to: len(bytes.TrimRight(d.data, " \t\r\n"))}
 }
 
-// items returns the members of an object or the elements of an array.
+// items returns the members of an object or the elements of an array. There are no errors: parseJSON has checked the
+// file.
 func (d *document) items(v value) (all []value) {
 	bracket := d.data[v.from]
 	if bracket != '{' && bracket != '[' {
 		return nil
 	}
-	for at := d.skip(v.from + 1); at < v.to-1; at = d.skip(at) {
-		item := value{begin: at, from: at}
+	decoder := json.NewDecoder(bytes.NewReader(d.data[v.from:v.to]))
+	at := func() int { return v.from + int(decoder.InputOffset()) }
+	_, _ = decoder.Token()
+	for decoder.More() {
+		var item value
 		if bracket == '{' {
-			at = d.after(at)
-			_ = json.Unmarshal(d.data[item.begin:at], &item.name) // parseJSON has checked it
-			item.from = d.skip(at)
+			item.begin = at() + bytes.IndexByte(d.data[at():], '"')
+			name, _ := decoder.Token()
+			item.name, _ = name.(string)
 		}
-		at = d.after(item.from)
-		item.to = at
+		var raw json.RawMessage
+		_ = decoder.Decode(&raw)
+		item.from, item.to = at()-len(raw), at()
+		if bracket == '[' {
+			item.begin = item.from
+		}
 		all = append(all, item)
 	}
 	return all
 }
 
-// skip returns where the next name, value or closing bracket begins.
-func (d *document) skip(at int) int {
-	return len(d.data) - len(bytes.TrimLeft(d.data[at:], " \t\r\n,:"+byteOrderMark))
-}
-
-// after returns where the name or value ends that begins at an offset.
-func (d *document) after(at int) int {
-	depth := 0
-	for ; at < len(d.data); at++ {
-		switch d.data[at] {
-		case '"':
-			for at++; d.data[at] != '"'; at++ {
-				if d.data[at] == '\\' {
-					at++
-				}
-			}
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			if depth == 0 {
-				return at // of what is around a number, true, false or null
-			}
-			depth--
-		case ' ', '\t', '\r', '\n', ',':
-			if depth == 0 {
-				return at
-			}
-			continue
-		default:
-			continue
-		}
-		if depth == 0 {
-			return at + 1
-		}
-	}
-	return at
-}
-
-// invalid says where a file is not JSON.
-func (d *document) invalid(err error) error {
-	at := len(d.data)
-	if problem, ok := errors.AsType[*json.SyntaxError](err); ok && !strings.HasPrefix(err.Error(), "unexpected end") {
-		at = int(problem.Offset) - 1
+// syntaxError says where a file is not JSON.
+func (d *document) syntaxError(err error) error {
+	at, problem := len(d.data), err.Error()
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && !strings.HasPrefix(problem, "unexpected end") {
+		at = int(syntax.Offset) - 1
 		before := bytes.TrimSpace(d.data[:at])
 		switch c := d.data[at]; {
 		case c == '/':
-			err = errors.New("a comment is not JSON")
+			problem = "a comment is not JSON"
 		case (c == '}' || c == ']') && bytes.HasSuffix(before, []byte(",")):
-			at, err = bytes.LastIndexByte(d.data[:at], ','), errors.New("a comma without a value after it is not JSON")
+			at, problem = len(before)-1, "a comma without a value after it is not JSON"
 		}
 	}
-	return positioned(d.data, at, err)
-}
-
-// positioned adds the line and column of an offset to an error.
-func positioned(data []byte, offset int, err error) error {
-	before := data[:offset]
-	return atPosition(bytes.Count(before, []byte("\n"))+1, offset-bytes.LastIndexByte(before, '\n'), err)
+	return invalid(d.data, at, problem)
 }
 
 // lineEnd returns how the lines of a file end.
@@ -168,7 +131,7 @@ func (d *document) checkKind(v value, path []any, step any) error {
 			what = fmt.Sprint(name)
 		}
 	}
-	return positioned(d.data, v.from, fmt.Errorf("%s is %s, want %s", what, cmp.Or(kinds[kind], "a number"), kinds[want]))
+	return invalid(d.data, v.from, fmt.Sprintf("%s is %s, want %s", what, cmp.Or(kinds[kind], "a number"), kinds[want]))
 }
 
 // space returns the white space before the last of the first items of a value.

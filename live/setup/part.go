@@ -83,5 +83,5 @@ func each(parts []part, do func(part, []byte) ([]byte, error), data []byte) (aft
 // holds reports whether a part is in a file.
 func holds(p part, data []byte) bool {
 	rest, err := p.take(data)
-	return errors.Is(err, ErrAdded) || err == nil && !bytes.Equal(rest, data)
+	return errors.Is(err, errAdded) || err == nil && !bytes.Equal(rest, data)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // A file is one that holds parts.
@@ -47,7 +48,7 @@ func (o Options) configDir() (string, error) {
 		home = o.Getenv("USERPROFILE")
 	}
 	if home == "" {
-		return "", ErrNoHome
+		return "", errNoHome
 	}
 	return filepath.Join(home, name), nil
 }
@@ -183,7 +184,7 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 		return top, nil
 	}
 	for dir := start; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		for _, name := range []string{".oacp", project.MarkerName} {
+		for _, name := range []string{".oacp", schema.MarkerName} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				return dir, nil
 			}

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 )
 
@@ -34,13 +33,13 @@ func (section) span(data []byte) (from, to int, err error) {
 	case from < 0 && end < 0:
 		return 0, 0, nil
 	case from < 0:
-		return 0, 0, positioned(data, end, errors.New(sectionEnd+" has no "+sectionBegin+" before it"))
+		return 0, 0, invalid(data, end, sectionEnd+" has no "+sectionBegin+" before it")
 	case end < from:
-		return 0, 0, positioned(data, from, errors.New(sectionBegin+" has no "+sectionEnd+" after it"))
+		return 0, 0, invalid(data, from, sectionBegin+" has no "+sectionEnd+" after it")
 	}
 	to = end + len(sectionEnd)
 	if again := bytes.Index(data[from+len(sectionBegin):], []byte(sectionBegin)); again >= 0 {
-		return 0, 0, positioned(data, from+len(sectionBegin)+again, errors.New(sectionBegin+" is there twice"))
+		return 0, 0, invalid(data, from+len(sectionBegin)+again, sectionBegin+" is there twice")
 	}
 	for _, newline := range []string{"\r\n", "\n"} {
 		if bytes.HasPrefix(data[to:], []byte(newline)) {

@@ -42,9 +42,9 @@ func (c mcpCall) other() error {
 		c.Args = nil
 	}
 	if c.Command == "" {
-		return ErrOtherServer
+		return errOtherServer
 	}
-	return fmt.Errorf("%w: %s", ErrOtherServer, visible.Shell(append([]string{c.Command}, c.Args...)...))
+	return fmt.Errorf("%w: %s", errOtherServer, visible.Shell(append([]string{c.Command}, c.Args...)...))
 }
 
 // checkOwn returns an error if a server has settings that are not among those that setup writes.
@@ -58,7 +58,7 @@ func checkOwn(entry map[string]any, ours ...string) error {
 	if others == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrAdded, strings.Join(others, ", "))
+	return fmt.Errorf("%w: %s", errAdded, strings.Join(others, ", "))
 }
 
 // server is the part of claude's configuration that registers oacp mcp.
@@ -86,14 +86,14 @@ func (s server) find(d *document) (v value, call mcpCall, ok bool) {
 }
 
 func (s server) fill(d *document) error {
-	v, call, ok := s.find(d)
+	_, call, ok := s.find(d)
 	switch {
 	case !ok:
 		return d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
 	case call.equal(s.mcpCall), call.isOurs() && !call.isWritten() && call.agent() == s.agent():
 		return nil // also if the user registered it, and then it stays the user's
 	case !call.isWritten():
-		return positioned(d.data, v.from, call.other())
+		return call.other()
 	}
 	return errors.Join(d.set(s.Command, append(slices.Clone(s.path), "command")...), d.set(s.Args, append(slices.Clone(s.path), "args")...))
 }

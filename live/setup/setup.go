@@ -65,7 +65,7 @@ func PrepareRemoval(o Options) (*Plan, error) {
 func (o Options) plan(prepare func(*Change) error, instructions func(config string) []file) (*Plan, error) {
 	config, err := o.configDir()
 	if err != nil {
-		return nil, explain(err)
+		return nil, err
 	}
 	plan := &Plan{}
 	for _, f := range append(o.files(config), instructions(config)...) {
@@ -74,14 +74,14 @@ func (o Options) plan(prepare func(*Change) error, instructions func(config stri
 			c.Parts = append(c.Parts, p.name())
 		}
 		if err := c.read(o); err != nil {
-			return nil, explain(err)
+			return nil, err
 		}
 		err := prepare(&c)
 		if err == nil && c.Action != Unchanged {
 			err = c.checkWritable()
 		}
 		if err != nil {
-			return nil, explain(fmt.Errorf("%s: %w", f.path, err))
+			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
 		plan.Changes = append(plan.Changes, c)
 	}
@@ -94,7 +94,7 @@ func (p *Plan) Apply() error {
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Unchanged {
 			if err := c.apply(); err != nil {
-				return explain(err)
+				return err
 			}
 		}
 	}

@@ -286,8 +286,8 @@ func TestKeepsServer(t *testing.T) {
 		}
 		o := s.options(c.program, User)
 		o.Agent = "reviewer"
-		if _, err := Prepare(o); !errors.Is(err, ErrOtherServer) {
-			t.Errorf("for another agent, the error is %v, want %v", err, ErrOtherServer)
+		if _, err := Prepare(o); !errors.Is(err, errOtherServer) {
+			t.Errorf("for another agent, the error is %v, want %v", err, errOtherServer)
 		}
 	}
 }
@@ -426,7 +426,7 @@ func TestAddedSettings(t *testing.T) {
 			s.write(c.name, text[:at]+c.add+text[at:])
 			edited := s.files()
 			_, err := PrepareRemoval(o)
-			if !errors.Is(err, ErrAdded) || !strings.HasSuffix(err.Error(), "did not write: "+c.want) {
+			if !errors.Is(err, errAdded) || !strings.HasSuffix(err.Error(), "did not write: "+c.want) {
 				t.Errorf("the error is %v, want that %s is not ours", err, c.want)
 			}
 			if !maps.Equal(edited, s.files()) {
@@ -600,8 +600,8 @@ func TestChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write("home/.claude/settings.json", `{"theme":"dark"}`)
-	if err := plan.Apply(); !errors.Is(err, ErrChanged) {
-		t.Errorf("the error is %v, want %v", err, ErrChanged)
+	if err := plan.Apply(); !errors.Is(err, errChanged) {
+		t.Errorf("the error is %v, want %v", err, errChanged)
 	}
 	if got := withoutMode(s.files()["home/.claude/settings.json"]); got != `{"theme":"dark"}` {
 		t.Errorf("the file is %s", got)

@@ -46,7 +46,7 @@ func parseTable(data []byte) (entry, rest map[string]any, err error) {
 	if err := toml.Unmarshal(data, &rest); err != nil {
 		if problem, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, column := problem.Position()
-			err = atPosition(line, column, errors.New(strings.TrimPrefix(problem.Error(), "toml: ")))
+			err = invalidAt(line, column, strings.TrimPrefix(problem.Error(), "toml: "))
 		}
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func parseTable(data []byte) (entry, rest map[string]any, err error) {
 func check(data []byte, entry, rest map[string]any) error {
 	gotEntry, gotRest, err := parseTable(data)
 	if err != nil || !reflect.DeepEqual(gotEntry, entry) || !reflect.DeepEqual(gotRest, rest) {
-		return ErrUnusual
+		return errUnusual
 	}
 	return nil
 }

@@ -166,16 +166,11 @@ func belongs(name string) bool {
 	return !strings.HasPrefix(base, ".") || slices.Contains([]string{".gitkeep", attributesName, ".gitignore"}, base)
 }
 
-var boxes = [...]mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
-
-// inMailbox returns the mailbox folder that holds the file, if it is one of a mailbox.
+// inMailbox returns the mailbox folder that holds the file, if it is one of the workspace.
 func inMailbox(name string) (agent schema.AgentName, box mailbox.Box, base string) {
-	dir, base := path.Split(name)
-	parts := strings.Split(name, "/")
-	for _, box := range boxes {
-		if agent := schema.AgentName(parts[min(1, len(parts)-1)]); agent.Valid() && dir == mailbox.BoxName(agent, box)+"/" {
-			return agent, box, base
-		}
+	at, ok := schema.Locate(name)
+	if !ok || name != schema.BoxPath(at.Agent, at.Box)+"/"+at.Name {
+		return "", "", ""
 	}
-	return "", "", ""
+	return at.Agent, at.Box, at.Name
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // attributesName is the file that says how git treats messages.
@@ -189,7 +190,7 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 // the repository, not below it, shares that folder with the code: there, only what carries messages is
 // taken, and a .gitattributes that is new.
 func namesOf(w *mailbox.Workspace, below bool) []string {
-	names := []string{"agents", project.MarkerName, attributesName}
+	names := []string{schema.AgentsName, schema.MarkerName, attributesName}
 	if below {
 		names = append(names, "schemas", "trust", ".gitignore", ".gitkeep")
 	}

@@ -21,7 +21,7 @@ type copyOf struct {
 // events says what the changed files mean.
 func (r *Repository) events(files []File) []gitmail.Change {
 	in := make(map[mailbox.Box]map[copyOf]Status)
-	for _, box := range boxes {
+	for _, box := range schema.Boxes() {
 		in[box] = make(map[copyOf]Status)
 	}
 	var found []gitmail.Change

@@ -17,11 +17,15 @@ type Response struct {
 }
 
 // Responses returns, by their ids, to which of the pending messages the agent has replied. It opens
-// only those files of the outbox that can be younger than the oldest of them.
+// only those files of the outbox that can be younger than the oldest of them, and none if the outbox has
+// not changed since the files of the messages were written.
 func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending []mailbox.Entry) (map[schema.ID]Response, error) {
 	requests := make(map[schema.ID]*schema.Message, len(pending))
-	var oldest time.Time
-	for _, e := range pending {
+	var oldest, arrived time.Time
+	for i, e := range pending {
+		if i == 0 || e.Modified.Before(arrived) {
+			arrived = e.Modified
+		}
 		if e.Message == nil || e.Message.ID == "" {
 			continue
 		}
@@ -33,8 +37,10 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	mayReply := func(name string) bool { return MayFollow(name, oldest) }
-	sent, err := w.ListNamed(ctx, agent, mailbox.Outbox, mayReply, func(e *mailbox.Entry) bool {
+	if outbox, err := w.Root().Lstat(schema.BoxPath(agent, mailbox.Outbox)); err == nil && outbox.ModTime().Before(arrived) {
+		return nil, nil
+	}
+	sent, err := w.ListNamed(ctx, agent, mailbox.Outbox, Following(oldest), func(e *mailbox.Entry) bool {
 		return e.Message != nil && e.Err == nil && requests[e.Message.ParentID] != nil && !e.Message.IsNotice()
 	})
 	responses := make(map[schema.ID]Response)
@@ -52,9 +58,10 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 // clockSkew is how much older than its parent a reply may seem, because clocks differ.
 const clockSkew = 24 * time.Hour
 
-// MayFollow reports whether a file of this name can hold a message that was sent after another one of
-// that time.
-func MayFollow(name string, at time.Time) bool {
-	parsed, err := schema.ParseFileName(name)
-	return err != nil || !parsed.At.Before(at.Add(-clockSkew))
+// Following wants the files that can hold a message which was sent after another one of that time.
+func Following(at time.Time) mailbox.NameFilter {
+	return func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || !parsed.At.Before(at.Add(-clockSkew))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -28,79 +29,81 @@ type Node struct {
 // message that is the parent or an answer of one of these. They are in the order of the tree: each
 // message is followed by its answers, each with its own, and those of one parent are in the order of
 // Sort. With a *mailbox.UnreadableError, Thread also returns what it could read.
+//
+// Thread opens only files that can be as young as the oldest message that anything in the conversation names.
 func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error) {
-	// There may be many messages, of which few are in the conversation: only their bodies are kept.
-	all, err := w.Search(ctx, nil, func(m *schema.Message) bool {
-		m.Body = schema.Value{}
-		return m.ID != ""
-	})
-	if _, err := mailbox.SplitUnreadable(err); err != nil {
+	found, err := w.Find(ctx, id)
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
-	start := only(all, id)
-	if start == nil {
-		found, err := w.Find(ctx, id)
-		if _, err = mailbox.SplitUnreadable(err); err != nil {
+	start := found[0].Message
+	since := beginning(start)
+	for {
+		// There may be many messages, of which few are in the conversation: only their bodies are kept.
+		all, err := w.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return Following(since) },
+			func(m *schema.Message) bool {
+				m.Body = schema.Value{}
+				return m.ID != ""
+			})
+		if _, err := mailbox.SplitUnreadable(err); err != nil {
 			return nil, err
 		}
-		start = found[0].Message
+		thread := connected(start, all)
+		begins := since
+		for _, n := range thread {
+			if at := beginning(n.Message); at.Before(begins) {
+				begins = at
+			}
+		}
+		if begins.Before(since) {
+			since = begins
+			continue
+		}
+		readBodies(w, thread)
+		Sort(thread, func(m Node) *schema.Message { return m.Message })
+		return tree(thread), err
 	}
-	thread := connected(start, all)
-	if err := readBodies(ctx, w, thread); err != nil {
-		return nil, err
-	}
-	Sort(thread, func(m Node) *schema.Message { return m.Message })
-	return tree(thread), err
 }
 
-// only returns the only message that the text names, as Find does, or nil if there is none or there
-// are several.
-func only(all []mailbox.Entry, id string) (named *schema.Message) {
-	for _, e := range all {
-		switch m := e.Message; {
-		case string(m.ID) == id:
-			return m
-		case m.ID.Match(id) != schema.Matches:
-		case named != nil && named.ID != m.ID:
-			return nil
-		default:
-			named = m
+// beginning returns the earliest time that a message names: its own, its parent's or its conversation's. It is zero
+// if one of them does not tell.
+func beginning(m *schema.Message) time.Time {
+	at := m.CreatedAt.Time()
+	if m.ParentID != "" {
+		parent, _ := schema.ParseID(m.ParentID)
+		if parent.At.Before(at) {
+			at = parent.At
 		}
 	}
-	return named
+	if m.ConversationID != "" {
+		in, _ := schema.ParseConversationID(m.ConversationID)
+		if in.Date.Before(at) {
+			at = in.Date
+		}
+	}
+	return at
 }
 
 // readBodies reads the files of the messages again, with their bodies. A file that is gone meanwhile
 // stays as it is, and another one of the message is shown.
-func readBodies(ctx context.Context, w *mailbox.Workspace, thread []Node) error {
-	type file struct {
-		agent schema.AgentName
-		box   mailbox.Box
-		name  string
-	}
-	files := make(map[file]*mailbox.Entry)
-	for i := range thread {
-		for k := range thread[i].Files {
-			e := &thread[i].Files[k]
-			files[file{e.Agent, e.Box, e.Name}] = e
-		}
-	}
-	found, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
-		return files[file{agent, box, name}] != nil
-	}, func(*schema.Message) bool { return true })
-	if _, err := mailbox.SplitUnreadable(err); err != nil {
-		return err
-	}
-	for _, e := range found {
-		if known := files[file{e.Agent, e.Box, e.Name}]; known.Message.ID == e.Message.ID {
-			*known = e
-		}
-	}
+func readBodies(w *mailbox.Workspace, thread []Node) {
 	for i := range thread {
 		n := &thread[i]
+		for k := range n.Files {
+			e := &n.Files[k]
+			if e.IsHeld() {
+				continue
+			}
+			data, err := w.ReadRaw(*e)
+			if err != nil {
+				continue
+			}
+			if m, err := w.Decode(*e, data); m != nil && m.ID == e.Message.ID {
+				e.Message, e.Err = m, err
+			}
+		}
 		n.Entry = n.Files[max(0, slices.IndexFunc(n.Files, func(e mailbox.Entry) bool { return e.Message.Body.Kind != schema.Absent }))]
 	}
-	return nil
 }
 
 // connected returns the messages that are connected to the start.

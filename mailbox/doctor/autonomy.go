@@ -14,7 +14,7 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 	i.category = categoryAutonomy
 	decisions := project.DecisionsName(agent)
 	_, err := i.names(decisions)
-	name := strings.TrimPrefix(decisions, agentsName+"/")
+	name := strings.TrimPrefix(decisions, schema.AgentsName+"/")
 	switch {
 	case err == nil:
 		i.add(name, SeverityOK, "", "is present")

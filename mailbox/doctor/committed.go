@@ -9,6 +9,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/commit"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // committed inspects whether the repository around the workspace, in which users commit it, takes the
@@ -18,7 +19,7 @@ func (i *inspection) committed(ctx context.Context) {
 	g := &git.Repository{Dir: i.w.Dir()}
 	_, err := commit.Open(ctx, i.w)
 	if ignored, ok := errors.AsType[*commit.IgnoredError](err); ok {
-		if _, err := g.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", project.MarkerName); err != nil {
+		if _, err := g.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", schema.MarkerName); err != nil {
 			i.add("messages", SeverityWarning, "take the rule out, or let git ignore the whole workspace", "git ignores them, because of %s", ignored.Rule)
 		}
 		return
@@ -26,7 +27,7 @@ func (i *inspection) committed(ctx context.Context) {
 	if err != nil || len(i.agents) == 0 {
 		return // there is no repository, or it is busy
 	}
-	probe := mailbox.BoxName(i.agents[0], mailbox.Outbox) + "/20260313T1430Z_claude_task_request.yaml"
+	probe := schema.BoxPath(i.agents[0], mailbox.Outbox) + "/20260313T1430Z_claude_task_request.yaml"
 	out, err := g.Run(ctx, "check-attr", "-z", "text", "merge", "--", probe)
 	if err != nil {
 		i.fail(attributesName, err)

@@ -64,12 +64,8 @@ type Finding struct {
 	Mend func(context.Context) ([]string, error) `json:"-"`
 }
 
-// Names in a workspace.
-const (
-	agentsName   = "agents"
-	stateName    = "state"
-	outgoingName = stateName + "/outgoing"
-)
+// outgoingName is the folder of staged copies.
+const outgoingName = schema.StateName + "/outgoing"
 
 // Options says how to inspect a workspace.
 type Options struct {
@@ -131,7 +127,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	for _, agent := range people {
 		i.status(agent)
 	}
-	i.trust(ctx)
+	i.trust()
 	i.mailboxes()
 	i.delivery()
 	i.state(ctx)
@@ -170,29 +166,29 @@ func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed [
 
 func (i *inspection) workspace() {
 	i.category = categoryWorkspace
-	switch _, err := i.w.Root().Lstat(project.MarkerName); {
+	switch _, err := i.w.Root().Lstat(schema.MarkerName); {
 	case errors.Is(err, fs.ErrNotExist):
 		severity := map[bool]Severity{true: SeverityWarning, false: SeverityError}[i.ProjectFolders]
-		f := i.add(project.MarkerName, severity, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
-		f.Mend = mend("made "+project.MarkerName, func() error {
+		f := i.add(schema.MarkerName, severity, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
+		f.Mend = mend("made "+schema.MarkerName, func() error {
 			_, err := project.WriteMarker(i.w, project.InitOptions{Now: i.Now})
 			return err
 		})
 	case err != nil:
-		i.fail(project.MarkerName, err)
+		i.fail(schema.MarkerName, err)
 	default:
 		if err := project.CheckMarker(i.w); err != nil {
 			i.badMarker = true
-			i.add(project.MarkerName, SeverityError, `move it away; oacp init --agents "" makes a new one`, "cannot be read: %v", err)
+			i.add(schema.MarkerName, SeverityError, `move it away; oacp init --agents "" makes a new one`, "cannot be read: %v", err)
 			break
 		}
-		i.add(project.MarkerName, SeverityOK, "", "is valid")
+		i.add(schema.MarkerName, SeverityOK, "", "is valid")
 	}
-	if _, err := i.w.Root().Lstat(agentsName); errors.Is(err, fs.ErrNotExist) {
-		i.add(agentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
+	if _, err := i.w.Root().Lstat(schema.AgentsName); errors.Is(err, fs.ErrNotExist) {
+		i.add(schema.AgentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
 		return
 	}
-	i.add(agentsName+"/", SeverityOK, "", "%s", spelling.Count(len(i.agents), "agent"))
+	i.add(schema.AgentsName+"/", SeverityOK, "", "%s", spelling.Count(len(i.agents), "agent"))
 }
 
 // mend makes a Mend of a single repair.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,19 +40,19 @@ func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbo
 }
 
 var troubles = []trouble{
-	{"no marker", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, filepath.Join(w.Dir(), project.MarkerName)) },
+	{"no marker", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, filepath.Join(w.Dir(), schema.MarkerName)) },
 		"Workspace", "workspace.json", SeverityError, []string{"missing"}, true},
 	{"empty marker", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
+		check.WriteFile(t, filepath.Join(w.Dir(), schema.MarkerName), "")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
 	{"marker is not JSON", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.Dir(), project.MarkerName), "{project")
+		check.WriteFile(t, filepath.Join(w.Dir(), schema.MarkerName), "{project")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
 	{"marker leads out", func(t *testing.T, w *mailbox.Workspace) {
-		check.Remove(t, filepath.Join(w.Dir(), project.MarkerName))
-		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), project.MarkerName)); err != nil {
+		check.Remove(t, filepath.Join(w.Dir(), schema.MarkerName))
+		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), schema.MarkerName)); err != nil {
 			t.Fatal(err)
 		}
 	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "symbolic link"}, false},
@@ -107,13 +106,6 @@ var troubles = []trouble{
 			t.Fatal(err)
 		}
 	}, "Delivery", "msg-20260313T1430Z-codex-0123456789abcdef", SeverityWarning, []string{"state/outgoing"}, true},
-	{"letter without a reason", func(t *testing.T, w *mailbox.Workspace) {
-		mailboxtest.Place(t, w, "codex", mailbox.DeadLetters, "a.yaml", mailboxtest.Message("aaaa", 0))
-	},
-		"Dead Letters", "agents/codex/dead_letter/a.yaml", SeverityWarning, []string{"without a reason"}, true},
-	{"reason without a letter", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "a.yaml.reason.json"), "{}")
-	}, "Dead Letters", "agents/codex/dead_letter/a.yaml.reason.json", SeverityWarning, []string{"without its dead letter"}, true},
 }
 
 func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
@@ -239,33 +231,6 @@ func TestMendSaysAllThatItDid(t *testing.T) {
 	check.Error(t, err, "gemini/inbox")
 	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", mailbox.Inbox)) {
 		t.Errorf("mending did %q, want the delivery to codex", done)
-	}
-}
-
-// TestInspectSumsUpDeadLetters checks that one finding covers any number of files and mends all of
-// them.
-func TestInspectSumsUpDeadLetters(t *testing.T) {
-	w := mailboxtest.New(t, "claude", "codex")
-	const n = 5
-	for k := range n {
-		mailboxtest.Place(t, w, "codex", mailbox.DeadLetters, fmt.Sprintf("a%d.yaml", k), mailboxtest.Message(fmt.Sprintf("aaa%d", k), k))
-		check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), fmt.Sprintf("b%d.yaml%s", k, mailbox.ReasonSuffix)), "{}")
-	}
-	for _, name := range []string{"a0.yaml", "b0.yaml.reason.json"} {
-		finding := trouble{category: "Dead Letters", finding: "agents/codex/dead_letter/" + name}
-		found, ok := find(inspect(t, w), finding)
-		if !ok || !strings.Contains(found.Message, "4 more") {
-			t.Fatalf("the finding is %+v, want one for %s and 4 more", found, name)
-		}
-		if done, err := found.Mend(t.Context()); err != nil || len(done) != n {
-			t.Errorf("mending did %q (%v), want %d things", done, err, n)
-		}
-		if again, ok := find(inspect(t, w), finding); ok {
-			t.Errorf("the mended trouble is found again: %+v", again)
-		}
-	}
-	if left := mailboxtest.Files(t, w, "agents/codex/dead_letter"); len(left) != 2*n {
-		t.Errorf("there are %q, want %d letters with their reasons", left, n)
 	}
 }
 

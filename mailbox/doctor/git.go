@@ -8,19 +8,17 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
 )
 
 const (
 	// repositoryName is the folder of the repository that a workspace may have.
 	repositoryName = ".git"
 	attributesName = ".gitattributes"
-	// lockPatience bounds how long a repair waits for a sync.
-	lockPatience = 10 * time.Second
 	// longestUser is how long the name of a user can be in the URL of a remote; a token is longer.
 	longestUser = 20
 )
@@ -50,7 +48,6 @@ func (i *inspection) git(ctx context.Context) {
 	i.remote(r.Settings())
 	i.around(ctx, r)
 	i.repository(ctx, r)
-	i.claims(ctx, r)
 }
 
 // unusable reports a repository that git cannot use.
@@ -64,7 +61,7 @@ func (i *inspection) unusable(err error) {
 
 // isUsers reports whether the workspace is the top of a user's repository.
 func (i *inspection) isUsers(ctx context.Context) bool {
-	if _, err := i.w.Root().Lstat(stateName + "/git"); err == nil {
+	if _, err := i.w.Root().Lstat(schema.StateName + "/git"); err == nil {
 		return false // there was a sync
 	}
 	out, err := (&git.Repository{Dir: i.w.Dir()}).Run(ctx, "rev-parse", "--show-cdup", "--is-inside-work-tree")
@@ -85,20 +82,11 @@ func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
 	if more := len(names) - 1; more > 0 {
 		message += ", like " + spelling.Count(more, "more file")
 	}
-	f := i.add(names[0], SeverityWarning, "oacp doctor --fix removes it, and so does the next sync", "%s", message)
+	hint := "oacp sync removes it"
 	if r == nil {
-		f.Hint = "remove it"
-		return
+		hint = "remove it"
 	}
-	f.Mend = func(ctx context.Context) (done []string, err error) {
-		ctx, cancel := context.WithTimeout(ctx, lockPatience)
-		defer cancel()
-		names, err := r.RemoveStaleLocks(ctx)
-		for _, name := range names {
-			done = append(done, "removed "+name)
-		}
-		return done, err
-	}
+	i.add(names[0], SeverityWarning, hint, "%s", message)
 }
 
 // remote inspects where the messages go.
@@ -119,7 +107,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 
 // repository inspects the commits, and what is in none.
 func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
-	unsent, passedOver, err := r.Health(ctx)
+	unsent, err := r.Health(ctx)
 	if git.Exit(err) >= 0 {
 		i.unusable(err)
 		return
@@ -127,14 +115,6 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	if err != nil {
 		i.fail(repositoryName, err)
 		return
-	}
-	var foreign []string
-	for _, p := range passedOver {
-		foreign = append(foreign, p.Path+": "+p.Err.Error())
-	}
-	if len(foreign) > 0 {
-		i.add("tree", SeverityWarning, "they do no harm; git -C "+i.w.Dir()+" log oacp -- PATH says who added one",
-			"has %s that no sync takes: %s", spelling.Count(len(foreign), "file"), examples(foreign))
 	}
 	last := "no sync has succeeded yet"
 	if at, err := r.LastSync(); err == nil {
@@ -178,49 +158,6 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 		}
 		return []string{"listed the workspace in " + file}, nil
 	}
-}
-
-// claims reports claims that nobody needs: their messages are done, or their machines are silent. The
-// clocks of other machines may be wrong, so a lease counts as over an hour late.
-func (i *inspection) claims(ctx context.Context, r *gitmail.Repository) {
-	claims, err := r.ListClaims(ctx)
-	if err != nil {
-		i.fail("claims", err)
-		return
-	}
-	const doubt = time.Hour
-	pending := make(map[string]bool)
-	for _, agent := range i.agents {
-		if len(claims) == 0 {
-			break
-		}
-		entries, err := i.w.Inbox(ctx, agent)
-		if err != nil {
-			i.fail("claims", err)
-			return
-		}
-		for _, e := range entries {
-			if e.Err == nil {
-				pending[string(agent)+" "+string(e.Message.ID)] = true
-			}
-		}
-	}
-	var stale []string
-	for _, c := range claims {
-		switch {
-		case c.Err != nil:
-			stale = append(stale, fmt.Sprintf("%s: %v", c.Ref, c.Err))
-		case !pending[string(c.Agent)+" "+string(c.ID)]:
-			stale = append(stale, fmt.Sprintf("%s of %s: the message is not in the inbox", c.Ref, c.Machine))
-		case c.State != gitmail.ClaimFree && i.Now.Sub(c.Renewed) > c.Lease+doubt:
-			stale = append(stale, fmt.Sprintf("%s of %s: not renewed since %s", c.Ref, c.Machine, c.Renewed.UTC().Format(time.RFC3339)))
-		}
-	}
-	if len(stale) == 0 {
-		return
-	}
-	i.add("claims", SeverityWarning, "oacp run --claim git removes them; by hand: git -C "+i.w.Dir()+" push oacp :REF",
-		"%s: %s", spelling.Count(len(stale), "old claim"), examples(stale))
 }
 
 // examples joins the first three texts.

@@ -97,7 +97,7 @@ func listHint(e *mailbox.Entry) string {
 // inbox checks an agent's pending messages.
 func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	i.category = categoryInbox
-	name, box := string(agent)+"/"+string(mailbox.Inbox), mailbox.BoxName(agent, mailbox.Inbox)
+	name, box := string(agent)+"/"+string(mailbox.Inbox), schema.BoxPath(agent, mailbox.Inbox)
 	if _, err := i.w.Root().Lstat(box); errors.Is(err, fs.ErrNotExist) {
 		if agent == mailbox.Postmaster {
 			return // it only sends
@@ -140,7 +140,7 @@ func (i *inspection) trouble(trouble inboxTrouble, entries []*mailbox.Entry) {
 		return
 	}
 	oldest := slices.MinFunc(entries, func(a, b *mailbox.Entry) int { return since(a).Compare(since(b)) })
-	inbox := mailbox.BoxName(oldest.Agent, mailbox.Inbox)
+	inbox := schema.BoxPath(oldest.Agent, mailbox.Inbox)
 	hint, message := trouble.hint(oldest), trouble.one(oldest)
 	if len(entries) == 1 {
 		i.add(inbox+"/"+oldest.Name, trouble.severity, hint, "%s", message)

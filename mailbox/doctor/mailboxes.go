@@ -19,9 +19,9 @@ import (
 // mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
 func (i *inspection) mailboxes() {
 	i.category = categoryMailboxes
-	names, err := i.names(agentsName)
+	names, err := i.names(schema.AgentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.fail(agentsName, err)
+		i.fail(schema.AgentsName, err)
 		return
 	}
 	for _, name := range names {
@@ -29,9 +29,9 @@ func (i *inspection) mailboxes() {
 		switch {
 		case strings.HasPrefix(name, "."):
 		case err != nil:
-			i.add(agentsName+"/"+name, SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
+			i.add(schema.AgentsName+"/"+name, SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
 		case !i.w.Knows(schema.AgentName(name)):
-			i.add(agentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
+			i.add(schema.AgentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
 		}
 	}
 	for k, agent := range i.agents {
@@ -43,7 +43,7 @@ func (i *inspection) mailboxes() {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive} {
 			i.folder(agent, box)
 		}
-		card := agentsName + "/" + string(agent) + "/agent_card.yaml"
+		card := schema.AgentsName + "/" + string(agent) + "/agent_card.yaml"
 		if _, err := i.read(card); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			i.add(card, SeverityError, "replace it by a plain file", "%v", err)
 		}
@@ -54,7 +54,7 @@ func (i *inspection) mailboxes() {
 }
 
 func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
-	name := mailbox.BoxName(agent, box)
+	name := schema.BoxPath(agent, box)
 	err := i.writable(name, "make it writable, or messages stay queued")
 	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive || agent == mailbox.Postmaster) {
 		return // see inbox; the archive is made when it is needed, and Postmaster has only an outbox
@@ -89,36 +89,36 @@ func (i *inspection) writable(name, hint string) error {
 // also reports what below state is neither a folder nor a file. Commands refuse that.
 func (i *inspection) state(ctx context.Context) {
 	i.category = categoryDelivery
-	for _, name := range []string{stateName, project.SessionsFolder} {
+	for _, name := range []string{schema.StateName, project.SessionsFolder} {
 		before := len(i.findings)
 		err := i.writable(name, "make it writable, or sessions get no mail")
 		if err != nil || len(i.findings) > before {
 			break
 		}
-		if name == stateName {
+		if name == schema.StateName {
 			i.room()
 		}
 	}
-	err := i.walk(ctx, stateName, func(name string, info fs.FileInfo) {
+	err := i.walk(ctx, schema.StateName, func(name string, info fs.FileInfo) {
 		if !info.Mode().IsRegular() {
 			i.add(name, SeverityError, "remove it", "is neither a folder nor a plain file")
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.add(stateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
+		i.add(schema.StateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
 	}
 }
 
 // room reports a disk on which a message, which has tens of kilobytes at most as a rule, cannot be stored. Only
 // writing tells: systems keep some space from users, who may have quotas.
 func (i *inspection) room() {
-	name := stateName + "/.tmp-doctor-" + rand.Text()
+	name := schema.StateName + "/.tmp-doctor-" + rand.Text()
 	_, err := i.w.AddFile(name, make([]byte, 64<<10))
 	if err == nil {
 		err = i.w.Root().Remove(name)
 	}
 	if err != nil {
-		i.add(stateName, SeverityError, "free disk space, or messages are refused", "%v", err)
+		i.add(schema.StateName, SeverityError, "free disk space, or messages are refused", "%v", err)
 	}
 }
 
@@ -147,78 +147,19 @@ func (i *inspection) walk(ctx context.Context, folder string, visit func(name st
 	return nil
 }
 
-// deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
+// deadLetters reports how many dead letters an agent has.
 func (i *inspection) deadLetters(agent schema.AgentName) {
 	i.category = categoryDeadLetters
-	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
-	names, err := i.names(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
+	names, err := i.names(schema.BoxPath(agent, mailbox.DeadLetters))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		i.fail(string(agent), err)
 		return
 	}
-	there := make(map[string]bool, len(names))
-	for _, name := range names {
-		there[name] = true
-	}
-	letters := 0
-	var alone, unexplained []string
-	for _, name := range names {
-		letter, isReason := strings.CutSuffix(name, mailbox.ReasonSuffix)
-		switch {
-		case isReason && !there[letter]:
-			alone = append(alone, name)
-		case schema.IsMessageFile(name):
-			letters++
-			if !there[name+mailbox.ReasonSuffix] {
-				unexplained = append(unexplained, name)
-			}
-		}
-	}
-	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
-		return "removed " + folder + "/" + name, i.w.Root().Remove(folder + "/" + name)
-	})
-	i.each(folder, unexplained, "oacp doctor --fix writes one", "is a dead letter without a reason", func(name string) (string, error) {
-		return i.explain(folder, name)
-	})
+	letters := len(slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) }))
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again", "%s", spelling.Count(letters, "dead letter"))
+		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again",
+			"%s", spelling.Count(letters, "dead letter"))
 	}
-}
-
-// each reports all files of a folder that have the same trouble as one finding. Its Mend continues
-// after a file that it cannot repair.
-func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
-	if len(names) == 0 {
-		return
-	}
-	slices.Sort(names)
-	f := i.add(folder+"/"+names[0], SeverityWarning, hint, "%s", message)
-	if more := len(names) - 1; more > 0 {
-		f.Message += fmt.Sprintf(", and so are %d more files", more)
-	}
-	f.Mend = func(ctx context.Context) (all []string, err error) {
-		for _, name := range names {
-			if ctx.Err() != nil {
-				return all, errors.Join(err, context.Cause(ctx))
-			}
-			done, repairErr := repair(name)
-			if repairErr == nil {
-				all = append(all, done)
-			}
-			err = errors.Join(err, repairErr)
-		}
-		return all, err
-	}
-}
-
-// explain writes a reason for a dead letter that has none.
-func (i *inspection) explain(folder, name string) (done string, err error) {
-	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.Now))
-	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))
-	return "wrote " + folder + "/" + name + mailbox.ReasonSuffix, err
 }
 
 // delivery reports copies in state/outgoing.

@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // makeReadOnly makes a folder read-only for the duration of the test. Permissions do not stop root, but a
@@ -44,7 +45,7 @@ func TestInspectAFullDisk(t *testing.T) {
 		t.Skip("mounting another file system needs root")
 	}
 	w := mailboxtest.New(t, "claude", "codex")
-	state := filepath.Join(w.Dir(), stateName)
+	state := filepath.Join(w.Dir(), schema.StateName)
 	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=256k"); err != nil {
 		t.Skipf("this machine cannot mount another file system: %v", err)
 	}
@@ -60,7 +61,7 @@ func TestInspectAFullDisk(t *testing.T) {
 			}
 		}
 		before := readNames(t, state)
-		found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: stateName})
+		found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: schema.StateName})
 		if ok != full {
 			t.Errorf("disk full %t: the finding is %+v", full, found)
 		}
@@ -88,13 +89,13 @@ func readNames(t *testing.T, folder string) (names []string) {
 // TestInspectAReadOnlyState checks that there is one finding, also if all folders below state are
 // read-only.
 func TestInspectAReadOnlyState(t *testing.T) {
-	for _, folder := range []string{stateName, project.SessionsFolder} {
+	for _, folder := range []string{schema.StateName, project.SessionsFolder} {
 		t.Run(folder, func(t *testing.T) {
 			w := mailboxtest.New(t, "claude", "codex")
 			if err := w.MakeStateFolder(project.SessionsFolder); err != nil {
 				t.Fatal(err)
 			}
-			if found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: stateName}); ok {
+			if found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: schema.StateName}); ok {
 				t.Errorf("a writable folder gives %+v", found)
 			}
 			path := filepath.Join(w.Dir(), folder)

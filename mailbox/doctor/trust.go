@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"slices"
@@ -9,12 +8,11 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/signing"
 )
 
 // trust compares the keys that agents trust with the catalog of who is who, and checks the settings
 // for signing.
-func (i *inspection) trust(ctx context.Context) {
+func (i *inspection) trust() {
 	i.category = categoryTrust
 	before := len(i.findings)
 	pins := make(map[schema.AgentName][]trust.Entry)
@@ -50,7 +48,7 @@ func (i *inspection) trust(ctx context.Context) {
 			}
 		}
 		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, spelling.Count(len(list), "key"), active)
-		i.unpinned(ctx, agent, catalog, pins)
+		i.unpinned(agent, catalog, list)
 	}
 	if len(i.findings) == before {
 		i.add("trust-root", SeveritySkipped, "oacp key gen and oacp trust import begin to sign", "there are no trust files: messages here are not signed")
@@ -80,49 +78,17 @@ func (i *inspection) catalog(pinned bool) (catalog []trust.Entry, usable bool) {
 	return catalog, true
 }
 
-// unpinned reports listed keys that the agent does not trust. That is a warning if messages signed
-// with them are likely: another agent trusts the key, or its owner has written.
-func (i *inspection) unpinned(ctx context.Context, agent schema.AgentName, catalog []trust.Entry, pins map[schema.AgentName][]trust.Entry) {
-	var senders map[schema.AgentName]bool
+// unpinned reports listed keys that the agent does not trust. That is an error if it reads only what trusted keys
+// have signed.
+func (i *inspection) unpinned(agent schema.AgentName, catalog, pins []trust.Entry) {
+	severity, why := SeverityOK, ""
+	if mode, _ := trust.ModeOf(i.w, agent); mode == trust.Enforce {
+		severity, why = SeverityError, ", and reads only verified messages"
+	}
 	for _, l := range catalog {
-		if l.Agent == agent || slices.ContainsFunc(pins[agent], func(p trust.Entry) bool { return p.KeyID == l.KeyID }) {
-			continue
-		}
-		if senders == nil {
-			senders = i.senders(ctx, agent)
-		}
-		severity, why := SeverityOK, ""
-		switch mode, _ := trust.ModeOf(i.w, agent); {
-		case mode == trust.Enforce:
-			severity, why = SeverityError, ", and reads only verified messages"
-		case pinnedElsewhere(l.KeyID, agent, pins):
-			severity, why = SeverityWarning, "; another agent does"
-		case senders[l.Agent]:
-			severity, why = SeverityWarning, "; there are messages from "+string(l.Agent)
-		}
-		i.add("trust-catalog-not-pinned", severity, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent is to trust it",
-			"%s does not trust the key %s of %s%s", agent, l.KeyID, l.Agent, why)
-	}
-}
-
-func pinnedElsewhere(id signing.KeyID, agent schema.AgentName, pins map[schema.AgentName][]trust.Entry) bool {
-	for other, list := range pins {
-		active := func(p trust.Entry) bool { return p.KeyID == id && p.Status == trust.Active }
-		if other != agent && slices.ContainsFunc(list, active) {
-			return true
+		if l.Agent != agent && !slices.ContainsFunc(pins, func(p trust.Entry) bool { return p.KeyID == l.KeyID }) {
+			i.add("trust-catalog-not-pinned", severity, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent is to trust it",
+				"%s does not trust the key %s of %s%s", agent, l.KeyID, l.Agent, why)
 		}
 	}
-	return false
-}
-
-// senders returns whose messages are in an inbox. An inbox that cannot be listed is another finding.
-func (i *inspection) senders(ctx context.Context, agent schema.AgentName) map[schema.AgentName]bool {
-	senders := make(map[schema.AgentName]bool)
-	entries, _ := i.w.Inbox(ctx, agent)
-	for _, e := range entries {
-		if e.Message != nil {
-			senders[e.Message.From] = true
-		}
-	}
-	return senders
 }

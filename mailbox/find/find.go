@@ -99,7 +99,7 @@ func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, er
 // that has nothing but a subject, its name.
 func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mailbox.Entry, err error) {
 	if q.Box == "" {
-		return w.Search(ctx, q.mayHold, func(m *schema.Message) bool {
+		return w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter { return q.mayHold }, func(m *schema.Message) bool {
 			if !q.fits(m) {
 				return false
 			}
@@ -115,7 +115,7 @@ func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mail
 	}
 	var unreadable error
 	for _, agent := range agents {
-		entries, err := w.ListNamed(ctx, agent, q.Box, func(name string) bool { return q.mayHold(agent, q.Box, name) },
+		entries, err := w.ListNamed(ctx, agent, q.Box, q.mayHold,
 			func(e *mailbox.Entry) bool {
 				m := schema.Message{Subject: e.Name}
 				if e.Message != nil {
@@ -140,10 +140,7 @@ func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mail
 }
 
 // mayHold reports whether a file may hold a message that fits.
-func (q *Query) mayHold(agent schema.AgentName, box mailbox.Box, name string) bool {
-	if q.Box != "" && (box != q.Box || q.Agent != "" && agent != q.Agent) {
-		return false
-	}
+func (q *Query) mayHold(name string) bool {
 	if q.Since.IsZero() {
 		return true
 	}

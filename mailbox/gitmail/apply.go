@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
@@ -30,39 +30,31 @@ func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
-// A report collects what a sync did, and what it passed over.
-type report struct {
-	result Result
-	// block is the first error of a box.
-	block *BlockedError
-}
-
-func (r *report) problem(path string, err error) {
-	r.result.Problems = append(r.result.Problems, Problem{Path: path, Err: err})
+func (e *exchange) problem(path string, err error) {
+	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
 }
 
 // blocked notes that a box refuses to be read or written.
-func (r *report) blocked(err error) {
-	if r.block == nil {
-		r.block = &BlockedError{err}
+func (e *exchange) blocked(err error) {
+	if e.block == nil {
+		e.block = &BlockedError{err}
 	}
 }
 
 // came notes a change that another machine made. The message is nil if there is none.
-func (r *report) came(kind Kind, agent schema.AgentName, m *schema.Message) {
+func (e *exchange) came(kind Kind, agent schema.AgentName, m *schema.Message) {
 	c := Change{Direction: In, Kind: kind, Agent: agent}
 	if m != nil {
 		c.describe(m)
 	}
-	r.result.Changes = append(r.result.Changes, c)
+	e.result.Changes = append(e.result.Changes, c)
 }
 
 // apply gives the workspace what it lacks.
-func (e *exchange) apply(ctx context.Context, p *plan) error {
-	if err := e.addAgents(p); err != nil {
-		return err
-	}
-	later, err := e.receive(ctx, p)
+func (e *exchange) apply(ctx context.Context) error {
+	e.r.step("merged")
+	e.addAgents()
+	later, err := e.receive(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +64,7 @@ func (e *exchange) apply(ctx context.Context, p *plan) error {
 			return err
 		}
 	}
-	for _, agent := range p.removed {
+	for _, agent := range e.removed {
 		if err := e.removeAgent(agent); err != nil {
 			return err
 		}
@@ -81,9 +73,9 @@ func (e *exchange) apply(ctx context.Context, p *plan) error {
 	return e.failed
 }
 
-// addAgents makes the mailboxes of new agents, and the description of the workspace.
-func (e *exchange) addAgents(p *plan) error {
-	for _, agent := range p.added {
+// addAgents makes the mailboxes of new agents.
+func (e *exchange) addAgents() {
+	for _, agent := range e.added {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 			if !e.o.DryRun {
@@ -92,25 +84,10 @@ func (e *exchange) addAgents(p *plan) error {
 		}
 		if err != nil {
 			e.blocked(err)
-			continue
+		} else {
+			e.came(NewAgent, agent, nil)
 		}
-		e.came(NewAgent, agent, nil)
 	}
-	if p.described == "" {
-		return nil
-	}
-	data, err := e.tip.file(p.described)
-	if isRefused(err) {
-		e.problem(markerName, err)
-		return nil
-	}
-	if err == nil {
-		e.came(Described, "", nil)
-	}
-	if err != nil || e.o.DryRun {
-		return err
-	}
-	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), markerName, data, 0o644)
 }
 
 // removeAgent moves the folder of an agent that was removed out of the way, if there is one: what it sent may have made
@@ -125,40 +102,29 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 	if e.o.DryRun {
 		return nil
 	}
-	_, err := SetAside(e.r.w, agent, e.now)
-	return err
+	return SetAside(e.r.w, agent, e.now)
 }
 
-// SetAside moves the folder of an agent to state/removed, and returns the new path.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path string, err error) {
+// SetAside moves the folder of an agent to state/removed.
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) error {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
-		return "", err
+		return err
 	}
-	from, err := durable.OpenDir(w.Root(), w.Dir(), "agents")
-	if err != nil {
-		return "", err
+	to := removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
+	if err := w.Root().Rename(schema.AgentsName+"/"+string(agent), to); err != nil {
+		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	name := string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := from.Publish(string(agent), to, name); err != nil {
-		return "", fmt.Errorf("removing agent %s: %w", agent, err)
-	}
-	return to.Path(name), errors.Join(to.Sync(), from.Sync())
+	return nil
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
 const receiveBatch = 200
 
 // receive delivers the messages that are not here yet, and returns the outcomes of the others.
-func (e *exchange) receive(ctx context.Context, p *plan) (later []*outcome, err error) {
+func (e *exchange) receive(ctx context.Context) (later []*outcome, err error) {
 	arrivals := make(map[string][]*outcome)
-	for _, o := range p.outcomes {
+	for _, o := range e.outcomes {
 		sent, _, err := e.w.Look(replica.Copy{Agent: replica.Sender(o.Name), Name: o.Name, Sent: true})
 		if o.Was == replica.Unknown && o.Want == replica.Pending && sent == replica.Unknown && err == nil {
 			arrivals[o.Name] = append(arrivals[o.Name], o)
@@ -227,7 +193,7 @@ func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
 			e.problem(path, err)
 		}
 		return nil
-	case isGitError(err), ctx.Err() != nil:
+	case e.failed != nil, ctx.Err() != nil:
 		return err
 	}
 	e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
@@ -267,10 +233,10 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 		o.Data, err = e.w.Read(o.Copy)
 	}
 	if o.Was == replica.Unknown || errors.Is(err, fs.ErrNotExist) && o.object != "" {
-		o.Data, err = e.tip.file(o.object)
+		o.Data, err = e.file(o.object)
 	}
 	if err == nil && o.Want == replica.Dead && o.reason != "" {
-		o.Reason, err = e.tip.file(o.reason)
+		o.Reason, err = e.file(o.reason)
 	}
 	if err != nil {
 		return nil, err
@@ -286,7 +252,7 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 		err = fmt.Errorf("there is no agent %s", o.Agent)
 	}
 	if err != nil {
-		return nil, errRefused{err}
+		return nil, git.UnwantedError(err.Error())
 	}
 	return m, nil
 }

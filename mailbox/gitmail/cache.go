@@ -60,12 +60,12 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text st
 }
 
 // inStep reports whether the folders of an agent did not change since they agreed with the base, and notes their stamp.
-func (p *plan) inStep(agent schema.AgentName) bool {
-	now := stamp(p.w.Workspace, agent, p.now)
+func (e *exchange) inStep(agent schema.AgentName) bool {
+	now := stamp(e.r.w, agent, e.now)
 	if now != "" {
-		p.stamps[agent] = now
+		e.stamps[agent] = now
 	}
-	return now != "" && p.cache.Base == p.base.commit && p.cache.Agents[agent] == now
+	return now != "" && e.cache.Base == e.base.commit && e.cache.Agents[agent] == now
 }
 
 // refsKey returns a text of what the remote has.
@@ -84,21 +84,25 @@ func (e *exchange) nothingNew() bool {
 		return false
 	}
 	agents, err := e.w.Agents()
-	_, noMarker := e.w.Root().Lstat(markerName)
-	return err == nil && noMarker == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
+	return err == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
 		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
 			now := stamp(e.r.w, agent, e.now)
 			return now == "" || now != c.Agents[agent]
 		})
 }
 
-// keep writes the cache, if it changes.
-func (e *exchange) keep(p *plan) error {
-	maps.DeleteFunc(p.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
-	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: p.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
+// keep notes what the workspace and the remote agree on.
+func (e *exchange) keep() error {
+	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
+	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}
+	return e.writeCache(after)
+}
+
+// writeCache writes the cache, if it changes.
+func (e *exchange) writeCache(after cache) error {
 	e.cache = after
 	data, err := json.Marshal(after)
 	if before, readErr := durable.ReadFile(e.w.Root(), e.w.Dir(), cacheName, mostCache); err != nil || readErr == nil && bytes.Equal(before, data) {

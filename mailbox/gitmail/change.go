@@ -23,7 +23,7 @@ const (
 // Kind says what changed.
 type Kind string
 
-// The kinds of changes, in the order in which a commit names them.
+// The kinds of changes.
 const (
 	Sent         Kind = "message"
 	Acknowledged Kind = "acknowledged"
@@ -35,7 +35,16 @@ const (
 	Described    Kind = "workspace" // by workspace.json
 )
 
-var kinds = [...]Kind{Sent, Acknowledged, DeadLetter, Restored, NewAgent, RemovedAgent, Described, Pruned}
+// kinds are the kinds in the order in which a commit names them, with what it says of one change and of several.
+var kinds = []struct {
+	kind      Kind
+	one, many string
+}{
+	{Sent, "sent", "%d messages from %s"}, {Acknowledged, "acknowledged", "%d acknowledged by %s"},
+	{DeadLetter, "gave up", "%d given up by %s"}, {Restored, "restored", "%d restored by %s"},
+	{NewAgent, "new agent", "new agents %[2]s"}, {RemovedAgent, "removed agent", "removed agents %[2]s"},
+	{Described, "workspace.json", ""}, {Pruned, "old mail pruned", ""},
+}
 
 // Change is one thing that happened to a message or an agent, such as one that a sync carried.
 type Change struct {
@@ -66,27 +75,24 @@ func (c Change) String() string {
 	if c.Subject != "" {
 		message += ` "` + clean(c.Subject) + `"`
 	}
-	switch {
-	case c.Kind == Sent && len(c.To) > 0:
+	if c.Kind == Sent && len(c.To) > 0 {
 		return fmt.Sprintf("%s → %s: %s", c.From, agentList(c.To), message)
-	case c.Kind == NewAgent:
-		return "new agent " + string(c.Agent)
-	case c.Kind == RemovedAgent:
-		return "agent " + string(c.Agent) + " removed"
-	case c.Kind == Pruned:
-		return "old mail pruned"
-	case c.Kind == Described:
-		return "workspace.json"
+	}
+	text := ""
+	for _, k := range kinds {
+		if k.kind == c.Kind {
+			text = k.one
+		}
+	}
+	switch {
+	case c.Kind == Described, c.Kind == Pruned:
+		return text
+	case c.Kind == NewAgent, c.Kind == RemovedAgent:
+		return text + " " + string(c.Agent)
 	case c.From != "" && c.From != c.Agent:
 		message += " from " + string(c.From)
 	}
-	return fmt.Sprintf("%s %s %s", c.Agent, verbs[c.Kind].past, message)
-}
-
-// verbs say what agents did with messages, as in: codex gave up …, and: 2 given up by codex
-var verbs = map[Kind]struct{ past, passive string }{
-	Sent: {"sent", "sent"}, Acknowledged: {"acknowledged", "acknowledged"},
-	DeadLetter: {"gave up", "given up"}, Restored: {"restored", "restored"},
+	return fmt.Sprintf("%s %s %s", c.Agent, text, message)
 }
 
 // agentList lists agents, but not more than three.
@@ -119,45 +125,20 @@ func clean(text string) string {
 // Subject says in one line what changed, such as: 3 messages from claude, codex; 2 acknowledged by codex
 func Subject(changes []Change) string {
 	var parts []string
-	for _, kind := range kinds {
-		var of []Change
+	for _, k := range kinds {
+		count, last, agents := 0, Change{}, []schema.AgentName(nil)
 		for _, c := range changes {
-			if c.Kind == kind {
-				of = append(of, c)
+			if c.Kind == k.kind {
+				count, last, agents = count+1, c, append(agents, c.Agent)
 			}
 		}
 		switch {
-		case len(of) == 1:
-			parts = append(parts, of[0].String())
-		case len(of) > 1:
-			parts = append(parts, summary(kind, of))
+		case count == 1 || count > 0 && k.many == "":
+			parts = append(parts, last.String())
+		case count > 1:
+			slices.Sort(agents)
+			parts = append(parts, fmt.Sprintf(k.many, count, agentList(slices.Compact(agents))))
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// summary says how many changes of a kind there are, and of whom.
-func summary(kind Kind, changes []Change) string {
-	first, sameWay := changes[0], true
-	var agents []schema.AgentName
-	for _, c := range changes {
-		agents = append(agents, c.Agent)
-		sameWay = sameWay && c.From == first.From && slices.Equal(c.To, first.To)
-	}
-	slices.Sort(agents)
-	of := agentList(slices.Compact(agents))
-	switch kind {
-	case Sent:
-		if sameWay && len(first.To) > 0 {
-			return fmt.Sprintf("%s → %s: %d messages", first.From, agentList(first.To), len(changes))
-		}
-		return fmt.Sprintf("%d messages from %s", len(changes), of)
-	case NewAgent:
-		return "new agents " + of
-	case RemovedAgent:
-		return "agents removed: " + of
-	case Described, Pruned:
-		return first.String()
-	}
-	return fmt.Sprintf("%d %s by %s", len(changes), verbs[kind].passive, of)
 }

@@ -19,7 +19,7 @@ func TestCommitMessage(t *testing.T) {
 		"an acknowledgment": {[]Change{done}, "codex acknowledged message \"Which port?\"\n\nmsg-20261121T1000Z-claude-ab12\n\n[skip ci]\n"},
 		"a hostile subject": {[]Change{hostile}, "codex gave up message \"a Co-authored-by: x  x@y  [2J" + strings.Repeat("é", 70) + "…\"\n\n[skip ci]\n"},
 		"an agent":          {[]Change{{Kind: NewAgent, Agent: "codex"}}, "new agent codex\n\n[skip ci]\n"},
-		"several":           {[]Change{sent, sent, done}, "claude → codex, cursor: 2 messages; codex acknowledged message \"Which port?\"\n\n[skip ci]\n"},
+		"several":           {[]Change{sent, sent, done}, "2 messages from claude; codex acknowledged message \"Which port?\"\n\n[skip ci]\n"},
 		"acknowledgments":   {[]Change{done, done}, "2 acknowledged by codex\n\n[skip ci]\n"},
 	}
 	for name, test := range tests {

@@ -414,7 +414,7 @@ func TestRemoveAgent(t *testing.T) {
 		t.Errorf("there, state/removed has %q, %v; want the mail of the agent", kept, err)
 	}
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-		if err := here.w.MakeFolder(mailbox.BoxName("gemini", box)); err != nil {
+		if err := here.w.MakeFolder(schema.BoxPath("gemini", box)); err != nil {
 			t.Fatal(err)
 		}
 	}

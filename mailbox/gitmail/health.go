@@ -8,14 +8,12 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/schema"
 )
 
 // Errors about the repository of a workspace.
@@ -120,72 +118,46 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 	if damage != nil {
 		return damage
 	}
-	refs, damage := r.git.Refs(ctx, baseRef, trackingRef, nextRef)
-	for _, commit := range slices.Compact(slices.Sorted(maps.Values(refs))) {
-		if damage == nil {
-			_, damage = r.foreign(ctx, commit)
-		}
-	}
-	if git.Exit(damage) > 0 {
+	if damage = r.intact(ctx); git.Exit(damage) > 0 {
 		return s.about(r.w, ErrDamaged, damage)
 	}
 	return err
 }
 
-// Health looks at the repository without asking the remote. It counts the changes of the workspace that no commit has,
-// and returns the files of the last commit that a sync passes over. It reads the name and the size of every file of the
-// tree, so a damaged repository is an error.
-func (r *Repository) Health(ctx context.Context) (unsent int, foreign []Problem, err error) {
-	defer func() { err = r.explain(ctx, err) }()
-	refs, err := r.git.Refs(ctx, baseRef)
-	if err != nil {
-		return 0, nil, err
+// intact reads the names and the sizes of all files that the last sync had.
+func (r *Repository) intact(ctx context.Context) error {
+	refs, err := r.git.Refs(ctx, baseRef, trackingRef, nextRef)
+	for _, commit := range slices.Compact(slices.Sorted(maps.Values(refs))) {
+		if err == nil {
+			_, err = r.git.Run(ctx, "ls-tree", "-r", "--long", "--full-tree", commit)
+		}
 	}
-	base := refs[baseRef]
-	if foreign, err = r.foreign(ctx, base); err != nil {
-		return 0, nil, err
+	return err
+}
+
+// Health looks at the repository without asking the remote, and counts the changes that the remote does not have. A
+// damaged repository is an error.
+func (r *Repository) Health(ctx context.Context) (unsent int, err error) {
+	defer func() { err = r.explain(ctx, err) }()
+	if err := r.intact(ctx); err != nil {
+		return 0, err
+	}
+	refs, err := r.git.Refs(ctx, baseRef, trackingRef)
+	if err != nil {
+		return 0, err
 	}
 	e := r.newExchange(ctx, Options{DryRun: true})
 	defer e.Close()
-	e.baseID, e.tipID, e.cache = base, base, cache{}
+	e.baseID, e.tipID = refs[baseRef], refs[baseRef]
+	if e.cache.Base != e.baseID && r.settings.URL != "" {
+		e.tipID = refs[trackingRef] // the last sync did not get further
+	}
+	e.cache = cache{}
 	if err := e.open(ctx); err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	m, err := e.makePlan(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	return len(m.edits), foreign, nil
-}
-
-// foreign returns the files of a commit that a sync passes over for their names, types or sizes.
-func (r *Repository) foreign(ctx context.Context, commit string) (found []Problem, err error) {
-	if commit == "" {
-		return nil, nil
-	}
-	out, err := r.git.Run(ctx, "ls-tree", "-z", "--full-tree", "-r", "--long", commit)
-	if err != nil {
-		return nil, err
-	}
-	for record := range git.Records(out) { // 100644 blob 1234567 100, and the path
-		var mode, kind, object, bytes string
-		meta, path, _ := strings.Cut(record, "\t")
-		if _, err := fmt.Sscan(meta, &mode, &kind, &object, &bytes); err != nil {
-			return nil, fmt.Errorf("git ls-tree: %w: %.100q", git.ErrOutput, record)
-		}
-		size, _ := strconv.ParseInt(bytes, 10, 64) // only a file has one
-		_, err := parsePath(path)
-		switch {
-		case mode != git.Regular:
-			err = fmt.Errorf("it is not a regular file: its mode is %s", mode)
-		case size > schema.MaxFileSize:
-			err = fmt.Errorf("it has %d bytes of at most %d", size, int64(schema.MaxFileSize))
-		}
-		if err != nil {
-			found = append(found, Problem{Path: path, Err: err})
-		}
-	}
-	return found, nil
+	err = e.makePlan(ctx)
+	return len(e.edits), err
 }
 
 // Around looks at the user's repository, whose top is given. It reports whether that does not show the workspace,

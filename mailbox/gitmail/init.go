@@ -86,15 +86,9 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	}
 	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
 	if made.Created {
-		err = r.create(ctx, around, cmp.Or(format, around.objectFormat), &made)
-	} else {
-		err = r.locked(ctx, func() (err error) {
-			if made.Excluded, err = around.exclude(ctx); err == nil {
-				err = r.complete(ctx, around, &made)
-			}
-			return err
-		})
+		return made, r.create(ctx, around, cmp.Or(format, around.objectFormat), &made)
 	}
+	err = r.locked(ctx, func() error { return r.complete(ctx, around, &made) })
 	return made, err
 }
 
@@ -112,39 +106,43 @@ func (r *Repository) create(ctx context.Context, around *surroundings, format st
 	if err := r.complete(ctx, around, made); err != nil {
 		return err
 	}
-	return r.locked(ctx, func() (err error) {
-		if made.Excluded, err = around.exclude(ctx); err != nil {
-			return err
-		}
-		if _, there := os.Lstat(target); there == nil {
-			made.Created = false // another process was faster
-			return nil
-		}
-		return os.Rename(r.git.GitDir, target)
-	})
+	err = os.Rename(r.git.GitDir, target)
+	if _, there := os.Lstat(target); err != nil && there == nil {
+		made.Created = false // another process was faster
+		return nil
+	}
+	return err
 }
 
-// complete writes the settings of the repository, and fetches the ref if the remote has it: for a new repository,
-// the mail without its history.
-func (r *Repository) complete(ctx context.Context, around *surroundings, made *Initialized) error {
-	if err := r.configure(ctx, around); err != nil || !made.Found {
+// complete writes the settings of the repository, takes what the remote has, and lists the workspace in the user's
+// exclude file.
+func (r *Repository) complete(ctx context.Context, around *surroundings, made *Initialized) (err error) {
+	if err := r.configure(ctx, around); err != nil {
 		return err
 	}
+	if made.Found {
+		if err := r.join(ctx, made); err != nil {
+			return err
+		}
+	}
+	made.Excluded, err = around.exclude(ctx)
+	return err
+}
+
+// join fetches the ref, for a new repository without its history, and reads what that holds: the agents, and
+// workspace.json for a workspace that has none.
+func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	var options []string
 	if made.Created {
 		options = []string{"--depth=1"}
 	}
-	if err := r.fetchRefs(ctx, options, "+"+made.Ref+":"+trackingRef); isOtherFormat(err) {
+	switch err := r.fetchRefs(ctx, options, "+"+made.Ref+":"+trackingRef); {
+	case isOtherFormat(err):
 		return r.settings.about(r.w, ErrObjectFormat, err)
-	} else if err != nil {
+	case err != nil:
 		made.Unreachable, made.Found = err, false
 		return ctx.Err()
 	}
-	return r.look(ctx, made)
-}
-
-// look reads what the fetched ref holds: agents, and the workspace.json for a workspace that has none.
-func (r *Repository) look(ctx context.Context, made *Initialized) error {
 	s := newStore(ctx, r.git)
 	defer s.Close()
 	v, err := s.view(trackingRef)
@@ -253,11 +251,11 @@ func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "c
 
 // isUnasked reports whether init made an agent here without being asked for it, nobody has used it, and the branch has
 // agents of its own. Such an agent is not sent.
-func (p *plan) isUnasked(agent schema.AgentName) bool {
-	_, asked := p.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
-	if asked != nil || len(p.tip.folder("agents")) == 0 {
+func (e *exchange) isUnasked(agent schema.AgentName) bool {
+	_, asked := e.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
+	if asked != nil || len(e.tip.folder("agents")) == 0 {
 		return false
 	}
-	files := p.w.Scan(agent)
+	files := e.w.Scan(agent)
 	return len(files.Stages)+len(files.Problems)+len(files.Unread) == 0
 }

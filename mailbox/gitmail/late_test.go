@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // obstructions make a folder refuse mail. Each returns what ends that.
@@ -70,7 +71,7 @@ func TestBoxRefusesMail(t *testing.T) {
 				for range 2 {
 					_, err := here.trySync()
 					_, blocked := errors.AsType[*gitmail.BlockedError](err)
-					if err != nil && (!blocked || !strings.Contains(err.Error(), mailbox.BoxName("gemini", box))) || err == nil && name != "full" {
+					if err != nil && (!blocked || !strings.Contains(err.Error(), schema.BoxPath("gemini", box))) || err == nil && name != "full" {
 						t.Errorf("sync = %v, want the name of the box", err)
 					}
 				}

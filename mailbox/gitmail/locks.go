@@ -11,16 +11,6 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// RemoveStaleLocks removes stale locks while it holds the lock of the repository, so that no sync of this machine has
-// made one of them, and returns them.
-func (r *Repository) RemoveStaleLocks(ctx context.Context) (names []string, err error) {
-	err = r.locked(ctx, func() (err error) {
-		names, _, err = git.RemoveStaleLocks(r.w.Root(), gitName, r.now())
-		return err
-	})
-	return names, err
-}
-
 // locked calls the function while it holds the lock of the repository.
 func (r *Repository) locked(ctx context.Context, do func() error) error {
 	unlock, err := r.lock(ctx)

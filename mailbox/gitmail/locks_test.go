@@ -58,7 +58,7 @@ func TestStaleLocksAreRemoved(t *testing.T) {
 	if err != nil || !slices.Equal(names, old) {
 		t.Errorf("found %q, %v; want %q", names, err, old)
 	}
-	if _, err := r.RemoveStaleLocks(t.Context()); err != nil {
+	if _, _, err := git.RemoveStaleLocks(r.w.Root(), ".git", now); err != nil {
 		t.Error(err)
 	}
 	for _, name := range append(kept, "more.lock") {

@@ -35,7 +35,7 @@ const (
 var errForeign = errors.New("it is not a file of a mailbox")
 
 // boxPath returns the path of a box, both in the workspace and in trees.
-func boxPath(agent schema.AgentName, box mailbox.Box) string { return mailbox.BoxName(agent, box) }
+func boxPath(agent schema.AgentName, box mailbox.Box) string { return schema.BoxPath(agent, box) }
 
 // treePath returns the path of a message in trees. Boxes that only grow have a folder for each day, because a
 // commit writes every folder on the way to a file again.
@@ -85,9 +85,8 @@ type held struct {
 	epoch int
 	// object holds the bytes, and reason the reason of a dead letter. They are empty if there are none.
 	object, reason string
-	// paths are the files, and copies counts those of the message.
-	paths  []string
-	copies int
+	// paths are the files.
+	paths []string
 }
 
 // look returns what a tree has of a message.
@@ -101,7 +100,7 @@ func (v *view) look(c replica.Copy) (h held) {
 			continue
 		}
 		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: location.stage})
-		h.object, h.paths, h.copies = at.Object, append(h.paths, location.path), h.copies+1
+		h.object, h.paths = at.Object, append(h.paths, location.path)
 		if location.stage != replica.Dead {
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
@@ -19,42 +18,34 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// trees are those of the base, the tip and the commits of other machines whose pushes to the branch were refused.
-type trees struct {
-	base, tip *view
-	others    []*view
-}
-
-// remote returns all trees but the base, the tip first.
-func (t *trees) remote() []*view { return append([]*view{t.tip}, t.others...) }
-
 // A plan says what a sync is to do. It compares what is here with what the trees have, and changes nothing.
 type plan struct {
-	*report
-	trees
-	w     *replica.Workspace
-	o     Options
-	cache *cache
-	now   time.Time
-	// since is the day from which the workspace keeps mail that was handled or given up.
-	since string
-	// changed are the copies of each agent that the trees and the base have differently, and staged are those that
-	// wait for an inbox.
+	// base and tip are the trees of those commits, and others those of machines whose pushes to the branch were refused.
+	base, tip *view
+	others    []*view
+	// changed are the copies of each agent that the trees and the base have differently.
 	changed map[schema.AgentName]map[replica.Copy]bool
-	staged  map[replica.Copy]bool
 
 	// edits are what the tip lacks. byKey finds those that belong to a message.
 	edits []*edit
 	byKey map[string]*edit
 	// outcomes are what the workspace lacks.
 	outcomes []*outcome
-	// added and removed are agents, and described is the object of the description of the workspace.
+	// added and removed are agents.
 	added, removed []schema.AgentName
-	described      string
-	// stamps are those of agents whose folders agree with the base once the sync is done.
-	stamps map[schema.AgentName]string
+	// stamps are those of agents whose folders agree with the base once the sync is done, and waiting are the states
+	// that the base has of the messages that a box refused.
+	stamps  map[schema.AgentName]string
+	waiting map[string]replica.State
 	// unfolded says that other machines' commits have, or may have, something that the tip does not have.
 	unfolded bool
+}
+
+func newPlan() *plan {
+	return &plan{
+		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit),
+		stamps: make(map[schema.AgentName]string), waiting: make(map[string]replica.State),
+	}
 }
 
 // An outcome is what the workspace is to take.
@@ -65,46 +56,39 @@ type outcome struct {
 	object, reason string
 }
 
+// remote returns all trees but the base, the tip first.
+func (p *plan) remote() []*view { return append([]*view{p.tip}, p.others...) }
+
 // makePlan compares the workspace and the trees.
-func (e *exchange) makePlan(ctx context.Context) (*plan, error) {
-	p := &plan{
-		report: &e.report, trees: e.trees, w: e.w, o: e.o, cache: &e.cache, now: e.now, since: e.r.settings.Since,
-		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), stamps: make(map[schema.AgentName]string),
-		unfolded: len(e.others) < len(e.machines), // nobody here can read the rest
-	}
-	agents, err := p.agents()
-	if err == nil {
-		p.staged, err = p.w.Staged(ctx)
-	}
+func (e *exchange) makePlan(ctx context.Context) error {
+	agents, err := e.agents()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, agent := range agents {
-		p.changed[agent] = make(map[replica.Copy]bool)
+		e.changed[agent] = make(map[replica.Copy]bool)
 	}
-	for _, v := range p.remote() {
-		p.compare(v, "agents", p.base.entry("agents"), v.entry("agents"))
+	for _, v := range e.remote() {
+		e.compare(v, "agents", e.base.entry("agents"), v.entry("agents"))
 	}
 	for _, agent := range agents {
-		p.planAgent(ctx, agent)
+		e.planAgent(ctx, agent)
 	}
-	if err := cmp.Or(context.Cause(ctx), p.planWorkspace(), e.failed); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(p.edits, func(a, b *edit) int {
+	err = e.planWorkspace()
+	slices.SortStableFunc(e.edits, func(a, b *edit) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
 	})
-	return p, nil
+	return cmp.Or(context.Cause(ctx), err, e.failed)
 }
 
 // agents returns the agents of the workspace and of all trees.
-func (p *plan) agents() ([]schema.AgentName, error) {
-	all, err := p.w.Agents()
+func (e *exchange) agents() ([]schema.AgentName, error) {
+	all, err := e.w.Agents()
 	if err != nil {
 		return nil, err
 	}
 	all = slices.Clone(all)
-	for _, v := range append(p.remote(), p.base) {
+	for _, v := range append(e.remote(), e.base) {
 		found := v.folder("agents")
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			agent := schema.AgentName(name)
@@ -112,7 +96,7 @@ func (p *plan) agents() ([]schema.AgentName, error) {
 				continue
 			}
 			if err := mailbox.CheckNewAgent(agent, all); err != nil && !errors.Is(err, mailbox.ErrPostmaster) {
-				p.problem(boxPath(agent, mailbox.Inbox), err)
+				e.problem(boxPath(agent, mailbox.Inbox), err)
 				continue
 			}
 			all = append(all, agent)
@@ -123,7 +107,7 @@ func (p *plan) agents() ([]schema.AgentName, error) {
 }
 
 // compare finds the messages that a tree and the base have differently below a path.
-func (p *plan) compare(v *view, at string, was, is entry) {
+func (e *exchange) compare(v *view, at string, was, is entry) {
 	const deepest = 6 // agents/R/inbox/archive/20261121/NAME
 	elements := strings.Split(at, "/")
 	name := elements[len(elements)-1]
@@ -131,24 +115,24 @@ func (p *plan) compare(v *view, at string, was, is entry) {
 	case was == is, len(elements) > deepest, strings.HasPrefix(name, ".") && name != restoredName && name != prunedName:
 		return
 	case !was.IsFolder() && !is.IsFolder():
-		p.compareFile(v, at, was, is)
+		e.compareFile(v, at, was, is)
 		return
-	case !was.IsFolder() && len(elements) > 3 && name < p.since:
+	case !was.IsFolder() && len(elements) > 3 && name < e.r.settings.Since:
 		return // old mail that is not wanted here; what is here anyway is found by its file
 	}
 	before, after := v.tree(was), v.tree(is)
 	for name, is := range after {
-		p.compare(v, at+"/"+name, before[name], is)
+		e.compare(v, at+"/"+name, before[name], is)
 	}
 	for name, was := range before {
 		if _, ok := after[name]; !ok {
-			p.compare(v, at+"/"+name, was, entry{})
+			e.compare(v, at+"/"+name, was, entry{})
 		}
 	}
 }
 
 // compareFile notes the message of a file that a tree and the base have differently, or what is wrong with the file.
-func (p *plan) compareFile(v *view, file string, was, is entry) {
+func (e *exchange) compareFile(v *view, file string, was, is entry) {
 	at, err := parsePath(file)
 	switch {
 	case err != nil:
@@ -157,13 +141,13 @@ func (p *plan) compareFile(v *view, file string, was, is entry) {
 	case at.message && was.IsFile() && is.IsFile():
 		err = errors.New("it was changed after it was published; the workspace keeps what it has")
 	}
-	changed := p.changed[at.Agent]
+	changed := e.changed[at.Agent]
 	switch {
 	case err != nil && is != entry{}:
-		p.problem(file, err)
+		e.problem(file, err)
 	case err != nil, changed == nil:
 	case at.list:
-		for _, side := range []*view{v, p.base} {
+		for _, side := range []*view{v, e.base} {
 			for name := range side.pruned(path.Dir(file)) {
 				changed[replica.Copy{Agent: at.Agent, Name: name, Sent: at.Sent}] = true
 			}
@@ -174,42 +158,37 @@ func (p *plan) compareFile(v *view, file string, was, is entry) {
 }
 
 // planAgent decides the mailbox of an agent.
-func (p *plan) planAgent(ctx context.Context, agent schema.AgentName) {
-	if removed := p.planPresence(agent); removed {
+func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
+	if removed := e.planPresence(agent); removed {
 		return
 	}
-	changed := p.changed[agent]
-	for c := range p.staged {
-		if c.Agent == agent {
-			changed[c] = true
-		}
-	}
-	for key := range p.cache.Waiting {
+	changed := e.changed[agent]
+	for key := range e.cache.Waiting {
 		if of, name, _ := strings.Cut(key, "/"); of == string(agent) {
 			changed[replica.Copy{Agent: agent, Name: name}] = true
 		}
 	}
 	var files *replica.Files
-	if !p.inStep(agent) {
-		files = p.w.Scan(agent)
-		base := p.base.stages(agent, p.since)
+	if !e.inStep(agent) {
+		files = e.w.Scan(agent)
+		base := e.base.stages(agent, e.r.settings.Since)
 		addDifferent(files.Stages, base, changed)
 		addDifferent(base, files.Stages, changed)
 		for path, err := range files.Problems {
-			p.problem(path, err)
+			e.problem(path, err)
 		}
 		for path, err := range files.Unread {
-			p.blocked(fmt.Errorf("%s: %w", path, err))
+			e.blocked(fmt.Errorf("%s: %w", path, err))
 		}
 		if len(files.Problems)+len(files.Unread) > 0 {
-			delete(p.stamps, agent)
+			delete(e.stamps, agent)
 		}
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(changed), func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) }) {
-		if ctx.Err() != nil || p.base.failed != nil {
+		if ctx.Err() != nil || e.failed != nil {
 			return
 		}
-		p.planCopy(c, files)
+		e.planCopy(c, files)
 	}
 }
 
@@ -223,30 +202,30 @@ func addDifferent(here, there map[replica.Copy]replica.Stage, into map[replica.C
 }
 
 // planPresence decides whether there is an agent. It reports whether it was removed, with all its mail.
-func (p *plan) planPresence(agent schema.AgentName) (removed bool) {
+func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	if agent == mailbox.Postmaster {
 		return false
 	}
-	base, tip := p.base.agentState(agent), p.tip.agentState(agent)
+	base, tip := e.base.agentState(agent), e.tip.agentState(agent)
 	remote := tip
-	for _, v := range p.others {
+	for _, v := range e.others {
 		remote = replica.Join(remote, v.agentState(agent))
 	}
 	stage := replica.Unknown
-	if _, missing := p.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil && !p.isUnasked(agent) {
+	if _, missing := e.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); missing == nil && !e.isUnasked(agent) {
 		stage = replica.Pending
 	}
 	here := replica.Here(stage, base)
-	if p.o.RemoveAgent == agent {
+	if e.o.RemoveAgent == agent {
 		here.Stage = replica.Handled
 	}
 	result := replica.Join(here, remote)
 	if removed = result.Stage == replica.Handled; removed {
-		p.removed = append(p.removed, agent)
-	} else if result.Stage == replica.Pending && !p.w.Knows(agent) {
-		p.added = append(p.added, agent)
+		e.removed = append(e.removed, agent)
+	} else if result.Stage == replica.Pending && !e.w.Knows(agent) {
+		e.added = append(e.added, agent)
 	}
-	if result == tip && (!removed || len(p.tip.folder("agents/"+string(agent))) <= 1) {
+	if result == tip && (!removed || len(e.tip.folder("agents/"+string(agent))) <= 1) {
 		return removed
 	}
 	number := []byte(nil)
@@ -258,28 +237,26 @@ func (p *plan) planPresence(agent schema.AgentName) (removed bool) {
 	if removed {
 		change.Kind, change.write[0].Path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
 	}
-	p.edits, p.unfolded = append(p.edits, change), p.unfolded || !change.own
+	e.edits, e.unfolded = append(e.edits, change), e.unfolded || !change.own
 	return removed
 }
 
 // planWorkspace decides the description of the workspace, and marks a tree as one of mailboxes.
-func (p *plan) planWorkspace() error {
-	marked, described := p.tip.entry(formatName), p.tip.entry(markerName)
+func (e *exchange) planWorkspace() error {
 	change := &edit{Change: Change{Direction: Out, Kind: Described}, own: true}
-	data, err := durable.ReadFile(p.w.Root(), p.w.Dir(), markerName, schema.MaxFileSize)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
-	case err != nil && described.IsFile():
-		p.described = described.Object
-	case err == nil && described == entry{}:
-		change.write = append(change.write, git.File{Path: markerName, Data: data})
+	if (e.tip.entry(markerName) == entry{}) {
+		data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
+		if err == nil {
+			change.write = append(change.write, git.File{Path: markerName, Data: data})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if marked == (entry{}) {
+	if (e.tip.entry(formatName) == entry{}) {
 		change.write = append(change.write, git.File{Path: formatName, Data: []byte(format)})
 	}
-	if len(change.write) > 0 && (len(p.edits) > 0 || p.tip.root != "") {
-		p.edits = append(p.edits, change)
+	if len(change.write) > 0 && (len(e.edits) > 0 || e.tip.root != "") {
+		e.edits = append(e.edits, change)
 	}
 	return nil
 }

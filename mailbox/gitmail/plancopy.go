@@ -15,20 +15,20 @@ import (
 )
 
 // planCopy decides one copy of one message. The files are nil if the folders are as the base says.
-func (p *plan) planCopy(c replica.Copy, files *replica.Files) {
+func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 	// What is here, and what the trees say.
 	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
 	if files == nil || files.Stages[c] != replica.Unknown {
-		if stage, here, err = p.w.Look(c); err != nil {
-			p.blocked(err)
+		if stage, here, err = e.w.Look(c); err != nil {
+			e.blocked(err)
 		}
 	}
-	base, tip := p.base.look(c), p.tip.look(c)
-	if before, ok := p.cache.Waiting[c.String()]; ok && !c.Sent {
+	base, tip := e.base.look(c), e.tip.look(c)
+	if before, ok := e.cache.Waiting[c.String()]; ok && !c.Sent {
 		base.state = before
 	}
 	remote := tip
-	for _, v := range p.others {
+	for _, v := range e.others {
 		other := v.look(c)
 		if joined := replica.Join(remote.state, other.state); joined != remote.state {
 			remote.state, remote.reason = joined, cmp.Or(other.reason, remote.reason)
@@ -39,63 +39,52 @@ func (p *plan) planCopy(c replica.Copy, files *replica.Files) {
 	if c.Sent && replica.Join(remote.state, base.state).Stage == replica.Handled {
 		return // it was pruned: nobody needs it any more
 	}
-	said, staged := stage, p.staged[c] && stage == replica.Unknown && base.state.Stage == replica.Unknown
-	if staged {
-		said = replica.Pending
-		delete(p.stamps, c.Agent)
-		if _, here, err = p.w.Look(replica.Copy{Agent: replica.Sender(c.Name), Name: c.Name, Sent: true}); err != nil {
-			p.blocked(err)
-		}
-	}
+	result := replica.Join(replica.Here(stage, base.state), remote.state)
 
-	result := replica.Join(replica.Here(said, base.state), remote.state)
-
-	if result != tip.state || tip.copies > 1 {
-		p.editCopy(c, here, tip, remote, result)
+	if result != tip.state {
+		e.editCopy(c, here, tip, remote, result)
 	}
-	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= p.since)
+	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= e.r.settings.Since)
 	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
-	restored := stage == replica.Pending && base.state.Stage > stage // perhaps with files that are still to go
 	switch {
-	case stage == replica.Unknown && (!wanted || staged && result.Stage == replica.Pending):
-	case stage != result.Stage, newReason, restored:
-		p.outcomes = append(p.outcomes, &outcome{
+	case stage == replica.Unknown && !wanted:
+	case stage != result.Stage, newReason:
+		e.outcomes = append(e.outcomes, &outcome{
 			Outcome: replica.Outcome{Copy: c, Was: stage, Want: result.Stage}, base: base.state, object: remote.object, reason: remote.reason,
 		})
-		delete(p.stamps, c.Agent)
+		delete(e.stamps, c.Agent)
 	}
 }
 
 // editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
-func (p *plan) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
+func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
 	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
 	if c.Sent || kind == Restored && result.Epoch == tip.epoch {
 		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
 	}
 	box := c.Box(result.Stage)
-	message, out, err := p.content(here, remote.object, treePath(c.Agent, box, c.Name))
+	message, out, err := e.content(here, remote.object, treePath(c.Agent, box, c.Name))
 	_, invalid := errors.AsType[*validate.InvalidError](err)
 	if err == nil {
 		err = checkMessage(c, message)
 	}
 	switch {
-	case isGitError(err):
-		p.tip.fail(err)
+	case e.failed != nil:
 		return
 	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
-		delete(p.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
+		delete(e.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
 		if !errors.Is(err, fs.ErrNotExist) {
-			p.problem(boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
+			e.problem(boxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 		}
 		return
 	}
-	change := p.edit(key, kind, agent, message, result != remote.state)
+	change := e.edit(key, kind, agent, message, result != remote.state)
 	if out.Object != "" || out.Data != nil { // otherwise its bytes were pruned
 		change.write = append(change.write, out)
 	}
 	if result.Stage == replica.Dead {
 		reason := git.File{Path: reasonPath(c), Object: remote.reason}
-		if local := p.localReason(here); local != nil && (reason.Object == "" || tip.state.Stage != replica.Dead) {
+		if local := e.localReason(here); local != nil && (reason.Object == "" || tip.state.Stage != replica.Dead) {
 			reason.Object, reason.Data = "", local
 		}
 		if reason.Object != "" || reason.Data != nil {
@@ -127,13 +116,13 @@ func checkMessage(c replica.Copy, m *schema.Message) error {
 }
 
 // content returns a message, and the file for the tree: that of an object, or that of the workspace.
-func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message, out git.File, err error) {
+func (e *exchange) content(here mailbox.Entry, object, to string) (m *schema.Message, out git.File, err error) {
 	out = git.File{Path: to, Object: object}
 	data := []byte(nil)
 	if object != "" {
-		data, err = p.tip.file(object)
+		data, err = e.file(object)
 	} else {
-		data, err = p.w.ReadRaw(here)
+		data, err = e.w.ReadRaw(here)
 		out.Data = data
 	}
 	if err == nil {
@@ -144,29 +133,29 @@ func (p *plan) content(here mailbox.Entry, object, to string) (m *schema.Message
 
 // edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did
 // with it.
-func (p *plan) edit(key string, kind Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
-	made := p.byKey[key]
+func (e *exchange) edit(key string, kind Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
+	made := e.byKey[key]
 	if made == nil {
 		made = &edit{Change: Change{Direction: Out, Kind: kind, Agent: agent}}
-		p.byKey[key] = made
-		p.edits = append(p.edits, made)
+		e.byKey[key] = made
+		e.edits = append(e.edits, made)
 	}
-	p.unfolded = p.unfolded || !own
+	e.unfolded = e.unfolded || !own
 	if made.own = made.own || own; made.ID == "" && m != nil {
 		made.describe(m)
 		if kind != Sent {
-			made.at = p.now
+			made.at = e.now
 		}
 	}
 	return made
 }
 
 // localReason returns the reason of a dead letter in the workspace, or nil.
-func (p *plan) localReason(here mailbox.Entry) []byte {
+func (e *exchange) localReason(here mailbox.Entry) []byte {
 	if here.Box != mailbox.DeadLetters || here.Name == "" {
 		return nil
 	}
 	here.Name += mailbox.ReasonSuffix
-	data, _ := p.w.ReadRaw(here) // it may be gone
+	data, _ := e.w.ReadRaw(here) // it may be gone
 	return data
 }

@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -15,12 +16,12 @@ import (
 // prune adds an edit that takes the bytes of old messages that were handled or given up out of the tree, and those of
 // their outbox copies once nobody has them pending. The states stay, in a list for each day: so a machine that was
 // away for long cannot bring a message back, whatever it has and whatever became of the history.
-func (e *exchange) prune(p *plan) error {
+func (e *exchange) prune(context.Context) error {
 	if e.o.Prune == nil || e.tip.root == "" {
 		return nil
 	}
 	pending := make(map[string]bool)
-	for _, edit := range p.edits {
+	for _, edit := range e.edits {
 		for _, f := range edit.write { // what this sync sends
 			pending[path.Base(f.Path)] = true
 		}
@@ -59,7 +60,7 @@ func (e *exchange) prune(p *plan) error {
 		change.write = append(change.write, git.File{Path: day + "/" + prunedName, Data: []byte(text.String())})
 	}
 	if len(change.remove) > 0 {
-		p.edits = append(p.edits, change)
+		e.edits = append(e.edits, change)
 	}
 	return e.failed
 }

@@ -44,12 +44,6 @@ func (r *Repository) remoteError(err error, refused bool) *RemoteError {
 	return &RemoteError{URL: PublicURL(r.settings.URL), Refused: refused, Err: err}
 }
 
-// isGitError reports whether git or the context ended something, and not what a file holds.
-func isGitError(err error) bool {
-	_, failed := errors.AsType[*git.Error](err)
-	return failed || errors.Is(err, git.ErrOutput) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // The time limits of commands that reach the remote. The first ones may carry years of mail.
 const (
 	networkLimit = 2 * time.Minute
@@ -120,38 +114,22 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	refs, err := e.r.git.Refs(ctx, baseRef, trackingRef, nextRef, strings.TrimSuffix(machineRefs, "/"))
+	refs, err := e.r.git.Refs(ctx, baseRef, trackingRef, strings.TrimSuffix(machineRefs, "/"))
 	if err != nil {
 		return err
 	}
 	e.baseID, e.tipID, e.there, e.machines = refs[baseRef], refs[trackingRef], refs[trackingRef], make(map[string]string)
+	e.result.Whole = !present && e.there != "" && e.r.settings.URL != ""
+	if !present {
+		e.tipID, e.there = e.baseID, ""
+		return nil
+	}
 	for ref, commit := range refs {
-		if present && strings.HasPrefix(ref, machineRefs) {
+		if strings.HasPrefix(ref, machineRefs) {
 			e.machines[ref] = commit
 		}
 	}
-	if !present {
-		e.tipID, e.there = e.baseID, ""
-	}
-	e.recorded = e.baseID
-	e.result.Whole = e.there == "" && e.baseID != "" && e.r.settings.URL != ""
-	return e.catchUp(ctx, refs[nextRef])
-}
-
-// catchUp makes the commit that was last made here the base if the remote has it: a sync ended after its push, before it
-// recorded the commit. The workspace had all that the commit has.
-func (e *exchange) catchUp(ctx context.Context, next string) error {
-	if next == "" || next == e.baseID || e.there == e.baseID {
-		return nil
-	}
-	has, err := e.r.git.Refs(ctx, "--contains="+next, baseRef, trackingRef, e.ownRef)
-	if git.Exit(err) > 0 {
-		return nil // a damaged history says nothing
-	}
-	if has[baseRef] == "" && (e.there != "" && has[trackingRef] != "" || e.machines[e.ownRef] != "" && has[e.ownRef] != "") {
-		e.baseID = next
-	}
-	return err
+	return nil
 }
 
 // push pushes updates, each for itself. It returns the refs that were refused, and for each of them whether another
@@ -197,7 +175,7 @@ func (r *Repository) machineRef() (string, error) {
 
 // publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
 // the branch. Own says that no other machine has what the commit has.
-func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool) (refusal *RemoteError, err error) {
+func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
 	mine := git.Update{Ref: e.ownRef, From: e.machines[e.ownRef], To: commit}
 	if e.r.settings.URL == "" || !own && mine.From == "" {
 		return nil, nil
@@ -211,7 +189,7 @@ func (e *exchange) publish(ctx context.Context, p *plan, commit string, own bool
 		updates = append(updates, mine)
 	}
 	for ref, at := range e.machines {
-		if !p.unfolded && (!both || ref != e.ownRef) { // the tip has all that it has, whatever becomes of this push
+		if !e.unfolded && (!both || ref != e.ownRef) { // the tip has all that it has, whatever becomes of this push
 			updates = append(updates, git.Update{Ref: ref, From: at})
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}

@@ -55,10 +55,11 @@ func (e *exchange) squash(ctx context.Context) (s Squashed, refusal *RemoteError
 	if s.After, s.Commit = min(s.Before, 1), e.tipID; err != nil || s.Before < 2 || e.o.DryRun {
 		return s, nil, err
 	}
-	if e.tip, err = e.view(e.tipID); err != nil {
+	tip, err := e.view(e.tipID)
+	if err != nil {
 		return s, nil, err
 	}
-	if s.Commit, err = e.r.squashed(ctx, e.tip, s.Before, e.now); err != nil {
+	if s.Commit, err = e.r.squashed(ctx, tip, s.Before, e.now); err != nil {
 		return s, nil, err
 	}
 	e.r.step("rewritten")

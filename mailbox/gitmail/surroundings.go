@@ -128,24 +128,14 @@ func (s *surroundings) isIgnored(ctx context.Context) (bool, error) {
 var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // exclude lists the workspace in the user's exclude file, which all worktrees share, and returns the
-// file. Files that are read-only do not matter if the workspace is ignored anyway.
+// file. A file that cannot be written does not matter if the workspace is ignored anyway.
 func (s *surroundings) exclude(ctx context.Context) (file string, err error) {
 	if s.below == "" {
 		return "", nil
 	}
-	line := "/" + literal.Replace(s.below) + "/"
 	file = filepath.Join(s.common, "info", "exclude")
-	data, err := os.ReadFile(file)
-	if slices.Contains(strings.Split(string(data), "\n"), line) {
+	if err = appendLine(file, "/"+literal.Replace(s.below)+"/"); err == nil {
 		return file, nil
-	}
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		line = "\n" + line
-	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		if err = appendLine(file, line+"\n"); err == nil {
-			return file, nil
-		}
 	}
 	if ignored, _ := s.isIgnored(ctx); ignored {
 		return "", nil
@@ -153,7 +143,18 @@ func (s *surroundings) exclude(ctx context.Context) (file string, err error) {
 	return "", fmt.Errorf("listing the workspace among those files that git ignores: %w", err)
 }
 
+// appendLine adds a line to a file that lacks it.
 func appendLine(file, line string) error {
+	data, err := os.ReadFile(file)
+	if slices.Contains(strings.Split(string(data), "\n"), line) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		line = "\n" + line
+	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func appendLine(file, line string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(line)
+	_, err = f.WriteString(line + "\n")
 	return errors.Join(err, f.Close())
 }
 
@@ -198,7 +199,7 @@ func (s *surroundings) choose(ctx context.Context, options InitOptions, before S
 		}
 		c.URL = c.Remote
 	}
-	return c, cmp.Or(err, s.checkRef(ctx, c))
+	return c, cmp.Or(err, s.checkRef(ctx, c.Ref))
 }
 
 // usualRemote returns the remote that the user's branch follows, or else origin, or else the only
@@ -217,35 +218,26 @@ func (s *surroundings) usualRemote(ctx context.Context) string {
 	return ""
 }
 
-// checkRef returns an error if the ref cannot hold mailboxes.
-func (s *surroundings) checkRef(ctx context.Context, c Settings) error {
-	bad := func(why string) error { return fmt.Errorf("ref %q %w: %s", c.Ref, ErrBadRef, why) }
+// checkRef returns an error if a ref cannot hold mailboxes.
+func (s *surroundings) checkRef(ctx context.Context, ref string) error {
+	why := ""
 	switch {
-	case !strings.HasPrefix(c.Ref, "refs/"), strings.Count(c.Ref, "/") < 2:
-		return bad("it is not of the form refs/A/B")
-	case strings.HasPrefix(c.Ref+"/", claimRefs), strings.HasPrefix(c.Ref+"/", machineRefs):
-		return bad("oacp has its own refs there")
-	case strings.Contains(c.Ref, "/-"):
-		return bad("a part of it starts with -")
+	case !strings.HasPrefix(ref, "refs/"), strings.Count(ref, "/") < 2:
+		why = "it is not of the form refs/A/B"
+	case strings.HasPrefix(ref+"/", claimRefs), strings.HasPrefix(ref+"/", machineRefs):
+		why = "oacp has its own refs there"
+	case strings.Contains(ref, "/-"):
+		why = "a part of it starts with -"
+	default:
+		if _, err := s.user.Run(ctx, "check-ref-format", ref); err == nil {
+			return nil
+		}
+		why = "git allows no such name"
 	}
-	if _, err := s.user.Run(ctx, "check-ref-format", c.Ref); err != nil {
-		return bad("git allows no such name")
-	}
-	isOwn := c.URL == ""
-	for _, url := range s.urls {
-		isOwn = isOwn || url == c.URL
-	}
-	if s.top == "" || !isOwn {
-		return nil // branches of another repository may have the same names
-	}
-	worktrees, err := s.user.Run(ctx, "worktree", "list", "--porcelain")
-	if err == nil && slices.Contains(strings.Split(string(worktrees), "\n"), "branch "+c.Ref) {
-		return bad("it is checked out in " + s.top)
-	}
-	return err
+	return fmt.Errorf("ref %q %w: %s", ref, ErrBadRef, why)
 }
 
-// ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not; the format is
+// ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not. The format is
 // empty if the remote does not say.
 func (s *surroundings) ask(ctx context.Context, c Settings) (found bool, format string, err error) {
 	if c.URL == "" {

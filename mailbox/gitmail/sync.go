@@ -46,14 +46,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if err == nil && e.block != nil {
 		err = e.block
 	}
-	if more := len(e.result.Problems) - mostProblems; more > 0 {
-		e.result.Problems = append(e.result.Problems[:mostProblems], Problem{Path: "agents", Err: fmt.Errorf("%d more problems", more)})
-	}
 	return e.result, r.explain(ctx, err)
 }
-
-// mostProblems is how many problems a sync names: one commit can hold any number of them.
-const mostProblems = 50
 
 // begin takes the lock of the repository, and waits until git has no locks there. It returns the function
 // that releases the lock.
@@ -97,20 +91,20 @@ func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) 
 // exchange is one sync.
 type exchange struct {
 	*store
-	trees
-	report
+	*plan
 	r     *Repository
 	w     *replica.Workspace
 	o     Options
 	now   time.Time
 	cache cache
 	// baseID is the commit that was last agreed on, tipID that of the branch, and there the one that the remote
-	// has, if it has the branch. Each is empty if there is none. recorded is the commit that the repository has
-	// as the base. machines are the refs of machines, and ownRef is that of this one.
-	baseID, tipID, there, recorded, ownRef string
-	machines                               map[string]string
-	// waiting are the states that the base has of the messages that a box refused.
-	waiting map[string]replica.State
+	// has, if it has the branch. Each is empty if there is none. machines are the refs of machines, and ownRef is
+	// that of this one.
+	baseID, tipID, there, ownRef string
+	machines                     map[string]string
+	result                       Result
+	// block is the first error of a box.
+	block *BlockedError
 }
 
 func (r *Repository) newExchange(ctx context.Context, o Options) *exchange {
@@ -140,16 +134,16 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 	}
 }
 
-// open reads the trees of the base, the tip and the machines' refs.
-func (e *exchange) open(context.Context) (err error) {
-	e.failed = nil
+// open begins a plan: it reads the trees of the base, the tip and the machines' refs.
+func (e *exchange) open(ctx context.Context) (err error) {
+	e.failed, e.block, e.plan = nil, nil, newPlan()
 	if e.base, err = e.view(e.baseID); git.Exit(err) == git.Fatal {
 		e.base, err = e.view("") // it says nothing that the others do not say
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		e.tip, err = e.view(e.tipID)
 	}
-	if e.tip, err = e.view(e.tipID); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := e.tip.checkFormat(); errors.Is(err, ErrForeignBranch) && e.baseID == "" {
@@ -157,7 +151,6 @@ func (e *exchange) open(context.Context) (err error) {
 	} else if err != nil && !errors.Is(err, ErrForeignBranch) {
 		return err
 	}
-	e.others = nil
 	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
 		v, err := e.view(e.machines[ref])
 		if err == nil {
@@ -165,11 +158,15 @@ func (e *exchange) open(context.Context) (err error) {
 		}
 		if err != nil {
 			e.problem(ref, err)
+			e.unfolded = true // nobody here can read it
 			continue
 		}
 		e.others = append(e.others, v)
 	}
-	return nil
+	if err := e.upgrade(ctx); err != nil {
+		return err
+	}
+	return e.takeOver(ctx)
 }
 
 // round merges, applies and pushes once. A refusal of the push is no error.
@@ -179,92 +176,63 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	if e.nothingNew() {
 		return nil, nil
 	}
-	e.block, e.waiting = nil, make(map[string]replica.State)
-	for _, prepare := range []func(context.Context) error{e.open, e.upgrade, e.takeOver} {
-		if err := prepare(ctx); err != nil {
+	for _, do := range []func(context.Context) error{e.open, e.makePlan, e.prune, e.apply} {
+		if err := do(ctx); err != nil {
 			return nil, err
 		}
 	}
-	p, err := e.makePlan(ctx)
-	if err == nil {
-		err = e.prune(p)
-	}
-	if err != nil {
-		return nil, err
-	}
-	e.r.step("merged")
-	if err := e.apply(ctx, p); err != nil {
-		return nil, err
-	}
-	if err := e.recordTip(ctx); err != nil {
-		return nil, err
-	}
-	own := e.tipID != e.there
-	for _, edit := range p.edits {
+	own, sent := e.tipID != e.there, []Change(nil)
+	for _, edit := range e.edits {
 		if own = own || edit.own; edit.own && edit.Kind != Pruned {
-			e.result.Changes = append(e.result.Changes, edit.Change)
+			sent = append(sent, edit.Change)
 		}
 	}
 	if e.o.DryRun {
-		e.result.Commit = e.tipID
+		e.result.Commit, e.result.Changes = e.tipID, append(e.result.Changes, sent...)
 		return nil, nil
 	}
-	commit, err := e.commit(ctx, p)
+	commit, err := e.commit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e.r.step("committed")
-	refusal, err = e.publish(ctx, p, commit, own)
-	if refusal != nil || err != nil {
-		e.result.Changes = slices.DeleteFunc(e.result.Changes, func(c Change) bool { return c.Direction == Out })
-		return refusal, err
-	}
-	e.r.step("pushed")
-	if err := e.record(ctx, p, commit); err != nil {
+	if err := e.record(ctx, commit); err != nil {
 		return nil, err
 	}
 	e.r.step("recorded")
-	return nil, nil
-}
-
-// recordTip makes the tip the base once the workspace has all that it has. Then a message that was restored elsewhere
-// can be handled here while a push takes long or fails: the file says no less than the tip.
-func (e *exchange) recordTip(ctx context.Context) error {
-	if e.o.DryRun || len(e.machines)+len(e.waiting) > 0 || e.tipID == "" || e.tipID != e.there || e.tipID == e.baseID {
-		return nil
+	if refusal, err = e.publish(ctx, commit, own); refusal != nil || err != nil {
+		return refusal, err
 	}
-	err := e.r.git.UpdateRefs(ctx, map[string]string{baseRef: e.tipID, e.r.settings.branchRef(): e.tipID})
-	if err == nil {
-		e.baseID, e.recorded = e.tipID, e.tipID
-	}
-	e.r.step("base")
-	return err
+	e.r.step("pushed")
+	e.result.Changes = append(e.result.Changes, sent...)
+	return nil, e.keep()
 }
 
 // commit makes commits of the edits on the tip, and returns the last one.
-func (e *exchange) commit(ctx context.Context, p *plan) (commit string, err error) {
+func (e *exchange) commit(ctx context.Context) (commit string, err error) {
 	if _, shallow := e.w.Root().Lstat(gitName + "/shallow"); shallow == nil && e.there == "" && e.tipID != "" {
 		// No remote takes a history whose beginning is missing here.
 		if e.tipID, err = e.r.squashed(ctx, e.tip, 1, e.now); err != nil {
 			return "", err
 		}
 	}
-	commit, err = e.r.commit(ctx, e.tipID, e.now, p.edits)
-	if err == nil && len(e.waiting) > 0 { // the workspace has not all that the commit has, so it must not become the base as it is
-		_, err = e.r.git.Run(ctx, "update-ref", "-d", nextRef)
-	}
-	return commit, err
+	return e.r.commit(ctx, e.tipID, e.now, e.edits)
 }
 
-// record makes a commit the base. For messages that a box refused, the cache keeps what the base says now.
-func (e *exchange) record(ctx context.Context, p *plan, commit string) error {
-	if commit == "" {
+// record makes a commit the base: the workspace now has all that the commit has, whatever becomes of the push. Of messages
+// that a box refused, it has not. For them, the cache keeps what the base said before.
+func (e *exchange) record(ctx context.Context, commit string) error {
+	e.result.Commit = commit
+	if commit == "" || commit == e.baseID {
 		return nil
 	}
-	recorded := e.recorded
-	e.baseID, e.recorded, e.result.Commit = commit, commit, commit
-	if err := e.keep(p); err != nil || commit == recorded && e.there == e.tipID {
-		return err
+	if !maps.Equal(e.waiting, e.cache.Waiting) {
+		after := e.cache
+		after.Waiting = e.waiting
+		if err := e.writeCache(after); err != nil {
+			return err
+		}
 	}
-	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit, trackingRef: e.there})
+	e.baseID = commit
+	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit})
 }

@@ -11,14 +11,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// errRefused says that a file of a tree is not taken.
-type errRefused struct{ error }
-
 // isRefused reports whether a file of a tree is not taken. All other errors of reading trees are git's.
 func isRefused(err error) bool {
-	_, refused := errors.AsType[errRefused](err)
 	_, unwanted := errors.AsType[git.UnwantedError](err)
-	return refused || unwanted
+	return unwanted
 }
 
 // entry is what a tree has under a name.
@@ -35,7 +31,11 @@ func newStore(ctx context.Context, g *git.Repository) *store { return &store{Obj
 
 // file returns the bytes of a file, if it is one and not too large.
 func (s *store) file(object string) ([]byte, error) {
-	return s.Read(object, "blob", schema.MaxFileSize)
+	data, err := s.Read(object, "blob", schema.MaxFileSize)
+	if err != nil && !isRefused(err) {
+		s.fail(err)
+	}
+	return data, err
 }
 
 // fail notes an error of git.
@@ -46,10 +46,7 @@ func (s *store) text(at entry) string {
 	if !at.IsFile() || s.failed != nil {
 		return ""
 	}
-	data, err := s.file(at.Object)
-	if err != nil && !isRefused(err) {
-		s.fail(err)
-	}
+	data, _ := s.file(at.Object)
 	return strings.TrimSpace(string(data))
 }
 

@@ -402,7 +402,7 @@ func (w *walk) changesGuest(m *machine) {
 	default:
 		w.note("%s adds the guest", m.name)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-			if err := m.w.MakeFolder(mailbox.BoxName(guest, box)); err != nil {
+			if err := m.w.MakeFolder(schema.BoxPath(guest, box)); err != nil {
 				w.t.Error(err)
 			}
 		}

@@ -15,7 +15,7 @@ const ConfigName = "config.yaml"
 
 // ConfigPath returns the path of an agent's settings below the workspace.
 func ConfigPath(agent schema.AgentName) string {
-	return agentsName + "/" + string(agent) + "/" + ConfigName
+	return schema.AgentPath(agent, ConfigName)
 }
 
 // Autonomy says whether an agent may work on messages before a person has looked at them.

@@ -8,13 +8,14 @@ import (
 
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // FuzzMarker checks that whatever workspace.json holds, the workspace has a name, and init changes
 // nothing in it but the repository and the time, or refuses it.
 func FuzzMarker(f *testing.F) {
 	w := mailboxtest.New(f, "codex")
-	path := filepath.Join(w.Dir(), project.MarkerName)
+	path := filepath.Join(w.Dir(), schema.MarkerName)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		f.Fatal(err)

@@ -2,9 +2,8 @@ package project
 
 // What the tests call of the package.
 const (
-	AgentsName = agentsName
-	CardName   = cardName
-	MaxPath    = maxPath
+	CardName = cardName
+	MaxPath  = maxPath
 )
 
 var (

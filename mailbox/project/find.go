@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
@@ -54,7 +55,7 @@ func (e *UnknownProjectError) Error() string {
 }
 
 // ErrUnmarked is returned if a folder has mailboxes, but no workspace.json, and so is no workspace.
-var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, MarkerName)
+var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, schema.MarkerName)
 
 // ErrNested is returned if commands in the folder of a new workspace already find another one.
 var ErrNested = errors.New("commands there use another workspace")
@@ -176,7 +177,7 @@ func (p Place) ClaimProject() error {
 	if err != nil || !isFolder(dir) || holdsWorkspace(dir) {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(dir, agentsName), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
 		return fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	return nil
@@ -203,7 +204,7 @@ func (p Place) Projects() ([]string, error) {
 
 // holdsWorkspace reports whether the folder of a project has a workspace, with or without agents.
 func holdsWorkspace(dir string) bool {
-	return isFolder(filepath.Join(dir, agentsName)) || isWorkspace(dir)
+	return isFolder(filepath.Join(dir, schema.AgentsName)) || isWorkspace(dir)
 }
 
 // findUpward looks for a workspace at or above a folder. If there is none in a linked worktree of a
@@ -230,7 +231,7 @@ func findUpward(dir string) (string, bool) {
 // workspace.json leads to, or the folder itself.
 func workspaceIn(dir string) (string, bool) {
 	if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
-		if filepath.Base(marked) == MarkerName {
+		if filepath.Base(marked) == schema.MarkerName {
 			marked = filepath.Dir(marked)
 		}
 		if isWorkspace(marked) {
@@ -243,8 +244,8 @@ func workspaceIn(dir string) (string, bool) {
 // isWorkspace reports whether a folder is a workspace. Other programs have files named
 // workspace.json, so there must be agents too, unless the folder is that of a project.
 func isWorkspace(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, MarkerName))
-	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, agentsName)))
+	info, err := os.Stat(filepath.Join(dir, schema.MarkerName))
+	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))
 }
 
 func isFolder(path string) bool {

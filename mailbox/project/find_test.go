@@ -10,6 +10,7 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // environment reads variables from a map.
@@ -20,11 +21,11 @@ func environment(variables map[string]string) func(string) string {
 // workspaceAt makes the folders of a workspace and, if marked, its workspace.json.
 func workspaceAt(t *testing.T, dir string, marked bool) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, project.AgentsName), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if marked {
-		check.WriteFile(t, filepath.Join(dir, project.MarkerName), "{}")
+		check.WriteFile(t, filepath.Join(dir, schema.MarkerName), "{}")
 	}
 }
 

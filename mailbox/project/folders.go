@@ -35,7 +35,7 @@ func HasProjectFolders(w *mailbox.Workspace) bool {
 // DecisionsName returns the folder, below the workspace, in which the reference implementation's
 // tools record which messages an agent accepted by itself.
 func DecisionsName(agent schema.AgentName) string {
-	return agentsName + "/" + string(agent) + "/audit/autonomy_decisions"
+	return schema.AgentPath(agent, "audit/autonomy_decisions")
 }
 
 // addProjectFolders makes the missing folders and files of a project, except those of its agents.

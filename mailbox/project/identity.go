@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,12 +37,6 @@ func checkRuntime(runtime string) error {
 	return nil
 }
 
-// Capabilities are the words that a status file may use for what an agent can do.
-var Capabilities = []string{
-	"headless", "mcp_tools", "shell_access", "git_ops", "github_cli", "subagents", "parallel_teams", "web_search",
-	"browser", "session_memory", "notifications", "async_tasks", "image_generation",
-}
-
 // capabilitiesOf returns what agents in a runtime can do, unless their status file says otherwise.
 func capabilitiesOf(runtime string) []string {
 	switch runtime {
@@ -73,7 +66,7 @@ func readProfile(home string, agent schema.AgentName) (p profile, err error) {
 	if home == "" {
 		return p, nil
 	}
-	name := path.Join(agentsName, string(agent), profileName)
+	name := schema.AgentPath(agent, profileName)
 	root, err := durable.OpenRoot(home)
 	if err == nil {
 		defer func() { err = errors.Join(err, root.Close()) }()
@@ -100,7 +93,7 @@ func (p profile) files(agent schema.AgentName, runtime string, now time.Time) []
 		p.Description = fmt.Sprintf("%s agent (%s runtime)", agent, runtime)
 	}
 	card := fmt.Appendf(nil, cardTemplate, quoted(string(agent)), quoted(runtime), quoted(p.Model), quoted(p.Description),
-		quoted(mailbox.BoxName(agent, mailbox.Inbox)+"/"), quoted(mailbox.BoxName(agent, mailbox.Outbox)+"/"))
+		quoted(schema.BoxPath(agent, mailbox.Inbox)+"/"), quoted(schema.BoxPath(agent, mailbox.Outbox)+"/"))
 	for _, t := range schema.Types() {
 		card = fmt.Appendf(card, "    - %s\n", t)
 	}
@@ -136,16 +129,13 @@ func AddStatus(w *mailbox.Workspace, agent schema.AgentName, now time.Time) erro
 	if slices.Contains(Runtimes, string(agent)) {
 		runtime = string(agent)
 	}
-	_, err := addFiles(w, agentsName+"/"+string(agent), newFile{StatusName, newStatus(runtime, runtime, now)})
+	_, err := addFiles(w, schema.AgentsName+"/"+string(agent), newFile{StatusName, newStatus(runtime, runtime, now)})
 	return err
 }
 
-// Status is the content of a status file. Fields that are absent are nil.
+// Status is what oacp reads of a status file.
 type Status struct {
-	Runtime      *string   `yaml:"runtime"`
-	Status       *string   `yaml:"status"`
-	Capabilities *[]string `yaml:"capabilities"`
-	UpdatedAt    *string   `yaml:"updated_at"`
+	Status string `yaml:"status"`
 }
 
 // ReadStatus reads an agent's status file. The error matches fs.ErrNotExist if there is none.
@@ -160,7 +150,7 @@ func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 	for _, agent := range m.To {
 		status, err := ReadStatus(w, agent)
 		switch {
-		case err != nil || status.Status == nil || !strings.EqualFold(strings.TrimSpace(*status.Status), "offline"):
+		case err != nil || !strings.EqualFold(strings.TrimSpace(status.Status), "offline"):
 		case m.Priority == schema.P0:
 			notes = append(notes, fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: reach it another way, too", agent))
 		default:

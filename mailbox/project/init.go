@@ -19,9 +19,6 @@ import (
 
 // Names in a workspace.
 const (
-	// MarkerName is the file that marks a folder as a workspace.
-	MarkerName = "workspace.json"
-	agentsName = "agents"
 	ignoreName = "state/.gitignore"
 	// attributesName says how git treats the files of the workspace, if they are committed.
 	attributesName = ".gitattributes"
@@ -93,7 +90,7 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	if err != nil {
 		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
-	if err := durable.MakeDirs(filepath.Join(absolute, agentsName)); err != nil {
+	if err := durable.MakeDirs(filepath.Join(absolute, schema.AgentsName)); err != nil {
 		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	w, err := mailbox.Open(absolute, nil)
@@ -105,7 +102,7 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	if err != nil {
 		return made, err
 	}
-	_, noMarker := w.Root().Lstat(MarkerName)
+	_, noMarker := w.Root().Lstat(schema.MarkerName)
 	if options.AgentsIfNew && (len(known) > 0 || noMarker == nil) {
 		options.Agents = nil
 	}
@@ -178,7 +175,7 @@ func WriteMarker(w *mailbox.Workspace, options InitOptions) (made []string, err 
 	if missing != nil {
 		made = append(made, filepath.Join(w.Dir(), ignoreName))
 	}
-	paths, err := addFiles(w, ".", newFile{MarkerName, append(data, '\n')})
+	paths, err := addFiles(w, ".", newFile{schema.MarkerName, append(data, '\n')})
 	if err == nil && len(paths) == 0 && options.Repository != "" {
 		err = setRepository(w, options.Repository, options.Now)
 	}
@@ -196,7 +193,7 @@ func setRepository(w *mailbox.Workspace, repository string, now time.Time) error
 		err = errors.New("it is null, not a JSON object")
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), MarkerName), err)
+		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), schema.MarkerName), err)
 	}
 	path, err := json.Marshal(repository)
 	if err != nil || string(fields["repo_path"]) == string(path) {
@@ -209,7 +206,7 @@ func setRepository(w *mailbox.Workspace, repository string, now time.Time) error
 	if data, err = json.MarshalIndent(fields, "", "  "); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), MarkerName, append(data, '\n'), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), schema.MarkerName, append(data, '\n'), 0o644)
 }
 
 // A newFile is a file to write unless it exists.
@@ -285,8 +282,8 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	if err := checkRuntime(options.Runtime); err != nil {
 		return made, err
 	}
-	folder := agentsName + "/" + string(agent)
-	folders := []string{mailbox.BoxName(agent, mailbox.Inbox), mailbox.BoxName(agent, mailbox.Outbox), mailbox.BoxName(agent, mailbox.DeadLetters)}
+	folder := schema.AgentsName + "/" + string(agent)
+	folders := []string{schema.BoxPath(agent, mailbox.Inbox), schema.BoxPath(agent, mailbox.Outbox), schema.BoxPath(agent, mailbox.DeadLetters)}
 	var files []newFile
 	if options.ProjectFolders || HasProjectFolders(w) {
 		folders = append(folders, DecisionsName(agent))
@@ -337,7 +334,7 @@ func unmarshalMarker(data []byte, err error) (m marker, _ error) {
 }
 
 func readMarkerFile(w *mailbox.Workspace) ([]byte, error) {
-	return durable.ReadFile(w.Root(), w.Dir(), MarkerName, maxFileSize)
+	return durable.ReadFile(w.Root(), w.Dir(), schema.MarkerName, maxFileSize)
 }
 
 // removeUnasked forgets that init made an agent without being asked for it.

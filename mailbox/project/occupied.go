@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // ErrOccupied is returned if a folder has something of another program where a workspace has its own.
@@ -30,9 +31,9 @@ func CheckFree(dir string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("creating workspace %s: %w", dir, err)
 	case len(others) > 0:
-		return fmt.Errorf("%s %w: it has %s, and no mailbox", filepath.Join(dir, agentsName), ErrOccupied, strings.Join(others[:min(3, len(others))], ", "))
+		return fmt.Errorf("%s %w: it has %s, and no mailbox", filepath.Join(dir, schema.AgentsName), ErrOccupied, strings.Join(others[:min(3, len(others))], ", "))
 	case isOther:
-		return fmt.Errorf("%s %w: it has no project_name", filepath.Join(dir, MarkerName), ErrOccupied)
+		return fmt.Errorf("%s %w: it has no project_name", filepath.Join(dir, schema.MarkerName), ErrOccupied)
 	}
 	return nil
 }
@@ -42,7 +43,7 @@ var errMailboxes = errors.New("there are mailboxes")
 
 // otherAgents returns what else the folder agents of a folder has, or errMailboxes.
 func otherAgents(dir string) (others []string, err error) {
-	agents, err := durable.OpenPath(filepath.Join(dir, agentsName))
+	agents, err := durable.OpenPath(filepath.Join(dir, schema.AgentsName))
 	if err != nil {
 		return nil, err
 	}
@@ -68,5 +69,5 @@ func markerIn(dir string) (m marker, err error) {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	return unmarshalMarker(durable.ReadFile(root, dir, MarkerName, maxFileSize))
+	return unmarshalMarker(durable.ReadFile(root, dir, schema.MarkerName, maxFileSize))
 }

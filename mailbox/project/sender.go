@@ -3,7 +3,6 @@ package project
 import (
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -156,7 +155,7 @@ func readAgentFile(w *mailbox.Workspace, agent schema.AgentName, name string, in
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err
 	}
-	name = path.Join(agentsName, string(agent), name)
+	name = schema.AgentPath(agent, name)
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func TestInferAgent(t *testing.T) {
 					card = "name: " + string(agent) + "\nruntime: " + runtime + "\n"
 				}
 				if card != "" {
-					check.WriteFile(t, filepath.Join(w.Dir(), project.AgentsName, string(agent), project.CardName), card)
+					check.WriteFile(t, filepath.Join(w.Dir(), schema.AgentsName, string(agent), project.CardName), card)
 				}
 			}
 			got, err := project.InferAgent(w, environment(test.env))

@@ -19,8 +19,8 @@
 // about a message: the stage of its file, in the epoch of the base, or in the next one if the base has a
 // greater stage. Without a file, it is what the base says.
 //
-// A sync joins the states here with those that the carrier has, gives the carrier the result, makes the
-// files here agree with it, and then makes it the base.
+// A sync joins the states here with those that the carrier has, makes the files here agree with the result,
+// makes that the base, and gives it to the carrier.
 //
 // # Why nothing is lost, doubled or revived
 //
@@ -37,9 +37,9 @@
 //   - Nothing is handled by nobody: the stage handled comes from a file in an archive, or from a machine that
 //     had one.
 //
-// Two cases remain. If a sync is killed between the moment in which it puts a message that was restored
-// elsewhere into the inbox and the end of the sync, and an agent handles it before the next one, then the
-// message comes back once more. And a handled message whose every file was pruned or removed is gone.
+// Two cases remain. If a sync ends between the moment in which it puts a message that was restored
+// elsewhere into the inbox and the one in which it records the base, and an agent handles it before the next
+// sync, then the message comes back once more. And a handled message whose every file was pruned or removed is gone.
 package replica
 
 import (

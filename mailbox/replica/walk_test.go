@@ -183,7 +183,7 @@ func (w *walk) join(name string) {
 	m := &walkMachine{name: name, dir: w.t.TempDir(), base: newTree()}
 	for _, agent := range w.agents {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
-			if err := os.MkdirAll(filepath.Join(m.dir, mailbox.BoxName(agent, box)), 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Join(m.dir, schema.BoxPath(agent, box)), 0o755); err != nil {
 				w.t.Fatal(err)
 			}
 		}
@@ -463,7 +463,7 @@ func (w *walk) renamesAway(m *walkMachine) (putBack func()) {
 	}
 }
 
-// sync syncs a machine, in the order of gitmail: fetch, merge, apply, push, record.
+// sync syncs a machine, in the order of gitmail: fetch, merge, apply, record, push.
 func (w *walk) sync(m *walkMachine) {
 	w.note("%s syncs", m.name)
 	w.disturb()
@@ -475,6 +475,19 @@ func (w *walk) sync(m *walkMachine) {
 		w.disturb()
 		waiting, unsent := w.apply(m, result, outcomes)
 		w.disturb()
+		base := result.clone()
+		for _, c := range waiting {
+			if at, ok := m.base.copies[c]; ok {
+				base.copies[c] = at
+			} else {
+				delete(base.copies, c)
+			}
+		}
+		for _, name := range unsent {
+			delete(base.sent, name)
+		}
+		m.base = base
+		w.disturb()
 		if pushes != w.pushes {
 			w.note("%s begins again", m.name)
 			continue // another machine was faster
@@ -484,20 +497,8 @@ func (w *walk) sync(m *walkMachine) {
 				w.t.Errorf("%s: %s was restored by nobody for %s: %v", m.name, c.Name, c.Agent, at.State)
 			}
 		}
-		w.carrier = result.clone()
+		w.carrier = result
 		w.pushes++
-		w.disturb()
-		for _, c := range waiting {
-			if at, ok := m.base.copies[c]; ok {
-				result.copies[c] = at
-			} else {
-				delete(result.copies, c)
-			}
-		}
-		for _, name := range unsent {
-			delete(result.sent, name)
-		}
-		m.base = result
 		w.disturb()
 		return
 	}
@@ -551,8 +552,7 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome)
 			continue // it is gone
 		}
 		result.copies[c] = joined
-		restored := stage == Pending && base.Stage > stage
-		if joined.Stage != stage && (stage != Unknown || joined.data != "") || restored {
+		if joined.Stage != stage && (stage != Unknown || joined.data != "") {
 			o := Outcome{Copy: c, Was: stage, Want: joined.Stage, Data: []byte(joined.data), Reason: []byte(joined.reason)}
 			if stage != Unknown {
 				o.Data, _ = m.Read(c) // without it, somebody moved it meanwhile

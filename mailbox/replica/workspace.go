@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -39,7 +38,7 @@ var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is"
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
 	f := &Files{make(map[Copy]Stage), make(map[string]error), make(map[string]error)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
-		folder := mailbox.BoxName(agent, box)
+		folder := schema.BoxPath(agent, box)
 		info, err := w.Root().Lstat(folder)
 		if err == nil && !info.IsDir() {
 			f.Problems[folder] = ErrNoFolder
@@ -92,31 +91,10 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// Staged returns the copies that wait because an inbox refuses them. Elsewhere, they need not wait.
-func (w *Workspace) Staged(ctx context.Context) (map[Copy]bool, error) {
-	staged := make(map[Copy]bool)
-	ids, _, err := w.Workspace.Staged()
-	for _, id := range ids {
-		found, _ := w.Workspace.Find(ctx, string(id)) // what cannot be read is not sent yet
-		for _, e := range found {
-			if e.Box != mailbox.Outbox || e.Message == nil {
-				continue
-			}
-			name, err := w.longName(e.Agent, e.Box, e.Name)
-			for _, to := range e.Message.To {
-				if queued, _ := w.IsQueued(id, to); queued && err == nil {
-					staged[Copy{Agent: to, Name: name}] = true
-				}
-			}
-		}
-	}
-	return staged, err
-}
-
 // Find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
 	e := mailbox.Entry{Agent: agent, Box: box, Name: name, Path: filepath.Join(w.BoxPath(agent, box), name)}
-	_, err := w.Root().Lstat(mailbox.BoxName(agent, box) + "/" + name)
+	_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + name)
 	if at, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
 		return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
 	}
@@ -128,7 +106,7 @@ func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (
 	if short == "" {
 		return e, nil
 	}
-	if _, err := w.Root().Lstat(mailbox.BoxName(agent, box) + "/" + short); err != nil {
+	if _, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + short); err != nil {
 		return e, nil
 	}
 	if long, err := w.longName(agent, box, short); err == nil && long == name {
@@ -191,8 +169,6 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		return false, err
 	case now == o.Want && now == Dead:
 		return false, w.addReason(o, e.Name)
-	case now == o.Want && now == Pending && !o.Sent:
-		return false, w.removeCopies(o.Copy, e)
 	case now == o.Want:
 		return false, nil
 	case now != o.Was:
@@ -229,33 +205,12 @@ func (w *Workspace) remove(e mailbox.Entry) error {
 	return nil
 }
 
-// removeCopies removes what is left of a message that was restored: identical files in the archive and among the dead
-// letters, with the reason.
-func (w *Workspace) removeCopies(c Copy, pending mailbox.Entry) error {
-	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
-		e, err := w.Find(c.Agent, box, c.Name)
-		if err != nil || e.Name == "" {
-			continue
-		}
-		data, err := w.ReadRaw(pending)
-		if old, oldErr := w.ReadRaw(e); err != nil || oldErr != nil || !bytes.Equal(data, old) {
-			continue
-		}
-		reason := e
-		reason.Name += mailbox.ReasonSuffix
-		if err := cmp.Or(w.remove(e), w.remove(reason)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.
 func (w *Workspace) addReason(o Outcome, file string) error {
 	if o.Want != Dead || o.Reason == nil {
 		return nil
 	}
-	folder := mailbox.BoxName(o.Agent, mailbox.DeadLetters)
+	folder := schema.BoxPath(o.Agent, mailbox.DeadLetters)
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
@@ -267,7 +222,7 @@ func (w *Workspace) add(o Outcome) error {
 	if err := w.addReason(o, o.Name); err != nil {
 		return err
 	}
-	folder := mailbox.BoxName(o.Agent, o.Want.Box())
+	folder := schema.BoxPath(o.Agent, o.Want.Box())
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
@@ -335,7 +290,7 @@ func (w *Workspace) takeOver(sent mailbox.Entry) error {
 		return err
 	}
 	for _, to := range sent.Message.To {
-		if _, err := w.Root().Lstat(mailbox.BoxName(to, mailbox.Inbox)); err != nil {
+		if _, err := w.Root().Lstat(schema.BoxPath(to, mailbox.Inbox)); err != nil {
 			continue // the folder was removed, so its files say nothing
 		}
 		c := Copy{Agent: to, Name: name}

@@ -32,7 +32,7 @@ func (e *PolicyError) Error() string { return fmt.Sprintf("%s is not authorized:
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 // configName returns the path of an agent's settings below the workspace.
-func configName(agent schema.AgentName) string { return "agents/" + string(agent) + "/config.yaml" }
+func configName(agent schema.AgentName) string { return schema.AgentPath(agent, "config.yaml") }
 
 func policyName(agent schema.AgentName, kind signing.PolicyKind) string {
 	if kind == signing.ReceiverConfig {

@@ -66,7 +66,7 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 		return "", err
 	}
 	defer root.Close() // what was written is synced by then
-	const folder = "dead_letter"
+	const folder = string(schema.DeadLetters)
 	if err := root.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}

@@ -39,7 +39,7 @@ const (
 
 // PinsName returns the path of the pins of a receiver below the workspace.
 func PinsName(receiver schema.AgentName) string {
-	return "agents/" + string(receiver) + "/" + folderName + "/allowed_signers.yaml"
+	return schema.AgentPath(receiver, folderName+"/allowed_signers.yaml")
 }
 
 // A FileError says that a trust file cannot be used.

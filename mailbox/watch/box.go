@@ -173,7 +173,7 @@ func (w *Watcher) Unread() error {
 // openDir opens the box. It returns nil if the box does not exist. If the whole mailbox is missing,
 // that is an error: a file system may not be mounted, or a checkout may be half done.
 func (b *box) openDir() (*durable.Dir, error) {
-	name := mailbox.BoxName(b.agent, b.name)
+	name := schema.BoxPath(b.agent, b.name)
 	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), name)
 	if errors.Is(err, fs.ErrNotExist) && b.workspace.CheckAgent(b.agent) == nil {
 		return nil, nil

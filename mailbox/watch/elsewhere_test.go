@@ -95,7 +95,7 @@ func newMachines(t *testing.T) (a, b *machine) {
 	a = clone("a")
 	for _, agent := range []schema.AgentName{"claude", "codex"} {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-			check.WriteFile(t, filepath.Join(a.dir, "mail", mailbox.BoxName(agent, box), ".gitkeep"), "")
+			check.WriteFile(t, filepath.Join(a.dir, "mail", schema.BoxPath(agent, box), ".gitkeep"), "")
 		}
 	}
 	a.push()

@@ -135,7 +135,7 @@ func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 func (b *box) readHandled(f *finding) bool {
 	e := b.entry(f.name)
 	e.Box = mailbox.Archive
-	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), mailbox.BoxName(e.Agent, e.Box))
+	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), schema.BoxPath(e.Agent, e.Box))
 	if err != nil {
 		return false
 	}

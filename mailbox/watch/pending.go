@@ -119,7 +119,7 @@ func (w *Watcher) take(pending []mailbox.Entry, most int) (taken []mailbox.Entry
 // isThere reports whether a reported message is in its file as it was reported. If the file has
 // changed, the message counts as not reported from now on.
 func (b *box) isThere(name string) bool {
-	info, err := b.workspace.Root().Lstat(mailbox.BoxName(b.agent, b.name) + "/" + name)
+	info, err := b.workspace.Root().Lstat(schema.BoxPath(b.agent, b.name) + "/" + name)
 	if err == nil && versionOf(info).equal(b.reported.Messages[name].Version) {
 		return true
 	}

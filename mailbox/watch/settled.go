@@ -87,7 +87,7 @@ func Settled(w *mailbox.Workspace, e mailbox.Entry, seen Sighting, now time.Time
 	if seen.isQuiet(now) {
 		return true
 	}
-	info, err := w.Root().Lstat(mailbox.BoxName(e.Agent, e.Box) + "/" + e.Name)
+	info, err := w.Root().Lstat(schema.BoxPath(e.Agent, e.Box) + "/" + e.Name)
 	if err != nil {
 		return false
 	}
@@ -110,7 +110,7 @@ func isCopied(w *mailbox.Workspace, e mailbox.Entry, info fs.FileInfo, data []by
 		names = append(names, long)
 	}
 	return slices.ContainsFunc(others, func(agent schema.AgentName) bool {
-		dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.BoxName(agent, box))
+		dir, err := durable.OpenDir(w.Root(), w.Dir(), schema.BoxPath(agent, box))
 		if err != nil {
 			return false
 		}

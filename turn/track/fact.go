@@ -58,12 +58,8 @@ type Fact struct {
 	At   time.Time `json:"at"`
 	Kind FactKind  `json:"fact"`
 
-	Key
-	File         string                `json:"file,omitempty"`
-	From         schema.AgentName      `json:"from,omitempty"`
-	Type         schema.Type           `json:"type,omitempty"`
-	Subject      string                `json:"subject,omitempty"`
-	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// Envelope says which message it is about; see Of. Facts about a bound have only From or Conversation.
+	Envelope
 
 	// Marks are in the environment of the processes of a turn that started.
 	Marks []orphans.Mark `json:"marks,omitempty"`
@@ -135,6 +131,7 @@ func KeyOf(m *schema.Message) (Key, error) {
 	return Key{ID: m.ID, Fingerprint: Fingerprint(data)}, nil
 }
 
+// Fingerprint returns the beginning of a SHA-256 of the parts, in hexadecimal digits.
 func Fingerprint(data ...[]byte) string {
 	hash := sha256.New()
 	for _, part := range data {
@@ -151,12 +148,10 @@ func (k FactKind) About(rec *Record) Fact {
 	return f
 }
 
-// Of begins a fact about a message that had no turn yet. Facts that may be the first about a
-// message describe it.
+// Of begins a fact about a message that had no turn yet. Facts that may be the first about a message describe it.
 func (k FactKind) Of(m *Envelope) Fact {
-	f := Fact{Kind: k, Key: m.Key}
 	if k == Started || k == Dead || k == Held {
-		f.File, f.From, f.Type, f.Subject, f.Conversation = m.File, m.From, m.Type, m.Subject, m.Conversation
+		return Fact{Kind: k, Envelope: *m}
 	}
-	return f
+	return Fact{Kind: k, Envelope: Envelope{Key: m.Key}}
 }

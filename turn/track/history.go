@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -24,9 +25,11 @@ type History struct {
 	// Released counts what may let a waiting message go on: a turn that no longer counts, a person
 	// who resumes a conversation or restores a message.
 	Released int
-	// end is how much of the journal was read, in bytes, and bad counts lines that are not facts.
-	end int64
-	bad int
+	// file is the journal that was read, if it may be replaced; see readNew. end is how much of it was read, in
+	// bytes, and bad counts lines that are not facts.
+	file fs.FileInfo
+	end  int64
+	bad  int
 }
 
 // Record is what is known of a message.
@@ -184,12 +187,12 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	}
 	switch f.Kind {
 	case Held:
-		rec.describe(f)
+		rec.Envelope = f.Envelope
 		rec.Held, rec.HeldBy, rec.Removed = f.Reason, f.By, time.Time{}
 	case Removed:
 		rec.Held, rec.HeldBy, rec.Removed = "", "", f.At
 	case Started:
-		rec.describe(f)
+		rec.Envelope = f.Envelope
 		rec.Attempts = max(rec.Attempts+1, f.Attempt)
 		rec.Running, rec.Marks, rec.Started, rec.RetryAt = true, f.Marks, f.At, time.Time{}
 		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
@@ -211,7 +214,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		}
 		rec.Running, rec.Marks = false, nil
 	case Dead:
-		rec.describe(f)
+		rec.Envelope = f.Envelope
 		rec.Running, rec.Marks, rec.Lost, rec.Ended = false, nil, false, f.At
 		rec.Attempts = max(rec.Attempts, f.Attempt)
 		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = Dead, false, f.Reason, f.Send
@@ -234,11 +237,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At}
 		h.Released++
 	}
-}
-
-func (rec *Record) describe(f *Fact) {
-	rec.File, rec.From, rec.Type, rec.Subject = f.File, f.From, f.Type, f.Subject
-	rec.Conversation = f.Conversation
 }
 
 func (h *History) countTurn(rec *Record) {

@@ -1,8 +1,8 @@
 // Package track keeps the journal of an agent's turns, and says from it how far messages got.
 //
 // The journal is state/turns/<agent>.jsonl of the workspace: a line of JSON for each Fact, which a
-// Runner of package turn writes. The facts add up to a History. Other processes append to the
-// journal, too, when a session notices a message, or a person restores one or lets a conversation
+// Runner of package turn writes. The facts add up to a History. Other processes also append to the
+// journal when a session notices a message, or a person restores one or lets a conversation
 // go on. Track, Thread, Status and OwedBy read it and write nothing. Package track runs no turn.
 package track
 
@@ -28,7 +28,7 @@ import (
 )
 
 // ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
-// worked. Then another Runner may work the inbox, too.
+// worked. Then another Runner may work the inbox.
 var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
 
 // TurnsFolder holds the journals.
@@ -38,14 +38,14 @@ const TurnsFolder = "state/turns"
 const CompactAbove = 8 << 20
 
 // Journal is the file in which a Runner records what it does, and the history that the file adds up
-// to. Resume appends to it, too. A writer holds the journal's own lock.
+// to. A writer holds the journal's own lock.
 type Journal struct {
 	// dir is the folder of the journals, and name and path are those of the file in it.
 	dir        *durable.Dir
 	name, Path string
 	lock       *flock.Flock
 	now        func() time.Time
-	// MayWrite returns an error if another Runner may work the inbox. It is nil for Resume.
+	// MayWrite, if set, returns an error if another Runner may work the inbox.
 	MayWrite func() error
 
 	mu      sync.Mutex
@@ -53,19 +53,17 @@ type Journal struct {
 	history *History
 }
 
-// maxJournal bounds what is read of a journal to copy it, in bytes.
-const maxJournal = 4 << 30
-
 // journalFile is what a journal needs of its open file.
 type journalFile interface {
 	jsonl.File
 	io.Closer
 }
 
+// JournalName returns the name of the journal of an agent.
 func JournalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
 
-// findJournal returns the journal of an agent. Its file is not open yet.
-func findJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
+// newJournal returns the journal of an agent. Its file is not open yet.
+func newJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
 	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return nil, err
 	}
@@ -81,15 +79,15 @@ func findJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 
 // OpenJournal opens the journal of an agent for writing and reads it. It creates a missing one.
 func OpenJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
-	j, err := findJournal(w, name, now)
+	j, err := newJournal(w, name, now)
 	if err != nil {
 		return nil, err
 	}
 	err = j.locked(func() error {
-		if err := errors.Join(j.create(), j.dir.Sweep(j.name), j.dir.Sweep(j.name+".old")); err != nil {
+		if err := errors.Join(j.dir.Sweep(j.name), j.open()); err != nil {
 			return err
 		}
-		return j.open()
+		return j.history.Read(j.file)
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), j.Close())
@@ -97,24 +95,21 @@ func OpenJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 	return j, nil
 }
 
-// create creates a missing file.
-func (j *Journal) create() error {
+// open opens the file, and creates a missing one.
+func (j *Journal) open() error {
 	there, err := j.dir.Exists(j.name)
-	if there || err != nil {
+	if err == nil && !there {
+		// The name must survive a crash before anything is appended.
+		err = j.dir.Replace(j.name, nil, 0o644)
+	}
+	if err != nil {
 		return err
 	}
-	// The name must survive a crash before anything is appended.
-	return j.dir.Replace(j.name, nil, 0o644)
-}
-
-// open opens the file and makes its facts the history.
-func (j *Journal) open() error {
 	file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
-	if err != nil {
-		return err // a nil *os.File must not become the journal's file
+	if err == nil { // a nil *os.File must not become the journal's file
+		j.file = file
 	}
-	j.file, j.history = file, NewHistory()
-	return j.history.Read(j.file)
+	return err
 }
 
 // locked calls do while no other process appends.
@@ -129,6 +124,7 @@ func (j *Journal) locked(do func() error) error {
 	return errors.Join(do(), j.lock.Unlock())
 }
 
+// Close closes the files of the journal.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -141,22 +137,39 @@ func (j *Journal) Close() error {
 
 // Append writes a fact and adds it to the history. A durable fact is on disk when Append returns.
 func (j *Journal) Append(f Fact, isDurable bool) error {
-	f.At = j.now().UTC()
-	line, err := json.Marshal(&f)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.Path, err)
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err = j.locked(func() error {
-		if err := j.catchUp(); err != nil {
-			return err
-		}
-		return j.add(append(line, '\n'))
-	})
+	err := j.write(j.catchUp, isDurable, f)
 	if err == nil {
 		err = j.history.Read(j.file)
 	}
+	return err
+}
+
+// write calls prepare, and then appends facts, while it holds the lock. A fact without a time gets the current
+// one. After an error, the first facts may be written.
+func (j *Journal) write(prepare func() error, isDurable bool, facts ...Fact) error {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, f := range facts {
+		if f.At.IsZero() {
+			f.At = j.now()
+		}
+		f.At = f.At.UTC()
+		if err := encoder.Encode(&f); err != nil {
+			return fmt.Errorf("writing %s: %w", j.Path, err)
+		}
+	}
+	err := j.locked(func() error {
+		if err := prepare(); err != nil {
+			return err
+		}
+		if _, err := jsonl.Seal(j.file); err != nil {
+			return err
+		}
+		_, err := jsonl.Append(j.file, lines.Bytes())
+		return err
+	})
 	if err == nil && isDurable {
 		err = j.file.Sync()
 	}
@@ -164,15 +177,6 @@ func (j *Journal) Append(f Fact, isDurable bool) error {
 		return fmt.Errorf("writing %s: %w", j.Path, err)
 	}
 	return nil
-}
-
-// add appends complete lines to the file.
-func (j *Journal) add(lines []byte) error {
-	if _, err := jsonl.Seal(j.file); err != nil {
-		return err
-	}
-	_, err := jsonl.Append(j.file, lines)
-	return err
 }
 
 // Refresh reads what others appended.
@@ -198,13 +202,13 @@ func (j *Journal) catchUp() error {
 		return err
 	}
 	open, err := j.file.Stat()
-	if err == nil && (!os.SameFile(there, open) || open.Size() < j.history.end) {
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(there, open) || open.Size() < j.history.end {
 		return fmt.Errorf("%w: %s", ErrStateLost, j.Path)
 	}
-	if err == nil {
-		err = j.history.Read(j.file)
-	}
-	return err
+	return j.history.Read(j.file)
 }
 
 // Bad counts the lines that are not facts.
@@ -227,8 +231,7 @@ func (j *Journal) Get(k Key) (rec Record, known bool) {
 	return rec, known
 }
 
-// Compact replaces a large journal with a line for each message that still matters. It keeps the
-// old one beside it, as the only one.
+// Compact replaces a large journal with a line for each message that still matters.
 func (j *Journal) Compact(above int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -246,17 +249,16 @@ func (j *Journal) Compact(above int64) error {
 				return err
 			}
 		}
-		old, err := j.dir.ReadFile(j.name, maxJournal)
-		if err == nil {
-			err = j.dir.Replace(j.name+".old", old, 0o644)
-		}
-		if err == nil {
-			err = j.file.Close() // some systems do not replace an open file
-		}
+		// Some systems do not replace an open file.
+		err := j.file.Close()
 		if err == nil {
 			err = j.dir.Replace(j.name, lines.Bytes(), 0o644)
 		}
-		return errors.Join(err, j.open())
+		if openErr := j.open(); openErr != nil {
+			return errors.Join(err, openErr)
+		}
+		j.history = NewHistory()
+		return errors.Join(err, j.history.Read(j.file))
 	})
 	if err != nil {
 		return fmt.Errorf("compacting %s: %w", j.Path, err)
@@ -267,78 +269,26 @@ func (j *Journal) Compact(above int64) error {
 // appendFacts writes facts to the journal of an agent, durably. It does not read the journal, which may
 // be large. A Runner at work reads the facts within about a second.
 func appendFacts(w *mailbox.Workspace, name schema.AgentName, facts ...Fact) error {
-	j, err := findJournal(w, name, time.Now)
+	j, err := newJournal(w, name, time.Now)
 	if err != nil {
 		return err
 	}
-	return errors.Join(j.appendUnread(facts), j.Close())
-}
-
-// appendUnread writes facts durably, and adds them to no history. Facts without a time get that of the
-// call. After an error, the first facts may be written.
-func (j *Journal) appendUnread(facts []Fact) error {
-	var lines bytes.Buffer
-	encoder := json.NewEncoder(&lines)
-	for _, f := range facts {
-		if f.At.IsZero() {
-			f.At = j.now()
-		}
-		f.At = f.At.UTC()
-		if err := encoder.Encode(&f); err != nil {
-			return fmt.Errorf("writing %s: %w", j.Path, err)
-		}
-	}
-	err := j.locked(func() error {
-		if err := j.create(); err != nil {
-			return err
-		}
-		if j.file == nil { // opened under the lock, it is the one that the last compaction left
-			file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
-			if err != nil {
-				return err
-			}
-			j.file = file
-		}
-		return j.add(lines.Bytes())
-	})
-	if err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", j.Path, err)
-	}
-	return nil
+	// The file that is opened under the lock is the one that the last compaction left.
+	return errors.Join(j.write(j.open, true, facts...), j.Close())
 }
 
 // ReadHistory reads the journal of an agent without writing anything.
 func ReadHistory(w *mailbox.Workspace, name schema.AgentName) (*History, error) {
-	r := newJournalReader(w, name)
-	if err := r.read(); err != nil {
-		return nil, err
-	}
-	return r.history, nil
+	h := NewHistory()
+	return h, h.readNew(w, name)
 }
 
-// journalReader reads the journal of an agent again and again, each time only what is new. It writes
-// nothing, and keeps no file open, because some systems do not replace an open file.
-type journalReader struct {
-	workspace *mailbox.Workspace
-	name      schema.AgentName
-	// file is the journal that was read.
-	file    fs.FileInfo
-	history *History
-}
-
-func newJournalReader(w *mailbox.Workspace, name schema.AgentName) *journalReader {
-	return &journalReader{workspace: w, name: name, history: NewHistory()}
-}
-
-// read adds what is new to the history. A missing journal has nothing new.
-func (r *journalReader) read() error {
-	dir, err := durable.OpenDir(r.workspace.Root(), r.workspace.Dir(), TurnsFolder)
+// readNew adds what is new in the journal of an agent. A missing journal has nothing new. The file does not stay
+// open, because some systems do not replace an open file.
+func (h *History) readNew(w *mailbox.Workspace, name schema.AgentName) error {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
 	if err == nil {
-		defer dir.Close() // nothing is written
-		err = r.readIn(dir)
+		err = errors.Join(h.readIn(dir, JournalName(name)), dir.Close())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading journal: %w", err)
@@ -346,19 +296,19 @@ func (r *journalReader) read() error {
 	return nil
 }
 
-func (r *journalReader) readIn(dir *durable.Dir) error {
-	file, err := dir.OpenFile(JournalName(r.name), os.O_RDONLY, 0)
+func (h *History) readIn(dir *durable.Dir, name string) error {
+	file, err := dir.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close() // nothing is written
-	now, err := file.Stat()
+	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	if r.file != nil && (!os.SameFile(r.file, now) || now.Size() < r.history.end) { // it was compacted, or cut
-		r.history = NewHistory()
+	if h.file != nil && (!os.SameFile(h.file, info) || info.Size() < h.end) { // it was compacted, or cut
+		*h = *NewHistory()
 	}
-	r.file = now
-	return r.history.Read(file)
+	h.file = info
+	return h.Read(file)
 }

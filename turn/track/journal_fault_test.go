@@ -40,7 +40,7 @@ func (f *faultyJournal) Sync() error {
 
 func withJournalFaults(t *testing.T) (*Journal, *faultyJournal) {
 	t.Helper()
-	j := newJournal(t)
+	j := openJournal(t)
 	f := &faultyJournal{journalFile: j.file, room: -1}
 	j.file = f
 	return j, f
@@ -99,7 +99,7 @@ func TestKilledCompactions(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".codex.jsonl.tmp-1a", ".codex.jsonl.old.tmp-2b", ".claude.jsonl.tmp-3c"} {
+	for _, name := range []string{".codex.jsonl.tmp-1a", ".codex.jsonl.tmp-2b", ".claude.jsonl.tmp-3c"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 // TestAppendThatFails checks that a failed append leaves no trace and that the next one succeeds.
 func TestAppendThatFails(t *testing.T) {
-	j := newJournal(t)
+	j := openJournal(t)
 	j.MustAppend(t, Started.About(recordNumber(99)))
 	before, err := os.ReadFile(j.Path)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestAppendsSideBySide(t *testing.T) {
 	}
 	all.Go(func() {
 		for range each {
-			if err := theirs.Append(Fact{Kind: Resumed, Conversation: "conv-20260101-claude-1"}, false); err != nil {
+			if err := theirs.Append(Fact{Kind: Resumed, Envelope: Envelope{Conversation: "conv-20260101-claude-1"}}, false); err != nil {
 				t.Error(err)
 			}
 		}

@@ -31,15 +31,12 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 	if by.Session == "" || by.Program == "" {
 		return errors.New("noting that messages were noticed: the session or its program has no name")
 	}
-	if err := w.CheckAgent(agent); err != nil {
+	if err := w.CheckAgent(agent); err != nil || len(messages) == 0 {
 		return err
 	}
 	facts := make([]Fact, len(messages))
 	for i, k := range messages {
-		facts[i] = Fact{At: by.At, Kind: noted, Key: k, Session: by.Session, Program: by.Program}
-	}
-	if len(facts) == 0 {
-		return nil
+		facts[i] = Fact{At: by.At, Kind: noted, Envelope: Envelope{Key: k}, Session: by.Session, Program: by.Program}
 	}
 	return appendFacts(w, agent, facts...)
 }
@@ -58,25 +55,24 @@ func (rec *Record) isNoticed() bool {
 }
 
 // AwaitNoticed waits until a session of every recipient has noticed a sent message, or the recipient got
-// further with it: it had a turn, or was taken out of the inbox. The errors are those of
-// watch.AwaitAcknowledged.
+// further with it: it had a turn, or left the inbox. The errors are those of watch.AwaitAcknowledged.
 func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
 	k, err := KeyOf(r.Message)
 	if err != nil {
 		return err
 	}
-	journals := make(map[schema.AgentName]*journalReader, len(r.Message.To))
+	histories := make(map[schema.AgentName]*History, len(r.Message.To))
 	for _, name := range r.Message.To {
-		journals[name] = newJournalReader(w, name)
+		histories[name] = NewHistory()
 	}
 	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
 	folder := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))
 	return watch.AwaitAcknowledgedOr(ctx, w, r, func(name schema.AgentName) (bool, error) {
-		j := journals[name]
-		if err := j.read(); err != nil {
+		h := histories[name]
+		if err := h.readNew(w, name); err != nil {
 			return false, err
 		}
-		rec := j.history.Records[k]
+		rec := h.Records[k]
 		return rec != nil && (len(rec.Noticed) > 0 || rec.Attempts > 0), nil
 	}, folder)
 }

@@ -3,6 +3,7 @@ package track
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"syscall"
@@ -12,17 +13,17 @@ import (
 
 // noticedBy returns the fact that a session noticed a message.
 func noticedBy(rec *Record, session string) Fact {
-	return Fact{Kind: noted, Key: rec.Key, Session: session, Program: "codex"}
+	return Fact{Kind: noted, Envelope: Envelope{Key: rec.Key}, Session: session, Program: "codex"}
 }
 
 // TestNoticedIsForgotten checks that a message that somebody removed is forgotten in time, although a
 // session noticed it.
 func TestNoticedIsForgotten(t *testing.T) {
-	j := newJournal(t)
+	j := openJournal(t)
 	now := time.Now()
 	j.now = func() time.Time { return now }
 	gone, pending := recordNumber(0), recordNumber(1)
-	j.MustAppend(t, noticedBy(gone, "one"), noticedBy(pending, "one"), Fact{Kind: Removed, Key: gone.Key}, noticedBy(gone, "two"))
+	j.MustAppend(t, noticedBy(gone, "one"), noticedBy(pending, "one"), Fact{Kind: Removed, Envelope: Envelope{Key: gone.Key}}, noticedBy(gone, "two"))
 	now = now.Add(KeepFor + time.Hour)
 	if err := j.Compact(1); err != nil {
 		t.Fatal(err)
@@ -37,11 +38,11 @@ func TestNoticedIsForgotten(t *testing.T) {
 
 // TestNoticedLeavesTurnsAlone checks that for a Runner a noticed message is like any other.
 func TestNoticedLeavesTurnsAlone(t *testing.T) {
-	j := newJournal(t)
+	j := openJournal(t)
 	rec := recordNumber(1)
 	lostIt := Failed.About(rec)
 	lostIt.RetryAt = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, f := range []Fact{Held.About(rec), Started.About(rec), lostIt, Succeeded.About(rec), {Kind: Acknowledged, Key: rec.Key}, {Kind: Revived, Key: rec.Key}} {
+	for _, f := range []Fact{Held.About(rec), Started.About(rec), lostIt, Succeeded.About(rec), {Kind: Acknowledged, Envelope: Envelope{Key: rec.Key}}, {Kind: Revived, Envelope: Envelope{Key: rec.Key}}} {
 		j.MustAppend(t, f)
 		before, _ := j.Get(rec.Key)
 		released, failures := j.history.Released, j.history.failures
@@ -66,15 +67,18 @@ func (r *readCounter) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
+// opened stands for opening a journal that is open.
+func opened() error { return nil }
+
 // TestNoticedDoesNotReadTheJournal checks that a fact is added after one byte is read, whatever the size
 // of the journal.
 func TestNoticedDoesNotReadTheJournal(t *testing.T) {
-	j := newJournal(t)
+	j := openJournal(t)
 	j.MustAppend(t, LifeOf(100)...)
 	counter := &readCounter{journalFile: j.file}
 	j.file = counter
-	if err := j.appendUnread([]Fact{noticedBy(recordNumber(1), "one")}); err != nil || counter.bytes > 1 {
-		t.Errorf("appendUnread = %v after %d bytes were read, want one at most", err, counter.bytes)
+	if err := j.write(opened, true, noticedBy(recordNumber(1), "one")); err != nil || counter.bytes > 1 {
+		t.Errorf("write = %v after %d bytes were read, want one at most", err, counter.bytes)
 	}
 }
 
@@ -89,17 +93,17 @@ func TestNotedOnAFaultyDisk(t *testing.T) {
 	for _, room := range []int{0, 1, len(line) / 2, len(line) - 8, 2 * len(line)} {
 		j, f := withJournalFaults(t)
 		f.room = room
-		if err := j.appendUnread(facts); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), j.Path) {
+		if err := j.write(opened, true, facts...); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), j.Path) {
 			t.Errorf("room for %d bytes: %v, want ENOSPC and the path", room, err)
 		}
 		if err := j.Refresh(); err != nil || j.Bad() > 0 || len(j.history.Records) > room/len(line) {
 			t.Errorf("room for %d bytes: %d records and %d bad lines (%v)", room, len(j.history.Records), j.Bad(), err)
 		}
 		f.failSync = true
-		if err := j.appendUnread(facts); !errors.Is(err, errFault) {
-			t.Errorf("appendUnread = %v, want the error of the sync", err)
+		if err := j.write(opened, true, facts...); !errors.Is(err, errFault) {
+			t.Errorf("write = %v, want the error of the sync", err)
 		}
-		if err := j.appendUnread(facts); err != nil {
+		if err := j.write(opened, true, facts...); err != nil {
 			t.Error(err)
 		}
 		if err := j.Refresh(); err != nil || j.Bad() > 0 {
@@ -129,7 +133,7 @@ func BenchmarkNoteNoticed(b *testing.B) {
 		b.Fatal(err)
 	}
 	filler := []byte(strings.Repeat(string(line)+"\n", CompactAbove/len(line)))
-	if err := errors.Join(j.add(filler), j.Close()); err != nil {
+	if err := errors.Join(os.WriteFile(j.Path, filler, 0o644), j.Close()); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {

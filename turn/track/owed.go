@@ -115,12 +115,17 @@ type ledger struct {
 // readRequests finds requests from and to the agent, and those replies that are requests too. Types
 // are in the names of files. Bodies are not kept, for there may be many.
 func (l *ledger) readRequests(ctx context.Context) error {
-	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
-		if _, known := l.except[name]; known && agent == l.agent && box == mailbox.Inbox {
-			return false
+	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
+		if box != mailbox.Outbox && agent != l.agent {
+			return nil
 		}
-		parsed, err := schema.ParseFileName(name)
-		return (box == mailbox.Outbox || agent == l.agent) && (err != nil || parsed.Type.IsRequest())
+		return func(name string) bool {
+			if _, known := l.except[name]; known && agent == l.agent && box == mailbox.Inbox {
+				return false
+			}
+			parsed, err := schema.ParseFileName(name)
+			return err != nil || parsed.Type.IsRequest()
+		}
 	}, func(m *schema.Message) bool {
 		m.Body = schema.Value{}
 		return (m.From == l.agent || m.IsFor(l.agent)) && (m.Type.IsRequest() || m.ParentID != "")
@@ -168,12 +173,15 @@ func (l *ledger) readReplies(ctx context.Context) error {
 	if len(open) == 0 {
 		return nil
 	}
-	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+	mayFollow := conversation.Following(oldest)
+	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
 		if box != mailbox.Outbox && agent != l.agent || box == mailbox.Outbox && !debtors[agent] {
-			return false
+			return nil
 		}
-		parsed, err := schema.ParseFileName(name)
-		return err == nil && !parsed.Type.IsRequest() && debtors[parsed.From] && conversation.MayFollow(name, oldest)
+		return func(name string) bool {
+			parsed, err := schema.ParseFileName(name)
+			return err == nil && !parsed.Type.IsRequest() && debtors[parsed.From] && mayFollow(name)
+		}
 	}, func(m *schema.Message) bool {
 		m.Body = schema.Value{}
 		return open[m.ParentID]
@@ -196,9 +204,11 @@ func (l *ledger) readFiles(ctx context.Context) error {
 	if len(open) == 0 {
 		return nil
 	}
-	found, err := l.w.Search(ctx, func(_ schema.AgentName, _ mailbox.Box, name string) bool {
-		parsed, err := schema.ParseFileName(name)
-		return err != nil || parsed.Type.IsRequest() && minutes[parsed.At.Truncate(time.Minute)]
+	found, err := l.w.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter {
+		return func(name string) bool {
+			parsed, err := schema.ParseFileName(name)
+			return err != nil || parsed.Type.IsRequest() && minutes[parsed.At.Truncate(time.Minute)]
+		}
 	}, func(m *schema.Message) bool { return open[m.ID] })
 	l.files = make(map[schema.ID][]mailbox.Entry, len(open))
 	whole := make(map[schema.ID]*schema.Message, len(open))

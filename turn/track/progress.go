@@ -96,8 +96,11 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 		return nil, err
 	}
 	m := found[0].Message
-	replies, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
-		return box == mailbox.Outbox && m.IsFor(agent) && conversation.MayFollow(name, m.CreatedAt.Time())
+	replies, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
+		if box != mailbox.Outbox || !m.IsFor(agent) {
+			return nil
+		}
+		return conversation.Following(m.CreatedAt.Time())
 	}, func(reply *schema.Message) bool { return reply.ParentID == m.ID })
 	if _, err := mailbox.SplitUnreadable(err); err != nil { // Find could not read these boxes, either
 		return nil, err

@@ -105,5 +105,5 @@ func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) e
 	if err != nil {
 		return err
 	}
-	return appendFacts(w, name, Fact{Kind: Revived, Key: k})
+	return appendFacts(w, name, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
 }

@@ -37,17 +37,13 @@ type AgentStatus struct {
 
 // Turn is a turn on a message.
 type Turn struct {
-	ID           schema.ID             `json:"id"`
-	From         schema.AgentName      `json:"from"`
-	Type         schema.Type           `json:"type"`
-	Subject      string                `json:"subject"`
-	Conversation schema.ConversationID `json:"conversation_id"`
-	Attempt      int                   `json:"attempt"`
-	Started      time.Time             `json:"started"`
-	Ended        time.Time             `json:"ended,omitzero"`
-	Succeeded    bool                  `json:"succeeded"`
-	Reason       string                `json:"reason,omitempty"`
-	Usage        Usage                 `json:"usage,omitzero"`
+	Envelope
+	Attempt   int       `json:"attempt"`
+	Started   time.Time `json:"started"`
+	Ended     time.Time `json:"ended,omitzero"`
+	Succeeded bool      `json:"succeeded"`
+	Reason    string    `json:"reason,omitempty"`
+	Usage     Usage     `json:"usage,omitzero"`
 }
 
 // Conversation is the state of a conversation.
@@ -146,10 +142,8 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, w
 func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
 
 func turnOf(rec *Record) Turn {
-	t := Turn{
-		ID: rec.ID, From: rec.From, Type: rec.Type, Subject: rec.Subject, Conversation: rec.Conversation,
-		Attempt: rec.Attempts, Started: inSeconds(rec.Started),
-	}
+	t := Turn{Envelope: rec.Envelope, Attempt: rec.Attempts, Started: inSeconds(rec.Started)}
+	t.Fingerprint, t.File = "", ""
 	if !rec.Running {
 		t.Ended, t.Succeeded, t.Reason, t.Usage = inSeconds(rec.Ended), rec.Outcome == Succeeded, rec.Reason, rec.Usage
 	}

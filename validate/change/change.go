@@ -60,7 +60,8 @@ type Options struct {
 
 // A check is one call of Check.
 type check struct {
-	git git.Repository
+	git     git.Repository
+	objects *git.Objects
 	// below is the path of Dir below the top of the repository, empty or with a slash at its end.
 	below string
 	// base is a commit, or the empty tree if HEAD has no commit. Range names the commits of the change.
@@ -89,6 +90,8 @@ func Check(ctx context.Context, o Options) (*validate.Result, error) {
 		return nil, err
 	}
 	c := &check{git: git.Repository{Dir: dir, Env: inherited(dir)}, set: validate.NewSet(o.Files), outboxes: make(map[string]string)}
+	c.objects = c.git.Objects(ctx)
+	defer c.objects.Close()
 	top, err := c.locate(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func Check(ctx context.Context, o Options) (*validate.Result, error) {
 	if err := c.read(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.checkCopies(ctx); err != nil {
+	if err := c.checkCopies(); err != nil {
 		return nil, err
 	}
 	if err := c.checkCommitters(ctx); err != nil {
@@ -225,37 +228,52 @@ func (c *check) name(file string) string {
 	return relative
 }
 
+// object returns the content of a file by what git calls it, such as an object id or HEAD:PATH, and nil if there is none.
+// For a file that is too large for a message, the error is a git.UnwantedError.
+func (c *check) object(name string) ([]byte, error) {
+	data, err := c.objects.Read(name, "blob", schema.MaxFileSize)
+	if git.Exit(err) == git.Fatal {
+		return nil, nil
+	}
+	return data, err
+}
+
 // read validates what is new, and reports what was edited or removed.
 func (c *check) read(ctx context.Context) error {
 	moved := movesIn(c.entries)
-	var wanted []string
-	for _, e := range c.entries {
-		if e.isRead(moved) {
-			wanted = append(wanted, e.id)
-		}
-	}
-	removed, err := c.removedIDs(ctx, moved)
+	removed, err := c.removedIDs(moved)
 	if err != nil {
 		return err
 	}
-	blobs := c.openBlobs(ctx, wanted)
 	for _, e := range c.entries {
-		var data []byte
-		problem := ""
-		if e.isRead(moved) {
-			if data, problem, err = blobs.next(); err != nil {
-				return errors.Join(err, blobs.close())
-			}
-		}
-		if err := c.judge(ctx, e, moved, removed, data, problem); err != nil {
-			return errors.Join(err, blobs.close())
+		if err := c.checkEntry(ctx, e, moved, removed); err != nil {
+			return err
 		}
 	}
-	return blobs.close()
+	return nil
 }
 
-// judge reports what is wrong with a changed file on its own.
-func (c *check) judge(ctx context.Context, e entry, moved moves, removed map[schema.ID]string, data []byte, problem string) error {
+// removedIDs returns the ids of the messages that the change takes out of outboxes, with their object
+// ids.
+func (c *check) removedIDs(moved moves) (map[schema.ID]string, error) {
+	removed := make(map[schema.ID]string)
+	for _, e := range c.entries {
+		if e.status != 'D' || e.box != schema.Outbox || !isFile(e.oldMode) || moved.within(e) {
+			continue
+		}
+		data, err := c.object(e.before)
+		if _, unwanted := errors.AsType[git.UnwantedError](err); err != nil && !unwanted {
+			return nil, err
+		}
+		if m, _ := validate.Decode(data); m != nil && m.ID != "" {
+			removed[schema.ID(strings.Clone(string(m.ID)))] = e.before
+		}
+	}
+	return removed, nil
+}
+
+// checkEntry reports what is wrong with a changed file on its own.
+func (c *check) checkEntry(ctx context.Context, e entry, moved moves, removed map[schema.ID]string) error {
 	name := c.name(e.path)
 	switch {
 	case strings.Contains(e.path, "\n"):
@@ -265,7 +283,7 @@ func (c *check) judge(ctx context.Context, e entry, moved moves, removed map[sch
 		c.set.AddUnreadable(name, validate.RuleFileUnreadable, "it has conflicts that are not resolved", "git status says how to resolve them")
 		return nil
 	case e.status == 'D':
-		if e.box == outbox && !moved.within(e) {
+		if e.box == schema.Outbox && !moved.within(e) {
 			c.set.AddUnreadable(name, validate.RuleRemoved, "the message is no longer in the outbox of "+string(e.agent),
 				"leave it, unless it is removed from all copies on purpose")
 		}
@@ -281,23 +299,30 @@ func (c *check) judge(ctx context.Context, e entry, moved moves, removed map[sch
 	if !e.isRead(moved) || e.isEdit() {
 		return nil
 	}
-	if problem != "" {
-		c.set.AddUnreadable(name, validate.RuleFileSize, problem, "put long content in a file and name it in the body")
+	data, err := c.object(e.id)
+	if large, ok := errors.AsType[git.UnwantedError](err); ok {
+		c.set.AddUnreadable(name, validate.RuleFileSize, large.Error(), "put long content in a file and name it in the body")
 		return nil
+	}
+	if err == nil && data == nil {
+		err = errors.New("git lacks an object of the change: run git fsck")
+	}
+	if err != nil {
+		return err
 	}
 	at, m, err := c.set.Add(ctx, name, data)
 	if err != nil || m == nil {
 		return err
 	}
-	if before, ok := removed[m.ID]; ok && e.box == outbox && before != e.id {
+	if before, ok := removed[m.ID]; ok && e.box == schema.Outbox && before != e.id {
 		c.set.Report(at, validate.RulePublished, "id", "the message was published with other content, and the change replaces it",
 			"restore the file that was removed, and send another message")
 	}
 	switch {
-	case e.box == outbox && m.From.Valid() && m.From != e.agent:
+	case e.box == schema.Outbox && m.From.Valid() && m.From != e.agent:
 		c.set.Report(at, validate.RuleWrongMailbox, "from", fmt.Sprintf("the message is from %s, and in the outbox of %s", m.From, e.agent),
 			"put it into the outbox of its sender")
-	case e.box != outbox && e.box != deadLetters && !m.IsFor(e.agent):
+	case e.box != schema.Outbox && e.box != schema.DeadLetters && !m.IsFor(e.agent):
 		c.set.Report(at, validate.RuleWrongMailbox, "to", fmt.Sprintf("%s is not a recipient, and has the message in its %s", e.agent, e.box),
 			"leave it to the recipients")
 	}

@@ -1,9 +1,9 @@
 package change
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// committers says who may commit the messages of an agent: e-mail addresses. An agent that is not
-// listed has anybody.
+// committers lists for agents the e-mail addresses of those who may commit their messages. Anyone may commit for an
+// unlisted agent; callers check that first.
 type committers map[schema.AgentName][]string
 
 // allows reports whether the address may commit for the agent.
@@ -27,13 +27,13 @@ type act struct{ commit, address string }
 // checkCommitters checks that those who add or edit a message may commit for its sender. Whom the base
 // lists counts, so that nobody adds himself in the same change.
 func (c *check) checkCommitters(ctx context.Context) error {
-	listed, err := c.committers(ctx)
+	listed, err := c.committers()
 	if err != nil {
 		return err
 	}
 	var concerned []addition
 	for _, a := range c.added {
-		if _, ok := listed[a.workspace][a.agent]; ok && a.box == outbox {
+		if _, ok := listed[a.workspace][a.agent]; ok && a.box == schema.Outbox {
 			concerned = append(concerned, a)
 		}
 	}
@@ -57,7 +57,7 @@ func (c *check) checkCommitters(ctx context.Context) error {
 				what = "commit " + by.commit[:min(len(by.commit), 12)] + " was committed by"
 			}
 			c.set.Report(a.file, validate.RuleCommitter, "from", fmt.Sprintf("%s %s, who may not commit messages of %s", what, by.address, a.agent),
-				"send it as the agent that is yours, or list the address in "+c.name(a.workspace+marker)+" first")
+				"send it as the agent that is yours, or list the address in "+c.name(a.workspace+schema.MarkerName)+" first")
 			break
 		}
 	}
@@ -65,81 +65,49 @@ func (c *check) checkCommitters(ctx context.Context) error {
 }
 
 // committers reads those of the workspaces in which messages are new.
-func (c *check) committers(ctx context.Context) (map[string]committers, error) {
+func (c *check) committers() (map[string]committers, error) {
 	listed := make(map[string]committers)
-	var workspaces, specs []string
 	for _, a := range c.added {
-		if _, known := listed[a.workspace]; !known && a.box == outbox {
-			listed[a.workspace] = nil
-			workspaces = append(workspaces, a.workspace)
-			specs = append(specs, c.base+":"+a.workspace+marker, c.end(a.workspace+marker))
+		if _, known := listed[a.workspace]; known || a.box != schema.Outbox {
+			continue
 		}
-	}
-	objects, err := c.objects(ctx, specs)
-	if err != nil {
-		return nil, err
-	}
-	var ids, of []string
-	for i, workspace := range workspaces {
-		for _, o := range objects[2*i : 2*i+2] {
-			if o.kind == "blob" {
-				ids, of = append(ids, o.id), append(of, workspace)
-				break
-			}
-		}
-	}
-	blobs := c.openBlobs(ctx, ids)
-	for _, workspace := range of {
-		data, problem, err := blobs.next()
+		data, there, err := c.marker(a.workspace)
 		if err != nil {
-			return nil, errors.Join(err, blobs.close())
+			return nil, err
 		}
 		var fields struct {
 			Committers committers `json:"committers"`
 		}
-		if problem == "" {
+		if there {
 			if err := json.Unmarshal(data, &fields); err != nil {
-				problem = fmt.Sprintf("it cannot be read: %v", err)
+				c.set.AddUnreadable(c.name(a.workspace+schema.MarkerName), validate.RuleCommitter, fmt.Sprintf("it cannot be read: %v", err),
+					`"committers" maps agents to lists of e-mail addresses`)
 			}
 		}
-		if problem != "" {
-			c.set.AddUnreadable(c.name(workspace+marker), validate.RuleCommitter, problem,
-				`"committers" maps agents to lists of e-mail addresses`)
-		}
-		listed[workspace] = fields.Committers
+		listed[a.workspace] = fields.Committers
 	}
-	return listed, blobs.close()
+	return listed, nil
 }
 
 // outboxPattern matches files in outboxes.
-const outboxPattern = ":(top,glob)**/agents/*/" + outbox + "/**"
+const outboxPattern = ":(top,glob)**/" + schema.AgentsName + "/*/" + string(schema.Outbox) + "/**"
 
 // acts lists for each file in an outbox who added or edited it. A merge counts only for files that
 // differ from all of its parents.
 func (c *check) acts(ctx context.Context) (map[string][]act, error) {
 	acts := make(map[string][]act)
-	addresses := make(map[string]string)
 	if c.committed {
 		// The history of a file that a merge took from one side has the commits of both.
-		out, err := c.git.Run(ctx, "rev-list", "--full-history", "--format=%ce", c.commits, "--", outboxPattern)
+		commits, err := c.git.Run(ctx, "rev-list", "--full-history", c.commits, "--", outboxPattern)
 		if err != nil {
 			return nil, err
 		}
-		var ids strings.Builder
-		lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-		for i := 0; i+1 < len(lines); i += 2 {
-			id := strings.TrimPrefix(lines[i], "commit ")
-			addresses[id] = lines[i+1]
-			ids.WriteString(id + "\n")
-		}
-		out, err = c.git.RunInput(ctx, strings.NewReader(ids.String()), "diff-tree", "--stdin", "--root", "-r", "-c", "--raw", "-z",
-			"--no-renames", "--no-abbrev", "--", outboxPattern)
+		out, err := c.git.RunInput(ctx, bytes.NewReader(commits), "diff-tree", "--stdin", "--root", "-r", "-c", "--raw", "-z",
+			"--format=%H %ce", "--no-renames", "--no-abbrev", "--", outboxPattern)
 		if err != nil {
 			return nil, err
 		}
-		collect(string(out), func(commit, file string) {
-			acts[file] = append(acts[file], act{commit, addresses[commit]})
-		})
+		addActs(acts, string(out))
 	}
 	if !c.indexed {
 		return acts, nil
@@ -147,19 +115,21 @@ func (c *check) acts(ctx context.Context) (map[string][]act, error) {
 	return acts, c.staged(ctx, acts)
 }
 
-// collect reads what git diff-tree prints with --stdin --raw -z: the id of a commit, then for each file
-// a line that begins with one colon, or several for a merge, and its path.
-func collect(out string, do func(commit, file string)) {
-	commit, isFile := "", false
+// addActs reads what git diff-tree prints with --stdin --raw -z --format: for each commit its id and the address of the
+// committer, then for each file a line that begins with one colon, or several for a merge, and its path.
+func addActs(acts map[string][]act, out string) {
+	var by act
+	isFile := false
 	for field := range strings.SplitSeq(out, "\x00") {
+		line := strings.TrimSpace(field)
 		switch {
 		case isFile:
-			do(commit, field)
+			acts[field] = append(acts[field], by)
 			isFile = false
-		case strings.HasPrefix(field, ":"):
+		case strings.HasPrefix(line, ":"):
 			isFile = true
-		default:
-			commit = strings.TrimSpace(field)
+		case line != "": // there is an empty one before the files of a merge
+			by.commit, by.address, _ = strings.Cut(line, " ")
 		}
 	}
 }

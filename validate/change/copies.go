@@ -1,9 +1,11 @@
 package change
 
 import (
-	"context"
+	"bytes"
+	"errors"
 	"slices"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -20,35 +22,20 @@ type addition struct {
 
 // checkCopies checks that the sender's outbox has each message that is new in an inbox or archive, or
 // that is a dead letter: in the change or, if that removes it, in its base.
-func (c *check) checkCopies(ctx context.Context) error {
-	left := slices.DeleteFunc(slices.Clone(c.added), func(a addition) bool { return a.box == outbox || len(a.names) == 0 || c.isCopy(a) })
-	// git finds a path in the index much faster than in the tree of a commit.
-	differs := make(map[int]bool)
-	for _, at := range []func(string) string{c.end, func(name string) string { return c.base + ":" + name }} {
-		var specs []string
-		for _, a := range left {
-			for _, name := range a.names {
-				specs = append(specs, at(name))
-			}
+func (c *check) checkCopies() error {
+	for _, a := range c.added {
+		if a.box == schema.Outbox || len(a.names) == 0 || slices.ContainsFunc(a.names, func(name string) bool { return c.outboxes[name] == a.id }) {
+			continue
 		}
-		objects, err := c.objects(ctx, specs)
-		if err != nil {
+		same, differs, err := c.findCopy(a)
+		switch {
+		case err != nil:
 			return err
-		}
-		left = slices.DeleteFunc(left, func(a addition) (same bool) {
-			for _, o := range objects[:len(a.names)] {
-				differs[a.file] = differs[a.file] || o.kind == "blob"
-				same = same || o.id == a.id
-			}
-			objects = objects[len(a.names):]
-			return same
-		})
-	}
-	for _, a := range left {
-		if differs[a.file] {
+		case same:
+		case differs:
 			c.set.Report(a.file, validate.RuleCopy, "", "the copy in the outbox of "+string(a.from)+" has other content",
 				"restore the file from the outbox")
-		} else {
+		default:
 			c.set.Report(a.file, validate.RuleCopy, "", "the outbox of "+string(a.from)+" has no copy of the message",
 				"commit the copy in the outbox with it, or send the message with oacp send")
 		}
@@ -56,12 +43,24 @@ func (c *check) checkCopies(ctx context.Context) error {
 	return nil
 }
 
-// isCopy reports whether the change has the same bytes in the sender's outbox.
-func (c *check) isCopy(a addition) bool {
-	for _, name := range a.names {
-		if c.outboxes[name] == a.id {
-			return true
+// findCopy looks for the sender's copy of a message, at the end of the change and in its base.
+func (c *check) findCopy(a addition) (same, differs bool, err error) {
+	data, err := c.object(a.id)
+	for _, from := range []func(string) string{c.end, func(name string) string { return c.base + ":" + name }} {
+		for _, name := range a.names {
+			if err != nil {
+				return false, differs, err
+			}
+			var other []byte
+			other, err = c.object(from(name))
+			if _, large := errors.AsType[git.UnwantedError](err); large {
+				differs, err = true, nil
+			}
+			if other != nil && bytes.Equal(other, data) {
+				return true, false, nil
+			}
+			differs = differs || other != nil
 		}
 	}
-	return false
+	return false, differs, err
 }

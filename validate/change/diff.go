@@ -8,19 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// The folders of a mailbox.
-const (
-	inbox       = "inbox"
-	outbox      = "outbox"
-	archive     = "archive"
-	deadLetters = "dead_letter"
-)
-
-// marker is the file that marks a workspace.
-const marker = "workspace.json"
 
 // An entry is a message file that the change adds, edits or removes.
 type entry struct {
@@ -28,7 +18,7 @@ type entry struct {
 	// agents: empty or with a slash at its end.
 	path, workspace string
 	agent           schema.AgentName
-	box             string
+	box             schema.Box
 	// status is a letter of git: A, D, M, T (another type of file), or U (not merged).
 	status byte
 	// oldMode and mode are those of git, and before and id the object ids.
@@ -80,9 +70,9 @@ func movesIn(entries []entry) moves {
 	for _, e := range entries {
 		switch e.status {
 		case 'A':
-			m.added[content{e.workspace, e.agent, e.box == outbox, e.id}] = true
+			m.added[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}] = true
 		case 'D':
-			m.removed[content{e.workspace, e.agent, e.box == outbox, e.before}] = true
+			m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.before}] = true
 		}
 	}
 	return m
@@ -91,9 +81,9 @@ func movesIn(entries []entry) moves {
 // within reports whether an added file was in the mailbox before, or a removed one still is.
 func (m moves) within(e entry) bool {
 	if e.status == 'D' {
-		return m.added[content{e.workspace, e.agent, e.box == outbox, e.before}]
+		return m.added[content{e.workspace, e.agent, e.box == schema.Outbox, e.before}]
 	}
-	return m.removed[content{e.workspace, e.agent, e.box == outbox, e.id}]
+	return m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}]
 }
 
 // diff lists the message files that change, below the paths or, if there are none, in workspaces.
@@ -112,7 +102,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 		return err
 	}
 	if len(paths) == 0 {
-		marked, err := c.marked(ctx, all)
+		marked, err := c.marked(all)
 		if err != nil {
 			return err
 		}
@@ -124,7 +114,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 	}
 	c.entries = all
 	for _, e := range all {
-		if e.box == outbox && isFile(e.mode) && e.status != 'D' {
+		if e.box == schema.Outbox && isFile(e.mode) && e.status != 'D' {
 			c.outboxes[e.path] = e.id
 		}
 	}
@@ -157,50 +147,45 @@ func parseRaw(out string) (found []entry, err error) {
 	return found, nil
 }
 
-// inMailbox says in which mailbox a file is, if it has the name of a message: directly in a folder of
-// it or, as in the branch that sync keeps, in a folder for a day. That branch also has archives outside
-// of inboxes.
+// inMailbox says in which mailbox a file is, if it has the name of a message.
 func inMailbox(file string) (e entry, ok bool) {
-	parts := strings.Split(file, "/")
-	base := parts[len(parts)-1]
-	for depth := 4; depth <= min(6, len(parts)); depth++ {
-		at := parts[len(parts)-depth:]
-		box, below := at[2], at[3:]
-		if box == inbox && below[0] == archive && len(below) > 1 {
-			box, below = archive, below[1:]
-		}
-		isBox := len(below) <= 2 && (box == inbox || box == outbox || box == archive || box == deadLetters)
-		if at[0] != "agents" || !isBox || !schema.AgentName(at[1]).Valid() || !schema.IsMessageFile(base) {
-			continue
-		}
-		workspace := strings.Join(parts[:len(parts)-depth], "/")
-		if workspace != "" {
-			workspace += "/"
-		}
-		return entry{path: file, workspace: workspace, agent: schema.AgentName(at[1]), box: box}, true
+	at, ok := schema.Locate(file)
+	if !ok || !schema.IsMessageFile(at.Name) {
+		return entry{}, false
 	}
-	return entry{}, false
+	return entry{path: file, workspace: at.Workspace, agent: at.Agent, box: at.Box}, true
 }
 
 // marked returns which of the folders are workspaces: there is a workspace.json in the change or its
 // base.
-func (c *check) marked(ctx context.Context, entries []entry) (map[string]bool, error) {
+func (c *check) marked(entries []entry) (map[string]bool, error) {
 	marked := make(map[string]bool)
-	var folders, specs []string
 	for _, e := range entries {
-		if _, known := marked[e.workspace]; !known && !strings.Contains(e.workspace, "\n") {
-			marked[e.workspace] = false
-			folders = append(folders, e.workspace)
-			specs = append(specs, c.end(e.workspace+marker), c.base+":"+e.workspace+marker)
+		if _, known := marked[e.workspace]; known || strings.Contains(e.workspace, "\n") {
+			continue
+		}
+		_, there, err := c.marker(e.workspace)
+		if err != nil {
+			return nil, err
+		}
+		marked[e.workspace] = there
+	}
+	return marked, nil
+}
+
+// marker returns the workspace.json of a workspace: that of the base or, if there is none, of the change. One that is
+// too large is there, and has no data.
+func (c *check) marker(workspace string) (data []byte, there bool, err error) {
+	for _, name := range []string{c.base + ":" + workspace + schema.MarkerName, c.end(workspace + schema.MarkerName)} {
+		data, err = c.object(name)
+		if _, unwanted := errors.AsType[git.UnwantedError](err); unwanted {
+			return nil, true, nil
+		}
+		if data != nil || err != nil {
+			break
 		}
 	}
-	objects, err := c.objects(ctx, specs)
-	for i := range objects {
-		if objects[i].kind == "blob" {
-			marked[folders[i/2]] = true
-		}
-	}
-	return marked, err
+	return data, data != nil, err
 }
 
 // end names a file at the end of the change, for git.
@@ -221,7 +206,7 @@ func namesOf(e entry, m *schema.Message) (names []string) {
 		candidates = append(candidates, long)
 	}
 	slices.Sort(candidates)
-	folder := e.workspace + "agents/" + string(m.From) + "/" + outbox + "/"
+	folder := e.workspace + schema.BoxPath(m.From, schema.Outbox) + "/"
 	for _, name := range slices.Compact(candidates) {
 		if strings.ContainsAny(name, "\n/") {
 			continue

@@ -3,15 +3,17 @@ package change
 import (
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/schema"
 )
 
 func TestInMailbox(t *testing.T) {
 	tests := map[string]entry{
-		"agents/a/inbox/x.yaml":                       {agent: "a", box: inbox},
-		"agents/a/outbox/20261122/x.yaml":             {agent: "a", box: outbox},
-		"mail/agents/agents/archive/x.yaml":           {workspace: "mail/", agent: "agents", box: archive},
-		"agents/inbox/agents/inbox/inbox/x.yaml":      {workspace: "agents/inbox/", agent: "inbox", box: inbox},
-		"a b/ü/agents/x/dead_letter/x.yaml":           {workspace: "a b/ü/", agent: "x", box: deadLetters},
+		"agents/a/inbox/x.yaml":                       {agent: "a", box: schema.Inbox},
+		"agents/a/outbox/20261122/x.yaml":             {agent: "a", box: schema.Outbox},
+		"mail/agents/agents/archive/x.yaml":           {workspace: "mail/", agent: "agents", box: schema.Archive},
+		"agents/inbox/agents/inbox/inbox/x.yaml":      {workspace: "agents/inbox/", agent: "inbox", box: schema.Inbox},
+		"a b/ü/agents/x/dead_letter/x.yaml":           {workspace: "a b/ü/", agent: "x", box: schema.DeadLetters},
 		"agents/a/inbox/.x.yaml":                      {},
 		"agents/a/inbox/x.json":                       {},
 		"agents/a/inbox":                              {},
@@ -44,7 +46,7 @@ func FuzzParseRaw(f *testing.F) {
 	f.Fuzz(func(t *testing.T, out string) {
 		entries, err := parseRaw(out)
 		for _, e := range entries {
-			if e.agent == "" || e.box == "" || e.status == 0 || !strings.HasPrefix(e.path, e.workspace+"agents/"+string(e.agent)+"/"+e.box+"/") {
+			if e.agent == "" || e.box == "" || e.status == 0 || !strings.HasPrefix(e.path, e.workspace+"agents/"+string(e.agent)+"/"+string(e.box)+"/") {
 				t.Errorf("%q gives %+v (%v)", out, e, err)
 			}
 		}

@@ -41,23 +41,23 @@ func said(r reading) string {
 func TestLogReader(t *testing.T) {
 	run, tell := newRun(t, t.TempDir())
 	r := &logReader{run: run, zone: time.UTC}
-	if got := r.read(t.Context()); got.err != nil || len(got.entries) != 0 {
+	if got := r.read(t.Context(), Snapshot{}); got.err != nil || len(got.entries) != 0 {
 		t.Fatalf("without a log: %+v, want nothing", got)
 	}
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"},
 		bridge.Record{Type: bridge.TypeSignal, From: "codex", Signal: bridge.SignalDone, Iteration: 2})
 	const first = "2026-03-04 10:00:00  user -> codex  task do it\n2026-03-04 10:00:00  codex -> all  signal DONE  iteration 2"
-	before := r.read(t.Context())
+	before := r.read(t.Context(), Snapshot{})
 	if got := said(before); got != first || before.err != nil {
 		t.Fatalf("the conversation is\n%s, %v, want\n%s", got, before.err, first)
 	}
-	if got := r.read(t.Context()); got.changed {
+	if got := r.read(t.Context(), Snapshot{}); got.changed {
 		t.Errorf("without new records: %+v, want nothing", got)
 	}
 
 	appendTo(t, run.BridgePath(), "no record\n{\"torn")
 	for range 2 { // a line that is not a record is reported once
-		got := r.read(t.Context())
+		got := r.read(t.Context(), Snapshot{})
 		if want := first + "\nline 3 is not a record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
 			t.Errorf("the conversation is\n%s\nwant\n%s", said(got), want)
 		}
@@ -71,13 +71,13 @@ func TestLogReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell(bridge.Record{Type: bridge.TypeChat, From: "a", To: "b", Content: "another log"})
-	if got, want := said(r.read(t.Context())), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
+	if got, want := said(r.read(t.Context(), Snapshot{})), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
 		t.Errorf("the log that replaced the first one is read as\n%s\nwant\n%s", got, want)
 	}
 	if err := os.RemoveAll(run.Folder); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.read(t.Context()); got.err == nil {
+	if got := r.read(t.Context(), Snapshot{}); got.err == nil {
 		t.Errorf("a removed run is read as %+v, want an error", got)
 	}
 }
@@ -86,24 +86,23 @@ func TestRunConversation(t *testing.T) {
 	root := t.TempDir()
 	_, tell := newRun(t, root)
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"})
-	m := newModel(t.Context(), newSource(config{RunsRoot: root}))
+	source := newSource(config{RunsRoot: root})
+	m := newModel(source.config)
 	m.resize(80, 24)
-	do(m.look())
-	do(press(m, "Tab", "Tab", "Enter"))
+	m.take(gather(t, source))
+	press(m, "Tab", "Tab", "Enter")
+	read := func() { m.conversation.take(m.reader().read(t.Context(), m.snapshot)) }
+	read()
 	if screen := screenText(m); !strings.Contains(screen, "Run 3  log") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
 	tell(bridge.Record{Type: bridge.TypeSignal, From: "codex", To: "claude", Signal: bridge.SignalDone, Content: "I did"})
-	do(m.read())
+	read()
 	if screen := screenText(m); !strings.Contains(screen, "codex -> claude  signal DONE\nI did\n") {
 		t.Errorf("after one more record the conversation is\n%s", screen)
 	}
 	m.take(Snapshot{})
 	if screen := screenText(m); !strings.HasPrefix(screen, "Run 3\n") || !strings.Contains(screen, "I did") {
 		t.Errorf("after the run was removed the conversation is\n%s\nwant what was shown before", screen)
-	}
-	press(m, "Esc")
-	if tasks := m.read(); len(tasks) != 0 {
-		t.Error("the log of a conversation that is no longer shown is read")
 	}
 }

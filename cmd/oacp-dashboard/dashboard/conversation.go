@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sort"
 	"strconv"
@@ -25,14 +26,10 @@ type transcript struct {
 	// title names it. Of a run's conversation, run is the folder of the run.
 	title, run string
 	reader     reader
-	// reading is true while the reader reads; due, if messages have come that belong to the
-	// conversation.
-	reading, due bool
 
 	ready   bool // it was read
 	entries []*entry
 	omitted int // the number of older entries that are not among them
-	related map[string]bool
 	err     error
 
 	// lines are the lines of all entries at the width, and starts the index of each entry's first
@@ -56,7 +53,7 @@ func (c *transcript) take(r reading) {
 		id := c.entries[i].id
 		i = slices.IndexFunc(r.entries, func(e *entry) bool { return e.id == id })
 	}
-	c.entries, c.omitted, c.related = r.entries, r.omitted, r.related
+	c.entries, c.omitted = r.entries, r.omitted
 	c.layOut(i, offset)
 }
 
@@ -95,32 +92,6 @@ func (c *transcript) layOut(i, offset int) {
 		}
 		c.top = min(c.starts[i]+offset, end-1)
 	}
-}
-
-// concerns reports whether messages of the conversation have come, or left an inbox, or whether something
-// was recorded about turns on messages in the same inbox.
-func (c *transcript) concerns(before, now []Message) bool {
-	if c.run != "" {
-		return false // the log is read in intervals
-	}
-	known := make(map[schema.ID]Message, len(before))
-	for _, m := range before {
-		known[m.ID] = m
-	}
-	gap := len(before) > 0 // some new messages may no longer be listed
-	related := false
-	for _, m := range now {
-		switch was, isKnown := known[m.ID]; {
-		case isKnown:
-			gap = false
-			// Its stage may be another one if it left an inbox, or if a journal has more in it.
-			changed := !slices.Equal(was.Waiting, m.Waiting) || !was.recorded.Equal(m.recorded)
-			related = related || c.related[string(m.ID)] && changed
-		case !c.ready || c.related[string(m.ID)] || c.related[string(m.parent)] || c.related[string(m.ConversationID)]:
-			related = true
-		}
-	}
-	return related || gap
 }
 
 // first returns the index of the first line in view.
@@ -203,9 +174,9 @@ func (b *backlog) add(e *entry) {
 	}
 }
 
-// A reader reads a conversation, again whenever it may have grown. Its calls do not overlap.
+// A reader reads a conversation, again if it may have grown since the last snapshot. Its calls do not overlap.
 type reader interface {
-	read(ctx context.Context) reading
+	read(ctx context.Context, now Snapshot) reading
 }
 
 // reading is the content of a conversation.
@@ -216,8 +187,7 @@ type reading struct {
 	omitted int      // the number of older entries
 	// related are the ids of messages and conversations that a message of this conversation may
 	// have or refer to.
-	related map[string]bool
-	err     error
+	err error
 }
 
 // messageReader reads the conversation of a message.
@@ -225,11 +195,17 @@ type messageReader struct {
 	workspaces []*mailbox.Workspace
 	id         schema.ID
 	zone       *time.Location // of the times
+	// seen are the messages of the snapshot by which it was read.
+	seen []Message
 }
 
-func (r *messageReader) read(ctx context.Context) reading {
+func (r *messageReader) read(ctx context.Context, now Snapshot) reading {
+	messages := now.messages(target{})
+	if r.seen != nil && reflect.DeepEqual(r.seen, messages) {
+		return reading{}
+	}
+	r.seen = messages
 	nodes, err := r.thread(ctx)
-	result := reading{changed: true, related: make(map[string]bool), err: err}
 	var held backlog
 	for _, n := range nodes {
 		m, problem := n.Message, ""
@@ -241,13 +217,8 @@ func (r *messageReader) read(ctx context.Context) reading {
 			head: m.CreatedAt.Time().In(r.zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
 				"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 		})
-		for _, id := range []string{string(m.ID), string(m.ParentID), string(m.ConversationID)} {
-			result.related[id] = true
-		}
 	}
-	delete(result.related, "")
-	result.entries, result.omitted = held.entries, held.omitted
-	return result
+	return reading{changed: true, entries: held.entries, omitted: held.omitted, err: err}
 }
 
 // thread returns the messages of the conversation from the first workspace that has it. They are in
@@ -285,7 +256,7 @@ type logReader struct {
 	held   backlog
 }
 
-func (r *logReader) read(ctx context.Context) reading {
+func (r *logReader) read(ctx context.Context, _ Snapshot) reading {
 	now := markOf(r.run.BridgePath())
 	if now == r.mark && now != (fileMark{}) {
 		return reading{}

@@ -143,59 +143,36 @@ func TestConversationStays(t *testing.T) {
 	}
 }
 
-// TestConcerns checks which messages belong to a conversation.
-func TestConcerns(t *testing.T) {
+// TestReadsAgain checks that a conversation is read again after anything that may have changed it.
+func TestReadsAgain(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
 	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
-	post := func(conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
+	post := func(parent schema.ID) schema.ID {
 		t.Helper()
 		receipt, err := w.Send(t.Context(), schema.Message{
-			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: subject, Body: schema.TextValue("text"),
-			ConversationID: conversation, ParentID: parent,
+			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "x", Body: schema.TextValue("text"),
+			ConversationID: "conv-20260304-claude-1", ParentID: parent,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return receipt.Message.ID
 	}
-	first := post("conv-20260304-claude-1", "", "first")
-	c := &transcript{reader: &messageReader{workspaces: source.config.Workspaces, id: first, zone: time.UTC}}
-	known := gather(t, source).messages(target{})
-	c.take(c.reader.read(t.Context()))
-	var other schema.ID
-	for _, step := range []struct {
-		what         string
-		conversation schema.ConversationID
-		parent       func() schema.ID
-		want         bool
-	}{
-		{"another conversation", "conv-20260304-claude-2", func() schema.ID { return "" }, false},
-		{"the conversation", "conv-20260304-claude-1", func() schema.ID { return "" }, true},
-		{"an answer without conversation id", "", func() schema.ID { return first }, true},
-		{"one that ties the other conversation", "conv-20260304-claude-1", func() schema.ID { return other }, true},
-		{"the other conversation, now tied", "conv-20260304-claude-2", func() schema.ID { return "" }, true},
-	} {
-		id := post(step.conversation, step.parent(), step.what)
-		if other == "" {
-			other = id
+	first := post("")
+	r := &messageReader{workspaces: source.config.Workspaces, id: first, zone: time.UTC}
+	read := func(what string, entries int, stage string) {
+		t.Helper()
+		got := r.read(t.Context(), gather(t, source))
+		if got.err != nil || len(got.entries) != entries || !strings.HasSuffix(got.entries[0].head, " "+stage) {
+			t.Errorf("%s: the reading is %+v, want %d entries, the first one %s", what, got, entries, stage)
 		}
-		now := gather(t, source).messages(target{})
-		if got := c.concerns(known, now); got != step.want {
-			t.Errorf("%s: concerns is %v, want %v", step.what, got, step.want)
+		if r.read(t.Context(), gather(t, source)).changed {
+			t.Errorf("%s: the conversation is read again although nothing has happened", what)
 		}
-		c.take(c.reader.read(t.Context()))
-		known = now
 	}
-	if c.concerns(known, known) {
-		t.Error("the conversation is read again although nothing has happened")
-	}
-	stage := func() string {
-		r := c.reader.read(t.Context())
-		return r.entries[0].head[strings.LastIndexByte(r.entries[0].head, ' ')+1:]
-	}
-	if got := stage(); got != "waiting" {
-		t.Errorf("the stage of the first message is %q, want waiting", got)
-	}
+	read("at first", 1, "waiting")
+	post(first)
+	read("after an answer", 2, "waiting")
 	e, err := w.Pending(t.Context(), string(first), "codex")
 	if err != nil {
 		t.Fatal(err)
@@ -207,21 +184,11 @@ func TestConcerns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := gather(t, source).messages(target{})
-	if !c.concerns(known, now) || stage() != "noticed" {
-		t.Errorf("after a session noticed the first message, its stage is %q", stage())
-	}
-	known = now
-	err = w.Acknowledge(e)
-	if err != nil {
+	read("after a session noticed it", 2, "noticed")
+	if err := w.Acknowledge(e); err != nil {
 		t.Fatal(err)
 	}
-	if !c.concerns(known, gather(t, source).messages(target{})) || stage() != "acknowledged" {
-		t.Errorf("after the first message left the inbox, its stage is %q", stage())
-	}
-	if !c.concerns(known, known[:0:0]) {
-		t.Error("the conversation is not read again after messages were dropped from the list")
-	}
+	read("after it left the inbox", 2, "acknowledged")
 }
 
 func TestBacklog(t *testing.T) {
@@ -247,7 +214,7 @@ func TestBacklog(t *testing.T) {
 // long returns a view of a conversation of 5,000 messages of 60 lines.
 func long(b *testing.B) *model {
 	b.Helper()
-	m := newModel(b.Context(), newSource(config{}))
+	m := newModel(config{})
 	m.resize(80, 24)
 	m.take(sample())
 	m.press("Enter")

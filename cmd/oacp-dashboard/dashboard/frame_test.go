@@ -42,7 +42,7 @@ func sample() Snapshot {
 	now := time.Date(2026, 3, 4, 10, 20, 30, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	running := track.AgentStatus{Agent: "codex", Running: true, Pending: 2, InTurn: []track.Turn{
-		{From: "claude", Subject: "Fix the \x1b[31mred\x1b[0m test\nnow", Started: ago(75 * time.Second)},
+		{Envelope: track.Envelope{From: "claude", Subject: "Fix the \x1b[31mred\x1b[0m test\nnow"}, Started: ago(75 * time.Second)},
 	}}
 	failing := track.AgentStatus{Agent: "gemini", Running: true, Failures: 2, DeadLetters: 1, Last: &track.Turn{Reason: "the command ended with exit status 3"}}
 	s := Snapshot{At: now}

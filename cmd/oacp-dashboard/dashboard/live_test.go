@@ -37,7 +37,7 @@ func (s *recordedScreen) Show() {
 }
 
 // TestShow ends a view by a key and by its context, and checks that Show returns only after its
-// tasks.
+// goroutines.
 func TestShow(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
 	for _, how := range []string{"key", "context"} {
@@ -59,6 +59,10 @@ func TestShow(t *testing.T) {
 		await("claude")
 		send(t, w, "sent by "+how)
 		await("sent by " + how)
+		screen.InjectKey(tcell.KeyEnter, 0, tcell.ModNone)
+		await("Conversation: sent by " + how)
+		await("claude -> codex  ")
+		screen.InjectKey(tcell.KeyEsc, 0, tcell.ModNone)
 		screen.InjectKey(tcell.KeyTab, 0, tcell.ModNone)
 		await("* AGENT")
 		if how == "key" {

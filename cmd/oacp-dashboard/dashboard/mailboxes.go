@@ -46,7 +46,7 @@ func (s *source) list(w *mailbox.Workspace, agent schema.AgentName, in mailbox.B
 		return known, nil
 	}
 	result := &listing{modified: info.ModTime(), listed: time.Now()}
-	names, err := durable.ListFolder(w.Root(), w.Dir(), mailbox.BoxName(agent, in))
+	names, err := durable.ListFolder(w.Root(), w.Dir(), schema.BoxPath(agent, in))
 	if err != nil {
 		return &listing{}, err
 	}

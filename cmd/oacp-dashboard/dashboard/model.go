@@ -1,18 +1,12 @@
 package dashboard
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"time"
 )
 
-const (
-	// refreshInterval is how often a model looks for changes.
-	refreshInterval = time.Second
-	// far is a move beyond the first or last line.
-	far = 1 << 30
-)
+// far is a move beyond the first or last line.
+const far = 1 << 30
 
 // pane is a part of the screen.
 type pane int
@@ -26,8 +20,7 @@ const (
 
 // model is the state of the live view. It handles one event at a time.
 type model struct {
-	ctx      context.Context
-	source   *source
+	config   config
 	snapshot Snapshot
 	ready    bool // there is a snapshot
 	left     bool // the user has left the view
@@ -46,31 +39,10 @@ type model struct {
 	// conversation, if not nil, replaces the panes.
 	conversation *transcript
 
-	help    bool // the keys are shown instead
-	looking bool // a look at the source is running
+	help bool // the keys are shown instead
 }
 
-func newModel(ctx context.Context, source *source) *model {
-	return &model{ctx: ctx, source: source, focus: messagesPane}
-}
-
-// A task runs beside the model and returns what the model then does, or nil.
-type task func() action
-
-// An action changes the model and returns the tasks that follow.
-type action func() []task
-
-// refresh looks for changes, now and after every refreshInterval.
-func (m *model) refresh() []task {
-	return append(append(m.look(), m.read()...), func() action {
-		select {
-		case <-time.After(refreshInterval):
-			return m.refresh
-		case <-m.ctx.Done():
-			return nil
-		}
-	})
-}
+func newModel(config config) *model { return &model{config: config, focus: messagesPane} }
 
 func (m *model) resize(width, height int) {
 	m.height = height
@@ -84,30 +56,11 @@ func (m *model) resize(width, height int) {
 	}
 }
 
-// look gathers a snapshot unless that is running.
-func (m *model) look() []task {
-	if m.looking {
-		return nil
-	}
-	m.looking = true
-	return []task{func() action {
-		snapshot, err := m.source.Gather(m.ctx)
-		if err != nil {
-			return nil // the context has ended
-		}
-		return func() []task { return m.take(snapshot) }
-	}}
-}
-
-func (m *model) take(snapshot Snapshot) []task {
-	before := m.snapshot
-	m.looking, m.snapshot = false, snapshot
+// take shows a new snapshot.
+func (m *model) take(snapshot Snapshot) {
+	m.snapshot = snapshot
 	m.layOut()
 	m.ready = true
-	if c := m.conversation; c != nil && c.concerns(before.messages(target{}), snapshot.messages(target{})) {
-		c.due = true
-	}
-	return m.read()
 }
 
 // layOut lays out the rows for the width. The selected rows stay selected.
@@ -139,34 +92,17 @@ func (m *model) reselect(p pane, before []row) int {
 	return max(0, min(at, len(rows)-1))
 }
 
-// read reads the conversation on the screen if it may have grown, once at a time.
-func (m *model) read() []task {
-	c := m.conversation
-	if c == nil || c.reading || !c.due && c.run == "" {
-		return nil
-	}
-	c.reading, c.due = true, false
-	return []task{func() action {
-		r := c.reader.read(m.ctx)
-		return func() []task {
-			c.reading = false
-			c.take(r)
-			return nil
-		}
-	}}
-}
-
 // press handles a key by its name.
-func (m *model) press(key string) []task {
+func (m *model) press(key string) {
 	shown := m.help
 	m.help = key == "?" && !shown
 	switch key {
 	case "q", "Ctrl-C":
 		m.left = true
-		return nil
+		return
 	}
 	if shown { // any key leaves the help
-		return nil
+		return
 	}
 	switch key {
 	case "Esc", "Backspace", "Backspace2":
@@ -188,9 +124,8 @@ func (m *model) press(key string) []task {
 	case "End", "G":
 		m.move(far)
 	case "Enter":
-		return m.open()
+		m.open()
 	}
-	return nil
 }
 
 // turn moves the focus to another pane.
@@ -211,13 +146,13 @@ func (m *model) move(by int) {
 
 // open shows the messages of the selected agent, or the conversation of the selected run or
 // message.
-func (m *model) open() []task {
+func (m *model) open() {
 	rows := m.rows[m.focus]
 	if m.conversation != nil || len(rows) == 0 {
-		return nil
+		return
 	}
 	selected := rows[m.selected[m.focus]]
-	c := &transcript{follow: true, due: true}
+	c := &transcript{follow: true}
 	switch m.focus {
 	case agentsPane:
 		if selected.target.agent != "" {
@@ -225,20 +160,19 @@ func (m *model) open() []task {
 			m.layOut()
 			m.move(far)
 		}
-		return nil
+		return
 	case runsPane:
 		run, found := m.snapshot.run(selected.target.folder)
 		if !found {
-			return nil
+			return
 		}
-		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place, zone: m.source.config.Zone}
+		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place, zone: m.config.Zone}
 	default:
 		c.title = "Conversation: " + selected.cells[len(selected.cells)-1]
-		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.target.message, zone: m.source.config.Zone}
+		c.reader = &messageReader{workspaces: m.config.Workspaces, id: selected.target.message, zone: m.config.Zone}
 	}
 	c.resize(m.width)
 	m.conversation = c
-	return m.read()
 }
 
 // back leaves the conversation, or lists all messages again.
@@ -250,4 +184,12 @@ func (m *model) back() {
 		m.only = target{}
 		m.layOut()
 	}
+}
+
+// reader returns the reader of the conversation on the screen, or nil.
+func (m *model) reader() reader {
+	if m.conversation == nil {
+		return nil
+	}
+	return m.conversation.reader
 }

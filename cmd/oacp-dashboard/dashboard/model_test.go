@@ -27,26 +27,17 @@ func numbered(entries, lines int) reading {
 // showing returns a model of the size that shows the sample.
 func showing(t *testing.T, width, height int) *model {
 	t.Helper()
-	m := newModel(t.Context(), newSource(config{}))
+	m := newModel(config{})
 	m.resize(width, height)
 	m.take(sample())
 	return m
 }
 
-// press handles keys and returns the tasks after the last one.
-func press(m *model, keys ...string) (last []task) {
+// press handles keys.
+func press(m *model, keys ...string) {
 	for _, key := range keys {
-		last = m.press(key)
+		m.press(key)
 	}
-	return last
-}
-
-// do runs tasks and their actions.
-func do(tasks []task) (next []task) {
-	for _, t := range tasks {
-		next = append(next, t()()...)
-	}
-	return next
 }
 
 func screenText(m *model) string {
@@ -182,75 +173,40 @@ func TestSelectedRunStays(t *testing.T) {
 	}
 }
 
-// TestLooksOnceAtATime checks that a refresh waits until the model's running look ends.
-func TestLooksOnceAtATime(t *testing.T) {
-	m := newModel(t.Context(), newSource(config{}))
-	look := m.look()
-	if len(look) != 1 || len(m.look()) != 0 {
-		t.Error("a second look began during the first, want none")
-	}
-	if do(look); len(m.look()) != 1 {
-		t.Error("no second look began after the first")
-	}
-}
-
 func TestConversationFollows(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
 	receipt := send(t, w, "the question")
-	m := newModel(t.Context(), newSource(config{Workspaces: []*mailbox.Workspace{w}}))
+	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
+	m := newModel(source.config)
 	m.resize(80, 24)
-	look := func() []task { return do(m.look()) }
+	look := func() {
+		t.Helper()
+		m.take(gather(t, source))
+		if r := m.reader(); r != nil {
+			m.conversation.take(r.read(t.Context(), m.snapshot))
+		}
+	}
 	look()
-	do(press(m, "Enter"))
+	press(m, "Enter")
+	if press(m, "Tab"); m.focus != messagesPane {
+		t.Errorf("pane %d is selected behind the conversation", m.focus)
+	}
+	look()
 	if screen := screenText(m); !strings.Contains(screen, "\nthe question\ntext\n") {
 		t.Fatalf("the conversation is\n%s", screen)
-	}
-	send(t, w, "something else")
-	if tasks := look(); len(tasks) != 0 {
-		t.Error("the conversation is read again because of a message of another one")
 	}
 	for _, text := range []string{"the answer", "and another"} {
 		answer := conversation.Reply(receipt.Message, "codex")
 		answer.Body = schema.TextValue(text)
-		receipt, err := w.Send(t.Context(), answer, nil)
-		if err != nil {
+		if _, err := w.Send(t.Context(), answer, nil); err != nil {
 			t.Fatal(err)
 		}
-		read := look()
-		if len(read) != 1 {
-			t.Fatalf("the conversation is not read again after %s arrived", receipt.Message.ID)
-		}
-		do(read)
+		look()
 		if screen := screenText(m); !strings.Contains(screen, "\n"+text+"\n") {
 			t.Errorf("the conversation lacks %q:\n%s", text, screen)
 		}
 	}
-}
-
-// TestReadsOnceAtATime checks that messages that arrive while the conversation is read do not start
-// a second reading at once.
-func TestReadsOnceAtATime(t *testing.T) {
-	m := showing(t, 80, 24)
-	if read := press(m, "Enter"); len(read) != 1 {
-		t.Fatal("enter reads nothing")
-	}
-	if press(m, "Tab"); m.focus != messagesPane {
-		t.Errorf("pane %d is selected behind the conversation", m.focus)
-	}
-	c := m.conversation
-	c.due = true
-	if len(m.read()) != 0 || !c.due {
-		t.Error("the conversation is read twice at once, want one reading after the other")
-	}
-	if c.reading = false; len(m.read()) != 1 || c.due {
-		t.Error("the postponed reading did not begin")
-	}
-	c.reading = false
-	if len(m.read()) != 0 {
-		t.Error("a conversation that has not grown is read again")
-	}
-	c.due = true
-	if press(m, "Esc"); len(m.read()) != 0 {
+	if press(m, "Esc"); m.reader() != nil {
 		t.Error("a conversation that is no longer shown is still read")
 	}
 }

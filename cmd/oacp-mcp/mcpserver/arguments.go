@@ -74,7 +74,7 @@ func checkArgument(name string, value json.RawMessage, s *jsonschema.Schema) str
 	if s.Type != "" {
 		kinds = []string{s.Type}
 	}
-	if kind := kindOf(value); !slices.Contains(kinds, kind) {
+	if kind := kindOf(value); !slices.Contains(kinds, kind) && (kind != "integer" || !slices.Contains(kinds, "number")) {
 		return fmt.Sprintf("the argument %s must be of type %s, not %s", name, strings.Join(kinds, " or "), kind)
 	}
 	var given any
@@ -139,35 +139,32 @@ func (r *recipients) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// digits is a number that messages hold as text. It may be given either way.
-type digits string
-
-// UnmarshalJSON reads a text or a whole number.
-func (d *digits) UnmarshalJSON(data []byte) error { return readNumber(data, (*string)(d)) }
-
-// decimal is digits with an optional fraction.
-type decimal string
+// number is a number that messages hold as text. It may be given either way.
+type number string
 
 // UnmarshalJSON reads a text or a number.
-func (d *decimal) UnmarshalJSON(data []byte) error { return readNumber(data, (*string)(d)) }
-
-// readNumber reads a JSON text, or a JSON number as text.
-func readNumber(data []byte, into *string) error {
+func (n *number) UnmarshalJSON(data []byte) error {
 	if kindOf(data) == "string" {
-		return json.Unmarshal(data, into)
+		return json.Unmarshal(data, (*string)(n))
 	}
-	number, err := strconv.ParseFloat(string(data), 64)
-	*into = strconv.FormatFloat(number, 'f', -1, 64)
+	value, err := strconv.ParseFloat(string(data), 64)
+	*n = number(strconv.FormatFloat(value, 'f', -1, 64))
 	return err
 }
 
-// limit is how many entries a listing may have: a whole number, which JSON may also write as 10.0
-// or 1e2.
-type limit float64
+// Whole numbers, which JSON may also write as 10.0 or 1e2: how many entries a listing may have, how long a call
+// waits, and a place in a text, in characters.
+type (
+	limit   float64
+	seconds float64
+	offset  float64
+)
 
 const (
 	defaultLimit = 20
 	maxLimit     = 500
+	maxWait      = 480
+	maxOffset    = 1 << 30 // more characters than any text has
 )
 
 func (l limit) orDefault() int {

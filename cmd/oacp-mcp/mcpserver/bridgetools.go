@@ -6,31 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// addBridgeTools offers the three tools of AgentPair's bridge.
-func (s *Server) addBridgeTools() {
-	mail := ""
-	if s.workspace != nil {
-		mail = " Not mail: that goes by send_message."
-	}
-	addTool(s, "send_to_agent",
-		"Append a message to the bridge log, once even if the call is repeated."+mail,
-		mcp.ToolAnnotations{IdempotentHint: true}, s.sendToAgent)
-	addTool(s, "receive_messages",
-		"Get the messages of the bridge log to you or to everyone, oldest first, or wait for some."+mail,
-		reads(), s.awaitRecords)
-	addTool(s, "bridge_status",
-		"Count the messages in the bridge log by agent and type, and the signals."+mail,
-		reads(), s.bridgeStatus)
-}
 
 // openLog opens a log when it is first used.
 type openLog struct {
@@ -74,30 +56,30 @@ type sentRecord struct {
 	Timestamp string `json:"timestamp" jsonschema:"When the message was sent."`
 }
 
-func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentRecord, string, error) {
+// String is the text that AgentPair documents.
+func (r sentRecord) String() string {
+	if r.Duplicate {
+		return fmt.Sprintf("Message duplicate (already sent): id=%s\nIt is in the log since %s, at line %d.", r.ID, r.Timestamp, r.Line)
+	}
+	return "Message sent: id=" + r.ID
+}
+
+func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentRecord, error) {
 	record := bridge.Record{
 		From: string(s.agent), To: in.To, Type: in.MessageType, Content: in.Content, Signal: in.Signal,
 	}
 	if err := s.checkRecord(record); err != nil {
-		return sentRecord{}, "", err
+		return sentRecord{}, err
 	}
 	log, err := s.bridge.open()
 	if err != nil {
-		return sentRecord{}, "", err
+		return sentRecord{}, err
 	}
 	receipt, err := log.Send(ctx, record)
 	if err == nil {
 		err = receipt.Conflict(record)
 	}
-	if err != nil {
-		return sentRecord{}, "", err
-	}
-	result := sentRecord{receipt.ID, receipt.Duplicate, receipt.RunID, receipt.Line, receipt.Timestamp}
-	if !receipt.Duplicate {
-		return result, "Message sent: id=" + receipt.ID, nil
-	}
-	return result, fmt.Sprintf("Message duplicate (already sent): id=%s\nIt is in the log since %s, at line %d.",
-		receipt.ID, receipt.Timestamp, receipt.Line), nil
+	return sentRecord{receipt.ID, receipt.Duplicate, receipt.RunID, receipt.Line, receipt.Timestamp}, err
 }
 
 // checkRecord says what a sender has to mend, before anything is written.
@@ -128,7 +110,7 @@ type bridgeStatus struct {
 	RunID  int    `json:"run_id" jsonschema:"Number of the run that new messages belong to."`
 }
 
-func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, string, error) {
+func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, error) {
 	result := bridgeStatus{Log: cut(s.bridge.place.Path, frameTokens), RunID: s.bridge.place.Run.ID}
 	log, err := s.bridge.open()
 	if err == nil {
@@ -137,7 +119,7 @@ func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, st
 	agents, types := len(result.ByAgent), len(result.ByType)
 	result.ByAgent, result.ByType = mostOf(result.ByAgent), mostOf(result.ByType)
 	result.Others = agents - len(result.ByAgent) + types - len(result.ByType)
-	return result, statusText(result), err
+	return result, err
 }
 
 // mostOf returns the largest counts, with bounded names.
@@ -153,9 +135,8 @@ func mostOf[Name ~string](counts map[Name]int) map[Name]int {
 	return short
 }
 
-// statusText writes the status in the layout that AgentPair documents, and below it what it does
-// not count.
-func statusText(r bridgeStatus) string {
+// String is the text in the layout that AgentPair documents, and below it what that does not count.
+func (r bridgeStatus) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n",
 		r.TotalMessages, r.HasDoneSignal, r.PassCount, r.FailCount)
@@ -164,7 +145,11 @@ func statusText(r bridgeStatus) string {
 		fmt.Fprintf(&out, "    %s: %d\n", oneLine(agent), r.ByAgent[agent])
 	}
 	out.WriteString("  Messages by Type:\n")
-	for _, t := range slices.SortedFunc(maps.Keys(r.ByType), compareTypes) {
+	// The documented types come first, in their order. The index of others is -1, which is the largest rank.
+	rank := func(t bridge.Type) uint { return uint(slices.Index(bridge.Types(), t)) }
+	for _, t := range slices.SortedFunc(maps.Keys(r.ByType), func(a, b bridge.Type) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	}) {
 		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
 	}
 	if r.Others > 0 {
@@ -177,8 +162,9 @@ func statusText(r bridgeStatus) string {
 	return out.String()
 }
 
-// compareTypes sorts the documented types first, in their order.
-func compareTypes(a, b bridge.Type) int {
-	rank := func(t bridge.Type) uint { return uint(slices.Index(bridge.Types(), t)) } // unknown: the largest
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+// oneLine escapes every character that could make a text more than a part of its line: what other
+// agents wrote must not look like something that the server says.
+func oneLine(text string) string {
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
 }

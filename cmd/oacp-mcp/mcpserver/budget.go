@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"unicode"
 	"unicode/utf8"
@@ -11,8 +10,7 @@ import (
 	"github.com/oacp-go/oacp/live"
 )
 
-// The most that a part of an answer may cost, in tokens as live.Tokens estimates them. Programs give a model the text of an answer
-// or its structured content; each of the two keeps to the bounds.
+// The most that a part of an answer may cost, in tokens as live.Tokens estimates them.
 const (
 	// answerTokens bounds an answer. So no answer has more than 10,000 bytes: Codex cuts longer ones
 	// in the middle.
@@ -89,34 +87,20 @@ func cutAll[Text ~string](texts []Text, most, tokens int) []Text {
 type page struct {
 	room int // entries
 	left int // tokens
+	full bool
 }
 
 func newPage(most limit) *page {
 	return &page{room: most.orDefault(), left: answerTokens - frameTokens}
 }
 
-// takes reports whether an entry fits, and then takes it. An entry is its lines of the text and a
-// value of the structured content.
-func (p *page) takes(lines string, entry any) bool {
-	needs := max(live.Tokens(lines), costAsJSON(entry)) + 1 // the line break or the comma
-	if p.room == 0 || needs > p.left {
+// takes reports whether an entry fits, and then takes it. After one that does not fit, it takes no other.
+func (p *page) takes(entry any) bool {
+	needs := costAsJSON(entry) + 1 // the comma
+	if p.full = p.full || p.room == 0 || needs > p.left; p.full {
 		return false
 	}
 	p.room--
 	p.left -= needs
 	return true
-}
-
-// more is the part of a listing that says whether it goes on.
-type more struct {
-	Left int    `json:"left,omitempty" jsonschema:"How many there are after these."`
-	Next string `json:"next,omitempty" jsonschema:"What to give as after for those."`
-}
-
-// line says the same in one line, or nothing.
-func (m more) line(tool, arguments string) string {
-	if m.Left == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d more: call %s with %safter=%s\n", m.Left, tool, arguments, oneLine(m.Next))
 }

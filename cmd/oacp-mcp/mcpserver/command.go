@@ -113,9 +113,14 @@ func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Strea
 }
 
 func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, s *command.Streams) error {
-	token, made, err := o.token(s)
+	token, err := o.token(s)
 	if err != nil {
 		return err
+	}
+	made := ""
+	if token == "" && o.tokenFile == "" {
+		token = NewToken()
+		made = token
 	}
 	listener, err := server.Listen(HTTPOptions{Address: o.listen, Token: token, AllowRemote: o.allowRemote})
 	if errors.Is(err, ErrRemoteAddress) {
@@ -124,49 +129,39 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, s *command.St
 	if err != nil {
 		return err
 	}
-	if !made {
-		token = ""
+	answer := struct {
+		URL   string           `json:"url"`
+		Agent schema.AgentName `json:"agent"`
+		Token string           `json:"token,omitempty"`
+	}{listener.URL(), server.agent, made}
+	if o.json {
+		err = command.WriteJSONLine(s.Out, answer)
+	} else {
+		fmt.Fprintf(s.Out, "OK: %s\n", answer.URL)
+		if made != "" {
+			// Not to standard output, which is often a file.
+			fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", made)
+		}
 	}
-	if err := o.printListening(listener.URL(), server.agent, token, s); err != nil {
+	if err = errors.Join(err, s.Out.Flush()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return listener.Serve(ctx)
 }
 
-// printListening says where an HTTP server is, and shows its token unless that is empty.
-func (o mcpOptions) printListening(url string, agent schema.AgentName, token string, s *command.Streams) error {
-	if o.json {
-		answer := struct {
-			URL   string           `json:"url"`
-			Agent schema.AgentName `json:"agent"`
-			Token string           `json:"token,omitempty"`
-		}{url, agent, token}
-		return errors.Join(command.WriteJSONLine(s.Out, answer), s.Out.Flush())
-	}
-	fmt.Fprintf(s.Out, "OK: %s\n", url)
-	if token != "" {
-		// Not to standard output, which is often a file.
-		fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", token)
-	}
-	return s.Out.Flush()
-}
-
-// token returns the token that clients must present, and whether it was made now.
-func (o mcpOptions) token(s *command.Streams) (token string, made bool, err error) {
+// token returns the token that the user gives, or an empty one.
+func (o mcpOptions) token(s *command.Streams) (string, error) {
 	if o.tokenFile == "" {
-		if token = s.Getenv(mcpTokenVariable); token == "" {
-			return NewToken(), true, nil
-		}
-		return token, false, nil
+		return s.Getenv(mcpTokenVariable), nil
 	}
 	file, err := os.Open(o.tokenFile)
 	if err != nil {
-		return "", false, fmt.Errorf("token: %w", err)
+		return "", fmt.Errorf("token: %w", err)
 	}
 	defer file.Close() // opened for reading: closing cannot lose anything
 	text, err := io.ReadAll(io.LimitReader(file, 4<<10))
 	if err != nil {
-		return "", false, fmt.Errorf("token: %w", err)
+		return "", fmt.Errorf("token: %w", err)
 	}
-	return strings.TrimSpace(string(text)), false, nil
+	return strings.TrimSpace(string(text)), nil
 }

@@ -144,8 +144,7 @@ func TestPagesOfRequests(t *testing.T) {
 		claude, codex := c.client(t, "claude"), c.client(t, "codex")
 		type page struct {
 			Mine, Theirs []struct {
-				ID string `json:"message_id"`
-				To string
+				ID, To string
 			}
 			Total, Left int
 			Next        string
@@ -275,11 +274,8 @@ func TestReadOn(t *testing.T) {
 			Next    int `json:"next_offset"`
 		}
 		var first part
-		text := claude.call(t, "next_message", nil, &first)
+		claude.call(t, "next_message", nil, &first)
 		whole, next := first.Message.Body, first.Next
-		if name != "short" {
-			wantText(t, "the text of a part", text, fmt.Sprintf("(characters 0 to %d of the %d of its body; read_message with offset=%d reads on)", next, first.Length, next))
-		}
 		for parts := 1; next > 0 && parts < 100; parts++ {
 			var more part
 			claude.call(t, "read_message", arguments{"message_id": sent.MessageID, "offset": next}, &more)

@@ -4,39 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
-
-// addReadTools offers the mailbox tools that change nothing.
-func (s *Server) addReadTools() {
-	addTool(s, "list_inbox",
-		"List your pending messages in the order to work on them.",
-		reads(), s.listInbox)
-	addTool(s, "read_message",
-		"Get a message in full: pending, sent, acknowledged or dead letter.",
-		reads(), s.readMessage)
-	addTool(s, "show_thread",
-		"List the conversation of a message as a tree, with the stage of each.",
-		reads(), s.showThread)
-	addTool(s, "list_owed",
-		"List the requests that wait for your answer, and yours that wait for others.",
-		reads(), s.listOwed)
-	addTool(s, "validate_message",
-		"Check a message file that you wrote yourself; send_message checks what it sends.",
-		reads(), s.validateMessage)
-}
 
 // summary is a message without its body.
 type summary struct {
@@ -66,32 +46,7 @@ func newSummary(m *schema.Message, now time.Time) summary {
 	}
 }
 
-// line says the same in one line.
-func (m summary) line() string {
-	text := fmt.Sprintf("%s %s from %s to %s, %s old: %s (id %s)", oneLine(string(m.Priority)), oneLine(string(m.Type)),
-		oneLine(string(m.From)), oneLine(listOf(m.To)), m.Age, oneLine(m.Subject), oneLine(string(m.MessageID)))
-	if m.Expired {
-		text += " [expired]"
-	}
-	if m.Answered {
-		text += " [answered]"
-	} else if m.Reply != "" {
-		text += " [replied]"
-	}
-	if m.Verdict != "" {
-		text += " [signature " + oneLine(m.Finding.Text()) + "]"
-	}
-	return text
-}
-
-// oneLine escapes every character that could make a text more than a part of its line: what other
-// agents wrote must not look like something that the server says.
-func oneLine(text string) string {
-	quoted := strconv.Quote(text)
-	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
-}
-
-// excerpt returns the beginning of a message's text on one line.
+// excerpt returns the beginning of a message's text.
 func excerpt(body schema.Value) string {
 	const most = 160
 	text := strings.Join(strings.Fields(body.Text), " ")
@@ -99,6 +54,120 @@ func excerpt(body schema.Value) string {
 		text = string(runes[:most]) + "…"
 	}
 	return cut(text, subjectTokens)
+}
+
+type inboxList struct {
+	Total      int          `json:"total" jsonschema:"How many messages are pending, listed or not."`
+	Invalid    int          `json:"invalid,omitempty" jsonschema:"How many files in the inbox are not valid messages, listed or not."`
+	Messages   []summary    `json:"messages" jsonschema:"The messages, in the order in which to work on them."`
+	Unreadable []unreadable `json:"unreadable,omitempty" jsonschema:"Files that are not valid messages, with what can be read of them."`
+	more
+}
+
+type unreadable struct {
+	File      string           `json:"file" jsonschema:"The file in the inbox."`
+	Error     string           `json:"error" jsonschema:"What is wrong with it."`
+	MessageID schema.ID        `json:"message_id,omitempty" jsonschema:"Id of the message."`
+	From      schema.AgentName `json:"from,omitempty" jsonschema:"The sender."`
+	Type      schema.Type      `json:"type,omitempty" jsonschema:"What the message is for."`
+	Priority  schema.Priority  `json:"priority,omitempty" jsonschema:"P0 is the most urgent, P3 the least."`
+	Subject   string           `json:"subject,omitempty" jsonschema:"What it is about."`
+}
+
+func newUnreadable(e mailbox.Entry) unreadable {
+	u := unreadable{File: e.Name, Error: cut(e.Err.Error(), reasonTokens)}
+	if m := e.Message; m != nil {
+		u.MessageID, u.From, u.Type = cut(m.ID, idTokens), cut(m.From, nameTokens), cut(m.Type, nameTokens)
+		u.Priority, u.Subject = cut(m.Priority, nameTokens), cut(m.Subject, subjectTokens)
+	}
+	return u
+}
+
+func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
+	result := inboxList{Messages: []summary{}}
+	entries, err := s.workspace.Inbox(ctx, s.agent)
+	if err != nil {
+		return result, err
+	}
+	for _, e := range entries {
+		if e.Err == nil {
+			result.Total++
+		}
+	}
+	result.Invalid = len(entries) - result.Total
+	slices.SortFunc(entries[result.Total:], func(a, b mailbox.Entry) int { return cmp.Compare(a.Name, b.Name) })
+	rest, err := behind(in.After, entries, inboxPosition)
+	if err != nil {
+		return result, err
+	}
+	candidates := rest[:min(len(rest), in.Limit.orDefault())]
+	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, candidates) // without the outbox, the rest is still true
+	checker, now, fits := trust.NewChecker(s.workspace), time.Now(), newPage(in.Limit)
+	for i, e := range rest {
+		if e.Err != nil {
+			if one := newUnreadable(e); fits.takes(one) {
+				result.Unreadable = append(result.Unreadable, one)
+			}
+		} else {
+			one := newSummary(e.Message, now)
+			one.Finding = shortFinding(checker.Check(e))
+			if r := replies[e.Message.ID]; r.Message != nil {
+				one.Reply, one.Answered = r.Message.ID, r.Answers
+			}
+			if fits.takes(one) {
+				result.Messages = append(result.Messages, one)
+			}
+		}
+		if fits.full {
+			result.more = more{len(rest) - i, inboxPosition(rest[i-1]).String()}
+			break
+		}
+	}
+	return result, nil
+}
+
+type owedList struct {
+	Mine       []track.OpenRequest `json:"mine" jsonschema:"Requests that wait for your answer, oldest first."`
+	Theirs     []track.OpenRequest `json:"theirs" jsonschema:"Your requests that wait for an answer, oldest first."`
+	Total      int                 `json:"total" jsonschema:"How many requests there are, listed or not."`
+	Unreadable string              `json:"unreadable,omitempty" jsonschema:"What could not be read. Requests in it are missing."`
+	more
+}
+
+func (s *Server) listOwed(ctx context.Context, in listing) (owedList, error) {
+	result := owedList{Mine: []track.OpenRequest{}, Theirs: []track.OpenRequest{}}
+	owed, err := track.OwedBy(ctx, s.workspace, s.agent)
+	if result.Unreadable, err = splitUnreadable(err); err != nil {
+		return result, err
+	}
+	at := func(r track.OpenRequest) position { return owedPosition(s.agent, r) }
+	all := slices.Concat(owed.Mine, owed.Theirs)
+	slices.SortFunc(all, func(a, b track.OpenRequest) int { return at(a).compare(at(b)) })
+	rest, err := behind(in.After, all, at)
+	result.Total = len(all)
+	fits := newPage(in.Limit)
+	for i, r := range rest {
+		r.Subject, r.Reason, r.ConversationID = cut(r.Subject, subjectTokens), cut(r.Reason, reasonTokens), ""
+		r.Replies = r.Replies[max(0, len(r.Replies)-1):]
+		if !fits.takes(r) {
+			result.more = more{len(rest) - i, at(rest[i-1]).String()}
+			break
+		}
+		if r.To == s.agent {
+			result.Mine = append(result.Mine, r)
+		} else {
+			result.Theirs = append(result.Theirs, r)
+		}
+	}
+	return result, err
+}
+
+// splitUnreadable returns what could not be read, if the error says only that.
+func splitUnreadable(err error) (unreadable string, other error) {
+	if incomplete, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
+		return cut(failure.OneLine(incomplete.Error()), reasonTokens), nil
+	}
+	return "", err
 }
 
 type showThreadInput struct {
@@ -122,77 +191,41 @@ type threadMessage struct {
 	Error string      `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 }
 
-func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, string, error) {
+func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, error) {
 	result := thread{Messages: []threadMessage{}}
 	nodes, err := track.Thread(ctx, s.workspace, in.MessageID)
-	var text strings.Builder
-	switch incomplete := new(mailbox.UnreadableError); {
-	case len(nodes) > 0 && errors.As(err, &incomplete):
-		result.Unreadable = cut(failure.OneLine(incomplete.Error()), reasonTokens)
-		fmt.Fprintf(&text, "There may be more messages: %s\n", result.Unreadable)
-	case err != nil:
-		return result, "", err
+	if len(nodes) > 0 {
+		result.Unreadable, err = splitUnreadable(err)
 	}
-	start, err := threadStart(nodes, in.After)
 	if err != nil {
-		return result, "", err
+		return result, err
 	}
+	result.Total = len(nodes)
 	for _, n := range nodes {
 		result.ConversationID = cmp.Or(result.ConversationID, cut(n.Message.ConversationID, idTokens))
 	}
-	result.Total = len(nodes)
-	fits, now, end := newPage(in.Limit), time.Now(), start
-	for _, n := range nodes[start:] {
-		one, lines := newThreadMessage(n, end+1, now, result.ConversationID)
-		if !fits.takes(lines, one) {
+	name := func(n track.Node) string { return string(cut(n.Message.ID, idTokens)) }
+	if in.After != "" {
+		last := slices.IndexFunc(nodes, func(n track.Node) bool { return name(n) == in.After })
+		if last < 0 {
+			return result, argumentErrorf("the argument after is not the next of an earlier answer: the conversation has no message %q", cut(in.After, idTokens))
+		}
+		nodes = nodes[last+1:]
+	}
+	fits, now := newPage(in.Limit), time.Now()
+	for i, n := range nodes {
+		one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, cut(errorText(n.Err), reasonTokens)}
+		one.Excerpt = excerpt(n.Message.Body)
+		if one.ConversationID == result.ConversationID {
+			one.ConversationID = ""
+		}
+		if !fits.takes(one) {
+			result.more = more{len(nodes) - i, name(nodes[i-1])}
 			break
 		}
-		text.WriteString(lines)
 		result.Messages = append(result.Messages, one)
-		end++
 	}
-	if end < len(nodes) {
-		result.more = more{len(nodes) - end, string(cut(nodes[end-1].Message.ID, idTokens))}
-		text.WriteString(result.line("show_thread", "the same message_id and "))
-	}
-	return result, text.String(), nil
-}
-
-// threadStart returns the index of the message behind the one that a client saw last.
-func threadStart(nodes []track.Node, after string) (int, error) {
-	if after == "" {
-		return 0, nil
-	}
-	for i, n := range slices.Backward(nodes) {
-		if string(cut(n.Message.ID, idTokens)) == after {
-			return i + 1, nil
-		}
-	}
-	return 0, argumentErrorf("the argument after is not the next of an earlier answer: the conversation has no message %q", cut(after, idTokens))
-}
-
-// newThreadMessage also returns the lines of the message in the text, with its number. Deep in the
-// tree, a number says how deep.
-func newThreadMessage(n track.Node, number int, now time.Time, conversation schema.ConversationID) (threadMessage, string) {
-	const deepest = 8
-	one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, cut(errorText(n.Err), reasonTokens)}
-	one.Excerpt = excerpt(n.Message.Body)
-	if one.ConversationID == conversation {
-		one.ConversationID = ""
-	}
-	branch, below := n.Branch, n.Below
-	if n.Depth > deepest {
-		branch, below = fmt.Sprintf("(%d deep) ", n.Depth), ""
-	}
-	var lines strings.Builder
-	fmt.Fprintf(&lines, "%s%d. %s [%s]\n", branch, number, one.line(), one.Stage)
-	if one.Error != "" {
-		fmt.Fprintf(&lines, "%s   not valid: %s\n", below, oneLine(one.Error))
-	}
-	if one.Excerpt != "" {
-		fmt.Fprintf(&lines, "%s   %s\n", below, oneLine(one.Excerpt))
-	}
-	return one, lines.String()
+	return result, nil
 }
 
 type validateMessageInput struct {
@@ -207,11 +240,10 @@ type validity struct {
 	Diagnostics []validate.Diagnostic `json:"diagnostics" jsonschema:"The problems, in the order of the text: the first of them, if there are many."`
 }
 
-func (s *Server) validateMessage(_ context.Context, in validateMessageInput) (validity, string, error) {
+func (s *Server) validateMessage(_ context.Context, in validateMessageInput) (validity, error) {
 	result := validity{Diagnostics: []validate.Diagnostic{}}
 	_, findings := validate.Bytes(in.FileName, []byte(in.YAML))
-	var text strings.Builder
-	fits, full := newPage(maxLimit), false
+	fits := newPage(maxLimit)
 	for _, d := range findings {
 		if d.Severity == validate.Error {
 			result.Errors++
@@ -219,22 +251,10 @@ func (s *Server) validateMessage(_ context.Context, in validateMessageInput) (va
 			result.Warnings++
 		}
 		d.File, d.Field, d.Message, d.Fix = cut(d.File, idTokens), cut(d.Field, idTokens), cut(d.Message, reasonTokens), cut(d.Fix, reasonTokens)
-		lines := fmt.Sprintf("%s: %s\n", d.Severity, d)
-		if d.Fix != "" {
-			lines += fmt.Sprintf("  fix: %s\n", d.Fix)
-		}
-		if full = full || !fits.takes(lines, d); !full {
+		if fits.takes(d) {
 			result.Diagnostics = append(result.Diagnostics, d)
-			text.WriteString(lines)
 		}
 	}
-	if rest := len(findings) - len(result.Diagnostics); rest > 0 {
-		fmt.Fprintf(&text, "%d more: correct these first\n", rest)
-	}
-	if result.Valid = result.Errors == 0; result.Valid {
-		text.WriteString("The message is valid.")
-	} else {
-		text.WriteString("The message is not valid.")
-	}
-	return result, text.String(), nil
+	result.Valid = result.Errors == 0
+	return result, nil
 }

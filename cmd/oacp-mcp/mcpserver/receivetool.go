@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/live"
 )
 
 type receiveMessagesInput struct {
@@ -31,7 +29,7 @@ type receivedRecords struct {
 	Agent    string           `json:"agent" jsonschema:"The receiving agent."`
 	Messages []receivedRecord `json:"messages" jsonschema:"The messages, oldest first."`
 	More     bool             `json:"more,omitempty" jsonschema:"There is more: call again with since_id, and offset if there is a next_offset."`
-	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call: an id, with @ and a line of the log behind it where an earlier message has the same."`
+	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call: an id, or @ and a place in the log where an earlier message has the same id."`
 	Next     int              `json:"next_offset,omitempty" jsonschema:"The last message is only a part: what to give as offset of the next call for the next part."`
 }
 
@@ -61,61 +59,59 @@ func newReceivedRecord(e bridge.Entry) receivedRecord {
 	return r
 }
 
-// line is what the text says of a record before its content.
-func (r receivedRecord) line() string {
+// text is the record as AgentPair writes it, with its id besides.
+func (r receivedRecord) text() string {
 	line := fmt.Sprintf("from=%s type=%s", oneLine(r.From), oneLine(r.Type))
 	if r.Signal != "" {
 		line += " signal=" + oneLine(r.Signal)
 	}
-	return line + " id=" + oneLine(r.ID) + "\n"
+	return line + " id=" + oneLine(r.ID) + "\n" + headings().ReplaceAllString(r.Content, " $0") + "\n\n"
 }
 
-func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
+// headings are lines of content that look like the heading of another message. The text indents them.
+var headings = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[\d+\] from=`) })
+
+func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, error) {
 	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
 	if in.Agent != "" && in.Agent != string(s.agent) {
-		return result, "", argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, cut(in.Agent, nameTokens))
+		return result, argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, cut(in.Agent, nameTokens))
 	}
 	log, err := s.bridge.open()
 	if err != nil {
-		return result, "", err
+		return result, err
 	}
 	after, err := s.findSince(ctx, log, in.SinceID)
 	if err != nil {
-		return result, "", err
+		return result, err
 	}
 	if result.LastID = in.SinceID; cut(in.SinceID, idTokens) != in.SinceID {
-		result.LastID = lineMark + string(after)
+		result.LastID = placeMark + string(after)
 	}
 	start, fits := int(in.Offset), newPage(in.Limit)
 	for e, err := range log.Drain(ctx, string(s.agent), after) {
 		if err != nil {
-			return result, "", err
+			return result, err
 		}
 		same, err := log.Find(ctx, e.ID)
 		if err != nil {
-			return result, "", err
+			return result, err
 		}
 		same = slices.DeleteFunc(same, func(other bridge.Entry) bool { return other.Line >= e.Line })
 		if slices.ContainsFunc(same, func(earlier bridge.Entry) bool { return earlier.SaysTheSame(e.Record) }) {
 			continue // a careless writer appended the record again
 		}
 		if result.More, err = result.add(fits, e, start); err != nil {
-			return result, "", err
+			return result, err
 		}
 		if result.More {
 			break
 		}
 		start = 0
-		switch {
-		case cut(e.ID, idTokens) != e.ID:
-			result.LastID = lineMark + string(e.Cursor())
-		case len(same) > 0:
-			result.LastID = e.ID + lineMark + strconv.Itoa(e.Line)
-		default:
-			result.LastID = e.ID
+		if result.LastID = e.ID; len(same) > 0 || cut(e.ID, idTokens) != e.ID {
+			result.LastID = placeMark + string(e.Cursor())
 		}
 	}
-	return result, receivedText(result), nil
+	return result, nil
 }
 
 // add appends a record, from the character start of its content on, and reports whether something is
@@ -130,8 +126,7 @@ func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool,
 		}
 		one.Content = string(characters[start:])
 	}
-	const number = "[500] "
-	if fits.takes(number+one.line()+indentHeadings(one.Content)+"\n\n", one) {
+	if fits.takes(one) {
 		r.Messages = append(r.Messages, one)
 		return false, nil
 	}
@@ -140,36 +135,30 @@ func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool,
 	}
 	whole := one.Content
 	one.Content = ""
-	left := fits.left - max(live.Tokens(number+one.line()), costAsJSON(one)) - nameTokens
-	end := fitting(whole, left)
-	spaces := len(indentHeadings(whole[:end])) - end
-	one.Content = whole[:fitting(whole, left-spaces/4-1)]
+	one.Content = whole[:fitting(whole, fits.left-costAsJSON(one)-nameTokens)]
 	r.Messages = append(r.Messages, one)
 	r.Next = start + utf8.RuneCountInString(one.Content)
 	return true, nil
 }
 
-// lineMark separates id and line in the name of a record that shares its id with an earlier one.
-const lineMark = "@"
+// placeMark begins a last_id that is a place in the log, because the record shares its id with an earlier one or has a
+// long one.
+const placeMark = "@"
 
-// findSince returns the place behind the message that since names: by its id, which means the first
-// record that has it, or by its id and line. If since is empty, the place is the beginning.
+// findSince returns the place behind the message that since names: the first record with that id, or a place in the
+// log. If since is empty, the place is the beginning.
 func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (bridge.Cursor, error) {
 	if since == "" {
 		return "", nil
 	}
 	found, err := log.Find(ctx, since)
-	if mark := strings.LastIndex(since, lineMark); mark >= 0 && len(found) == 0 && err == nil {
-		found, err = log.Find(ctx, since[:mark])
-		found = slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != since[mark+1:] })
-	}
 	if err != nil {
 		return "", err
 	}
 	if len(found) > 0 {
 		return found[0].Cursor(), nil
 	}
-	if place, marked := strings.CutPrefix(since, lineMark); marked && bridge.Cursor(place).Line() > 0 {
+	if place, marked := strings.CutPrefix(since, placeMark); marked && bridge.Cursor(place).Line() > 0 {
 		return bridge.Cursor(place), nil
 	}
 	return "", &failure.Error{
@@ -179,14 +168,14 @@ func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (
 	}
 }
 
-// receivedText writes messages as AgentPair does, with their ids besides.
-func receivedText(r receivedRecords) string {
+// String is the text in the layout that AgentPair documents.
+func (r receivedRecords) String() string {
 	if len(r.Messages) == 0 {
 		return "No new messages"
 	}
 	var out strings.Builder
 	for i, m := range r.Messages {
-		fmt.Fprintf(&out, "[%d] %s%s\n\n", i+1, m.line(), indentHeadings(m.Content))
+		fmt.Fprintf(&out, "[%d] %s", i+1, m.text())
 	}
 	switch {
 	case r.Next > 0 && r.LastID != "":
@@ -200,11 +189,4 @@ func receivedText(r receivedRecords) string {
 		fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", oneLine(r.LastID))
 	}
 	return out.String()
-}
-
-var headings = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[\d+\] from=`) })
-
-// indentHeadings indents lines of content that look like the heading of another message.
-func indentHeadings(content string) string {
-	return headings().ReplaceAllString(content, " $0")
 }

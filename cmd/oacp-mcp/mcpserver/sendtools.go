@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -18,20 +15,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// addSendTools offers the mailbox tools that change something.
-func (s *Server) addSendTools() {
-	addTool(s, "send_message",
-		"Send a message to agents: the inbox of every recipient gets it, or the call fails. To answer, use reply_message.",
-		mcp.ToolAnnotations{}, s.sendMessage)
-	addTool(s, "reply_message",
-		"Answer a message, in its conversation. It stays in your inbox without acknowledge. For a review, model, turns, "+
-			"input_tokens, output_tokens, wall_time_s and est_cost_usd may say what it took.",
-		mcp.ToolAnnotations{}, s.replyMessage)
-	addTool(s, "acknowledge_message",
-		"Take a message out of your inbox when its work is done, not when you read it.",
-		mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}, s.acknowledgeMessage)
-}
-
 type sendMessageInput struct {
 	To             recipients      `json:"to" jsonschema:"Up to 10 agents: names with commas or an array; all is every other one."`
 	Type           schema.Type     `json:"type" jsonschema:"handoff, handoff_complete and follow_up need fields in the body; an error names them."`
@@ -42,7 +25,7 @@ type sendMessageInput struct {
 	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"The id of a message to follow up."`
 	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
 	Channel        string          `json:"channel,omitempty"`
-	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
+	RelatedPR      number          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
 	RelatedPacket  string          `json:"related_packet,omitempty"`
 	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context for the recipient, at most 500 words."`
 	telemetry
@@ -51,12 +34,12 @@ type sendMessageInput struct {
 // telemetry is what a reviewer may say about the work. Only review_feedback, review_addressed and
 // review_lgtm carry it. Arguments without a description are accepted, and not in the list of tools.
 type telemetry struct {
-	Model        string  `json:"model,omitempty"`
-	Turns        digits  `json:"turns,omitempty"`
-	InputTokens  digits  `json:"input_tokens,omitempty"`
-	OutputTokens digits  `json:"output_tokens,omitempty"`
-	WallTimeS    decimal `json:"wall_time_s,omitempty"`
-	EstCostUSD   decimal `json:"est_cost_usd,omitempty"`
+	Model        string `json:"model,omitempty"`
+	Turns        number `json:"turns,omitempty"`
+	InputTokens  number `json:"input_tokens,omitempty"`
+	OutputTokens number `json:"output_tokens,omitempty"`
+	WallTimeS    number `json:"wall_time_s,omitempty"`
+	EstCostUSD   number `json:"est_cost_usd,omitempty"`
 }
 
 func (t telemetry) fields() schema.Telemetry {
@@ -90,7 +73,7 @@ type sentMessage struct {
 	Acknowledged   schema.ID             `json:"acknowledged,omitempty" jsonschema:"The message that was taken out of your inbox."`
 }
 
-func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, string, error) {
+func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, error) {
 	draft := schema.Message{
 		From: s.agent, To: in.To, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
 		ExpiresAt: schema.Timestamp(in.ExpiresAt),
@@ -99,42 +82,42 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	}
 	var err error
 	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, in.To); err != nil {
-		return sentMessage{}, "", argumentErrorf("to: %v", err)
+		return sentMessage{}, argumentErrorf("to: %v", err)
 	}
 	if in.ConversationID != "" {
 		if draft.ConversationID, err = conversation.Named(ctx, s.workspace, in.ConversationID); err != nil {
-			return sentMessage{}, "", err
+			return sentMessage{}, err
 		}
 	}
 	found := true
 	if in.InReplyTo != "" {
 		if found, err = conversation.AnswerTo(ctx, s.workspace, &draft, in.InReplyTo); err != nil {
-			return sentMessage{}, "", err
+			return sentMessage{}, err
 		}
 	}
 	result, err := s.deliver(ctx, draft)
 	if !found {
 		result.Warnings = append(result.Warnings, "the message "+cut(in.InReplyTo, idTokens)+" no longer exists; this one names it anyway")
 	}
-	return result, sentText(result), err
+	return result, err
 }
 
-func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, string, error) {
+func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, error) {
 	if in.Final && in.Type == schema.Question {
-		return sentMessage{}, "", argumentErrorf("final: a question is never the answer")
+		return sentMessage{}, argumentErrorf("final: a question is never the answer")
 	}
 	found, err := s.workspace.Find(ctx, in.MessageID)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
-		return sentMessage{}, "", err
+		return sentMessage{}, err
 	}
 	original, err := conversation.Original(found, s.agent)
 	if err != nil {
-		return sentMessage{}, "", err
+		return sentMessage{}, err
 	}
 	var held conversation.Copy
 	if in.Acknowledge {
 		if held, err = conversation.FindCopy(ctx, s.workspace, string(original.ID), s.agent); err != nil {
-			return sentMessage{}, "", err
+			return sentMessage{}, err
 		}
 	}
 	draft := conversation.Reply(original, s.agent)
@@ -149,14 +132,14 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		return err
 	})
 	if err != nil {
-		return sentMessage{}, "", err
+		return sentMessage{}, err
 	}
 	if waits {
 		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type))
 	}
 	if in.Acknowledge {
 		if err := held.Acknowledge(s.workspace); err != nil {
-			return sentMessage{}, "", &failure.Error{
+			return sentMessage{}, &failure.Error{
 				Code: "not_acknowledged",
 				Err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
 				Hint: "do not answer again; acknowledge_message takes the message out of the inbox",
@@ -164,7 +147,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		}
 		result.Acknowledged = original.ID
 	}
-	return result, sentText(result), nil
+	return result, nil
 }
 
 // deliver sends a draft and says where it is.
@@ -189,33 +172,16 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 	return result, nil
 }
 
-func sentText(r sentMessage) string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "Sent: id=%s, a %s to %s.", r.MessageID, r.Type, listOf(r.To))
-	if r.Acknowledged != "" {
-		fmt.Fprintf(&out, " Acknowledged: %s.", r.Acknowledged)
-	}
-	for _, w := range r.Warnings {
-		fmt.Fprintf(&out, "\nwarning: %s", w)
-	}
-	return out.String()
-}
-
 type acknowledged struct {
 	MessageID schema.ID `json:"message_id" jsonschema:"Id of the message."`
 	Already   bool      `json:"already,omitempty" jsonschema:"It was already gone from the inbox."`
 }
 
-func (s *Server) acknowledgeMessage(ctx context.Context, in messageIDInput) (acknowledged, string, error) {
+func (s *Server) acknowledgeMessage(ctx context.Context, in messageIDInput) (acknowledged, error) {
 	held, err := conversation.FindCopy(ctx, s.workspace, in.MessageID, s.agent)
 	if err != nil {
-		return acknowledged{}, "", err
+		return acknowledged{}, err
 	}
 	err = held.Acknowledge(s.workspace)
-	result := acknowledged{MessageID: cut(held.ID, idTokens), Already: held.Gone}
-	text := fmt.Sprintf("Acknowledged: %s", result.MessageID)
-	if result.Already {
-		text += " was already gone from the inbox"
-	}
-	return result, text + ".", err
+	return acknowledged{MessageID: cut(held.ID, idTokens), Already: held.Gone}, err
 }

@@ -5,9 +5,9 @@
 // is for that agent. It keeps nothing between calls and takes nothing out of a mailbox or a log by
 // itself, so an answer that is lost costs only a second call.
 //
-// Every answer is a text for the model and the same facts as structured content. A call that fails
-// is an answer too, marked as an error; only the call of an unknown tool is an error of the
-// protocol.
+// Every answer is structured content, and its JSON as a text for clients that know no structured content; the texts
+// of the bridge tools are those that AgentPair documents. A call that fails is an answer, marked as an error; only the
+// call of an unknown tool is an error of the protocol.
 package mcpserver
 
 import (
@@ -109,9 +109,7 @@ func New(options Options) (*Server, error) {
 		s.addBridgeTools()
 	}
 	if s.workspace != nil {
-		s.addReadTools()
-		s.addWaitTool()
-		s.addSendTools()
+		s.addMailTools()
 		s.addPage("oacp://guide", "guide", "How an agent uses oacp", "text/markdown", guide.Agent)
 	}
 	results, err := json.Marshal(s.results)
@@ -120,6 +118,57 @@ func New(options Options) (*Server, error) {
 	}
 	s.addPage("oacp://results", "results", "JSON Schemas of the structured results, by tool", "application/json", string(results))
 	return s, nil
+}
+
+// addMailTools offers the tools for mailboxes.
+func (s *Server) addMailTools() {
+	reads := mcp.ToolAnnotations{ReadOnlyHint: true}
+	addTool(s, "list_inbox",
+		"List your pending messages in the order to work on them.",
+		reads, s.listInbox)
+	addTool(s, "read_message",
+		"Get a message in full: pending, sent, acknowledged or dead letter.",
+		reads, s.readMessage)
+	addTool(s, "show_thread",
+		"List the conversation of a message as a tree, with the stage of each.",
+		reads, s.showThread)
+	addTool(s, "list_owed",
+		"List the requests that wait for your answer, and yours that wait for others.",
+		reads, s.listOwed)
+	addTool(s, "validate_message",
+		"Check a message file that you wrote yourself; send_message checks what it sends.",
+		reads, s.validateMessage)
+	addTool(s, "next_message",
+		"Get the first pending message in full, or wait for one. It comes again until it is acknowledged.",
+		reads, s.nextMessage)
+	addTool(s, "send_message",
+		"Send a message to agents: the inbox of every recipient gets it, or the call fails. To answer, use reply_message.",
+		mcp.ToolAnnotations{}, s.sendMessage)
+	addTool(s, "reply_message",
+		"Answer a message, in its conversation. It stays in your inbox without acknowledge. For a review, model, turns, "+
+			"input_tokens, output_tokens, wall_time_s and est_cost_usd may say what it took.",
+		mcp.ToolAnnotations{}, s.replyMessage)
+	addTool(s, "acknowledge_message",
+		"Take a message out of your inbox when its work is done, not when you read it.",
+		mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}, s.acknowledgeMessage)
+}
+
+// addBridgeTools offers the three tools of AgentPair's bridge.
+func (s *Server) addBridgeTools() {
+	mail := ""
+	if s.workspace != nil {
+		mail = " Not mail: that goes by send_message."
+	}
+	reads := mcp.ToolAnnotations{ReadOnlyHint: true}
+	addTool(s, "send_to_agent",
+		"Append a message to the bridge log, once even if the call is repeated."+mail,
+		mcp.ToolAnnotations{IdempotentHint: true}, s.sendToAgent)
+	addTool(s, "receive_messages",
+		"Get the messages of the bridge log to you or to everyone, oldest first, or wait for some."+mail,
+		reads, s.awaitRecords)
+	addTool(s, "bridge_status",
+		"Count the messages in the bridge log by agent and type, and the signals."+mail,
+		reads, s.bridgeStatus)
 }
 
 // Close releases the bridge log. Calls under way fail.

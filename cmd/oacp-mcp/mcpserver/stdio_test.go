@@ -159,7 +159,7 @@ func TestLines(t *testing.T) {
 	for _, step := range []struct{ send, want string }{
 		{initialize, `"serverInfo":`},
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n", `"send_to_agent"`},
-		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list_inbox"}}` + "\n", `Nothing is pending for codex`},
+		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list_inbox"}}` + "\n", `{"total":0,"messages":[]}`},
 		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"list_outbox"}}` + "\n", `"code":-32602`},
 		{`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list_inbox","arguments":[1]}}` + "\n", `not a JSON object`},
 		{`{"jsonrpc":"2.0","id":6,"method":"none"}` + "\n", `"code":-32601`},

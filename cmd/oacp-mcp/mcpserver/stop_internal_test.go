@@ -75,7 +75,7 @@ func callAndStop(t *testing.T, s *Server, out io.Writer, call string) {
 func TestStopEndsWaits(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
 	dir := w.Dir()
-	for tool, want := range map[string]string{"next_message": "No message came for claude", "receive_messages": "No new messages"} {
+	for tool, want := range map[string]string{"next_message": `{"pending":false}`, "receive_messages": "No new messages"} {
 		s, err := New(Options{Agent: "claude", Workspace: w, Bridge: &bridge.Location{Path: filepath.Join(dir, "bridge.jsonl")}})
 		if err != nil {
 			t.Fatal(err)

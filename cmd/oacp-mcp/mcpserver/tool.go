@@ -23,11 +23,10 @@ import (
 // addTool makes the server offer a tool. In and Out are structs; their JSON names and jsonschema
 // tags make the schemas that clients see, and arguments are checked against the same schema. The
 // schemas of results are a resource of their own: in the list of tools they would cost more than
-// everything else, and the programs do not show them to a model. The text that call returns says
-// the same as the result.
+// everything else, and the programs do not show them to a model.
 func addTool[In, Out any](
 	s *Server, name, description string, effect mcp.ToolAnnotations,
-	call func(ctx context.Context, in In) (result Out, text string, err error),
+	call func(ctx context.Context, in In) (Out, error),
 ) {
 	if !effect.ReadOnlyHint { // else the other hints mean nothing
 		effect.OpenWorldHint = new(false)
@@ -47,13 +46,17 @@ func addTool[In, Out any](
 		}
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		result, text, err := call(ctx, in)
+		result, err := call(ctx, in)
 		if err != nil {
 			return failed(err), nil
 		}
-		structured, err := json.Marshal(result)
+		structured, err := encode(result)
 		if err != nil {
 			return failed(fmt.Errorf("encoding the result: %w", err)), nil
+		}
+		text := structured
+		if documented, ok := any(result).(fmt.Stringer); ok {
+			text = documented.String()
 		}
 		return &mcp.CallToolResult{
 			Content:           []mcp.Content{&mcp.TextContent{Text: text}},
@@ -79,9 +82,6 @@ func listed(input *jsonschema.Schema) *jsonschema.Schema {
 	return &short
 }
 
-// reads is the effect of a tool that changes nothing. The other hints are about changes.
-func reads() mcp.ToolAnnotations { return mcp.ToolAnnotations{ReadOnlyHint: true} }
-
 // schemaOf returns the schema of a struct. It panics if the struct has none, which no input can
 // cause.
 func schemaOf[T any](types map[reflect.Type]*jsonschema.Schema) *jsonschema.Schema {
@@ -102,9 +102,8 @@ func inputTypes() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[bridge.Type]():     {Type: "string", Enum: enumOf(bridge.Types())},
 		reflect.TypeFor[bridge.Signal]():   {Type: "string", Enum: enumOf(bridge.Signals())},
 		reflect.TypeFor[schema.Value]():    {Types: []string{"string", "object"}},
-		reflect.TypeFor[digits]():          {Types: []string{"string", "integer"}},
+		reflect.TypeFor[number]():          {Types: []string{"string", "number"}},
 		reflect.TypeFor[seconds]():         {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
-		reflect.TypeFor[decimal]():         {Types: []string{"string", "number", "integer"}},
 		reflect.TypeFor[offset]():          {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxOffset))},
 		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
 		reflect.TypeFor[recipients](): {

@@ -12,8 +12,7 @@ func TestNextMessage(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
 	var got nextMessage
-	text := codex.call(t, "next_message", arguments{"wait_seconds": 0}, &got)
-	wantText(t, "the answer without a message", text, "No message came for codex", "nothing that comes in between is missed")
+	codex.call(t, "next_message", arguments{"wait_seconds": 0}, &got)
 	if got.Pending {
 		t.Errorf("got %+v, want nothing", got)
 	}
@@ -21,8 +20,7 @@ func TestNextMessage(t *testing.T) {
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "notification", "subject": "First", "body": "B"}, &first)
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Urgent", "body": "Now?", "priority": "P0"}, &urgent)
 	for range 2 {
-		text = codex.call(t, "next_message", nil, &got)
-		wantText(t, "the message", text, "id: "+urgent.MessageID, "\n\nNow?")
+		codex.call(t, "next_message", nil, &got)
 		if !got.Pending || got.Message.ID != urgent.MessageID || got.Message.Body != "Now?" {
 			t.Errorf("got %+v, want the urgent question", got)
 		}
@@ -39,9 +37,9 @@ func TestNextMessage(t *testing.T) {
 		defer close(sent)
 		claude.try(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Later", "body": "B"})
 	}()
-	text = codex.call(t, "next_message", arguments{"wait_seconds": 480}, &got)
+	text := codex.call(t, "next_message", arguments{"wait_seconds": 480}, &got)
 	<-sent
-	wantText(t, "the message", text, "subject: Later", "bad.yaml")
+	wantText(t, "the message", text, "bad.yaml")
 	if got.Message.Subject != "Later" {
 		t.Errorf("got %+v, want the message that arrived meanwhile", got)
 	}

@@ -3,11 +3,21 @@ package check
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// Overlap lets eight parallel tests of a package run at once, unless the flag -parallel says another number. The
+// default is one for each processor, which is too few for tests that mostly wait for other programs. TestMain
+// calls it.
+func Overlap() {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+}
 
 // Error fails the test unless the error's text holds all the words.
 func Error(t testing.TB, err error, words ...string) {

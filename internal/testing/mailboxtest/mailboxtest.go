@@ -48,7 +48,7 @@ func NewBare(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
 	dir := t.TempDir()
 	folders := []string{"agents"}
 	for _, agent := range agents {
-		folders = append(folders, mailbox.BoxName(agent, mailbox.Inbox), mailbox.BoxName(agent, mailbox.Outbox))
+		folders = append(folders, schema.BoxPath(agent, mailbox.Inbox), schema.BoxPath(agent, mailbox.Outbox))
 	}
 	for _, folder := range folders {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -23,19 +22,12 @@ type readMessageInput struct {
 	Offset offset `json:"offset,omitempty" jsonschema:"The next_offset of the answer before, to read on in a long body."`
 }
 
-// offset is a place in a text, in characters: a whole number, which JSON may also write as 10.0 or
-// 1e2.
-type offset float64
-
-// maxOffset is more characters than any text has.
-const maxOffset = 1 << 30
-
 type fullMessage struct {
-	Message    *schema.Message `json:"message" jsonschema:"The fields of the message."`
+	Message    *schema.Message `json:"message,omitempty" jsonschema:"The fields of the message."`
 	Waits      bool            `json:"waits_for_you,omitempty" jsonschema:"The message is in your inbox."`
 	Expired    bool            `json:"expired,omitempty" jsonschema:"It has expired."`
 	Error      string          `json:"error,omitempty" jsonschema:"Why the message is not valid."`
-	Copies     []messageCopy   `json:"places" jsonschema:"The mailboxes that hold it."`
+	Copies     []messageCopy   `json:"places,omitempty" jsonschema:"The mailboxes that hold it."`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
 	bodyPart
 	trust.Finding
@@ -61,17 +53,14 @@ type bodyPart struct {
 	Cut    []string `json:"cut,omitempty" jsonschema:"Fields that are too long and end with …."`
 }
 
-func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMessage, string, error) {
+func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMessage, error) {
 	found, err := s.workspace.Find(ctx, in.MessageID)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
-		return fullMessage{}, "", err
+		return fullMessage{}, err
 	}
 	// Copies may differ. The agent's own one counts.
 	shown := found[max(0, slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == s.agent }))]
-	result := fullMessage{
-		Expired: shown.Message.ExpiredAt(time.Now()), Error: cut(errorText(shown.Err), reasonTokens),
-		Finding: shortFinding(trust.NewChecker(s.workspace).Check(shown)),
-	}
+	var result fullMessage
 	for _, e := range found {
 		if one := (messageCopy{e.Agent, e.Box}); len(result.Copies) < 2*schema.MaxRecipients && !slices.Contains(result.Copies, one) {
 			result.Copies = append(result.Copies, one)
@@ -81,8 +70,7 @@ func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMess
 			result.DeadLetter = s.deadLetter(e)
 		}
 	}
-	text, err := result.fill(shown.Message, int(in.Offset), answerTokens)
-	return result, text, err
+	return result, s.fill(&result, shown, int(in.Offset), answerTokens)
 }
 
 func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
@@ -107,37 +95,36 @@ func shortFinding(f trust.Finding) trust.Finding {
 	return f
 }
 
-// fill sets the message, with as much of its body from the character start on as the tokens allow, and
-// returns the text of the answer.
-func (r *fullMessage) fill(m *schema.Message, start, tokens int) (string, error) {
-	r.Message, r.Cut = shortFields(m)
-	body := m.Body
+// fill sets the message of an entry, with as much of its body from the character start on as the tokens allow.
+func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error {
+	r.Expired, r.Error = e.Message.ExpiredAt(time.Now()), cut(errorText(e.Err), reasonTokens)
+	r.Finding = shortFinding(trust.NewChecker(s.workspace).Check(e))
+	r.Message, r.Cut = shortFields(e.Message)
+	body := e.Message.Body
 	text := body.Text
 	if body.Kind != schema.Text {
 		var err error
 		if text, err = encode(body); err != nil {
-			return "", fmt.Errorf("message %s: body: %w", cut(m.ID, idTokens), err)
+			return fmt.Errorf("message %s: body: %w", cut(e.Message.ID, idTokens), err)
 		}
 	}
-	r.Message.Body = schema.TextValue("")
-	r.bodyPart.Length = utf8.RuneCountInString(text)
-	if start > 0 && start >= r.Length {
-		return "", argumentErrorf("the argument offset is %d, but the body has only %d characters", start, r.Length)
+	length := utf8.RuneCountInString(text)
+	if start > 0 && start >= length {
+		return argumentErrorf("the argument offset is %d, but the body has only %d characters", start, length)
 	}
-	r.Offset, r.Next = start, r.Length // the most that they can cost
-	head := r.text("")
-	left := tokens - max(live.Tokens(head), costAsJSON(r)) - frameTokens/4
+	r.Message.Body = schema.TextValue("")
+	r.Length, r.Offset, r.Next = length, start, length // the most that they can cost
 	rest := string([]rune(text)[start:])
-	part := rest[:fitting(rest, max(left, 1))]
-	r.Next += utf8.RuneCountInString(part) + start - r.Length
+	part := rest[:fitting(rest, max(tokens-costAsJSON(r)-frameTokens/4, 1))]
+	r.Next = start + utf8.RuneCountInString(part)
 	r.Message.Body = schema.TextValue(part)
-	if start == 0 && len(part) == len(text) {
-		r.Message.Body = body
-		r.Length, r.Next = 0, 0
-	} else if len(part) == len(rest) {
+	if len(part) == len(rest) {
 		r.Next = 0
 	}
-	return r.text(part), nil
+	if len(part) == len(text) {
+		r.Message.Body, r.Length = body, 0
+	}
+	return nil
 }
 
 // shortFields returns a copy of the message without its signature, whose fields besides the body are
@@ -162,43 +149,4 @@ func shortFields(m *schema.Message) (_ *schema.Message, shortened []string) {
 		left -= live.Tokens(*text)
 	}
 	return &short, shortened
-}
-
-// text writes the fields as a mail shows them, then the body.
-func (r *fullMessage) text(body string) string {
-	var out strings.Builder
-	for _, name := range schema.FieldNames() {
-		if name == "to" {
-			fmt.Fprintf(&out, "to: %s\n", oneLine(listOf(r.Message.To)))
-		} else if value, _ := r.Message.TextField(name); value != nil && *value != "" {
-			fmt.Fprintf(&out, "%s: %s\n", name, oneLine(*value))
-		}
-	}
-	if r.Expired {
-		out.WriteString("(expired)\n")
-	}
-	if r.Error != "" {
-		fmt.Fprintf(&out, "(not valid: %s)\n", oneLine(r.Error))
-	}
-	if r.Verdict != "" {
-		fmt.Fprintf(&out, "(signature %s)\n", oneLine(r.Finding.Text()))
-	}
-	for _, p := range r.Copies {
-		fmt.Fprintf(&out, "(in the %s of %s)\n", p.Box, p.Agent)
-	}
-	if r.DeadLetter != nil {
-		fmt.Fprintf(&out, "(%s gave it up: %s)\n", r.DeadLetter.Agent, oneLine(r.DeadLetter.Reason))
-	}
-	if r.Length > 0 {
-		end := r.Length
-		if r.Next > 0 {
-			end = r.Next
-		}
-		fmt.Fprintf(&out, "(characters %d to %d of the %d of its body", r.Offset, end, r.Length)
-		if r.Next > 0 {
-			fmt.Fprintf(&out, "; read_message with offset=%d reads on", r.Next)
-		}
-		out.WriteString(")\n")
-	}
-	return out.String() + "\n" + body
 }
