@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	began := time.Now()
-	defer synchronizer.Begin(c.ctx, limit).Stop()
+	defer synchronizer.Begin(c.ctx, cmp.Or(limit, defaultWait))()
 	found, err := awaitPending(c, w, []schema.AgentName{agent}, selected.String(), options, began)
 	if err != nil {
 		return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", selected, agent, shortDuration(limit)),

@@ -127,12 +127,10 @@ func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) 
 		return false, err
 	}
 	follow := c.isOn("follow")
-	var begun *command.Beginning
 	if follow {
 		defer synchronizer.Start(c.ctx, false)()
 	} else {
-		begun = synchronizer.Begin(c.ctx, 0)
-		defer begun.Stop()
+		defer synchronizer.Begin(c.ctx, 0)()
 	}
 	watcher, err := watch.New(targets, options)
 	if err != nil { // no target can be watched
@@ -143,10 +141,6 @@ func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) 
 		return printEvents(c, watcher.Events(c.ctx))
 	}
 	ok, err = printEvents(c, watcher.Scan(c.ctx))
-	if err == nil && begun.Await(c.ctx) {
-		late, err := printEvents(c, watcher.Scan(c.ctx))
-		return ok && late, err
-	}
 	return ok, cmp.Or(err, context.Cause(c.ctx))
 }
 
