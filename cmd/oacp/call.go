@@ -158,6 +158,23 @@ func (r recipients) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]schema.AgentName{}, r...))
 }
 
+// A head is what answers say about a message.
+type head struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	To             recipients            `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+}
+
+func headOf(m *schema.Message) head {
+	return head{m.ID, m.From, m.To, m.Type, m.Priority, m.Subject, m.CreatedAt, m.ExpiresAt, m.ConversationID}
+}
+
 // withKeys returns the JSON object of a value, followed by the keys of more.
 func withKeys(value, more any) (json.RawMessage, error) {
 	var first, second bytes.Buffer

@@ -215,36 +215,25 @@ func (d *delivery) showDraft() error {
 
 // sendAnswer is the JSON of the reference implementation's send, with more keys.
 type sendAnswer struct {
-	MessageID      schema.ID             `json:"message_id"`
-	ID             schema.ID             `json:"id"`
-	ShortID        string                `json:"short_id"`
-	From           schema.AgentName      `json:"from"`
-	To             recipients            `json:"to"`
-	Type           schema.Type           `json:"type"`
-	Priority       schema.Priority       `json:"priority"`
-	Subject        string                `json:"subject"`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
-	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
-	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	DryRun         bool                  `json:"dry_run"`
-	AlreadySent    bool                  `json:"already_sent,omitempty"`
-	Signed         bool                  `json:"signed,omitempty"`
-	Keys           []signing.KeyID       `json:"kids,omitempty"`
-	Warnings       []string              `json:"warnings,omitempty"`
-	Inbox          string                `json:"inbox_path,omitempty"`
-	Inboxes        []string              `json:"inbox_paths,omitempty"`
-	Outbox         string                `json:"outbox_path,omitempty"`
-	YAML           string                `json:"yaml,omitempty"`
-	Acknowledged   schema.ID             `json:"acknowledged,omitempty"`
-	Synced         *bool                 `json:"synced,omitempty"`
+	MessageID schema.ID `json:"message_id"`
+	ShortID   string    `json:"short_id"`
+	head
+	DryRun       bool            `json:"dry_run"`
+	AlreadySent  bool            `json:"already_sent,omitempty"`
+	Signed       bool            `json:"signed,omitempty"`
+	Keys         []signing.KeyID `json:"kids,omitempty"`
+	Warnings     []string        `json:"warnings,omitempty"`
+	Inbox        string          `json:"inbox_path,omitempty"`
+	Inboxes      []string        `json:"inbox_paths,omitempty"`
+	Outbox       string          `json:"outbox_path,omitempty"`
+	YAML         string          `json:"yaml,omitempty"`
+	Acknowledged schema.ID       `json:"acknowledged,omitempty"`
+	Synced       *bool           `json:"synced,omitempty"`
 }
 
 // newAnswer also prints the warnings.
 func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) sendAnswer {
-	answer := sendAnswer{
-		MessageID: m.ID, ID: m.ID, ShortID: m.ID.Short(), From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
-		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Warnings: d.warnings,
-	}
+	answer := sendAnswer{MessageID: m.ID, head: headOf(m), ShortID: m.ID.Short(), Warnings: d.warnings}
 	if signatures, err := signing.Parse(m.Auth); err == nil {
 		answer.Signed = true
 		for _, signature := range signatures {

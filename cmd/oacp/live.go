@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -427,7 +425,7 @@ func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
 	return c.answer(a, func() {
 		a.print(c.Streams)
 		if a.DryRun {
-			printDiff(c.Out, plan)
+			printDiff(c, plan)
 		}
 	})
 }
@@ -594,23 +592,23 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 }
 
-// printDiff shows what a plan changes: the lines that are only in the new or the old file. The others, which may hold keys, are for
-// nobody to see.
-func printDiff(out io.Writer, plan *setup.Plan) {
-	for _, c := range plan.Changes {
-		before, after := linesOf(c.Path, c.Before), linesOf(c.Path, c.After)
+// printDiff prints the lines that are only in the new or the old files of a plan. The others may hold keys.
+func printDiff(c *call, plan *setup.Plan) {
+	for _, change := range plan.Changes {
+		before, after := linesOf(change.Path, change.Before), linesOf(change.Path, change.After)
 		more := make(map[string]int) // how many more of a line there are in the new file
 		for line := range strings.Lines(after) {
 			more[line]++
 		}
 		for line := range strings.Lines(before) {
-			more[line]--
+			if more[line]--; more[line] < 0 {
+				c.printf("-%s", visible.Lines(line))
+			}
 		}
-		text := diff.Diff(c.Path, []byte(before), c.Path, []byte(after))
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-		for i, line := range slices.Collect(strings.Lines(string(text))) {
-			if i < 2 || line[0] == '@' || line[0] == '+' && more[line[1:]] > 0 || line[0] == '-' && more[line[1:]] < 0 {
-				fmt.Fprint(out, visible.Lines(line))
+		for line := range strings.Lines(after) {
+			if more[line] > 0 {
+				more[line]--
+				c.printf("+%s", visible.Lines(line))
 			}
 		}
 	}

@@ -619,19 +619,11 @@ func stateWord(state find.State, s *command.Streams) string {
 
 // listedJSON is a message that list found.
 type listedJSON struct {
-	ID             schema.ID             `json:"id"`
-	From           schema.AgentName      `json:"from"`
-	To             recipients            `json:"to"`
-	Type           schema.Type           `json:"type"`
-	Priority       schema.Priority       `json:"priority"`
-	Subject        string                `json:"subject"`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
-	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
-	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	ParentID       schema.ID             `json:"parent_message_id,omitempty"`
-	Recipients     []find.Recipient      `json:"recipients"`
-	Places         []place               `json:"places"`
-	Error          string                `json:"error,omitempty"`
+	head
+	ParentID   schema.ID        `json:"parent_message_id,omitempty"`
+	Recipients []find.Recipient `json:"recipients"`
+	Places     []place          `json:"places"`
+	Error      string           `json:"error,omitempty"`
 }
 
 // listAnswer is the JSON of list.
@@ -643,11 +635,7 @@ type listAnswer struct {
 func newListAnswer(w *mailbox.Workspace, messages []find.Message) listAnswer {
 	listed := make([]listedJSON, len(messages))
 	for i, m := range messages {
-		listed[i] = listedJSON{
-			ID: m.ID, From: m.From, To: recipients(m.To), Type: m.Type, Priority: m.Priority, Subject: m.Subject,
-			CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, ParentID: m.ParentID,
-			Recipients: m.Recipients,
-		}
+		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.ParentID, Recipients: m.Recipients}
 		for _, e := range m.Copies {
 			listed[i].Places = append(listed[i].Places, place{Agent: e.Agent, Box: e.Box, Path: e.Path})
 		}

@@ -290,34 +290,17 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 	}
 }
 
-const (
-	// mostExamples is how many paths with the same problem are named.
-	mostExamples = 3
-	// mostReasons is how many problems are.
-	mostReasons = 10
-)
+// mostProblems is how many problems are named.
+const mostProblems = 10
 
-// passedOver names the paths of problems: those with the same problem in one line.
+// passedOver names the files that a sync did not take.
 func passedOver(problems []gitmail.Problem) (lines []string) {
-	var reasons []string
-	paths := make(map[string][]string)
-	for _, problem := range problems {
+	for i, problem := range problems {
+		if i == mostProblems {
+			return append(lines, fmt.Sprintf("passed over: %d more files", len(problems)-i))
+		}
 		reason := strings.TrimPrefix(failure.OneLine(problem.Err.Error()), path.Base(problem.Path)+": ")
-		if paths[reason] == nil {
-			reasons = append(reasons, reason)
-		}
-		paths[reason] = append(paths[reason], problem.Path)
-	}
-	for i, reason := range reasons {
-		if i == mostReasons {
-			return append(lines, fmt.Sprintf("passed over: paths for %d more reasons", len(reasons)-i))
-		}
-		found := paths[reason]
-		line := strings.Join(found[:min(len(found), mostExamples)], ", ")
-		if len(found) > mostExamples {
-			line = fmt.Sprintf("%d paths such as %s", len(found), line)
-		}
-		lines = append(lines, "passed over: "+line+": "+reason)
+		lines = append(lines, "passed over: "+problem.Path+": "+reason)
 	}
 	return lines
 }
