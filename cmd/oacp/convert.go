@@ -40,21 +40,19 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 		Description: `PATH is a file, a folder with everything below it, or - for standard input (the
 default).
 
---to bridge reads message files and prints records, one per line; with --bridge or
---run-id it appends them to that log. --to mailbox reads bridge logs (in folders,
-the files named bridge.jsonl) and delivers their records to the workspace. Neither
-ever converts the same item twice. Anything that is not a message or record, or cannot
-be delivered, is reported on standard error; the rest is converted.
+--to bridge reads message files and prints records, one per line; oacp mirror writes
+them into a log. --to mailbox reads bridge logs (in folders, the files named
+bridge.jsonl) and delivers their records to the workspace, each once. Anything that is
+not a message or record, or cannot be delivered, is reported on standard error; the
+rest is converted.
 
 EXAMPLES:
    oacp convert --to bridge agents/claude/outbox > claude.jsonl
-   oacp convert --to bridge agents/claude/outbox --run-id 1
    oacp convert --to mailbox ~/.agentpair/runs
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
-		Flags: flagsWith(append([]cli.Flag{
+		Flags: flagsWith(
 			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing"},
-		}, new(command.BridgeLog).WritingFlags()...)...),
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing"}),
 		Action: action(s, anyNumber, runConvert),
 	}
 }
@@ -66,22 +64,18 @@ func runConvert(c *call) error {
 		}
 		c.words = []string{"-"}
 	}
-	log, err := bridgeLog(c.flags)
 	switch to := c.text("to"); {
 	case to != toBridge && to != toMailbox:
 		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(to), toBridge, toMailbox).
 			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, to, "say --to bridge or --to mailbox"))
-	case to == toMailbox && log.Given():
-		return failure.Usagef("--to mailbox reads the logs that are named as PATH").WithHint("oacp mirror --direction in delivers the log of a run")
 	case to == toBridge && c.isOn("dry-run"):
-		return failure.Usagef("--dry-run requires --to mailbox").WithHint("without a log, --to bridge only prints")
-	case err != nil:
-		return err
+		return failure.Usagef("--dry-run requires --to mailbox").WithHint("--to bridge only prints")
 	}
 	defer c.catchSignals()()
+	var err error
 	switch {
 	case c.text("to") == toBridge:
-		err = convertToBridge(c, log)
+		err = convertToBridge(c)
 	case c.isOn("dry-run"):
 		err = showConverted(c)
 	default:
@@ -91,7 +85,7 @@ func runConvert(c *call) error {
 }
 
 // convertToBridge makes records of message files.
-func convertToBridge(c *call, selected command.BridgeLog) error {
+func convertToBridge(c *call) error {
 	in := c.In
 	if slices.Contains(c.words, "-") {
 		reading := startReading(c, "-")
@@ -109,15 +103,6 @@ func convertToBridge(c *call, selected command.BridgeLog) error {
 			continue
 		}
 		messages = append(messages, m)
-	}
-	if selected.Given() {
-		return selected.With(c.Streams, bridge.Options{}, func(log *bridge.Log) error {
-			report, err := mirror.Append(c.ctx, log, messages)
-			if err != nil {
-				return err
-			}
-			return reportAnswer{Bridge: log.Path(), Report: report, Invalid: invalid}.print(c)
-		})
 	}
 	records, failed := convert.Records(messages)
 	for _, r := range records {
@@ -368,8 +353,6 @@ func followMirror(c *call, m *mirror.Mirror, bar *progress) error {
 type reportAnswer struct {
 	Bridge string `json:"bridge_path,omitempty"`
 	mirror.Report
-	// Invalid are the message files that could not be converted.
-	Invalid []string `json:"invalid,omitempty"`
 	// Error is what stopped the work; it will be tried again.
 	Error string `json:"error,omitempty"`
 
@@ -378,7 +361,7 @@ type reportAnswer struct {
 }
 
 // print says what was done and, on standard error, what was not. It returns failure.ErrReported if
-// something is undeliverable or invalid.
+// something is undeliverable.
 func (a reportAnswer) print(c *call) error {
 	var warnings []string
 	for _, line := range a.Skipped {
@@ -391,7 +374,7 @@ func (a reportAnswer) print(c *call) error {
 	for _, letter := range a.DeadLetters {
 		warnings = append(warnings, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
 	}
-	for _, text := range append(warnings, a.Invalid...) {
+	for _, text := range warnings {
 		c.Warn(text)
 	}
 	var err error
@@ -400,7 +383,7 @@ func (a reportAnswer) print(c *call) error {
 	} else {
 		_, err = fmt.Fprintln(c.Out, a.summary())
 	}
-	if err == nil && len(a.DeadLetters)+len(a.Invalid) > 0 {
+	if err == nil && len(a.DeadLetters) > 0 {
 		err = failure.ErrReported
 	}
 	return err
@@ -419,7 +402,6 @@ func (a reportAnswer) summary() string {
 	}{
 		{already, "there already"},
 		{len(a.DeadLetters), "undeliverable"},
-		{len(a.Invalid), "invalid"},
 		{a.LeftOut, "left out"},
 		{len(a.Skipped), "skipped"},
 	} {

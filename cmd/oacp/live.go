@@ -418,7 +418,7 @@ func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
 		a.Files = append(a.Files, setupFile{change.Path, change.Action, change.Parts, change.Backup})
 	}
 	if a.removed {
-		a.addRemoval(plan, options, c.Dir)
+		a.addRemoval(plan, options)
 	} else {
 		a.addSetup(c.ctx, plan, options, c.Dir, onPath)
 	}
@@ -467,21 +467,13 @@ type setupFile struct {
 }
 
 // addRemoval adds what matters after a removal.
-func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options, workingDir string) {
+func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
 	if !plan.IsEmpty() {
 		a.Notes = []string{"open sessions keep the hooks and tools until they end"}
 		return
 	}
-	other, flag := options, " --user"
-	if other.Scope, other.Dir = setup.User, ""; options.Scope == setup.User {
-		other.Scope, flag = setup.Project, ""
-		var err error
-		if other.Dir, err = setup.ProjectDir(options.Program, workingDir); err != nil {
-			return
-		}
-	}
-	if plan, err := setup.PrepareRemoval(other); err == nil && !plan.IsEmpty() {
-		a.Next = fmt.Sprintf("oacp setup %s%s --remove, for the setup %s", options.Program, flag, sessionsOf(other.Dir))
+	if options.Scope == setup.Project {
+		a.Next = fmt.Sprintf("oacp setup %s --user --remove removes the setup for all of your sessions", options.Program)
 	}
 }
 

@@ -257,9 +257,9 @@ func (c *call) unexplained(word string) error {
 	default:
 		known = append(topics(), c.program.candidates(c.streams)...)
 	}
-	var names []string
-	for _, candidate := range known {
-		names = append(names, candidate.Name)
+	names := make([]string, len(known))
+	for i, candidate := range known {
+		names[i] = candidate.Name
 	}
 	err := failure.Usagef("there is no help on %s", visible.Quote(strings.TrimPrefix(help+" "+word, "oacp help ")))
 	if near := spelling.Nearest(word, names); near != "" {
@@ -357,8 +357,8 @@ func isVisible(f cli.Flag) bool {
 	return !ok || canHide.IsVisible()
 }
 
-// An OptionalValue is the value of a flag that can be given without a value.
-type OptionalValue interface {
+// An optionalFlag is the value of a flag that can be given without a value.
+type optionalFlag interface {
 	IsBoolFlag() bool
 	// Accepts reports whether the word after the flag is its value.
 	Accepts(word string) bool
@@ -371,9 +371,9 @@ func takesValue(f cli.Flag) bool {
 }
 
 // optionalValue returns the value of a flag that can be given without one, and nil for other flags.
-func optionalValue(f cli.Flag) OptionalValue {
+func optionalValue(f cli.Flag) optionalFlag {
 	if generic, ok := f.(*cli.GenericFlag); ok {
-		value, _ := generic.Value.(OptionalValue)
+		value, _ := generic.Value.(optionalFlag)
 		return value
 	}
 	return nil

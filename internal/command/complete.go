@@ -221,15 +221,11 @@ func (c *Completion) value(name string) string {
 // runNumbers returns the numbers of the repository's runs.
 func (c *Completion) runNumbers() []Candidate {
 	log := BridgeLog{Repository: c.value("repo"), RunsDir: c.value("runs-dir")}
-	root, repository, err := log.Runs(c.Streams)
+	root, _, ids, err := log.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return nil
 	}
-	id, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return nil
-	}
-	runs, _ := bridge.Runs(root, id)
+	runs, _ := bridge.Runs(root, ids...)
 	found := make([]Candidate, len(runs))
 	for i, run := range runs {
 		found[i].Name = strconv.Itoa(run.ID)

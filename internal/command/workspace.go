@@ -52,16 +52,6 @@ func (o *Workspace) TakeProject(args []string) error {
 	return nil
 }
 
-// OfProject returns the action of a command that takes the name of a project, or no argument.
-func (o *Workspace) OfProject(action cli.ActionFunc) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if err := o.TakeProject(Positionals(c)); err != nil {
-			return err
-		}
-		return action(c)
-	}
-}
-
 // Place returns where to look for the workspace.
 func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
