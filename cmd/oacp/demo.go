@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fatih/color"
 	"github.com/mattn/go-shellwords"
@@ -34,7 +33,6 @@ import (
 // demoFiles holds steps.txt, whose paragraphs are the steps, and the files that steps copy. A line of a step is
 //
 //	$ COMMAND        the command, as a user types it
-//	& COMMAND        a command that runs meanwhile, as in another terminal
 //	fails            the command is to fail
 //	= NAME           NAME stands for the message that the command sent in later steps
 //	+ FILE PATH      FILE is copied to PATH first
@@ -127,9 +125,6 @@ type demoResult struct {
 	Command string `json:"command"`
 	Exit    int    `json:"exit"`
 	Output  string `json:"output"`
-	// Beside is the command that ran meanwhile.
-	Beside       string `json:"beside,omitempty"`
-	BesideOutput string `json:"beside_output,omitempty"`
 	// Skipped says why the step did not run.
 	Skipped string `json:"skipped,omitempty"`
 }
@@ -144,8 +139,6 @@ func (d *demo) run(ctx context.Context, step string, r *demoResult) (err error) 
 		switch mark {
 		case "$":
 			r.Command = text
-		case "&":
-			r.Beside = text
 		case "fails":
 			want = failure.ExitFailed
 		case "=":
@@ -167,11 +160,7 @@ func (d *demo) run(ctx context.Context, step string, r *demoResult) (err error) 
 			return err
 		}
 	}
-	if r.Beside == "" {
-		r.Exit, r.Output, err = d.call(ctx, r.Command)
-	} else {
-		err = d.callBoth(ctx, r)
-	}
+	r.Exit, r.Output, err = d.call(ctx, r.Command)
 	r.Command = strings.NewReplacer(d.names...).Replace(r.Command)
 	if err == nil && r.Exit != want {
 		err = fmt.Errorf("%s ended with status %d instead of %d: %s", r.Command, r.Exit, want, r.Output)
@@ -195,24 +184,6 @@ func (d *demo) prepare(ctx context.Context, words []string) error {
 	return os.WriteFile(filepath.Join(d.dir, words[2]), data, 0o644)
 }
 
-// callBoth runs both commands of a step, and stops the one that runs meanwhile.
-func (d *demo) callBoth(ctx context.Context, r *demoResult) (err error) {
-	beside, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error)
-	go func() {
-		exit, output, err := d.call(beside, r.Beside)
-		if err == nil && exit != failure.ExitDone {
-			err = fmt.Errorf("%s ended with status %d: %s", r.Beside, exit, output)
-		}
-		r.BesideOutput = output
-		ended <- err
-	}()
-	r.Exit, r.Output, err = d.call(ctx, r.Command)
-	stop()
-	return errors.Join(err, <-ended)
-}
-
 // call runs a command line, which may begin with "cd FOLDER && ".
 func (d *demo) call(ctx context.Context, line string) (exit int, output string, err error) {
 	words, err := shellwords.Parse(strings.ReplaceAll(line, "&&", "and"))
@@ -222,7 +193,7 @@ func (d *demo) call(ctx context.Context, line string) (exit int, output string, 
 	for i := range words { // a path of Windows has characters that the parser takes
 		words[i] = strings.NewReplacer(d.names...).Replace(words[i])
 	}
-	inner, text := d.streams, new(demoOutput)
+	inner, text := d.streams, new(bytes.Buffer)
 	inner.Dir = d.dir
 	if words[0] == "cd" {
 		inner.Dir, words = filepath.Join(d.dir, words[1]), words[3:]
@@ -230,18 +201,6 @@ func (d *demo) call(ctx context.Context, line string) (exit int, output string, 
 	inner.Out, inner.Err = bufio.NewWriter(text), text
 	exit = run(ctx, words[1:], &inner)
 	return exit, text.String(), nil
-}
-
-// demoOutput is the output of a command, of which several goroutines may write.
-type demoOutput struct {
-	lock sync.Mutex
-	bytes.Buffer
-}
-
-func (o *demoOutput) Write(data []byte) (int, error) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	return o.Buffer.Write(data)
 }
 
 func (r demoResult) print(c *call) error {
@@ -257,16 +216,11 @@ func (r demoResult) print(c *call) error {
 		c.printf("   skipped: %s\n\n", visible.Line(r.Skipped))
 		return c.Out.Flush()
 	}
-	for _, called := range [][2]string{{r.Beside, r.BesideOutput}, {r.Command, r.Output}} {
-		if called[0] == "" {
-			continue
-		}
-		c.printf("   %s\n", paint(c.Streams, bold, "$ "+called[0]))
-		for line := range strings.Lines(called[1]) {
-			c.printf("   %s", line)
-		}
-		c.printf("\n")
+	c.printf("   %s\n", paint(c.Streams, bold, "$ "+r.Command))
+	for line := range strings.Lines(r.Output) {
+		c.printf("   %s", line)
 	}
+	c.printf("\n")
 	return c.Out.Flush()
 }
 
