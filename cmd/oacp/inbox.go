@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -221,29 +220,6 @@ type inboxJSON struct {
 	LoadError string `json:"load_error,omitempty"`
 }
 
-// pendingJSON is a message in an inbox.
-type pendingJSON struct {
-	ID             schema.ID             `json:"id"`
-	From           schema.AgentName      `json:"from"`
-	Type           schema.Type           `json:"type"`
-	Priority       schema.Priority       `json:"priority"`
-	Subject        string                `json:"subject"`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
-	Age            string                `json:"age"`
-	File           string                `json:"file"`
-	Path           string                `json:"path"`
-	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
-	Expired        bool                  `json:"expired"`
-	Reply          schema.ID             `json:"reply,omitempty"`
-	Answered       bool                  `json:"answered,omitempty"`
-	trust.Finding
-	Auth      signing.Status `json:"auth,omitempty"`
-	Held      string         `json:"held,omitempty"`
-	Error     string         `json:"error,omitempty"`
-	LoadError string         `json:"load_error,omitempty"`
-}
-
 // printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
 // them in parallel, and puts them where the rest of the answer has an empty list.
 func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
@@ -277,75 +253,118 @@ func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
 		rest = after
 		c.printf("%s\"messages\": [", before) // Flush returns the first error of all writes
-		parts, err := encodePending(inbox, c.Now())
-		if err != nil {
-			return err
+		for _, part := range encodePending(inbox, c.Now()) {
+			c.Out.Write(part)
 		}
-		for _, part := range parts {
-			c.Out.Write(part.Bytes())
-		}
-		if len(parts) > 0 {
-			c.printf("\n      ")
-		}
-		c.printf("]")
+		c.Out.WriteByte(']')
 	}
 	_, err := c.Out.Write(rest)
 	return err
 }
 
 // encodePending returns the elements of the list of messages, in several parts.
-func encodePending(inbox listing, now time.Time) ([]bytes.Buffer, error) {
-	const chunk, indent = 256, "        "
-	parts := make([]bytes.Buffer, (len(inbox.entries)+chunk-1)/chunk)
+func encodePending(inbox listing, now time.Time) [][]byte {
+	entries := inbox.entries
+	const chunk, bytesPerEntry = 256, 512
+	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n := range parts {
 		group.Go(func() error {
-			part := &parts[n]
-			encoder := json.NewEncoder(part)
-			encoder.SetEscapeHTML(false)
-			encoder.SetIndent(indent, "  ")
-			for i := n * chunk; i < min((n+1)*chunk, len(inbox.entries)); i++ {
+			out := make([]byte, 0, chunk*bytesPerEntry)
+			for i := n * chunk; i < min((n+1)*chunk, len(entries)); i++ {
 				if i > 0 {
-					part.WriteByte(',')
+					out = append(out, ',')
 				}
-				part.WriteString("\n" + indent)
-				if err := encoder.Encode(newPendingJSON(&inbox, i, now)); err != nil {
-					return err
-				}
-				part.Truncate(part.Len() - 1) // the newline
+				out = appendPending(out, &inbox, i, now)
 			}
+			parts[n] = out
 			return nil
 		})
 	}
-	return parts, group.Wait()
+	_ = group.Wait() // no call returns an error
+	if len(parts) > 0 {
+		parts = append(parts, []byte("\n      "))
+	}
+	return parts
 }
 
-// newPendingJSON returns what is said of entry i.
-func newPendingJSON(inbox *listing, i int, now time.Time) *pendingJSON {
-	e := &inbox.entries[i]
-	m := e.Message
+// appendPending appends entry i as an element of the list of messages.
+func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
+	e, signature := &inbox.entries[i], inbox.signatures[i]
+	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
+	var reply schema.ID
+	answered := ""
 	if e.Err != nil {
-		m = command.Preview(e)
+		if m = command.Preview(e); e.IsHeld() {
+			held = e.Err.Error()
+		} else if e.Message == nil {
+			loadError = e.Err.Error()
+		} else {
+			invalid = e.Err.Error()
+		}
 	}
-	p := &pendingJSON{
-		ID: m.ID, From: m.From, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
-		Age: spelling.Age(m.CreatedAt.Time(), now), File: e.Name, Path: e.Path, ConversationID: m.ConversationID,
-		ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now), Finding: inbox.signatures[i], Auth: inbox.signatures[i].Status,
-	}
-	switch {
-	case e.Err == nil:
-	case e.IsHeld():
-		p.Held = e.Err.Error()
-	case e.Message == nil:
-		p.LoadError = e.Err.Error()
-	default:
-		p.Error = e.Err.Error()
+	if m.ExpiredAt(now) {
+		expired = "true"
 	}
 	if r := inbox.replies[m.ID]; r.Message != nil {
-		p.Reply, p.Answered = r.Message.ID, r.Answers
+		reply = r.Message.ID
+		if r.Answers {
+			answered = "true"
+		}
 	}
-	return p
+	out = append(out, "\n        {"...)
+	for i, field := range [...]struct {
+		key, value string
+		optional   bool
+	}{
+		{key: "id", value: string(m.ID)},
+		{key: "from", value: string(m.From)},
+		{key: "type", value: string(m.Type)},
+		{key: "priority", value: string(m.Priority)},
+		{key: "subject", value: m.Subject},
+		{key: "created_at_utc", value: string(m.CreatedAt)},
+		{key: "age", value: spelling.Age(m.CreatedAt.Time(), now)},
+		{key: "file", value: e.Name},
+		{key: "path", value: e.Path},
+		{"conversation_id", string(m.ConversationID), true},
+		{"expires_at", string(m.ExpiresAt), true},
+		{key: "expired", value: expired},
+		{"reply", string(reply), true},
+		{"answered", answered, true},
+		{"signature", string(signature.Verdict), true},
+		{"signature_reason", signature.Reason, true},
+		{"auth", string(signature.Status), true},
+		{"held", held, true},
+		{"error", invalid, true},
+		{"load_error", loadError, true},
+	} {
+		if field.optional && field.value == "" {
+			continue
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
+		if field.key == "expired" || field.key == "answered" {
+			out = append(out, field.value...)
+		} else {
+			out = appendString(out, field.value)
+		}
+	}
+	return append(out, "\n        }"...)
+}
+
+// appendString appends a text in quotes.
+func appendString(out []byte, value string) []byte {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			var quoted bytes.Buffer
+			_ = command.WriteJSONLine(&quoted, value) // a string can always be encoded
+			return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+		}
+	}
+	return append(append(append(out, '"'), value...), '"')
 }
 
 func newNextCommand(s *command.Streams) *cli.Command {
