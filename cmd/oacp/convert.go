@@ -356,7 +356,7 @@ type reportAnswer struct {
 	// Error is what stopped the work; it will be tried again.
 	Error string `json:"error,omitempty"`
 
-	// asText says that JSON of an error follows, so this answer is text.
+	// asText prints text even with --json: JSON of an error follows.
 	asText bool
 }
 

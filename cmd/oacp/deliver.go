@@ -56,7 +56,7 @@ type delivery struct {
 	answered *schema.Message
 	// pending, if not nil, is the copy of that message to acknowledge once this one is sent.
 	pending *conversation.Copy
-	// warnings are printed already; the JSON answer has them, too.
+	// warnings are printed already; the JSON answer repeats them.
 	warnings []string
 
 	// wait is empty if the command does not wait.
@@ -435,9 +435,9 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// waitedInVain returns the error of a wait whose time is over, with its own exit status, and err if
+// timeoutError returns the error of a wait whose time is over, with its own exit status, and err if
 // that says something else.
-func waitedInVain(err error, text, hint string) error {
+func timeoutError(err error, text, hint string) error {
 	if !errors.Is(err, watch.ErrTimeout) {
 		return err
 	}
@@ -595,7 +595,7 @@ func (d *delivery) stillSent(m *schema.Message, err error) error {
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
 		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
 	}
-	return waitedInVain(err, text, ask)
+	return timeoutError(err, text, ask)
 }
 
 // printNoticed prints how far the message got with each recipient.
@@ -628,7 +628,7 @@ func (d *delivery) printNoticed(m *schema.Message) error {
 }
 
 // printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,
-// the exit status is that of a wait in vain.
+// the exit status is that of a timeout.
 func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (err error) {
 	if !arrived.Answers {
 		err = &failure.StatusError{Status: failure.ExitInVain}

@@ -89,7 +89,7 @@ func runInbox(c *call, w *mailbox.Workspace) error {
 		defer c.catchSignals()()
 		_, err := awaitPending(c, w, agents, "message", watch.PendingOptions{Timeout: limit, Most: 1}, time.Now())
 		if err != nil {
-			return waitedInVain(err, "no message came for "+joinNames(agents)+" within "+shortDuration(limit), "run it again to wait longer: it misses nothing in between")
+			return timeoutError(err, "no message came for "+joinNames(agents)+" within "+shortDuration(limit), "run it again to wait longer: it misses nothing in between")
 		}
 	}
 	inboxes, err := listInboxes(c, w, agents)
@@ -425,7 +425,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	defer synchronizer.Begin(c.ctx, cmp.Or(limit, defaultWait))()
 	found, err := awaitPending(c, w, []schema.AgentName{agent}, selected.String(), options, began)
 	if err != nil {
-		return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", selected, agent, shortDuration(limit)),
+		return timeoutError(err, fmt.Sprintf("no %s came for %s within %s", selected, agent, shortDuration(limit)),
 			"run oacp next again to wait longer: it misses nothing in between")
 	}
 	shown := found

@@ -6,8 +6,8 @@
 // Command oacp sends, checks, lists, reads and answers the messages that coding agents leave each
 // other in a shared folder.
 //
-// A command has three parts: newXCommand declares the flags, xOptions holds their values, and runX
-// does the work. A command parses and prints; packages decide.
+// A command has two parts: newXCommand declares it with its flags, and runX does the work of a call. Commands
+// parse and print; packages decide.
 package main
 
 import (

@@ -27,7 +27,7 @@ type pairing struct {
 	*call
 	log    command.BridgeLog
 	config pair.Config
-	// resumed says that flags name a run, and follow which of its agents is only shown.
+	// resumed is set if flags name a run. follow is the agent of it that is only shown.
 	resumed bool
 	follow  string
 

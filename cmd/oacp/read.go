@@ -220,9 +220,9 @@ type place struct {
 	Output string `json:"output,omitempty"`
 	// Finding is what the signature of this file is worth to the agent.
 	trust.Finding
-	// Differs says that the file holds another message under the same id.
+	// Differs is set if the file holds another message under the same id.
 	Differs bool `json:"differs,omitempty"`
-	// Reply is the id of what the agent sent in reply while the message is pending. Answered says that
+	// Reply is the id of what the agent sent in reply while the message is pending. Answered is set if
 	// it answers the message.
 	Reply    schema.ID `json:"reply,omitempty"`
 	Answered bool      `json:"answered,omitempty"`

@@ -147,9 +147,9 @@ type syncAnswer struct {
 	Changes   []gitmail.Change `json:"changes"`
 	Problems  []syncProblem    `json:"problems,omitempty"`
 	Commit    string           `json:"commit,omitempty"`
-	// Whole says that the remote had no branch, and gets all mail.
+	// Whole is set if the remote had no branch, and gets all mail.
 	Whole bool `json:"whole,omitempty"`
-	// Recovered says that the sync before this one failed.
+	// Recovered is set if the sync before this one failed.
 	Recovered bool `json:"recovered,omitempty"`
 	// Error says why the sync ended before all was done.
 	Error string `json:"error,omitempty"`

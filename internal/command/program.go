@@ -41,8 +41,8 @@ type Program struct {
 type Entry struct {
 	Name string
 	New  func(*Streams) *cli.Command
-	// Silent says that other programs call the command and take its failures for answers: it exits with
-	// ExitDone after an error, which is printed.
+	// Silent commands exit with ExitDone after an error, which is printed: other programs call them and take
+	// a failure for an answer.
 	Silent bool
 }
 

@@ -35,7 +35,7 @@ type Streams struct {
 	// text is never cut.
 	Width int
 
-	// AsPerson says that a person wants the command, not a program: see SessionAgent.
+	// AsPerson is set if a person wants the command, not a program: see SessionAgent.
 	AsPerson bool
 
 	Getenv func(string) string

@@ -95,7 +95,7 @@ type remote struct {
 
 	lock  sync.Mutex
 	state RemoteState
-	// heard says that a sync has ended, however.
+	// heard is set when a sync has ended, with or without an error.
 	heard bool
 }
 
@@ -144,7 +144,7 @@ func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchron
 }
 
 // SyncOptions returns the options of every sync of a workspace: a message that another machine restored
-// gets new turns here, too.
+// also gets new turns here.
 func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
 		_, err := track.Restore(ctx, w, string(m.ID), agent, false)
@@ -160,7 +160,7 @@ const (
 	lastSync = 5 * time.Second
 )
 
-// errNoAnswer says that a command no longer waits for a remote.
+// errNoAnswer is the error of a remote for which a command no longer waits.
 var errNoAnswer = fmt.Errorf("the remote did not answer within %v", patience)
 
 // sync syncs once, and says what it waits for.
@@ -332,7 +332,7 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 type RemoteState struct {
 	// Name is what messages call the remote.
 	Name string
-	// failing is the code of the last failure, or empty, and answers says that the last sync succeeded.
+	// failing is the code of the last failure, or empty. answers is set if the last sync succeeded.
 	failing string
 	answers bool
 }
