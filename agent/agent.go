@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/oacp-go/oacp/ash"
 )
 
 // Driver runs turns of one agent: Start, any number of Turns one after the other, Stop.
@@ -37,8 +39,9 @@ var (
 	// ErrUnavailable is returned if the agent cannot be started or reached: its command is missing
 	// or not executable, or nothing listens on its socket.
 	ErrUnavailable = errors.New("the agent cannot be started")
-	// ErrInterrupted is the cause with which the caller's context ends an interrupted turn.
-	ErrInterrupted = errors.New("the turn was interrupted")
+	// ErrInterrupted is the cause with which the caller's context ends an interrupted turn, as in the
+	// turns of an Ash bridge.
+	ErrInterrupted = ash.ErrInterrupted
 )
 
 // errNotStarted is the error of a turn without a program to run it.

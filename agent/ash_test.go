@@ -40,7 +40,7 @@ func (s *scripted) Query(ctx context.Context, query ash.Query, send ash.Send) er
 	return s.err
 }
 
-func (s *scripted) Resume(context.Context, ash.Resume, ash.Send) error { return s.unknown }
+func (s *scripted) Resume(context.Context, string, ash.Send) error { return s.unknown }
 
 // serve runs a bridge until the test ends and returns the path of its socket.
 func serve(t *testing.T, handler ash.Handler) string {

@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"bufio"
@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // patience is how long a test waits for an event that must come. It does not limit a test that
@@ -19,23 +17,22 @@ import (
 const patience = time.Minute
 
 // turns is a handler that runs queries and resumes with one function.
-type turns func(ctx context.Context, command ash.Command, send ash.Send) error
+type turns func(ctx context.Context, c command, send Send) error
 
-func (t turns) Query(ctx context.Context, query ash.Query, send ash.Send) error {
-	return t(ctx, query, send)
+func (t turns) Query(ctx context.Context, query Query, send Send) error {
+	return t(ctx, command{name: "query", Query: query}, send)
 }
 
-func (t turns) Resume(ctx context.Context, resume ash.Resume, send ash.Send) error {
-	return t(ctx, resume, send)
+func (t turns) Resume(ctx context.Context, sessionID string, send Send) error {
+	return t(ctx, command{name: "resume", Query: Query{SessionID: sessionID}}, send)
 }
 
 // echo answers a query with its prompt.
-func echo(_ context.Context, command ash.Command, send ash.Send) error {
-	query, ok := command.(ash.Query)
-	if !ok {
+func echo(_ context.Context, c command, send Send) error {
+	if c.name != "query" {
 		return nil
 	}
-	data, err := json.Marshal(query.Prompt)
+	data, err := json.Marshal(c.Prompt)
 	if err != nil {
 		return err
 	}
@@ -43,7 +40,7 @@ func echo(_ context.Context, command ash.Command, send ash.Send) error {
 }
 
 // untilStopped reports that it has started and runs until its context ends.
-func untilStopped(ctx context.Context, _ ash.Command, send ash.Send) error {
+func untilStopped(ctx context.Context, _ command, send Send) error {
 	if err := send(json.RawMessage(`"started"`)); err != nil {
 		return err
 	}
@@ -66,10 +63,10 @@ func socketPath(t testing.TB) string {
 }
 
 // serve runs a server until the test ends and checks that it ends without error.
-func serve(t testing.TB, handler ash.Handler, tune func(*ash.Server)) string {
+func serve(t testing.TB, handler Handler, tune func(*Server)) string {
 	t.Helper()
 	path := socketPath(t)
-	server, err := ash.Listen(path, handler)
+	server, err := Listen(path, handler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +88,9 @@ func serve(t testing.TB, handler ash.Handler, tune func(*ash.Server)) string {
 	return path
 }
 
-func connect(t testing.TB, path string, options *ash.ClientOptions) *ash.Client {
+func connect(t testing.TB, path string, options *ClientOptions) *Client {
 	t.Helper()
-	client, err := ash.Connect(context.Background(), path, options)
+	client, err := Connect(context.Background(), path, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +103,8 @@ func connect(t testing.TB, path string, options *ash.ClientOptions) *ash.Client 
 }
 
 // query runs a turn to its end and returns what it yielded.
-func query(client *ash.Client, prompt string) (messages []string, err error) {
-	for data, err := range client.Query(context.Background(), ash.Query{Prompt: prompt, SessionID: "s1"}) {
+func query(client *Client, prompt string) (messages []string, err error) {
+	for data, err := range client.Query(context.Background(), Query{Prompt: prompt, SessionID: "s1"}) {
 		if err != nil {
 			return messages, err
 		}

@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"iter"
 	"strings"
 	"testing"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // BenchmarkRoundTrip measures a query with one small message and its done, over a real socket.
@@ -30,7 +28,7 @@ func BenchmarkMessages(b *testing.B) {
 	for _, size := range []int{200, 10 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%d", size), func(b *testing.B) {
 			data := assistantMessage(size)
-			path := serve(b, turns(func(ctx context.Context, _ ash.Command, send ash.Send) error {
+			path := serve(b, turns(func(ctx context.Context, _ command, send Send) error {
 				for ctx.Err() == nil {
 					if err := send(data); err != nil {
 						return err
@@ -62,21 +60,21 @@ func assistantMessage(size int) json.RawMessage {
 
 // BenchmarkDecodeEvent measures reading one line that carries 1 MiB.
 func BenchmarkDecodeEvent(b *testing.B) {
-	line, err := ash.EncodeEvent(ash.Message{Data: assistantMessage(1 << 20)})
+	line, err := event{name: "message", data: assistantMessage(1 << 20)}.encode()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {
-		if _, err := ash.DecodeEvent(line); err != nil {
+		if _, err := decodeEvent(line); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 // iterate pulls the messages of one endless query.
-func iterate(client *ash.Client) (next func() error, stop func()) {
-	pull, stop := iter.Pull2(client.Query(context.Background(), ash.Query{SessionID: "s1"}))
+func iterate(client *Client) (next func() error, stop func()) {
+	pull, stop := iter.Pull2(client.Query(context.Background(), Query{SessionID: "s1"}))
 	return func() error {
 		_, err, ok := pull()
 		if !ok {

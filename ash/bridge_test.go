@@ -1,6 +1,6 @@
 //go:build unix
 
-package ash_test
+package ash
 
 import (
 	"bufio"
@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // TestMain lets the test binary play a bridge process, so that Spawn has one to start.
@@ -51,7 +49,7 @@ func playProcess(role, path string) error {
 			}
 			fmt.Fprintln(os.Stderr, child.Process.Pid)
 		}
-		server, err := ash.Listen(path, turns(echo))
+		server, err := Listen(path, turns(echo))
 		if err != nil {
 			return err
 		}
@@ -86,7 +84,7 @@ func TestSpawn(t *testing.T) {
 	path := socketPath(t)
 	staleSocket(t, path) // of an earlier bridge
 	command := bridgeCommand("serves")
-	client, err := ash.Spawn(context.Background(), command, path, nil)
+	client, err := Spawn(context.Background(), command, path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,15 +113,15 @@ func TestSpawnFails(t *testing.T) {
 		want    error
 	}{
 		"no such command": {exec.Command("/nonexistent/bridge"), os.ErrNotExist},
-		"dies":            {bridgeCommand("dies"), ash.ErrBridgeExited},
-		"never listens":   {bridgeCommand("never listens"), ash.ErrNotReady},
+		"dies":            {bridgeCommand("dies"), ErrBridgeExited},
+		"never listens":   {bridgeCommand("never listens"), ErrNotReady},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := &ash.ClientOptions{}
-			if errors.Is(test.want, ash.ErrNotReady) {
+			options := &ClientOptions{}
+			if errors.Is(test.want, ErrNotReady) {
 				options.ReadyTimeout = 100 * time.Millisecond
 			}
-			client, err := ash.Spawn(context.Background(), test.command, socketPath(t), options)
+			client, err := Spawn(context.Background(), test.command, socketPath(t), options)
 			if client != nil || !errors.Is(err, test.want) {
 				t.Errorf("Spawn: got %v, want %v", err, test.want)
 			}
@@ -136,8 +134,8 @@ func TestSpawnFails(t *testing.T) {
 
 func TestSpawnSocketInUse(t *testing.T) {
 	command := bridgeCommand("serves")
-	if _, err := ash.Spawn(context.Background(), command, serve(t, turns(echo), nil), nil); !errors.Is(err, ash.ErrSocketInUse) {
-		t.Errorf("Spawn: got %v, want %v", err, ash.ErrSocketInUse)
+	if _, err := Spawn(context.Background(), command, serve(t, turns(echo), nil), nil); !errors.Is(err, ErrSocketInUse) {
+		t.Errorf("Spawn: got %v, want %v", err, ErrSocketInUse)
 	}
 	if command.Process != nil {
 		t.Error("Spawn started a process whose socket was taken")
@@ -149,7 +147,7 @@ func TestSpawnSocketInUse(t *testing.T) {
 func TestSpawnDeafBridge(t *testing.T) {
 	path := socketPath(t)
 	command := bridgeCommand("deaf")
-	client, err := ash.Spawn(context.Background(), command, path, &ash.ClientOptions{StopTimeout: 50 * time.Millisecond})
+	client, err := Spawn(context.Background(), command, path, &ClientOptions{StopTimeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +165,7 @@ func TestSpawnDeafBridge(t *testing.T) {
 // TestSpawnBridgeDies checks that a query ends when its bridge is killed.
 func TestSpawnBridgeDies(t *testing.T) {
 	command := bridgeCommand("serves")
-	client, err := ash.Spawn(context.Background(), command, socketPath(t), nil)
+	client, err := Spawn(context.Background(), command, socketPath(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +180,8 @@ func TestSpawnBridgeDies(t *testing.T) {
 	for err == nil { // until the client notices the death
 		_, err = query(client, "hello")
 	}
-	if !errors.Is(err, ash.ErrClosed) {
-		t.Errorf("query: got %v, want %v", err, ash.ErrClosed)
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("query: got %v, want %v", err, ErrClosed)
 	}
 }
 
@@ -194,7 +192,7 @@ func TestSpawnKillsGroup(t *testing.T) {
 	var output bytes.Buffer
 	command.Stderr = &output
 	command.WaitDelay = 50 * time.Millisecond
-	client, err := ash.Spawn(context.Background(), command, socketPath(t), nil)
+	client, err := Spawn(context.Background(), command, socketPath(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +230,7 @@ func waitGone(t *testing.T, pid int) {
 func TestSocketIsPrivate(t *testing.T) {
 	path := socketPath(t)
 	old := syscall.Umask(0)
-	server, err := ash.Listen(path, turns(echo))
+	server, err := Listen(path, turns(echo))
 	syscall.Umask(old)
 	if err != nil {
 		t.Fatal(err)

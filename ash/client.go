@@ -108,7 +108,7 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 //
 // Spawn returns [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited] or an error of the command.
 // After an error no process is left.
-func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
+func Spawn(ctx context.Context, cmd *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
 	c := newClient(path, options)
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
@@ -119,14 +119,14 @@ func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientO
 		}
 		return nil, fmt.Errorf("ash: spawn: %s: %w", path, err)
 	}
-	bridge, err := startProcess(command, path)
+	bridge, err := startProcess(cmd, path)
 	if err != nil {
 		return nil, fmt.Errorf("ash: spawn: %w", err)
 	}
 	c.bridge = bridge
 	if err := c.open(ctx, bridge.dial); err != nil {
 		err = bridge.explain(err)
-		return nil, fmt.Errorf("ash: spawn %s: %w", command.Path, errors.Join(err, c.Close()))
+		return nil, fmt.Errorf("ash: spawn %s: %w", cmd.Path, errors.Join(err, c.Close()))
 	}
 	return c, nil
 }
@@ -167,7 +167,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 func (c *Client) shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.StopTimeout)
 	defer cancel()
-	if err := c.write(ctx, Shutdown{}); err != nil {
+	if err := c.write(ctx, command{name: "shutdown"}); err != nil {
 		return fmt.Errorf("ash: shutdown: %w", err)
 	}
 	select {
@@ -237,25 +237,21 @@ func (c *Client) readEvents() error {
 		if err != nil {
 			return err
 		}
-		event, err := DecodeEvent(line)
-		if errors.Is(err, ErrUnknownName) {
-			continue
-		}
-		if err != nil {
+		e, err := decodeEvent(line)
+		switch {
+		case errors.Is(err, errUnknownName):
+		case err != nil:
 			return err
-		}
-		if _, isReady := event.(Ready); !isReady {
-			c.deliver(event)
-			continue
-		}
-		if !announced {
+		case e.name != "ready":
+			c.deliver(e)
+		case !announced:
 			announced = true
 			close(c.ready)
 		}
 	}
 }
 
-func (c *Client) deliver(event Event) {
+func (c *Client) deliver(e event) {
 	c.mu.Lock()
 	turn := c.turn
 	c.mu.Unlock()
@@ -263,7 +259,7 @@ func (c *Client) deliver(event Event) {
 		return
 	}
 	select {
-	case turn.events <- event:
+	case turn.events <- e:
 	case <-turn.over:
 	case <-c.quit:
 	}

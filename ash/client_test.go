@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 const queryLine = `{"cmd":"query","prompt":"hello","sessionId":"s1"}`
@@ -39,11 +37,11 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func TestConnectNobodyListens(t *testing.T) {
 	path := socketPath(t)
-	if _, err := ash.Connect(context.Background(), path, nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Connect(context.Background(), path, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Connect: got %v, want %v", err, fs.ErrNotExist)
 	}
-	if _, err := ash.Connect(context.Background(), strings.Repeat("x", 200), nil); !errors.Is(err, ash.ErrSocketPath) {
-		t.Errorf("Connect: got %v, want %v", err, ash.ErrSocketPath)
+	if _, err := Connect(context.Background(), strings.Repeat("x", 200), nil); !errors.Is(err, ErrSocketPath) {
+		t.Errorf("Connect: got %v, want %v", err, ErrSocketPath)
 	}
 }
 
@@ -53,14 +51,14 @@ func TestConnectNotReady(t *testing.T) {
 		timeout time.Duration
 		want    error
 	}{
-		"silence":      {func(w *wire) { w.untilGone() }, 30 * time.Millisecond, ash.ErrNotReady},
-		"other events": {func(w *wire) { w.say(`{"ev":"hello"}`, `{"ev":"done","sessionId":""}`); w.untilGone() }, 30 * time.Millisecond, ash.ErrNotReady},
-		"close":        {func(*wire) {}, 0, ash.ErrClosed},
-		"half a ready": {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"rea`)) }, 0, ash.ErrClosed},
-		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, 0, ash.ErrBadLine},
+		"silence":      {func(w *wire) { w.untilGone() }, 30 * time.Millisecond, ErrNotReady},
+		"other events": {func(w *wire) { w.say(`{"ev":"hello"}`, `{"ev":"done","sessionId":""}`); w.untilGone() }, 30 * time.Millisecond, ErrNotReady},
+		"close":        {func(*wire) {}, 0, ErrClosed},
+		"half a ready": {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"rea`)) }, 0, ErrClosed},
+		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, 0, ErrBadLine},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := ash.Connect(context.Background(), fakeBridge(t, test.play), &ash.ClientOptions{ReadyTimeout: test.timeout})
+			client, err := Connect(context.Background(), fakeBridge(t, test.play), &ClientOptions{ReadyTimeout: test.timeout})
 			if client != nil || !errors.Is(err, test.want) {
 				t.Errorf("Connect: got %v, want %v", err, test.want)
 			}
@@ -72,7 +70,7 @@ func TestConnectCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("changed my mind")
 	path := fakeBridge(t, func(w *wire) { cancel(reason); w.untilGone() })
-	if _, err := ash.Connect(ctx, path, nil); !errors.Is(err, reason) {
+	if _, err := Connect(ctx, path, nil); !errors.Is(err, reason) {
 		t.Errorf("Connect: got %v, want %v", err, reason)
 	}
 }
@@ -90,7 +88,7 @@ func TestReadyOnce(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := query(connect(t, path, &ash.ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true}), "hello"); err != nil {
+	if _, err := query(connect(t, path, &ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true}), "hello"); err != nil {
 		t.Errorf("without waiting for ready: %v", err)
 	}
 }
@@ -102,14 +100,14 @@ func TestQueryFaults(t *testing.T) {
 		play func(*wire)
 		want []error
 	}{
-		"vanishes":        {func(*wire) {}, []error{ash.ErrClosed}},
-		"half a line":     {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"done","sessionId":"s1"}`)) }, []error{ash.ErrClosed}},
-		"garbage":         {func(w *wire) { w.say("garbage"); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
-		"cmd and ev":      {func(w *wire) { w.say(`{"cmd":"x","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
-		"twice":           {func(w *wire) { w.say(`{"ev":"done","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
-		"case":            {func(w *wire) { w.say(`{"EV":"done","sessionId":"s1"}`); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
-		"error, no done":  {func(w *wire) { w.say(`{"ev":"error","error":"no"}`); w.untilGone() }, []error{ash.Error{Text: "no"}, ash.ErrNoDone}},
-		"error, then end": {func(w *wire) { w.say(`{"ev":"error","error":"no"}`) }, []error{ash.Error{Text: "no"}, ash.ErrClosed}},
+		"vanishes":        {func(*wire) {}, []error{ErrClosed}},
+		"half a line":     {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"done","sessionId":"s1"}`)) }, []error{ErrClosed}},
+		"garbage":         {func(w *wire) { w.say("garbage"); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
+		"cmd and ev":      {func(w *wire) { w.say(`{"cmd":"x","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
+		"twice":           {func(w *wire) { w.say(`{"ev":"done","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
+		"case":            {func(w *wire) { w.say(`{"EV":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
+		"error, no done":  {func(w *wire) { w.say(`{"ev":"error","error":"no"}`); w.untilGone() }, []error{Error{Text: "no"}, ErrNoDone}},
+		"error, then end": {func(w *wire) { w.say(`{"ev":"error","error":"no"}`) }, []error{Error{Text: "no"}, ErrClosed}},
 		"60 MiB": {func(w *wire) {
 			megabyte := bytes.Repeat([]byte("x"), 1<<20)
 			for range 60 {
@@ -118,7 +116,7 @@ func TestQueryFaults(t *testing.T) {
 				}
 			}
 			w.t.Error("the client took 60 MiB without a line feed")
-		}, []error{ash.ErrClosed, ash.ErrLineTooLong}},
+		}, []error{ErrClosed, ErrLineTooLong}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := fakeBridge(t, func(w *wire) {
@@ -132,7 +130,7 @@ func TestQueryFaults(t *testing.T) {
 				w.say(`{"ev":"done","sessionId":"s1"}`)
 				w.untilGone()
 			})
-			client := connect(t, path, &ash.ClientOptions{SettleTimeout: 30 * time.Millisecond})
+			client := connect(t, path, &ClientOptions{SettleTimeout: 30 * time.Millisecond})
 			messages, err := query(client, "hello")
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
@@ -142,8 +140,8 @@ func TestQueryFaults(t *testing.T) {
 			if !slices.Equal(messages, []string{"1"}) {
 				t.Errorf("got %q, want the message before the fault", messages)
 			}
-			if _, err := query(client, "hello"); !errors.Is(err, ash.ErrClosed) {
-				t.Errorf("the next query: got %v, want %v", err, ash.ErrClosed)
+			if _, err := query(client, "hello"); !errors.Is(err, ErrClosed) {
+				t.Errorf("the next query: got %v, want %v", err, ErrClosed)
 			}
 			if messages, err := query(connect(t, path, nil), "hello"); err != nil || len(messages) > 0 {
 				t.Errorf("on a new connection: got %q, error %v", messages, err)
@@ -160,12 +158,12 @@ func TestAssumeReady(t *testing.T) {
 		w.say(`{"ev":"done","sessionId":"s1"}`)
 		w.untilGone()
 	})
-	client, err := ash.Connect(context.Background(), path, &ash.ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true})
+	client, err := Connect(context.Background(), path, &ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for _, err := range client.Query(context.Background(), ash.Query{Prompt: "hello", SessionID: "s1"}) {
+	for _, err := range client.Query(context.Background(), Query{Prompt: "hello", SessionID: "s1"}) {
 		t.Errorf("error %v, want the turn to end without a message", err)
 	}
 }
@@ -179,14 +177,14 @@ func TestDoneOfAnotherSession(t *testing.T) {
 		w.say(`{"ev":"done","sessionId":"given-by-the-bridge"}`)
 		w.untilGone()
 	})
-	client, err := ash.Connect(context.Background(), path, nil)
+	client, err := Connect(context.Background(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for _, err := range client.Query(ctx, ash.Query{Prompt: "hello", SessionID: "s1"}) {
+	for _, err := range client.Query(ctx, Query{Prompt: "hello", SessionID: "s1"}) {
 		t.Fatalf("error %v, want the turn to end without a message", err)
 	}
 	if got := client.SessionID(); got != "given-by-the-bridge" {
@@ -210,12 +208,12 @@ func TestLateDone(t *testing.T) {
 	})
 	client := connect(t, path, nil)
 	var last error
-	for _, err := range client.Query(context.Background(), ash.Query{Prompt: "hello", SessionID: "s1"}) {
+	for _, err := range client.Query(context.Background(), Query{Prompt: "hello", SessionID: "s1"}) {
 		if last = err; err == nil {
 			close(seen)
 		}
 	}
-	if !errors.Is(last, ash.Error{Text: "no"}) {
+	if !errors.Is(last, Error{Text: "no"}) {
 		t.Errorf("got %v, want the bridge's error", last)
 	}
 	messages, err := query(client, "hello")
@@ -240,15 +238,15 @@ func TestClientAgainstServer(t *testing.T) {
 
 func TestQueryNotSent(t *testing.T) {
 	client := connect(t, serve(t, turns(echo), nil), nil)
-	if _, err := query(client, "\xff"); err == nil || errors.Is(err, ash.ErrClosed) {
+	if _, err := query(client, "\xff"); err == nil || errors.Is(err, ErrClosed) {
 		t.Errorf("a prompt that is not UTF-8: got %v", err)
 	}
-	if _, err := query(client, strings.Repeat("x", ash.MaxLine)); !errors.Is(err, ash.ErrLineTooLong) {
-		t.Errorf("a prompt too long: got %v, want %v", err, ash.ErrLineTooLong)
+	if _, err := query(client, strings.Repeat("x", MaxLine)); !errors.Is(err, ErrLineTooLong) {
+		t.Errorf("a prompt too long: got %v, want %v", err, ErrLineTooLong)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, err := range client.Query(ctx, ash.Query{}) {
+	for _, err := range client.Query(ctx, Query{}) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("a context that has ended: got %v", err)
 		}
@@ -267,14 +265,14 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("Interrupt with no query running: %v", err)
 		}
 		count := 0
-		for _, err := range client.Query(ctx, ash.Query{SessionID: "s1"}) {
+		for _, err := range client.Query(ctx, Query{SessionID: "s1"}) {
 			if err != nil {
 				t.Errorf("an interrupted query: %v", err)
 			}
 			count++
-			for _, err := range client.Query(ctx, ash.Query{SessionID: "s2"}) {
-				if !errors.Is(err, ash.ErrBusy) {
-					t.Errorf("a query within a query: got %v, want %v", err, ash.ErrBusy)
+			for _, err := range client.Query(ctx, Query{SessionID: "s2"}) {
+				if !errors.Is(err, ErrBusy) {
+					t.Errorf("a query within a query: got %v, want %v", err, ErrBusy)
 				}
 			}
 			if err := client.Interrupt(ctx); err != nil {
@@ -284,8 +282,8 @@ func TestInterrupt(t *testing.T) {
 		if count != 1 {
 			t.Errorf("got %d messages, want 1", count)
 		}
-		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrInterrupted) {
-			t.Errorf("the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrInterrupted) {
+			t.Errorf("the turn ended because of %v, want %v", err, ErrInterrupted)
 		}
 	}
 }
@@ -296,27 +294,27 @@ func TestQueryAbandoned(t *testing.T) {
 	causes := make(chan error, 1)
 	client := connect(t, serve(t, ended(causes), nil), nil)
 	for range 3 {
-		for _, err := range client.Query(context.Background(), ash.Query{SessionID: "s1"}) {
+		for _, err := range client.Query(context.Background(), Query{SessionID: "s1"}) {
 			if err != nil {
 				t.Error(err)
 			}
 			break
 		}
-		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrInterrupted) {
-			t.Errorf("left: the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrInterrupted) {
+			t.Errorf("left: the turn ended because of %v, want %v", err, ErrInterrupted)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var last error
-		for _, err := range client.Query(ctx, ash.Query{SessionID: "s1"}) {
+		for _, err := range client.Query(ctx, Query{SessionID: "s1"}) {
 			last = err
 			cancel()
 		}
 		cancel()
-		if !errors.Is(last, context.Canceled) || errors.Is(last, ash.ErrNoDone) {
+		if !errors.Is(last, context.Canceled) || errors.Is(last, ErrNoDone) {
 			t.Errorf("cancelled: got %v, want %v", last, context.Canceled)
 		}
-		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrInterrupted) {
-			t.Errorf("cancelled: the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrInterrupted) {
+			t.Errorf("cancelled: the turn ended because of %v, want %v", err, ErrInterrupted)
 		}
 	}
 }
@@ -330,26 +328,26 @@ func TestQueryAbandonedDeafBridge(t *testing.T) {
 		w.wantLine(`{"cmd":"interrupt"}`)
 		w.untilGone()
 	})
-	client := connect(t, path, &ash.ClientOptions{SettleTimeout: 30 * time.Millisecond})
+	client := connect(t, path, &ClientOptions{SettleTimeout: 30 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var last error
-	for _, err := range client.Query(ctx, ash.Query{Prompt: "hello", SessionID: "s1"}) {
+	for _, err := range client.Query(ctx, Query{Prompt: "hello", SessionID: "s1"}) {
 		last = err
 		cancel()
 	}
-	if !errors.Is(last, context.Canceled) || !errors.Is(last, ash.ErrNoDone) {
-		t.Errorf("got %v, want %v and %v", last, context.Canceled, ash.ErrNoDone)
+	if !errors.Is(last, context.Canceled) || !errors.Is(last, ErrNoDone) {
+		t.Errorf("got %v, want %v and %v", last, context.Canceled, ErrNoDone)
 	}
-	if _, err := query(client, "hello"); !errors.Is(err, ash.ErrClosed) {
-		t.Errorf("the next query: got %v, want %v", err, ash.ErrClosed)
+	if _, err := query(client, "hello"); !errors.Is(err, ErrClosed) {
+		t.Errorf("the next query: got %v, want %v", err, ErrClosed)
 	}
 }
 
 // TestBridgeReadsNothing checks that a bridge that does not read cannot block a query beyond its
 // context.
 func TestBridgeReadsNothing(t *testing.T) {
-	for name, options := range map[string]*ash.ClientOptions{
+	for name, options := range map[string]*ClientOptions{
 		"write timeout": {WriteTimeout: 30 * time.Millisecond},
 		"context":       {},
 	} {
@@ -359,14 +357,14 @@ func TestBridgeReadsNothing(t *testing.T) {
 			defer close(over)
 			client := connect(t, path, options)
 			ctx := context.Background()
-			want := ash.ErrClosed
+			want := ErrClosed
 			if name == "context" {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, 30*time.Millisecond)
 				defer cancel()
 				want = context.DeadlineExceeded
 			}
-			for _, err := range client.Query(ctx, ash.Query{Prompt: strings.Repeat("x", 8<<20)}) {
+			for _, err := range client.Query(ctx, Query{Prompt: strings.Repeat("x", 8<<20)}) {
 				if !errors.Is(err, want) {
 					t.Errorf("got %v, want %v", err, want)
 				}
@@ -378,7 +376,7 @@ func TestBridgeReadsNothing(t *testing.T) {
 // TestCloseDuringQuery checks that Close ends a query from within its loop and from elsewhere, even
 // while messages arrive.
 func TestCloseDuringQuery(t *testing.T) {
-	flood := turns(func(_ context.Context, _ ash.Command, send ash.Send) error {
+	flood := turns(func(_ context.Context, _ command, send Send) error {
 		for {
 			if err := send(json.RawMessage(`1`)); err != nil {
 				return err
@@ -391,7 +389,7 @@ func TestCloseDuringQuery(t *testing.T) {
 		closed := make(chan error, 1)
 		var last error
 		started := false
-		for _, err := range client.Query(context.Background(), ash.Query{SessionID: "s1"}) {
+		for _, err := range client.Query(context.Background(), Query{SessionID: "s1"}) {
 			last = err
 			if started {
 				continue
@@ -403,8 +401,8 @@ func TestCloseDuringQuery(t *testing.T) {
 				go func() { closed <- client.Close() }()
 			}
 		}
-		if !errors.Is(last, ash.ErrClosed) {
-			t.Errorf("the query: got %v, want %v", last, ash.ErrClosed)
+		if !errors.Is(last, ErrClosed) {
+			t.Errorf("the query: got %v, want %v", last, ErrClosed)
 		}
 		if err := receive(t, closed, "Close"); err != nil {
 			t.Errorf("Close: %v", err)
@@ -412,8 +410,8 @@ func TestCloseDuringQuery(t *testing.T) {
 		for _, err := range []error{
 			client.Interrupt(context.Background()), client.Shutdown(context.Background()),
 		} {
-			if !errors.Is(err, ash.ErrClosed) {
-				t.Errorf("a closed client: got %v, want %v", err, ash.ErrClosed)
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("a closed client: got %v, want %v", err, ErrClosed)
 			}
 		}
 	}
@@ -421,7 +419,7 @@ func TestCloseDuringQuery(t *testing.T) {
 
 func TestShutdownUnanswered(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.wantLine(`{"cmd":"shutdown"}`); w.untilGone() })
-	client := connect(t, path, &ash.ClientOptions{StopTimeout: 30 * time.Millisecond})
+	client := connect(t, path, &ClientOptions{StopTimeout: 30 * time.Millisecond})
 	if err := client.Shutdown(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown: got %v, want %v", err, context.DeadlineExceeded)
 	}

@@ -41,13 +41,13 @@ func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown co
 	})
 	defer stop()
 
-	if c.write(Ready{}) != nil {
+	if c.write(event{name: "ready"}) != nil {
 		return
 	}
 	err := c.readCommands(ctx, shutdown)
 	if errors.Is(err, ErrLineTooLong) {
 		c.endTurn(ErrConnectionLost)
-		_ = c.write(Error{Text: wireText(ErrLineTooLong)})
+		_ = c.write(event{name: "error", text: wireText(ErrLineTooLong)})
 		c.turns.Wait()
 		linger(conn)
 		return
@@ -66,27 +66,17 @@ func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCa
 		if err != nil {
 			return err
 		}
-		command, err := DecodeCommand(line)
-		if err != nil {
-			if err := c.write(Error{Text: wireText(err)}); err != nil {
-				return err
-			}
-			continue
-		}
-		switch command := command.(type) {
-		case Query:
-			err = c.startTurn(ctx, command.SessionID, func(ctx context.Context, send Send) error {
-				return c.server.handler.Query(ctx, command, send)
-			})
-		case Resume:
-			err = c.startTurn(ctx, command.SessionID, func(ctx context.Context, send Send) error {
-				return c.server.handler.Resume(ctx, command, send)
-			})
-		case Interrupt:
+		command, err := decodeCommand(line)
+		switch {
+		case err != nil:
+			err = c.write(event{name: "error", text: wireText(err)})
+		case command.name == "interrupt":
 			c.endTurn(ErrInterrupted)
-		case Shutdown:
+		case command.name == "shutdown":
 			shutdown(ErrShutdown)
 			return nil
+		default:
+			err = c.startTurn(ctx, command)
 		}
 		if err != nil {
 			return err
@@ -103,8 +93,8 @@ func (c *connection) endTurn(cause error) {
 	}
 }
 
-func (c *connection) write(event Event) error {
-	line, err := EncodeEvent(event)
+func (c *connection) write(e event) error {
+	line, err := e.encode()
 	if err != nil {
 		return err
 	}
@@ -128,42 +118,46 @@ func wireText(err error) string {
 }
 
 // startTurn runs a turn in its own goroutine, or refuses it if the connection is running one.
-func (c *connection) startTurn(ctx context.Context, session string, run func(context.Context, Send) error) error {
+func (c *connection) startTurn(ctx context.Context, command command) error {
 	c.mu.Lock()
 	if c.running != nil {
 		c.mu.Unlock()
-		return c.write(Error{Text: "a query is already running on this connection"})
+		return c.write(event{name: "error", text: "a query is already running on this connection"})
 	}
 	ctx, c.running = context.WithCancelCause(ctx)
 	c.mu.Unlock()
-	c.turns.Go(func() { c.runTurn(ctx, session, run) })
+	c.turns.Go(func() { c.runTurn(ctx, command) })
 	return nil
 }
 
 // runTurn runs a turn and writes its done, under the lock that a new turn needs, so that a host
 // that reacts to the done at once is not refused. If writing fails, the connection's reader fails,
 // too.
-func (c *connection) runTurn(ctx context.Context, session string, run func(context.Context, Send) error) {
-	err := worthReporting(ctx, c.runInSession(ctx, session, run))
+func (c *connection) runTurn(ctx context.Context, command command) {
+	err := worthReporting(ctx, c.handle(ctx, command))
 	if err != nil {
-		_ = c.write(Error{Text: wireText(err)})
+		_ = c.write(event{name: "error", text: wireText(err)})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.write(Done{SessionID: session})
+	_ = c.write(event{name: "done", session: command.SessionID})
 	c.running(nil)
 	c.running = nil
 }
 
-func (c *connection) runInSession(ctx context.Context, session string, run func(context.Context, Send) error) error {
-	release, err := c.server.claim(ctx, session)
+// handle has the server's handler run a turn.
+func (c *connection) handle(ctx context.Context, command command) error {
+	release, err := c.server.claim(ctx, command.SessionID)
 	if err != nil {
 		return err
 	}
 	defer release()
 	send, end := c.sender()
 	defer end()
-	return run(ctx, send)
+	if command.name == "resume" {
+		return c.server.handler.Resume(ctx, command.SessionID, send)
+	}
+	return c.server.handler.Query(ctx, command.Query, send)
 }
 
 var errTurnOver = errors.New("ash: the turn is over")
@@ -173,7 +167,7 @@ func (c *connection) sender() (send Send, end func()) {
 	var mu sync.Mutex
 	over := false
 	send = func(data json.RawMessage) error {
-		line, err := EncodeEvent(Message{Data: data})
+		line, err := event{name: "message", data: data}.encode()
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (greeter) Query(_ context.Context, query ash.Query, send ash.Send) error {
 	return send(data)
 }
 
-func (greeter) Resume(context.Context, ash.Resume, ash.Send) error { return nil }
+func (greeter) Resume(context.Context, string, ash.Send) error { return nil }
 
 // A bridge serves its agent on a socket; a host connects to it and queries the agent.
 func Example() {

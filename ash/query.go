@@ -22,12 +22,12 @@ import (
 // settle timeout, the connection is closed. After [Client.Interrupt] messages continue until the
 // turn ends.
 func (c *Client) Query(ctx context.Context, query Query) iter.Seq2[json.RawMessage, error] {
-	return c.run(ctx, query)
+	return c.run(ctx, command{name: "query", Query: query})
 }
 
 // Resume continues a session and yields the messages of the turn, as [Client.Query] does.
 func (c *Client) Resume(ctx context.Context, sessionID string) iter.Seq2[json.RawMessage, error] {
-	return c.run(ctx, Resume{SessionID: sessionID})
+	return c.run(ctx, command{name: "resume", Query: Query{SessionID: sessionID}})
 }
 
 // Interrupt asks the bridge to end the running query. Without one it does nothing. No turn can
@@ -40,7 +40,7 @@ func (c *Client) Interrupt(ctx context.Context) error {
 	c.mu.Unlock()
 	err := c.closed()
 	if err == nil && !idle {
-		err = c.write(ctx, Interrupt{})
+		err = c.write(ctx, command{name: "interrupt"})
 	}
 	if err != nil {
 		return fmt.Errorf("ash: interrupt: %w", err)
@@ -60,13 +60,13 @@ func (c *Client) closed() error {
 
 // hostTurn is the running turn as the host sees it.
 type hostTurn struct {
-	events chan Event
+	events chan event
 	over   chan struct{} // closed when nobody receives events
 	// session is the id in its done.
 	session string
 }
 
-func (c *Client) run(ctx context.Context, command Command) iter.Seq2[json.RawMessage, error] {
+func (c *Client) run(ctx context.Context, command command) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		turn, err := c.begin()
 		if err != nil {
@@ -96,7 +96,7 @@ func (c *Client) begin() (*hostTurn, error) {
 	if c.turn != nil {
 		return nil, ErrBusy
 	}
-	c.turn = &hostTurn{events: make(chan Event), over: make(chan struct{})}
+	c.turn = &hostTurn{events: make(chan event), over: make(chan struct{})}
 	return c.turn, nil
 }
 
@@ -110,8 +110,8 @@ func (c *Client) finish(turn *hostTurn) {
 }
 
 // write sends a command. It returns ErrNotSent if the bridge cannot have got all of it.
-func (c *Client) write(ctx context.Context, command Command) error {
-	line, err := EncodeCommand(command)
+func (c *Client) write(ctx context.Context, command command) error {
+	line, err := command.encode()
 	if err != nil {
 		return err
 	}
@@ -127,63 +127,44 @@ func (c *Client) write(ctx context.Context, command Command) error {
 // runTurn sends a command and yields the messages of its turn. Left reports that the loop wants no
 // more. On return the turn is over, or the connection is closed.
 func (c *Client) runTurn(
-	ctx context.Context, turn *hostTurn, command Command, yield func(json.RawMessage, error) bool,
+	ctx context.Context, turn *hostTurn, query command, yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {
-	if err := c.write(ctx, command); err != nil {
+	if err := c.write(ctx, query); err != nil {
 		return false, err
 	}
-	var reported error
-	var overdue <-chan time.Time // set by the first error: its done must follow soon
+	ended, stopping := false, ctx.Done()
+	var overdue <-chan time.Time // set once the done must follow soon
+	interrupt := func() error {
+		ended, stopping, overdue = true, nil, time.After(c.options.SettleTimeout)
+		limited, cancel := context.WithTimeout(context.Background(), c.options.SettleTimeout)
+		defer cancel()
+		return c.write(limited, command{name: "interrupt"})
+	}
 	for {
 		select {
 		case event := <-turn.events:
-			switch event := event.(type) {
-			case Message:
-				if !yield(event.Data, nil) {
-					return true, c.giveUp(turn)
+			switch {
+			case event.name == "done":
+				turn.session = event.session
+				return left, err
+			case ended:
+			case event.name == "message":
+				if !yield(event.data, nil) {
+					left, err = true, interrupt()
 				}
-			case Error:
-				if reported == nil {
-					reported = event
-				}
-			case Done:
-				turn.session = event.SessionID
-				return false, reported
+			case event.name == "error" && err == nil:
+				err = Error{event.text}
 			}
-			if reported != nil {
+			if err != nil && !ended {
 				overdue = time.After(c.options.SettleTimeout)
 			}
 		case <-overdue:
 			c.disconnect()
-			return false, errors.Join(reported, ErrNoDone)
+			return left, errors.Join(err, ErrNoDone)
 		case <-c.ended:
-			return false, errors.Join(reported, c.err)
-		case <-ctx.Done():
-			return false, errors.Join(context.Cause(ctx), c.giveUp(turn))
-		}
-	}
-}
-
-// giveUp interrupts a turn and waits for its done. If there is none in time, it closes the
-// connection.
-func (c *Client) giveUp(turn *hostTurn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.SettleTimeout)
-	defer cancel()
-	if err := c.write(ctx, Interrupt{}); err != nil {
-		return err
-	}
-	for {
-		select {
-		case event := <-turn.events:
-			if done, ok := event.(Done); ok {
-				turn.session = done.SessionID
-				return nil
-			}
-		case <-c.ended:
-			return c.err
-		case <-ctx.Done():
-			c.disconnect()
-			return ErrNoDone
+			return left, errors.Join(err, c.err)
+		case <-stopping:
+			err = errors.Join(context.Cause(ctx), interrupt())
 		}
 	}
 }

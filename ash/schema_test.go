@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v5"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // transcriptLines returns every line of every transcript.
@@ -50,7 +48,7 @@ func compileSchema(t *testing.T, text []byte) *jsonschema.Schema {
 
 // TestSchemasAgreeWithDecoders checks that schema and decoder agree about every line.
 func TestSchemasAgreeWithDecoders(t *testing.T) {
-	commands, events := compileSchema(t, ash.CommandSchema()), compileSchema(t, ash.EventSchema())
+	commands, events := compileSchema(t, CommandSchema()), compileSchema(t, EventSchema())
 	lines := append(transcriptLines(t),
 		`{"cmd":"query","prompt":"","sessionId":"","includePartialMessages":null}`,
 		`{"cmd":"query","prompt":true,"sessionId":""}`,
@@ -62,11 +60,11 @@ func TestSchemasAgreeWithDecoders(t *testing.T) {
 		if json.Unmarshal([]byte(line), &value) != nil || strings.Count(line, "md\":") > 1 && !strings.Contains(line, "data") {
 			continue // not JSON, or a repeated field: a schema cannot see it
 		}
-		_, err := ash.DecodeCommand([]byte(line))
+		_, err := decodeCommand([]byte(line))
 		if schemaErr := commands.Validate(value); (err == nil) != (schemaErr == nil) {
 			t.Errorf("command %s\ndecoder: %v\n schema: %v", line, err, schemaErr)
 		}
-		_, err = ash.DecodeEvent([]byte(line))
+		_, err = decodeEvent([]byte(line))
 		if schemaErr := events.Validate(value); (err == nil) != (schemaErr == nil) {
 			t.Errorf("event %s\ndecoder: %v\n schema: %v", line, err, schemaErr)
 		}
@@ -75,7 +73,7 @@ func TestSchemasAgreeWithDecoders(t *testing.T) {
 
 // TestSchemasDescribeFields checks that every field has a title and a description for editors.
 func TestSchemasDescribeFields(t *testing.T) {
-	for name, text := range map[string][]byte{"command": ash.CommandSchema(), "event": ash.EventSchema()} {
+	for name, text := range map[string][]byte{"command": CommandSchema(), "event": EventSchema()} {
 		var schema map[string]any
 		if err := json.Unmarshal(text, &schema); err != nil {
 			t.Fatal(err)
@@ -106,8 +104,8 @@ func checkDescribed(t *testing.T, path string, schema map[string]any) {
 }
 
 func TestSchemasAreCopies(t *testing.T) {
-	ash.CommandSchema()[0], ash.EventSchema()[0] = 'x', 'x'
-	if ash.CommandSchema()[0] != '{' || ash.EventSchema()[0] != '{' {
+	CommandSchema()[0], EventSchema()[0] = 'x', 'x'
+	if CommandSchema()[0] != '{' || EventSchema()[0] != '{' {
 		t.Error("a caller can change the schemas")
 	}
 }

@@ -25,7 +25,7 @@ type Send func(data json.RawMessage) error
 // the context of [Server.Serve].
 type Handler interface {
 	Query(ctx context.Context, query Query, send Send) error
-	Resume(ctx context.Context, resume Resume, send Send) error
+	Resume(ctx context.Context, sessionID string, send Send) error
 }
 
 var (
@@ -73,7 +73,11 @@ func (s *Server) SocketPath() string { return s.path }
 // ends as after a shutdown. Close may be called more than once.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
-		s.closeErr = errors.Join(removeSocket(s.path, s.identity), s.listener.Close())
+		// While this server listens, no other replaces its socket.
+		if found, err := os.Lstat(s.path); err == nil && os.SameFile(found, s.identity) {
+			s.closeErr = os.Remove(s.path)
+		}
+		s.closeErr = errors.Join(s.closeErr, s.listener.Close())
 	})
 	return s.closeErr
 }
@@ -132,35 +136,21 @@ func (s *Server) claim(ctx context.Context, session string) (release func(), err
 		}
 		s.mu.Unlock()
 		if running == nil {
-			return func() { s.release(session, mine) }, nil
+			return func() {
+				s.mu.Lock()
+				delete(s.sessions, session)
+				s.mu.Unlock()
+				close(mine.over)
+			}, nil
 		}
-		if err := running.wait(ctx, session); err != nil {
-			return nil, err
+		select {
+		case <-running.over:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(departure):
+			if running.ctx.Err() == nil {
+				return nil, fmt.Errorf("a query is already running in session %s", excerpt(session))
+			}
 		}
-	}
-}
-
-func (s *Server) release(session string, turn *sessionTurn) {
-	s.mu.Lock()
-	delete(s.sessions, session)
-	s.mu.Unlock()
-	close(turn.over)
-}
-
-// wait waits for a turn that is being aborted. It returns an error if the turn continues or ctx
-// ends.
-func (t *sessionTurn) wait(ctx context.Context, session string) error {
-	select {
-	case <-t.ctx.Done():
-	case <-t.over:
-	case <-ctx.Done():
-	case <-time.After(departure):
-		return fmt.Errorf("a query is already running in session %s", excerpt(session))
-	}
-	select {
-	case <-t.over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"bytes"
@@ -9,14 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // ended collects the causes for which turns ended.
 func ended(causes chan<- error) turns {
-	return func(ctx context.Context, command ash.Command, send ash.Send) error {
-		err := untilStopped(ctx, command, send)
+	return func(ctx context.Context, c command, send Send) error {
+		err := untilStopped(ctx, c, send)
 		causes <- err
 		return err
 	}
@@ -42,8 +40,8 @@ func TestServerOverlongLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrConnectionLost) {
-		t.Errorf("the turn ended because of %v, want %v", err, ash.ErrConnectionLost)
+	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrConnectionLost) {
+		t.Errorf("the turn ended because of %v, want %v", err, ErrConnectionLost)
 	}
 	got, err := w.lines.ReadString('\n')
 	if want := `{"ev":"error","error":"line longer than 52428800 bytes"}`; err != nil || got != want+"\n" {
@@ -67,7 +65,7 @@ func TestServerGarbage(t *testing.T) {
 
 func TestServerHalfLine(t *testing.T) {
 	ran := make(chan struct{}, 1)
-	path := serve(t, turns(func(context.Context, ash.Command, ash.Send) error {
+	path := serve(t, turns(func(context.Context, command, Send) error {
 		ran <- struct{}{}
 		return nil
 	}), nil)
@@ -91,8 +89,8 @@ func TestServerPeerVanishes(t *testing.T) {
 	if err := w.conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrConnectionLost) {
-		t.Errorf("the turn ended because of %v, want %v", err, ash.ErrConnectionLost)
+	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrConnectionLost) {
+		t.Errorf("the turn ended because of %v, want %v", err, ErrConnectionLost)
 	}
 }
 
@@ -100,11 +98,11 @@ func TestServerPeerVanishes(t *testing.T) {
 // again, however long its abandoned turn takes to end.
 func TestServerReturningPeer(t *testing.T) {
 	aborted, release := make(chan struct{}), make(chan struct{})
-	path := serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
-		if _, ok := command.(ash.Resume); ok {
+	path := serve(t, turns(func(ctx context.Context, c command, send Send) error {
+		if c.name == "resume" {
 			return send(json.RawMessage(`"resumed"`))
 		}
-		err := untilStopped(ctx, command, send)
+		err := untilStopped(ctx, c, send)
 		close(aborted)
 		<-release
 		return err
@@ -138,8 +136,8 @@ func TestServerSecondConnection(t *testing.T) {
 	second.want(`{"ev":"message","data":"started"}`)
 	second.send(`{"cmd":"interrupt"}` + "\n")
 	second.want(`{"ev":"done","sessionId":"s2"}`)
-	if err := receive(t, causes, "the end of the second turn"); !errors.Is(err, ash.ErrInterrupted) {
-		t.Errorf("the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+	if err := receive(t, causes, "the end of the second turn"); !errors.Is(err, ErrInterrupted) {
+		t.Errorf("the turn ended because of %v, want %v", err, ErrInterrupted)
 	}
 	if len(causes) > 0 {
 		t.Error("the interrupt ended the first connection's turn too")
@@ -151,11 +149,11 @@ func TestServerSecondConnection(t *testing.T) {
 // TestServerPipelined checks that commands sent without waiting are answered in order and that an
 // interrupt for one turn never ends the next.
 func TestServerPipelined(t *testing.T) {
-	w := dialWire(t, serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
-		if _, ok := command.(ash.Resume); ok {
-			return untilStopped(ctx, command, send)
+	w := dialWire(t, serve(t, turns(func(ctx context.Context, c command, send Send) error {
+		if c.name == "resume" {
+			return untilStopped(ctx, c, send)
 		}
-		return errors.Join(echo(ctx, command, send), ctx.Err())
+		return errors.Join(echo(ctx, c, send), ctx.Err())
 	}), nil))
 	for range 50 {
 		w.send(`{"cmd":"resume","sessionId":"s1"}` + "\n")
@@ -179,8 +177,8 @@ func TestServerShutdownEndsAllTurns(t *testing.T) {
 	first.want(`{"ev":"error","error":"the bridge is shutting down"}`)
 	first.want(`{"ev":"done","sessionId":"s1"}`)
 	first.wantEnd()
-	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrShutdown) {
-		t.Errorf("the turn ended because of %v, want %v", err, ash.ErrShutdown)
+	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrShutdown) {
+		t.Errorf("the turn ended because of %v, want %v", err, ErrShutdown)
 	}
 }
 
@@ -188,8 +186,8 @@ func TestServerShutdownEndsAllTurns(t *testing.T) {
 func TestServeWaits(t *testing.T) {
 	stopped, release := make(chan struct{}), make(chan struct{})
 	path := socketPath(t)
-	server, err := ash.Listen(path, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
-		_ = untilStopped(ctx, command, send)
+	server, err := Listen(path, turns(func(ctx context.Context, c command, send Send) error {
+		_ = untilStopped(ctx, c, send)
 		close(stopped)
 		<-release
 		return send(json.RawMessage(`"finished"`))
@@ -223,8 +221,8 @@ func TestServeWaits(t *testing.T) {
 // not delay others.
 func TestServerPeerStopsReading(t *testing.T) {
 	causes := make(chan error, 1)
-	path := serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
-		if _, ok := command.(ash.Resume); ok {
+	path := serve(t, turns(func(ctx context.Context, c command, send Send) error {
+		if c.name == "resume" {
 			return nil
 		}
 		data := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
@@ -235,20 +233,20 @@ func TestServerPeerStopsReading(t *testing.T) {
 				return err
 			}
 		}
-	}), func(s *ash.Server) { s.SetWriteTimeout(50 * time.Millisecond) })
+	}), func(s *Server) { s.writeTimeout = 50 * time.Millisecond })
 	stuck, other := dialWire(t, path), dialWire(t, path)
 	stuck.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	other.send(`{"cmd":"resume","sessionId":"s2"}` + "\n")
 	other.want(`{"ev":"done","sessionId":"s2"}`)
-	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrConnectionLost) {
-		t.Errorf("the turn ended because of %v, want %v", err, ash.ErrConnectionLost)
+	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrConnectionLost) {
+		t.Errorf("the turn ended because of %v, want %v", err, ErrConnectionLost)
 	}
 }
 
 func TestServerSend(t *testing.T) {
-	var late ash.Send
-	w := dialWire(t, serve(t, turns(func(_ context.Context, command ash.Command, send ash.Send) error {
-		if _, ok := command.(ash.Resume); ok {
+	var late Send
+	w := dialWire(t, serve(t, turns(func(_ context.Context, c command, send Send) error {
+		if c.name == "resume" {
 			if late(json.RawMessage(`"late"`)) == nil {
 				return errors.New("a message was sent after its turn")
 			}
@@ -258,7 +256,7 @@ func TestServerSend(t *testing.T) {
 		if send(json.RawMessage(`{`)) == nil {
 			return errors.New("a message that is not JSON was sent")
 		}
-		if err := send(json.RawMessage(`"` + strings.Repeat("x", ash.MaxLine) + `"`)); !errors.Is(err, ash.ErrLineTooLong) {
+		if err := send(json.RawMessage(`"` + strings.Repeat("x", MaxLine) + `"`)); !errors.Is(err, ErrLineTooLong) {
 			return err
 		}
 		return send(json.RawMessage("{\n  \"a\": 1\n}"))

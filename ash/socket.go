@@ -76,26 +76,7 @@ func listenUnix(path string) (listener net.Listener, identity os.FileInfo, err e
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return listener, identity, nil
-}
-
-// removeSocket removes the socket at path if it still has this identity.
-func removeSocket(path string, identity os.FileInfo) error {
-	return withSocketLock(path, func() error {
-		found, err := os.Lstat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case !os.SameFile(found, identity):
-			return nil // it belongs to a successor
-		}
-		return os.Remove(path)
-	})
+	return listener, identity, err
 }
 
 // removeStaleSocket removes a socket on which no server answers. It returns an error if anything

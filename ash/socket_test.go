@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // staleSocket leaves a socket without a listener at path, as a killed bridge does.
@@ -28,7 +26,7 @@ func staleSocket(t *testing.T, path string) {
 }
 
 func TestNewSocketPath(t *testing.T) {
-	first, second := ash.NewSocketPath(), ash.NewSocketPath()
+	first, second := NewSocketPath(), NewSocketPath()
 	if first == second {
 		t.Errorf("the same path twice: %s", first)
 	}
@@ -45,16 +43,16 @@ func TestListenPaths(t *testing.T) {
 	}{
 		{"new", func(_ *testing.T, path string) string { return path }, nil},
 		{"stale", func(t *testing.T, path string) string { staleSocket(t, path); return path }, nil},
-		{"in use", func(t *testing.T, _ string) string { return serve(t, turns(echo), nil) }, ash.ErrSocketInUse},
+		{"in use", func(t *testing.T, _ string) string { return serve(t, turns(echo), nil) }, ErrSocketInUse},
 		{"file", func(t *testing.T, path string) string {
 			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return path
-		}, ash.ErrSocketPath},
+		}, ErrSocketPath},
 		{"too long", func(_ *testing.T, path string) string {
 			return filepath.Join(filepath.Dir(path), strings.Repeat("x", 200))
-		}, ash.ErrSocketPath},
+		}, ErrSocketPath},
 		{"deep folder", func(t *testing.T, path string) string {
 			dir := filepath.Dir(path)
 			dir = filepath.Join(dir, strings.Repeat("x", 100-len(dir)))
@@ -62,14 +60,14 @@ func TestListenPaths(t *testing.T) {
 				t.Fatal(err)
 			}
 			return dir + "/s"
-		}, ash.ErrSocketPath},
-		{"empty", func(*testing.T, string) string { return "" }, ash.ErrSocketPath},
-		{"NUL", func(_ *testing.T, path string) string { return path + "\x00" }, ash.ErrSocketPath},
+		}, ErrSocketPath},
+		{"empty", func(*testing.T, string) string { return "" }, ErrSocketPath},
+		{"NUL", func(_ *testing.T, path string) string { return path + "\x00" }, ErrSocketPath},
 		{"no folder", func(_ *testing.T, path string) string { return path + "/a/b" }, os.ErrNotExist},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := test.prepare(t, socketPath(t))
-			server, err := ash.Listen(path, turns(echo))
+			server, err := Listen(path, turns(echo))
 			if !errors.Is(err, test.want) {
 				t.Fatalf("Listen: got %v, want %v", err, test.want)
 			}
@@ -114,7 +112,7 @@ func TestListenLeavesFileAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ash.Listen(path, turns(echo)); err == nil {
+	if _, err := Listen(path, turns(echo)); err == nil {
 		t.Error("listened on a regular file")
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
@@ -128,23 +126,23 @@ func TestListenRace(t *testing.T) {
 		path := socketPath(t)
 		staleSocket(t, path)
 		type result struct {
-			server *ash.Server
+			server *Server
 			err    error
 		}
 		results := make(chan result, 8)
 		for range cap(results) {
 			go func() {
-				server, err := ash.Listen(path, turns(echo))
+				server, err := Listen(path, turns(echo))
 				results <- result{server, err}
 			}()
 		}
-		var won []*ash.Server
+		var won []*Server
 		for range cap(results) {
 			got := receive(t, results, "a server")
 			if got.err == nil {
 				won = append(won, got.server)
-			} else if !errors.Is(got.err, ash.ErrSocketInUse) {
-				t.Errorf("Listen: got %v, want %v", got.err, ash.ErrSocketInUse)
+			} else if !errors.Is(got.err, ErrSocketInUse) {
+				t.Errorf("Listen: got %v, want %v", got.err, ErrSocketInUse)
 			}
 		}
 		if len(won) != 1 {
@@ -162,14 +160,14 @@ func TestListenRace(t *testing.T) {
 // own.
 func TestCloseLeavesSuccessorAlone(t *testing.T) {
 	path := socketPath(t)
-	first, err := ash.Listen(path, turns(echo))
+	first, err := Listen(path, turns(echo))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	second, err := ash.Listen(path, turns(echo))
+	second, err := Listen(path, turns(echo))
 	if err != nil {
 		t.Fatal(err)
 	}

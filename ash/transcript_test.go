@@ -1,4 +1,4 @@
-package ash_test
+package ash
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // A transcript is a recorded conversation: prose, and then sections of lines, alternately the
@@ -91,7 +89,7 @@ func TestTranscriptsServer(t *testing.T) {
 	replay(t, func(t *testing.T, sections []section) {
 		handler := &scriptedHandler{script: handlerScript(t, sections)}
 		path := socketPath(t)
-		server, err := ash.Listen(path, handler)
+		server, err := Listen(path, handler)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,15 +139,15 @@ type scriptedTurn struct {
 
 type scriptedHandler struct{ script []scriptedTurn }
 
-func (h *scriptedHandler) Query(ctx context.Context, _ ash.Query, send ash.Send) error {
+func (h *scriptedHandler) Query(ctx context.Context, _ Query, send Send) error {
 	return h.next(ctx, send)
 }
 
-func (h *scriptedHandler) Resume(ctx context.Context, _ ash.Resume, send ash.Send) error {
+func (h *scriptedHandler) Resume(ctx context.Context, _ string, send Send) error {
 	return h.next(ctx, send)
 }
 
-func (h *scriptedHandler) next(ctx context.Context, send ash.Send) error {
+func (h *scriptedHandler) next(ctx context.Context, send Send) error {
 	if len(h.script) == 0 {
 		return errors.New("a turn that the transcript does not have")
 	}
@@ -185,22 +183,22 @@ func handlerScript(t *testing.T, sections []section) []scriptedTurn {
 			continue
 		}
 		for i, line := range section.lines {
-			event, err := ash.DecodeEvent([]byte(line))
+			event, err := decodeEvent([]byte(line))
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch event := event.(type) {
-			case ash.Message:
+			switch event.name {
+			case "message":
 				if turn.interrupted {
-					turn.after = append(turn.after, string(event.Data))
+					turn.after = append(turn.after, string(event.data))
 				} else {
-					turn.before = append(turn.before, string(event.Data))
+					turn.before = append(turn.before, string(event.data))
 				}
-			case ash.Error: // the agent's if the turn ends with it, else the server's own
+			case "error": // the agent's if the turn ends with it, else the server's own
 				if i+1 < len(section.lines) && strings.Contains(section.lines[i+1], `"done"`) {
-					turn.err = errors.New(event.Text)
+					turn.err = errors.New(event.text)
 				}
-			case ash.Done:
+			case "done":
 				script = append(script, turn)
 				turn = scriptedTurn{}
 			}
@@ -215,11 +213,11 @@ func TestTranscriptsClient(t *testing.T) {
 		client := connect(t, path, nil)
 		for i := 1; i < len(sections); i += 2 {
 			for _, line := range sections[i].lines {
-				command, err := ash.DecodeCommand([]byte(line))
+				command, err := decodeCommand([]byte(line))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, ok := command.(ash.Interrupt); !ok { // the turn itself sends its interrupts
+				if command.name != "interrupt" { // the turn itself sends its interrupts
 					wantMessages, wantErr := turnEvents(t, sections[i+1:])
 					runCommand(t, client, command, wantMessages, wantErr)
 				}
@@ -258,22 +256,22 @@ func turnEvents(t *testing.T, sections []section) (messages []string, failure st
 			if line == "" {
 				continue
 			}
-			event, err := ash.DecodeEvent([]byte(line))
-			if errors.Is(err, ash.ErrUnknownName) {
+			event, err := decodeEvent([]byte(line))
+			if errors.Is(err, errUnknownName) {
 				continue
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch event := event.(type) {
-			case ash.Message:
-				messages = append(messages, string(event.Data))
-			case ash.Error:
+			switch event.name {
+			case "message":
+				messages = append(messages, string(event.data))
+			case "error":
 				if failure == "" {
-					failure = event.Text
+					failure = event.text
 				}
-			case ash.Done:
-				if event.SessionID != "s0" { // of a session that no transcript queries
+			case "done":
+				if event.session != "s0" { // of a session that no transcript queries
 					return messages, failure
 				}
 			}
@@ -282,23 +280,23 @@ func turnEvents(t *testing.T, sections []section) (messages []string, failure st
 	return messages, failure
 }
 
-func runCommand(t *testing.T, client *ash.Client, command ash.Command, want []string, wantErr string) {
+func runCommand(t *testing.T, client *Client, command command, want []string, wantErr string) {
 	t.Helper()
 	ctx := context.Background()
 	var turn = client.Resume(ctx, "")
-	switch command := command.(type) {
-	case ash.Shutdown:
+	switch command.name {
+	case "shutdown":
 		if err := client.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
 		return
-	case ash.Query:
-		turn = client.Query(ctx, command)
-	case ash.Resume:
+	case "query":
+		turn = client.Query(ctx, command.Query)
+	case "resume":
 		turn = client.Resume(ctx, command.SessionID)
 	}
 	var got []string
-	var gotErr ash.Error
+	var gotErr Error
 	for data, err := range turn {
 		if err != nil {
 			if !errors.As(err, &gotErr) {

@@ -7,17 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
-
-// fieldNames are the documented fields in documented order, then the two AgentPair adds.
-var fieldNames = []string{
-	"id", "run_id", "type", "from", "to", "content", "signal", "timestamp", "metadata", "iteration",
-}
 
 // ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose
 // known fields have the documented JSON types (null is as good as absent) and which has an id or a
@@ -45,6 +38,7 @@ func parseObject(text string) (Record, error) {
 	}
 	if r.ID == "" {
 		r.ID, r.lacksID = GenerateID(r.Type, r.From, r.To, r.Content), true
+		r.line = text[:len(text)-1] + `,"id":"` + r.ID + `"}` // behind an id that is empty: the last one counts
 	}
 	return r, nil
 }
@@ -144,62 +138,29 @@ func unquote(raw string) string {
 	return text
 }
 
-// quote returns text as a JSON string. Only what JSON demands is escaped, and U+2028 and U+2029, at
-// which some readers end a line.
-func quote(text string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string always encodes
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// Encode returns the record as one line of JSON without the newline. A record that was read and not
-// changed since is its line, byte for byte. Any other has the documented fields, in documented
-// order, then metadata and iteration if they are set, then the unknown fields of the line it was
-// read from. Encode returns an error if the metadata is not JSON.
+// Encode returns the record as one line of JSON without the newline. For a record that was read, that
+// is its line, byte for byte, with the documented ID if it had none. Encode returns an error if the
+// metadata is not JSON.
 func (r Record) Encode() ([]byte, error) {
-	if r.line != "" && r.isUnchanged() {
+	if r.line != "" {
 		return []byte(r.line), nil
 	}
-	line := []byte{'{'}
-	add := func(name string, value []byte) { // the name in its quotes
-		if len(line) > 1 {
-			line = append(line, ',')
-		}
-		line = append(append(line, name...), ':')
-		line = append(line, value...)
+	type fields Record // without this method
+	line, err := marshal(fields(r), "")
+	if err != nil {
+		return nil, fmt.Errorf("metadata: is not JSON: %w", err)
 	}
-	add(`"id"`, quote(r.ID))
-	add(`"run_id"`, strconv.AppendInt(nil, int64(r.RunID), 10))
-	add(`"type"`, quote(string(r.Type)))
-	add(`"from"`, quote(r.From))
-	add(`"to"`, quote(r.To))
-	add(`"content"`, quote(r.Content))
-	add(`"signal"`, quote(string(r.Signal)))
-	add(`"timestamp"`, quote(r.Timestamp))
-	if r.Metadata != nil {
-		metadata, err := onOneLine(r.Metadata)
-		if err != nil || !json.Valid(r.Metadata) {
-			return nil, errors.New("metadata: is not JSON")
-		}
-		add(`"metadata"`, []byte(metadata))
-	}
-	if r.Iteration != 0 {
-		add(`"iteration"`, strconv.AppendInt(nil, int64(r.Iteration), 10))
-	}
-	for name, value := range members(r.line) {
-		if !slices.Contains(fieldNames, name) {
-			add(string(quote(name)), []byte(value))
-		}
-	}
-	return append(line, '}'), nil
+	return bytes.TrimSuffix(line, []byte("\n")), nil
 }
 
-// isUnchanged reports whether the record is the one that its line holds, and the line has an ID.
-func (r *Record) isUnchanged() bool {
-	there, err := parseObject(r.line)
-	return err == nil && !r.lacksID && reflect.DeepEqual(*r, there)
+// marshal is json.MarshalIndent, but escapes only what JSON demands, and ends in a newline.
+func marshal(v any, indent string) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(v)
+	return out.Bytes(), err
 }
 
 // MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes

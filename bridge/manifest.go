@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,25 +56,20 @@ func DecodeManifest(data []byte, m any) (unknown map[string]json.RawMessage, err
 // WriteManifest replaces the run's manifest atomically by m, which JSON holds as an object, and the
 // unknown fields.
 func (r Run) WriteManifest(m any, unknown map[string]json.RawMessage) error {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(m); err != nil {
+	known, err := marshal(m, "")
+	if err != nil {
 		return err
 	}
-	data := bytes.TrimSuffix(text.Bytes(), []byte("}\n"))
-	for _, name := range slices.Sorted(maps.Keys(unknown)) {
-		key, err := json.Marshal(name)
-		if err != nil {
-			return err
-		}
-		data = slices.Concat(data, []byte(","), key, []byte(":"), unknown[name])
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, append(data, "}\n"...), "", "  "); err != nil {
+	fields := make(map[string]json.RawMessage)
+	maps.Copy(fields, unknown)
+	if err := json.Unmarshal(known, &fields); err != nil {
 		return err
 	}
-	return durable.Replace(r.ManifestPath(), indented.Bytes(), 0o600)
+	data, err := marshal(fields, "  ")
+	if err != nil {
+		return err
+	}
+	return durable.Replace(r.ManifestPath(), data, 0o600)
 }
 
 // facts reads the run's manifest. Without one, they are zero.

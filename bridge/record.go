@@ -48,28 +48,28 @@ func Signals() []Signal { return []Signal{SignalDone, SignalPass, SignalFail} }
 func (s Signal) Known() bool { return slices.Contains(Signals(), s) }
 
 // Record is one message of a log. A record read from a log remembers its line, which
-// [Record.Encode] returns unless the record was changed.
+// [Record.Encode] returns: to send a changed record, make a new one of its fields.
 type Record struct {
 	// ID identifies the record in its log. An ID that was read is opaque: AgentPair's own IDs hash
 	// more than the documented fields, so IDs are kept and compared, never recomputed.
-	ID string
+	ID string `json:"id"`
 	// RunID is the number of the run the record belongs to.
-	RunID int
-	Type  Type
+	RunID int  `json:"run_id"`
+	Type  Type `json:"type"`
 	// From names the sending agent.
-	From string
+	From string `json:"from"`
 	// To names the receiving agent. Empty is a broadcast: for every agent but the sender.
-	To string
+	To string `json:"to"`
 	// Content is the message itself, any text.
-	Content string
+	Content string `json:"content"`
 	// Signal is the control signal of a record of type signal, otherwise empty.
-	Signal Signal
+	Signal Signal `json:"signal"`
 	// Timestamp is the time of creation, RFC 3339. A record that was read may hold any text.
-	Timestamp string
+	Timestamp string `json:"timestamp"`
 	// Metadata is a JSON object with further facts, or nil.
-	Metadata json.RawMessage
+	Metadata json.RawMessage `json:"metadata,omitempty"`
 	// Iteration is AgentPair's round within the run; zero is not written.
-	Iteration int
+	Iteration int `json:"iteration,omitempty"`
 
 	line    string // the line the record was read from; empty for a record made here
 	lacksID bool   // the line has no ID

@@ -117,32 +117,20 @@ func TestParseRecordRefuses(t *testing.T) {
 	}
 }
 
-func TestEncodeKeepsUnknownFields(t *testing.T) {
-	line := `{ "x" : {"b":1, "a":"<"},"id":"i","content":"\u0041" ,"type":"task","to":"b","y":[ ] }`
-	r, err := ParseRecord([]byte(line))
+// TestEncodeMissingID checks that a line without an id gets one, and keeps everything else.
+func TestEncodeMissingID(t *testing.T) {
+	line := `{ "x" : [ ],"id":"","type":"chat","from":"a","to":"b","content":"c" }`
+	missing, err := ParseRecord([]byte(line))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.To, r.RunID, r.Metadata = "", 7, json.RawMessage("{\n\"k\":\n1}")
-	got, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"id":"i","run_id":7,"type":"task","from":"","to":"","content":"A","signal":"","timestamp":"","metadata":{"k":1},"x":{"b":1, "a":"<"},"y":[ ]}`
-	if string(got) != want {
-		t.Errorf("want %s, got %s", want, got)
-	}
-	r.Metadata = json.RawMessage("{")
-	if _, err := r.Encode(); err == nil {
-		t.Error("want an error for metadata that is not JSON")
-	}
-	missing, err := ParseRecord([]byte(`{"id":"","type":"chat","from":"a","to":"b","content":"c"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = `{"id":"` + GenerateID(TypeChat, "a", "b", "c") + `","run_id":0,"type":"chat","from":"a","to":"b","content":"c","signal":"","timestamp":""}`
-	if got, err := missing.Encode(); err != nil || string(got) != want {
+	id := GenerateID(TypeChat, "a", "b", "c")
+	got, err := missing.Encode()
+	if want := line[:len(line)-1] + `,"id":"` + id + `"}`; err != nil || string(got) != want {
 		t.Errorf("want %s, got %s, %v", want, got, err)
+	}
+	if again, err := ParseRecord(got); err != nil || again.ID != id || len(again.Warnings()) > 0 {
+		t.Errorf("it reads back as %+v, %v", again, err)
 	}
 }
 
@@ -229,21 +217,21 @@ func TestRecordSchema(t *testing.T) {
 	if err := json.Unmarshal(RecordSchema(), &document); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range fieldNames {
+	for _, name := range []string{"id", "run_id", "type", "from", "to", "content", "signal", "timestamp", "metadata", "iteration"} {
 		if p := document.Properties[name]; p.Title == "" || p.Description == "" {
 			t.Errorf("field %s: want a title and a description, got %+v", name, p)
 		}
 	}
 }
 
-// FuzzParseRecord checks that a parsed record is encoded as the same line, that this line parses as
-// the same record, and that a record with changed fields reads back with exactly these changes.
+// FuzzParseRecord checks that a parsed record is encoded as the same line, and that this line parses as
+// the same record.
 func FuzzParseRecord(f *testing.F) {
 	for _, test := range foreignLines {
-		f.Add([]byte(test.line), "to", "content")
+		f.Add([]byte(test.line))
 	}
-	f.Add([]byte(`{"id":"a","type":"b","metadata":{},"iteration":0}`), "", "")
-	f.Fuzz(func(t *testing.T, line []byte, to, content string) {
+	f.Add([]byte(`{"id":"a","type":"b","metadata":{},"iteration":0}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
 		r, err := ParseRecord(line)
 		if err != nil {
 			return
@@ -260,10 +248,6 @@ func FuzzParseRecord(f *testing.F) {
 		}
 		if !r.lacksID && !bytes.ContainsAny(line, "\r\n") && !bytes.Equal(encoded, bytes.TrimSpace(line)) {
 			t.Fatalf("want %q back, got %q", line, encoded)
-		}
-		r.To, r.Content, r.RunID = strings.ToValidUTF8(to, ""), strings.ToValidUTF8(content, ""), r.RunID+1
-		if encoded, err = r.Encode(); err != nil {
-			t.Fatal(err)
 		}
 		again, err := ParseRecord(encoded)
 		if err != nil {

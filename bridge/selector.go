@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
 )
 
 // Selector says which log is meant: a file, or a run of a repository.
@@ -118,7 +120,7 @@ func FindRepository(root, folder string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("repository: %w", err)
 	}
-	top, err := EnclosingRepository(folder)
+	top, err := git.Top(folder)
 	if err != nil || top == "" {
 		return folder, err
 	}
@@ -128,46 +130,6 @@ func FindRepository(root, folder string) (string, error) {
 		}
 	}
 	return top, nil
-}
-
-// EnclosingRepository returns the nearest folder, from the given one upward, that is the top of a
-// git repository, and "" if there is none. The top holds a folder .git with a HEAD or, in worktrees
-// and submodules, a file .git. As git does, EnclosingRepository does not go up into the folders that
-// GIT_CEILING_DIRECTORIES lists.
-func EnclosingRepository(folder string) (string, error) {
-	at, err := filepath.Abs(folder)
-	if err != nil {
-		return "", fmt.Errorf("repository: %w", err)
-	}
-	ceilings := filepath.SplitList(os.Getenv("GIT_CEILING_DIRECTORIES"))
-	for {
-		isTop, err := holdsGit(at)
-		switch above := filepath.Dir(at); {
-		case err != nil:
-			return "", fmt.Errorf("repository: %w", err)
-		case isTop:
-			return at, nil
-		case above == at, slices.Contains(ceilings, above):
-			return "", nil
-		default:
-			at = above
-		}
-	}
-}
-
-// holdsGit reports whether a folder is the top of a git repository.
-func holdsGit(folder string) (bool, error) {
-	git := filepath.Join(folder, ".git")
-	info, err := os.Stat(git)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case info.IsDir():
-		return exists(filepath.Join(git, "HEAD"))
-	}
-	return info.Mode().IsRegular(), nil
 }
 
 func exists(path string) (bool, error) {

@@ -3,6 +3,7 @@ package contract
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,7 @@ var answerTimeout = 20 * time.Second
 type Checker struct {
 	schemas *Schemas
 	process *exec.Cmd
-	stderr  tail
+	stderr  bytes.Buffer
 
 	mu     sync.Mutex
 	input  io.WriteCloser
@@ -135,32 +136,27 @@ func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%w within %v", ErrNoAnswer, answerTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, c.kill)()
-	_, err := c.input.Write(line)
-	ended := err != nil
-	if err == nil {
-		if c.lines.Scan() {
-			err = json.Unmarshal(c.lines.Bytes(), answer)
-		} else if err = c.lines.Err(); err == nil {
-			ended = true
+	var err error // if the program ends, there is none
+	if _, writeErr := c.input.Write(line); writeErr == nil && c.lines.Scan() {
+		if err = json.Unmarshal(c.lines.Bytes(), answer); err == nil {
+			return nil
 		}
 	}
-	if err == nil && !ended {
-		return nil
-	}
+	err = cmp.Or(err, c.lines.Err())
 	c.kill()
-	waitErr := c.process.Wait()
-	switch {
+	switch waitErr := c.process.Wait(); {
 	case context.Cause(ctx) != nil:
 		c.err = context.Cause(ctx)
 		return c.err
-	case !ended:
+	case err != nil:
 		err = fmt.Errorf("an answer cannot be read: %w", err)
 	case waitErr != nil:
 		err = fmt.Errorf("it exited: %w", waitErr)
 	default:
 		err = errors.New("it exited")
 	}
-	if text := c.stderr.lastLine(); text != "" {
+	text := strings.TrimSpace(c.stderr.String())
+	if text = text[strings.LastIndexByte(text, '\n')+1:]; text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	c.err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
@@ -182,23 +178,4 @@ func (c *Checker) Close() error {
 	defer time.AfterFunc(time.Second, c.kill).Stop()
 	_ = c.process.Wait() // a failure has no effect on what it said
 	return nil
-}
-
-// A tail keeps the end of what is written to it. The process writes, and it is read after its end.
-type tail struct{ kept []byte }
-
-const maxTail = 4 << 10
-
-// Write keeps the end of the data.
-func (t *tail) Write(data []byte) (int, error) {
-	t.kept = append(t.kept, data...)
-	if over := len(t.kept) - maxTail; over > 0 {
-		t.kept = bytes.Clone(t.kept[over:])
-	}
-	return len(data), nil
-}
-
-func (t *tail) lastLine() string {
-	text := strings.TrimSpace(string(t.kept))
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -155,11 +155,11 @@ func TestDerivedMessageGoesBack(t *testing.T) {
 // TestDerivedIDs checks the form of the ids, and that they sort by time.
 func TestDerivedIDs(t *testing.T) {
 	r := record("task", "", "claude", "codex", "one")
-	derive := func(change func(*bridge.Record), v Variant) schema.ID {
+	derive := func(change func(*bridge.Record), part int) schema.ID {
 		t.Helper()
 		r := r
 		change(&r)
-		m, err := Derive(r, []schema.AgentName{"codex"}, v)
+		m, err := Derive(r, []schema.AgentName{"codex"}, part)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,25 +170,25 @@ func TestDerivedIDs(t *testing.T) {
 		return m.ID
 	}
 	same := func(*bridge.Record) {}
-	first := derive(same, Variant{})
+	first := derive(same, 0)
 	if want := schema.ID("msg-20240328T1000Z-claude-000"); !strings.HasPrefix(string(first), string(want)) {
 		t.Errorf("got id %s, want %s and 13 digits", first, want)
 	}
 	ids := []schema.ID{first}
 	for _, clock := range []string{"10:00:00.0013", "10:00:00.25", "10:00:01", "10:00:59.999999999", "10:01:00"} {
-		ids = append(ids, derive(func(r *bridge.Record) { r.Timestamp = "2024-03-28T" + clock + "Z" }, Variant{}))
+		ids = append(ids, derive(func(r *bridge.Record) { r.Timestamp = "2024-03-28T" + clock + "Z" }, 0))
 	}
 	if !slices.IsSorted(ids) {
 		t.Errorf("ids do not sort by time: %q", ids)
 	}
-	ids = append(ids, derive(same, Variant{Part: 1}), derive(same, Variant{Shared: true}),
-		derive(func(r *bridge.Record) { r.RunID = 2 }, Variant{}), derive(func(r *bridge.Record) { r.ID = "x" }, Variant{}),
-		derive(func(r *bridge.Record) { r.To = "" }, Variant{}))
+	ids = append(ids, derive(same, 1),
+		derive(func(r *bridge.Record) { r.RunID = 2 }, 0), derive(func(r *bridge.Record) { r.ID = "x" }, 0),
+		derive(func(r *bridge.Record) { r.To = "" }, 0))
 	slices.Sort(ids)
 	if all := len(ids); len(slices.Compact(ids)) != all {
 		t.Errorf("ids are not distinct: %q", ids)
 	}
-	if again := derive(same, Variant{}); again != first {
+	if again := derive(same, 0); again != first {
 		t.Errorf("got id %s, then %s", first, again)
 	}
 }

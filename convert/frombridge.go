@@ -42,7 +42,7 @@ func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, er
 	if len(to) > schema.MaxRecipients {
 		return nil, fmt.Errorf("to: a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))
 	}
-	return Derive(r, to, Variant{})
+	return Derive(r, to, 0)
 }
 
 // Carried returns the message that the record's metadata carries, nil if there is none, and what is
@@ -165,18 +165,10 @@ func OriginOf(m *schema.Message) (Origin, bool) {
 	return Origin{}, false
 }
 
-// Variant selects one of the messages that a record becomes. The zero value is the only one of most
-// records.
-type Variant struct {
-	// Part counts, from 0, the messages of a broadcast to more recipients than one message has.
-	Part int
-	// Shared is set if another record of the same run has the same id and says something else.
-	Shared bool
-}
-
-// Derive returns the message for a record that carries none. It always returns the same message for
+// Derive returns the message for a record that carries none. A broadcast to more recipients than one
+// message has becomes several, whose parts count from 0. Derive always returns the same message for
 // the same arguments. It returns an error if no valid message can say what the record says.
-func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message, error) {
+func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, error) {
 	from, err := schema.ParseAgentName(r.From)
 	if err != nil {
 		return nil, fmt.Errorf("from: %w", err)
@@ -191,7 +183,7 @@ func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message,
 	at, _ := timeOf(r.Timestamp)
 	row := rowOfRecord(r.Type, r.Signal)
 	m := &schema.Message{
-		ID: derivedID(at, from, randOf(r, at, v)), From: from, To: to, Type: row.Message,
+		ID: derivedID(at, from, randOf(r, at, part)), From: from, To: to, Type: row.Message,
 		Priority: schema.DefaultPriority, CreatedAt: schema.NewTimestamp(at), Channel: row.Channel,
 		ContextKeys: originMark + string(origin), Subject: derivedSubject(r, row), Body: derivedBody(r.Content),
 	}
@@ -209,16 +201,12 @@ func derivedID(at time.Time, from schema.AgentName, rand string) schema.ID {
 }
 
 // randOf returns the last part of a derived message's id.
-func randOf(r bridge.Record, at time.Time, v Variant) string {
+func randOf(r bridge.Record, at time.Time, part int) string {
 	recipient := r.To
-	if v.Part > 0 {
-		recipient = "#" + strconv.Itoa(v.Part) // no agent has such a name
+	if part > 0 {
+		recipient = "#" + strconv.Itoa(part) // no agent has such a name
 	}
-	text := fmt.Sprintf("%d\n%s\n%s", r.RunID, r.ID, recipient)
-	if v.Shared {
-		text += "\n" + Fingerprint(r)
-	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s", r.RunID, r.ID, recipient))
 	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
 }
 

@@ -32,7 +32,7 @@ func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
 		for end < len(entries) && entries[end].Agent == entries[start].Agent {
 			end++
 		}
-		if err := w.acknowledge(entries[start:end], errs[start:end]); err != nil {
+		if err := acknowledge(w, entries[start:end], errs[start:end]); err != nil {
 			for i := start; i < end; i++ {
 				errs[i] = cmp.Or(errs[i], err)
 			}
@@ -42,13 +42,13 @@ func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
 }
 
 // acknowledge acknowledges entries of one agent. Its own error concerns those that got none.
-func (w *Workspace) acknowledge(entries []Entry, errs []error) (err error) {
-	inbox, err := w.openBox(entries[0].Agent, Inbox)
+func acknowledge(w *Workspace, entries []Entry, errs []error) (err error) {
+	inbox, err := (folder{w, entries[0].Agent, Inbox}).open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, inbox.Close()) }()
-	archive, err := w.makeBox(entries[0].Agent, Archive)
+	archive, err := (folder{w, entries[0].Agent, Archive}).make()
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (w *Workspace) acknowledge(entries []Entry, errs []error) (err error) {
 		}
 		errs[i] = w.files.Publish(inbox, e.Name, archive, e.Name, true)
 		if errors.Is(errs[i], fs.ErrExist) || errors.Is(errs[i], syscall.EXDEV) {
-			_, errs[i] = w.moveEntry(e, Archive, nil)
+			_, errs[i] = moveEntry(w, e, Archive, nil)
 		}
 	}
 	if !slices.Contains(errs, nil) {
@@ -71,20 +71,20 @@ func (w *Workspace) acknowledge(entries []Entry, errs []error) (err error) {
 
 // Remove deletes an entry's file. If it is already gone, IsGone recognizes the error.
 func (w *Workspace) Remove(e Entry) (err error) {
-	dir, err := w.openBox(e.Agent, e.Box)
+	dir, err := (folder{w, e.Agent, e.Box}).open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if err := w.take(dir, e.Name); err != nil {
+	if err := take(w.files, dir, e.Name); err != nil {
 		return err
 	}
 	return w.files.SyncDir(dir)
 }
 
 // take removes a file. It returns an error that matches fs.ErrNotExist if another process did.
-func (w *Workspace) take(dir *durable.Dir, name string) error {
-	took, err := w.files.Take(dir, name)
+func take(files durable.FileSystem, dir *durable.Dir, name string) error {
+	took, err := files.Take(dir, name)
 	if err == nil && !took {
 		err = fmt.Errorf("removing %s: %w", dir.Path(name), fs.ErrNotExist)
 	}
@@ -118,7 +118,7 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 	if m := e.Message; m != nil {
 		reason.ID, reason.From = m.ID, m.From
 	}
-	return w.moveEntry(e, DeadLetters, &reason)
+	return moveEntry(w, e, DeadLetters, &reason)
 }
 
 // Reason returns the reason for a dead letter.
@@ -135,13 +135,13 @@ func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 }
 
 // moveEntry moves an entry's file to another box of its mailbox.
-func (w *Workspace) moveEntry(e Entry, box Box, reason *DeadLetterReason) (path string, err error) {
-	from, err := w.openBox(e.Agent, e.Box)
+func moveEntry(w *Workspace, e Entry, box Box, reason *DeadLetterReason) (path string, err error) {
+	from, err := (folder{w, e.Agent, e.Box}).open()
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	b, err := w.openBatch(nil)
+	b, err := openBatch(w, nil)
 	if err != nil {
 		return "", err
 	}
@@ -153,7 +153,7 @@ func (w *Workspace) moveEntry(e Entry, box Box, reason *DeadLetterReason) (path 
 	defer to.Close()
 	if !from.SameFileSystem(to.Box) {
 		// Earlier moves may have left copies; doctor reports those that cannot be removed.
-		_, _ = w.recover(b)
+		_, _ = b.recover()
 	}
 	name, err := b.move(from, e.Name, to, e.Name, reason)
 	if err != nil {
@@ -210,7 +210,7 @@ func (b *batch) moveAs(from *durable.Dir, entry string, to *staging.Copy, name s
 		if errors.Is(err, fs.ErrExist) && isSame(from, entry, to.Box, name) {
 			// A move that was interrupted left both, or somebody restored a copy.
 			if err = b.w.files.SyncDir(to.Box); err == nil {
-				err = b.w.take(from, entry)
+				err = take(b.w.files, from, entry)
 			}
 		}
 		return err

@@ -20,14 +20,14 @@ import (
 // validation. It changes nothing.
 func (w *Workspace) Compose(draft schema.Message, options *SendOptions) (*schema.Message, []byte, validate.Diagnostics, error) {
 	o := outgoing{draft: draft}
-	err := w.compose(&o, options, &batch{w: w})
+	err := (&batch{w: w}).compose(&o, options)
 	return o.message, o.data, o.warnings, err
 }
 
 // compose completes, checks and renders a message, and chooses its file name. It regards the short
 // names that the batch has claimed as taken.
-func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
-	m := o.draft
+func (b *batch) compose(o *outgoing, options *SendOptions) error {
+	w, m := b.w, o.draft
 	o.message = &m
 	if options == nil {
 		options = &SendOptions{}
@@ -39,7 +39,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
 	o.long = o.long || w.long || options.Suffix != ""
 	switch {
 	case m.From != Postmaster:
-		err = w.checkAgent(m.From, m.To, options.Create)
+		err = checkAgent(w, m.From, m.To, options.Create)
 	case !options.Notices:
 		err = ErrPostmaster
 	}
@@ -57,7 +57,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
 		m.CreatedAt = schema.NewTimestamp(w.now())
 	}
 	if !o.given() {
-		if err := w.giveID(o, b.claimed); err != nil {
+		if err := b.giveID(o); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
 		return err
 	}
 	for i, to := range m.To {
-		if err := w.checkAgent(to, m.To[:i], options.Create); err != nil {
+		if err := checkAgent(w, to, m.To[:i], options.Create); err != nil {
 			return fmt.Errorf("recipient: %w", err)
 		}
 	}
@@ -90,7 +90,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
 	return nil
 }
 
-func (w *Workspace) checkAgent(agent schema.AgentName, others []schema.AgentName, create bool) error {
+func checkAgent(w *Workspace, agent schema.AgentName, others []schema.AgentName, create bool) error {
 	switch {
 	case agent == Postmaster:
 		return ErrPostmaster
@@ -133,8 +133,8 @@ var sendTimes schema.Clock
 
 // giveID makes the message's id and, if it has none, its time. The id is a short one if the short
 // file name is free, and otherwise a long one, which cannot repeat.
-func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
-	m := o.message
+func (b *batch) giveID(o *outgoing) error {
+	w, m := b.w, o.message
 	if m.CreatedAt == "" {
 		if o.at.IsZero() {
 			at, alone := w.times.Next(w.now())
@@ -144,9 +144,9 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	}
 	if !o.long {
 		claim := string(m.From) + "/" + m.FileName()
-		o.long = w.shortNameTaken(m) || claimed[claim]
-		if claimed != nil {
-			claimed[claim] = true
+		o.long = shortNameTaken(w, m) || b.claimed[claim]
+		if b.claimed != nil {
+			b.claimed[claim] = true
 		}
 	}
 	length := schema.ShortRand
@@ -197,13 +197,13 @@ func (b *batch) countConversation() (_ uint64, err error) {
 }
 
 // isUnique reports whether nobody else chooses this name for another message.
-func (w *Workspace) isUnique(m *schema.Message, name string) bool {
+func isUnique(w *Workspace, m *schema.Message, name string) bool {
 	return w.long || name != m.FileName()
 }
 
 // shortNameTaken reports whether one of the message's boxes has a file of its short name. A box that
 // cannot be looked at refuses its copy later, and says why.
-func (w *Workspace) shortNameTaken(m *schema.Message) bool {
+func shortNameTaken(w *Workspace, m *schema.Message) bool {
 	names := []string{schema.BoxPath(m.From, Outbox)}
 	for _, to := range m.To {
 		if to.Valid() {

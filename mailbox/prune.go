@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -43,7 +42,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 			}
 		}
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
-			names, err := w.boxNames(agent, box)
+			names, err := (folder{w, agent, box}).names()
 			if err != nil {
 				return nil, err
 			}
@@ -68,14 +67,6 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 	}, err
 }
 
-func (w *Workspace) boxNames(agent schema.AgentName, box Box) ([]string, error) {
-	names, err := durable.ListFolder(w.root, w.dir, schema.BoxPath(agent, box))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return names, err
-}
-
 // Prune removes messages that were handled or given up, and their outbox copies, if they may go. With dryRun, it only
 // counts them.
 func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRun bool) (p Pruned, err error) {
@@ -85,7 +76,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 	}
 	for _, agent := range agents {
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
-			names, err := w.boxNames(agent, box)
+			names, err := (folder{w, agent, box}).names()
 			if err != nil {
 				return p, err
 			}
@@ -102,7 +93,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 					p.Messages++
 				}
 				if !dryRun {
-					err = errors.Join(err, w.prune(agent, box, name))
+					err = errors.Join(err, prune(w, agent, box, name))
 				}
 			}
 			if err != nil {
@@ -114,7 +105,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 }
 
 // prune removes a message and its reason.
-func (w *Workspace) prune(agent schema.AgentName, box Box, name string) error {
+func prune(w *Workspace, agent schema.AgentName, box Box, name string) error {
 	err := w.root.Remove(schema.BoxPath(agent, box) + "/" + name)
 	if box == DeadLetters && err == nil {
 		err = w.root.Remove(schema.BoxPath(agent, box) + "/" + name + ReasonSuffix)

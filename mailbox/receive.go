@@ -51,7 +51,7 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	for i := range files {
 		messages[i] = &outgoing{received: &files[i]}
 	}
-	results := w.deliverAll(ctx, messages, nil)
+	results := deliverAll(ctx, w, messages, nil)
 	for i, result := range results {
 		if errors.Is(result.Err, ErrNameTaken) || errors.Is(result.Err, ErrIDTaken) {
 			results[i].Err = &RefusedError{files[i].Name, result.Err}
@@ -61,7 +61,7 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 }
 
 // accept does for a received file what compose does for a draft.
-func (w *Workspace) accept(o *outgoing) error {
+func accept(w *Workspace, o *outgoing) error {
 	r := o.received
 	m, err := r.message()
 	if err != nil {
@@ -117,4 +117,4 @@ func (r *Received) message() (*schema.Message, error) {
 }
 
 // Move moves an entry's file to another box of its mailbox, as another machine did. It replaces nothing.
-func (w *Workspace) Move(e Entry, to Box) (path string, err error) { return w.moveEntry(e, to, nil) }
+func (w *Workspace) Move(e Entry, to Box) (path string, err error) { return moveEntry(w, e, to, nil) }

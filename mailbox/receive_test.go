@@ -255,7 +255,10 @@ func TestReceiveRefuses(t *testing.T) {
 // leads to one, or in a folder of a repository whose .gitattributes speak of messages.
 func TestLongNamesInAGitWorkspace(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
-	around := func(dir string) error { return os.Mkdir(filepath.Join(filepath.Dir(dir), ".git"), 0o755) }
+	around := func(dir string) error {
+		git := filepath.Join(filepath.Dir(dir), ".git")
+		return errors.Join(os.Mkdir(git, 0o755), os.WriteFile(filepath.Join(git, "HEAD"), nil, 0o644))
+	}
 	attributes := func(dir string) error { return os.WriteFile(filepath.Join(dir, ".gitattributes"), nil, 0o644) }
 	for _, test := range []struct {
 		make func(dir string) error

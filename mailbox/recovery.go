@@ -29,7 +29,7 @@ type Recovered struct {
 // sent messages, and removes copies of unsent messages. It leaves the copies of living processes
 // alone. Any number of processes may run it at any time, during deliveries too.
 func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error) {
-	b, err := w.openBatch(nil)
+	b, err := openBatch(w, nil)
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -37,19 +37,13 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 	if err := context.Cause(ctx); err != nil {
 		return Recovered{}, err
 	}
-	return w.recover(b)
+	return b.recover()
 }
 
 // Staged lists state/outgoing: the ids of messages with staged copies, and the names of entries
 // that are not staged copies.
 func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
-	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
-	if err != nil {
-		return nil, nil, ignoreMissing(err)
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	names, err := dir.Names()
-	err = ignoreMissing(err) // somebody removes state/
+	names, err := durable.ListFolder(w.root, w.dir, outgoingName)
 	for _, left := range groupStaged(names) {
 		ids = append(ids, left.id)
 	}
@@ -58,37 +52,35 @@ func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 			others = append(others, name)
 		}
 	}
-	return ids, others, err
+	return ids, others, ignoreMissing(err)
 }
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
-func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
-	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
-	if err != nil {
-		return false, ignoreMissing(err)
-	}
-	names, err := dir.Names()
-	queued := slices.ContainsFunc(names, func(entry string) bool {
-		name, ok := parseStaged(entry)
-		return ok && name.ID == id && name.Agent == agent && name.Box == string(Inbox)
-	})
-	return queued, errors.Join(err, dir.Close())
+func IsQueued(w *Workspace, id schema.ID, agent schema.AgentName) (bool, error) {
+	names, err := durable.ListFolder(w.root, w.dir, outgoingName)
+	return slices.ContainsFunc(names, func(entry string) bool { return isQueued(entry, id, agent) }), ignoreMissing(err)
+}
+
+// isQueued reports whether an entry of state/outgoing is a copy of the message for the agent's inbox.
+func isQueued(entry string, id schema.ID, agent schema.AgentName) bool {
+	name, ok := parseStaged(entry)
+	return ok && name.ID == id && name.Agent == agent && name.Box == string(Inbox)
 }
 
 // Withdraw removes the staged copies of a message for an agent's inbox, because the agent has handled
 // the message elsewhere.
 func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) (err error) {
-	b, err := w.openBatch(nil)
+	b, err := openBatch(w, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	names, err := b.outgoing.Names()
 	for _, entry := range names {
-		name, ok := parseStaged(entry)
-		if !ok || name.ID != id || name.Agent != agent || name.Box != string(Inbox) {
+		if !isQueued(entry, id, agent) {
 			continue
 		}
+		name, _ := parseStaged(entry)
 		var box *durable.Dir // needed only for a copy that is staged in it
 		if name.Beside {
 			c, err := b.reopen(name)
@@ -140,7 +132,7 @@ func groupStaged(names []string) []*leftovers {
 	return groups
 }
 
-func (w *Workspace) recover(b *batch) (recovered Recovered, err error) {
+func (b *batch) recover() (recovered Recovered, err error) {
 	names, err := b.outgoing.Names()
 	for _, left := range groupStaged(names) {
 		err = errors.Join(err, b.recoverMessage(left, &recovered))

@@ -76,7 +76,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	}
 	named, others := nameInvalid(pending, originals)
 	pending = append(named, slices.DeleteFunc(others, func(e Entry) bool { return !isCopy(&e) })...)
-	queued, err := w.IsQueued(m.ID, agent)
+	queued, err := IsQueued(w, m.ID, agent)
 	switch err = errors.Join(unreadable.orNil(), err); {
 	case err != nil:
 		return r, err
@@ -118,7 +118,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 // Restore calls begin with the source after its checks, before it changes anything. Restore ends
 // with its error. Other errors are those of Restorable and of the file system.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
-	b, err := w.openBatch(nil)
+	b, err := openBatch(w, nil)
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema
 		return "", err
 	}
 	// A restore that was killed may have left a copy that goes first.
-	_, _ = w.recover(b)
+	_, _ = b.recover()
 	r, err := w.findRestorable(ctx, m, agent)
 	if err != nil {
 		return "", err
@@ -157,7 +157,7 @@ func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema
 
 // putBack moves or copies the source to the inbox, under its name or the long one.
 func (b *batch) putBack(c *staging.Copy, r restorable) (name string, err error) {
-	from, err := b.w.openBox(r.source.Agent, r.source.Box)
+	from, err := (folder{b.w, r.source.Agent, r.source.Box}).open()
 	if err != nil {
 		return "", err
 	}

@@ -58,38 +58,11 @@ func (w *Workspace) ViewAs(agent schema.AgentName) {
 	w.viewer = func() schema.AgentName { return agent }
 }
 
-// checkOf returns the check of the files in a box: that of its owner, unless these are what the owner sent, and
-// that of the agent that looks.
-func (w *Workspace) checkOf(agent schema.AgentName, box Box) func(data []byte) *HeldError {
-	askers := []schema.AgentName{agent}
-	if box == Outbox {
-		askers = nil
-	}
-	if viewer := w.viewer(); viewer != "" && viewer != agent {
-		askers = append(askers, viewer)
-	}
-	checks := make(map[schema.AgentName]Check)
-	for _, asker := range askers {
-		if check := w.screen(w, asker); check != nil {
-			checks[asker] = check
-		}
-	}
-	return func(data []byte) *HeldError {
-		for asker, check := range checks {
-			if held := check(data, asker == agent); held != nil {
-				held.Agent = asker
-				return held
-			}
-		}
-		return nil
-	}
-}
-
 // Decode reads the bytes of a file in a mailbox as a message. Only Agent, Box and Name of the entry are used.
 // Whoever shows a message or acts on it gets it from here or from an Entry: the error is a *HeldError for what
 // must not be shown. Other errors are those of validate.Read.
 func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
-	return decode(w.checkOf(e.Agent, e.Box), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
+	return decode((folder{w, e.Agent, e.Box}).check(), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
 }
 
 func decode(check func(data []byte) *HeldError, path string, data []byte) (*schema.Message, error) {

@@ -52,18 +52,18 @@ func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, option
 	for i, draft := range drafts {
 		messages[i] = &outgoing{draft: draft}
 	}
-	return w.deliverAll(ctx, messages, options)
+	return deliverAll(ctx, w, messages, options)
 }
 
 // deliverAll delivers messages in batches.
-func (w *Workspace) deliverAll(ctx context.Context, messages []*outgoing, options *SendOptions) []Result {
+func deliverAll(ctx context.Context, w *Workspace, messages []*outgoing, options *SendOptions) []Result {
 	for rest := messages; len(rest) > 0; {
 		n, copies := 0, 0
 		for n < len(rest) && (n == 0 || copies+1+len(rest[n].recipients()) <= batchFiles) {
 			copies += 1 + len(rest[n].recipients())
 			n++
 		}
-		err := w.deliver(ctx, rest[:n], options)
+		err := deliver(ctx, w, rest[:n], options)
 		for _, o := range rest[:n] {
 			if o.receipt == nil && o.err == nil {
 				o.err = err
@@ -128,10 +128,10 @@ func (o *outgoing) newReceipt() *Receipt {
 
 // deliver sends messages and sets the receipt or the error of each. The error that it returns
 // concerns all messages that have neither.
-func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *SendOptions) (err error) {
+func deliver(ctx context.Context, w *Workspace, messages []*outgoing, options *SendOptions) (err error) {
 	for round := 0; round < deliveryRounds; round++ {
 		before := len(messages)
-		messages, err = w.tryToDeliver(ctx, messages, options)
+		messages, err = tryToDeliver(ctx, w, messages, options)
 		if len(messages) == 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			break // without an error of a folder that was removed this moment
 		}
@@ -143,8 +143,8 @@ func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *
 }
 
 // tryToDeliver is one round of deliver. It returns the messages that are to be composed again.
-func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, options *SendOptions) (again []*outgoing, err error) {
-	b, err := w.openBatch(options)
+func tryToDeliver(ctx context.Context, w *Workspace, messages []*outgoing, options *SendOptions) (again []*outgoing, err error) {
+	b, err := openBatch(w, options)
 	if err != nil {
 		return messages, err
 	}
@@ -180,7 +180,7 @@ func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, opti
 	}
 	// This send succeeds even if leftovers of other deliveries cannot be recovered now. They stay
 	// staged, and doctor reports them.
-	_, _ = w.recover(b)
+	_, _ = b.recover()
 	return again, nil
 }
 
@@ -188,9 +188,9 @@ func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, opti
 // copy is staged, the message is not sent; removing that copy prevents its delivery.
 func (b *batch) stage(o *outgoing) (err error) {
 	if o.received != nil {
-		err = b.w.accept(o)
+		err = accept(b.w, o)
 	} else {
-		err = b.w.compose(o, b.options, b)
+		err = b.compose(o, b.options)
 	}
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 			o.err = errors.Join(err, b.discard(o.copies()))
 			continue
 		}
-		err := o.outbox.Publish(b.w.files, o.name, b.w.isUnique(o.message, o.name))
+		err := o.outbox.Publish(b.w.files, o.name, isUnique(b.w, o.message, o.name))
 		if err == nil {
 			o.receipt = o.newReceipt()
 			outboxes[o.outbox.Box] = true

@@ -40,7 +40,7 @@ type batch struct {
 	outgoing *durable.Dir
 	// origin is that of this process.
 	origin string
-	boxes  map[string]*durable.Dir
+	boxes  map[folder]*durable.Dir
 	lock   *flock.Flock
 	opened time.Time
 	// claimed are the short names, and started the ids, that this batch uses.
@@ -50,10 +50,10 @@ type batch struct {
 	left map[schema.ID]leftovers
 }
 
-func (w *Workspace) openBatch(options *SendOptions) (*batch, error) {
+func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 	outgoing, err := durable.OpenDir(w.root, w.dir, outgoingName)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := w.makeState(); err != nil {
+		if err := makeState(w); err != nil {
 			return nil, err
 		}
 		outgoing, err = durable.OpenDir(w.root, w.dir, outgoingName)
@@ -63,7 +63,7 @@ func (w *Workspace) openBatch(options *SendOptions) (*batch, error) {
 	}
 	b := &batch{
 		w: w, options: options, outgoing: outgoing, opened: w.now(),
-		boxes: make(map[string]*durable.Dir), claimed: make(map[string]bool), started: make(map[schema.ID]bool),
+		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool), started: make(map[schema.ID]bool),
 	}
 	if b.origin, err = w.files.Origin(outgoing); err != nil {
 		return nil, errors.Join(err, b.close())
@@ -122,18 +122,17 @@ func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name
 // to, so that most boxes that refuse a copy do so before anything is staged. With such an error,
 // newCopy also returns the copy.
 func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
-	folder := Box(name.Box)
-	if folder == restoring {
-		folder = Inbox
+	in := folder{b.w, name.Agent, Box(name.Box)}
+	if in.box == restoring {
+		in.box = Inbox
 	}
-	key := schema.BoxPath(name.Agent, folder)
-	box, ok := b.boxes[key]
+	box, ok := b.boxes[in]
 	if !ok {
 		var err error
-		if box, err = b.w.makeBox(name.Agent, folder); err != nil {
+		if box, err = in.make(); err != nil {
 			return nil, err
 		}
-		b.boxes[key] = box
+		b.boxes[in] = box
 	}
 	return staging.New(name, box, b.outgoing), box.Writable()
 }

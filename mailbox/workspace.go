@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -128,25 +129,15 @@ func Open(dir string, options *Options) (*Workspace, error) {
 }
 
 // inGit reports whether a workspace has a git repository of its own, or is a folder of one whose
-// .gitattributes speak of messages. As git does, it does not go up into the folders that
-// GIT_CEILING_DIRECTORIES lists.
+// .gitattributes speak of messages.
 func inGit(root *os.Root, dir string) bool {
 	_, noRepository := root.Lstat(".git")
 	_, noAttributes := root.Lstat(".gitattributes")
 	if noRepository == nil || noAttributes != nil {
 		return noRepository == nil
 	}
-	ceilings := filepath.SplitList(os.Getenv("GIT_CEILING_DIRECTORIES"))
-	for {
-		parent := filepath.Dir(dir)
-		if parent == dir || slices.Contains(ceilings, parent) {
-			return false
-		}
-		if _, err := os.Lstat(filepath.Join(parent, ".git")); err == nil {
-			return true
-		}
-		dir = parent
-	}
+	top, err := git.Top(dir)
+	return err == nil && top != ""
 }
 
 func noWorkspace(err error) error {
@@ -188,28 +179,6 @@ func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
 	return filepath.Join(w.dir, schema.BoxPath(agent, box))
 }
 
-// openBox opens a box.
-func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
-	if _, err := schema.ParseAgentName(string(agent)); err != nil {
-		return nil, err
-	}
-	if !schema.IsBox(string(box)) {
-		return nil, fmt.Errorf("a mailbox has no folder %q", box)
-	}
-	return durable.OpenDir(w.root, w.dir, schema.BoxPath(agent, box))
-}
-
-// makeBox is openBox, but makes a missing box.
-func (w *Workspace) makeBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
-	dir, err := w.openBox(agent, box)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = w.MakeFolder(schema.BoxPath(agent, box)); err == nil {
-			dir, err = w.openBox(agent, box)
-		}
-	}
-	return dir, err
-}
-
 // MakeFolder creates a folder and its parents below the workspace, and makes their names durable.
 func (w *Workspace) MakeFolder(name string) error {
 	var made []string
@@ -242,7 +211,7 @@ func (w *Workspace) MakeFolder(name string) error {
 
 // makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out
 // of git, whatever the repository around it ignores.
-func (w *Workspace) makeState() error {
+func makeState(w *Workspace) error {
 	if err := w.MakeFolder(schema.StateName); err != nil {
 		return err
 	}
@@ -263,7 +232,7 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := w.makeState(); err != nil {
+	if err := makeState(w); err != nil {
 		return err
 	}
 	return w.MakeFolder(name)
@@ -315,11 +284,11 @@ func (w *Workspace) Knows(agent schema.AgentName) bool {
 	if !agent.Valid() {
 		return false
 	}
-	err := w.findAgent(agent)
+	err := findAgent(w, agent)
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrLink) && !errors.Is(err, durable.ErrNotFolder)
 }
 
-func (w *Workspace) findAgent(agent schema.AgentName) error {
+func findAgent(w *Workspace, agent schema.AgentName) error {
 	_, err := durable.StatFolder(w.root, w.dir, schema.AgentsName+"/"+string(agent))
 	return err
 }
@@ -348,7 +317,7 @@ func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err
 	}
-	if err := w.findAgent(agent); !errors.Is(err, fs.ErrNotExist) {
+	if err := findAgent(w, agent); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	known, err := w.Agents()

@@ -23,8 +23,7 @@
 //
 // # Signals
 //
-// A turn's signal is the last bridge record of type signal that the agent sent during the turn;
-// without one it is the last line of its answer, if that line is just the word (see detect). If a
-// turn took several attempts, signals from earlier attempts count only if the last attempt has
-// none. A reviewer that says FAIL in one of these ways and PASS in the other says FAIL.
+// A turn's signal is the last bridge record of type signal that the agent sent during the turn, in any
+// attempt at it; without one it is the last line of its answer, if that line is just the word (see
+// detect). A reviewer that sends PASS and ends its answer with FAIL says FAIL.
 package pair

@@ -34,10 +34,12 @@ func List(root string, repositoryIDs ...string) ([]Overview, error) {
 	}
 	var all []Overview
 	for _, run := range runs {
-		o, err := look(run)
-		if err != nil {
+		o := Overview{Run: run}
+		// Ask before reading: a process that has left the run writes nothing more.
+		if o.Driven, err = Driven(run); err != nil {
 			return nil, err
 		}
+		o.Manifest, o.Err = ReadManifest(run)
 		if !errors.Is(o.Err, ErrNeverBegun) || o.Driven {
 			all = append(all, o)
 		}
@@ -46,18 +48,6 @@ func List(root string, repositoryIDs ...string) ([]Overview, error) {
 		return cmp.Or(b.Manifest.CreatedAt.Compare(a.Manifest.CreatedAt), cmp.Compare(b.Run.ID, a.Run.ID))
 	})
 	return all, nil
-}
-
-// look returns a run as it is on disk. It asks who drives it before it reads, since a process that
-// has left the run writes nothing more.
-func look(run bridge.Run) (Overview, error) {
-	o := Overview{Run: run}
-	var err error
-	if o.Driven, err = Driven(run); err != nil {
-		return o, err
-	}
-	o.Manifest, o.Err = ReadManifest(run)
-	return o, nil
 }
 
 // Removal configures Remove.

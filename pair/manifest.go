@@ -17,7 +17,7 @@ import (
 const Version = 2
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
-// its names; version, base_commit, worktree_lost, cursors, acknowledged, task_record, round, verdict
+// its names; version, base_commit, cursors, acknowledged, task_record, round, verdict
 // and spent are ours. Unknown fields are kept.
 type Manifest struct {
 	bridge.Manifest
@@ -39,9 +39,7 @@ type Manifest struct {
 	WorktreePath string `json:"worktree_path,omitempty"`
 	// BaseCommit is the commit, or the tree, that the run starts from: that of the worktree, or what
 	// the repository holds with uncommitted changes. It is empty if there is no git repository.
-	BaseCommit string `json:"base_commit,omitempty"`
-	// WorktreeLost reports that the worktree was made again since the last turn.
-	WorktreeLost bool   `json:"worktree_lost,omitempty"`
+	BaseCommit   string `json:"base_commit,omitempty"`
 	TmuxSession  string `json:"tmux_session,omitempty"`
 	ProofCommand string `json:"proof_command,omitempty"`
 	DoneSignal   string `json:"done_signal"`
@@ -52,9 +50,9 @@ type Manifest struct {
 	Error string `json:"error,omitempty"`
 
 	// Cursors are the ends of what each agent has read of the bridge in finished turns.
-	Cursors map[Agent]bridge.Cursor `json:"cursors,omitempty"`
+	Cursors Cursors `json:"cursors"`
 	// Acknowledged are the ends of what Options.Acknowledge has received of that.
-	Acknowledged map[Agent]bridge.Cursor `json:"acknowledged,omitempty"`
+	Acknowledged Cursors `json:"acknowledged"`
 	// TaskRecord is the id of the record with the task.
 	TaskRecord string `json:"task_record,omitempty"`
 	// Round has the current turns while the run is working or reviewing.
@@ -63,6 +61,22 @@ type Manifest struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 	// Spent is the usage of all turns that have ended.
 	Spent Spent `json:"spent,omitzero"`
+}
+
+// Cursors are places in the bridge log, one for each agent. An empty one is the beginning.
+type Cursors struct {
+	Claude bridge.Cursor `json:"claude"`
+	Codex  bridge.Cursor `json:"codex"`
+}
+
+// Of returns an agent's place.
+func (c Cursors) Of(name Agent) bridge.Cursor { return *c.at(name) }
+
+func (c *Cursors) at(name Agent) *bridge.Cursor {
+	if name == Claude {
+		return &c.Claude
+	}
+	return &c.Codex
 }
 
 // Round is the worker's turn, or those of the reviewers at the same time, with the proof after it.
@@ -207,19 +221,10 @@ func (m *Manifest) check() error {
 	if err := m.settings().check(); err != nil {
 		return err
 	}
-	for _, cursors := range []map[Agent]bridge.Cursor{m.Cursors, m.Acknowledged} {
-		_, claude := cursors[Claude]
-		_, codex := cursors[Codex]
-		if cursors != nil && !(claude && codex) || (cursors == nil) != (m.Cursors == nil) {
-			return errors.New("cursors: each agent must have one of each kind")
-		}
-	}
 	hasTurn := m.State == Working || m.State == Reviewing
 	switch {
 	case !m.State.Known():
 		return fmt.Errorf("state: %q is unknown", m.State)
-	case hasTurn && m.Cursors == nil:
-		return errors.New("cursors: missing in a run that has begun")
 	case hasTurn != (m.Round != nil):
 		return fmt.Errorf("round: a run that is %s has a round if it is working or reviewing", m.State)
 	case hasTurn:

@@ -39,7 +39,7 @@ func TestManifests(t *testing.T) {
 		"null":          {"null", ErrForeignRun},
 		"newer":         {change(`"version": 2`, `"version": 3`), ErrNewerVersion},
 		"newer, odd":    {`{"version": 99, "state": 5}`, ErrNewerVersion},
-		"no version":    {change(`"version": 2,`, ``), ErrForeignRun},
+		"no version":    {change(`"version": 2`, `"other": 2`), ErrForeignRun},
 		"unknown state": {change(`"submitted"`, `"sleeping"`), ErrDamaged},
 		"no turn":       {change(`"submitted"`, `"working"`), ErrDamaged},
 		"other run":     {change(`"id": 1`, `"id": 2`), ErrDamaged},
@@ -53,15 +53,11 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Manifest){
-		"a turn without places in the log": func(m *Manifest) { m.Cursors, m.Acknowledged = nil, nil },
-		"one place in the log":             func(m *Manifest) { delete(m.Cursors, Codex) },
-		"nothing acknowledged":             func(m *Manifest) { m.Acknowledged = nil },
-		"a proof without an answer":        func(m *Manifest) { m.Round.Proof = &ProofResult{} },
-		"over and done":                    func(m *Manifest) { m.State = Complete },
+		"a proof without an answer": func(m *Manifest) { m.Round.Proof = &ProofResult{} },
+		"over and done":             func(m *Manifest) { m.State = Complete },
 	} {
 		m := s.Manifest()
 		m.State, m.CurrentIteration, m.TaskRecord, m.Round = Working, 1, "an id", newRound(Codex)
-		m.Cursors, m.Acknowledged = map[Agent]bridge.Cursor{Claude: "", Codex: ""}, map[Agent]bridge.Cursor{Claude: "", Codex: ""}
 		if err := m.check(); err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func (s *Session) noteStart() error {
 	return s.note(Entry{Type: EntryResume, State: m.State, Content: m.progress()})
 }
 
-// progress says what of the current iteration is done, and what is given again.
+// progress says what of the current iteration is given again, and what is done.
 func (m *Manifest) progress() string {
 	role := "turn"
 	if m.State == Reviewing {
@@ -59,19 +59,15 @@ func (m *Manifest) progress() string {
 	}
 	var parts []string
 	for _, turn := range m.Round.Turns {
-		switch {
-		case turn.Answer != nil:
-			parts = append(parts, fmt.Sprintf("%s's %s is done", turn.Agent, role))
-		case turn.Begun:
-			parts = append(parts, fmt.Sprintf("%s's %s was cut off and is given again", turn.Agent, role))
-		default:
-			parts = append(parts, fmt.Sprintf("%s's %s is next", turn.Agent, role))
+		state := "is next"
+		if turn.Answer != nil {
+			state = "is done"
+		} else if turn.Begun {
+			state = "was cut off and is given again"
 		}
+		parts = append(parts, fmt.Sprintf("%s's %s %s", turn.Agent, role, state))
 	}
-	switch {
-	case m.Round.Proof != nil:
-		parts = append(parts, "the proof has run")
-	case m.Round.ProofMark != "":
+	if m.Round.ProofMark != "" {
 		parts = append(parts, "the proof was cut off and runs again")
 	}
 	return strings.Join(parts, ", ")

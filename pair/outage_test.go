@@ -89,8 +89,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestFolderGone checks that a missing repository, as on a disk that is not mounted, does not end a
-// run, and neither does git if it cannot make a worktree.
+// TestFolderGone checks that a missing repository or worktree, as on a disk that is not mounted, does
+// not end a run.
 func TestFolderGone(t *testing.T) {
 	for _, worktree := range []bool{false, true} {
 		repository := newRepository(t)
@@ -133,6 +133,9 @@ func TestFolderGone(t *testing.T) {
 		}
 		if err := os.Rename(elsewhere, repository); err != nil {
 			t.Fatal(err)
+		}
+		if worktree {
+			mustGit(t, repository, "worktree", "add", "--quiet", "--force", dir, "agentpair/run-1")
 		}
 		if s, err = Resume(s.Place(), options); err != nil {
 			t.Fatal(err)

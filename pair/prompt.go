@@ -7,31 +7,20 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// prompt is the prompt of a turn. It is complete by itself: the agent need not remember anything.
-type prompt struct {
-	manifest *Manifest
-	agent    Agent
-	messages []bridge.Record
-	// repeated reports that the agent may have received a prompt for this turn before.
-	repeated bool
-}
-
-func (p prompt) text() string {
-	m := p.manifest
+// promptOf returns the prompt of a turn. It is complete by itself: the agent need not remember
+// anything.
+func (m *Manifest) promptOf(g *given) string {
 	var b strings.Builder
 	if m.State == Reviewing {
-		p.review(&b)
+		m.askForReview(&b, g.turn.Agent)
 	} else {
-		p.work(&b)
+		m.askForWork(&b)
 	}
-	if p.repeated {
+	if g.repeated {
 		b.WriteString("\nYour last turn may have been cut off. Look at what is there already, and continue from there.\n")
 	}
-	if m.WorktreeLost {
-		b.WriteString("\nThe folder was removed and has been made again from the last commit. Uncommitted changes are lost.\n")
-	}
 	fmt.Fprintf(&b, "\nTHE TASK\n\n%s\n", strings.TrimSpace(m.Prompt))
-	for _, message := range p.messages {
+	for _, message := range g.messages {
 		heading := strings.ToUpper(string(message.Type))
 		if message.Type == bridge.TypeSignal {
 			heading += " " + string(message.Signal)
@@ -41,8 +30,7 @@ func (p prompt) text() string {
 	return b.String()
 }
 
-func (p prompt) work(b *strings.Builder) {
-	m := p.manifest
+func (m *Manifest) askForWork(b *strings.Builder) {
 	fmt.Fprintf(b, "You are %s and work on the task below, in the current folder. This is iteration %d of at most %d.\n",
 		m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
 	if len(m.settings().reviewers()) > 0 {
@@ -55,10 +43,9 @@ func (p prompt) work(b *strings.Builder) {
 	}
 }
 
-func (p prompt) review(b *strings.Builder) {
-	m := p.manifest
+func (m *Manifest) askForReview(b *strings.Builder, reviewer Agent) {
 	fmt.Fprintf(b, "You are %s and review how %s did the task below, in the current folder. Do not change files. This is iteration %d of at most %d.\n",
-		p.agent, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
+		reviewer, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
 	b.WriteString("Look at the files themselves. If all of the task is done, and well, end your answer with a line that holds only the word PASS.\n")
 	b.WriteString("Otherwise say what must change, and end with a line that holds only the word FAIL.\n")
 	if m.Round.Proven {

@@ -29,8 +29,8 @@ const maxProofOutput = 8 << 10
 // prove runs the proof and saves its result. Processes that the proof left behind end before that,
 // and those of an interrupted proof end before the next one starts.
 func (s *Session) prove(ctx context.Context) error {
-	if err := s.ensureFolder(ctx); err != nil {
-		return err
+	if err := s.manifest.checkFolder(); err != nil {
+		return err // not a failure of the proof
 	}
 	if err := s.endProof(ctx); err != nil {
 		return err
@@ -112,14 +112,12 @@ func (p proof) runCommand(ctx context.Context, command []string) (*ProofResult, 
 
 // proofFailure says why a command of the proof failed, without the driver's words about agents.
 func proofFailure(err error) string {
-	var file *fs.PathError
-	var program *exec.Error
-	switch {
-	case !errors.Is(err, agent.ErrUnavailable):
+	if !errors.Is(err, agent.ErrUnavailable) {
 		return err.Error()
-	case errors.As(err, &file):
+	}
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		err = file.Err
-	case errors.As(err, &program):
+	} else if program, ok := errors.AsType[*exec.Error](err); ok {
 		err = program.Err
 	}
 	return "it cannot be run: " + err.Error()

@@ -234,7 +234,7 @@ func (s *Session) exchange(ctx context.Context) error {
 // acknowledge passes on the records that an agent has handled since the last call, and saves that.
 func (s *Session) acknowledge(ctx context.Context, name Agent) error {
 	m := &s.manifest
-	from, to := m.Acknowledged[name], m.Cursors[name]
+	from, to := m.Acknowledged.Of(name), m.Cursors.Of(name)
 	if from == to {
 		return nil
 	}
@@ -251,6 +251,6 @@ func (s *Session) acknowledge(ctx context.Context, name Agent) error {
 	if err := s.options.Acknowledge(ctx, name, handled); err != nil {
 		return fmt.Errorf("acknowledging the messages given to %s: %w", name, err)
 	}
-	m.Acknowledged[name] = to
+	*m.Acknowledged.at(name) = to
 	return s.save()
 }

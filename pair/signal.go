@@ -4,50 +4,33 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// answer returns the answer of a turn with its signal.
-func (s *Session) answer(ctx context.Context, o outcome) (*Answer, error) {
-	before, during, err := sent(ctx, s.log, o.turn, o.began)
+// answer returns the answer of a turn with its signal: the last one that the agent sent through the
+// bridge or, without one, the one that it said. Signals from a mailbox do not count: they may belong
+// to any turn.
+func (s *Session) answer(ctx context.Context, g *given) (*Answer, error) {
+	var sent, said bridge.Signal
+	err := s.eachRecord(ctx, g.turn.Since, func(entry bridge.Entry) {
+		if entry.Type == bridge.TypeSignal && entry.From == string(g.turn.Agent) && !isMail(entry.Record) {
+			sent = entry.Signal
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	said := bridge.Signal("")
-	if result := o.result; !result.Truncated { // otherwise the last line is unknown
-		said = detect(result.Text, s.manifest.DoneSignal)
+	if !g.result.Truncated { // otherwise the last line is unknown
+		said = detect(g.result.Text, s.manifest.DoneSignal)
 	}
-	sent := cmp.Or(during, before)
-	answer := &Answer{Text: o.result.Text, Truncated: o.result.Truncated, Signal: cmp.Or(during, said, before)}
+	answer := &Answer{Text: g.result.Text, Truncated: g.result.Truncated, Signal: cmp.Or(sent, said)}
 	if said == bridge.SignalFail && s.manifest.State == Reviewing {
 		answer.Signal = said // a review that contradicts itself has not passed
 	}
 	answer.InBridge = answer.Signal != "" && answer.Signal == sent
 	return answer, nil
-}
-
-// sent returns the last signal that the agent sent through the bridge in its turn before the last
-// attempt began, and the last one after that. Signals from a mailbox do not count: they may belong
-// to any turn.
-func sent(ctx context.Context, log *bridge.Log, turn *Turn, began bridge.Cursor) (before, during bridge.Signal, err error) {
-	for entry, err := range log.Records(ctx, turn.Since) {
-		var bad *bridge.LineError
-		switch {
-		case errors.As(err, &bad): // from another writer; oacp bridge reports it
-		case err != nil:
-			return "", "", fmt.Errorf("reading the bridge for signals: %w", err)
-		case entry.Type != bridge.TypeSignal || entry.From != string(turn.Agent) || isMail(entry.Record):
-		case entry.Line > began.Line():
-			during = entry.Signal
-		default:
-			before = entry.Signal
-		}
-	}
-	return before, during, nil
 }
 
 // isMail reports whether the metadata of a record says that it was a message in a mailbox before.

@@ -76,7 +76,7 @@ func TestTruncatedAnswer(t *testing.T) {
 	s.manifest.Round = newRound(Codex)
 	for truncated, want := range map[bool]bridge.Signal{false: bridge.SignalDone, true: ""} {
 		result := agent.Result{Text: "I must not say\nDONE", Truncated: truncated}
-		if got, err := s.answer(t.Context(), outcome{given: given{turn: s.manifest.Round.Turns[0]}, result: result}); err != nil || got.Signal != want || got.Truncated != truncated {
+		if got, err := s.answer(t.Context(), &given{turn: s.manifest.Round.Turns[0], result: result}); err != nil || got.Signal != want || got.Truncated != truncated {
 			t.Errorf("truncated %v: answer %+v, %v, want the signal %q", truncated, got, err, want)
 		}
 	}

@@ -75,13 +75,6 @@ type Entry struct {
 
 // Line returns the entry as a line of JSON with its newline.
 func (e Entry) Line() ([]byte, error) {
-	if e.Raw != nil && !json.Valid(e.Raw) {
-		text, err := json.Marshal(string(e.Raw))
-		if err != nil {
-			return nil, err
-		}
-		e.Raw = text
-	}
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
@@ -111,7 +104,7 @@ func (s *Session) note(e Entry) error {
 		_, err = jsonl.Append(s.transcript, line)
 	}
 	if err != nil {
-		return &outsideError{fmt.Errorf("transcript: %w", err)}
+		return fmt.Errorf("transcript: %w", err)
 	}
 	if s.options.Observe != nil {
 		s.options.Observe(e)

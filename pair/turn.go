@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -25,31 +24,22 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 	}
 	for _, name := range m.Agents() {
-		driver, _, err := s.prepare(ctx, name, prompt{manifest: m, agent: name})
+		driver, err := s.driver(ctx, name)
 		if err == nil {
-			err = s.rest(ctx, name, driver, nil)
+			err = s.drivers.Keep(ctx, string(name), driver)
 		}
+		var fault *agentFault
 		switch {
-		case err != nil && ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && isOutside(ctx, err):
-			return fmt.Errorf("%s: %w", name, err)
-		case err != nil:
+		case errors.As(err, &fault) && ctx.Err() == nil:
 			return s.fail(fmt.Sprintf("%s: %v", name, err))
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if err := s.exchange(ctx); err != nil {
 		return err
 	}
-	if m.Cursors == nil {
-		// From the first record on: mail may arrive while the agents start.
-		m.Cursors = map[Agent]bridge.Cursor{Claude: "", Codex: ""}
-		m.Acknowledged = maps.Clone(m.Cursors)
-		if err := s.save(); err != nil {
-			return err
-		}
-	}
-	task, err := s.publish(ctx, m.Cursors[Agent(m.PrimaryAgent)], bridge.Record{
+	task, err := s.publish(ctx, m.Cursors.Of(Agent(m.PrimaryAgent)), bridge.Record{
 		Type: bridge.TypeTask, From: User, To: m.PrimaryAgent, Content: m.Prompt,
 	})
 	if err != nil {
@@ -62,20 +52,16 @@ func (s *Session) begin(ctx context.Context) error {
 	return s.note(Entry{Type: EntryIteration})
 }
 
-// given is a turn that is given to its agent.
+// given is a turn that is given to its agent, and what it came to.
 type given struct {
-	turn   *Turn
-	prompt prompt
-	// cursor is the end of what the prompt holds of the bridge.
-	cursor bridge.Cursor
-}
+	turn *Turn
+	// messages are in the prompt. Cursor is the end of what it holds of the bridge.
+	messages []bridge.Record
+	cursor   bridge.Cursor
+	// repeated reports that the agent may have received a prompt for this turn before.
+	repeated bool
 
-// outcome is what a turn came to. Began is the end of the bridge log at the start of its last
-// attempt.
-type outcome struct {
-	given
 	result agent.Result
-	began  bridge.Cursor
 	err    error
 }
 
@@ -85,7 +71,7 @@ func (s *Session) takeTurns(ctx context.Context) error {
 	if err := s.exchange(ctx); err != nil {
 		return err
 	}
-	var turns []given
+	var turns []*given
 	for _, turn := range s.manifest.Round.open() {
 		g, err := s.give(ctx, turn)
 		if err != nil {
@@ -95,59 +81,59 @@ func (s *Session) takeTurns(ctx context.Context) error {
 	}
 	together, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	outcomes := make(chan outcome)
+	taken := make(chan *given)
 	for _, g := range turns {
 		go func() {
-			o := outcome{given: g}
-			o.result, o.began, o.err = s.execute(together, g)
-			if errors.Is(o.err, agent.ErrUnknownSession) {
+			g.result, g.err = s.execute(together, g)
+			if errors.Is(g.err, agent.ErrUnknownSession) {
 				s.forgetSession(g.turn.Agent)
-				o.result, o.began, o.err = s.execute(together, g)
+				g.result, g.err = s.execute(together, g)
 			}
-			outcomes <- o
+			taken <- g
 		}()
 	}
 	var failed error
 	for range turns {
-		o := <-outcomes
-		err := o.err
+		g := <-taken
+		err := g.err
 		if err == nil {
-			err = s.answered(ctx, o)
+			err = s.answered(ctx, g)
 		} else {
-			err = s.turnFailed(together, o)
+			s.mu.Lock()
+			s.spent = s.spent.Plus(g.result.Usage)
+			s.manifest.Spent.Usage = s.manifest.Spent.Plus(g.result.Usage)
+			s.mu.Unlock()
+			err = fmt.Errorf("%s: %w", g.turn.Agent, err)
 		}
 		if err != nil && failed == nil {
 			failed = err
 			cancel(err)
 		}
 	}
-	var fatal *fatalError
-	if errors.As(failed, &fatal) {
-		return s.fail(fatal.Error())
+	var fault *agentFault
+	switch {
+	case failed == nil:
+		return nil
+	case errors.As(failed, &fault) && ctx.Err() == nil:
+		return s.fail(failed.Error())
+	case ctx.Err() != nil:
+		failed = context.Cause(ctx)
 	}
-	if failed != nil {
-		return errors.Join(failed, s.save())
-	}
-	return nil
+	return errors.Join(failed, s.save())
 }
 
-// fatalError is the reason for which a run fails.
-type fatalError struct{ error }
+// agentFault is an error for which the agent or its task is to blame, so that the run fails.
+type agentFault struct{ error }
 
-// turnFailed counts what a turn used up that failed. It returns a *fatalError if the agent is to
-// blame.
-func (s *Session) turnFailed(ctx context.Context, o outcome) error {
-	s.mu.Lock()
-	s.spent = s.spent.Plus(o.result.Usage)
-	s.manifest.Spent.Usage = s.manifest.Spent.Plus(o.result.Usage)
-	s.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		return o.err
-	case isOutside(ctx, o.err):
-		return fmt.Errorf("%s: %w", o.turn.Agent, o.err)
+func (f *agentFault) Unwrap() error { return f.error }
+
+// blame returns an error of an agent as an *agentFault, unless the agent cannot be reached now or has
+// lost its session.
+func blame(err error) error {
+	if err == nil || errors.Is(err, agent.ErrUnavailable) || errors.Is(err, agent.ErrUnknownSession) {
+		return err
 	}
-	return &fatalError{fmt.Errorf("%s: %s", o.turn.Agent, why(o.err, o.result))}
+	return &agentFault{err}
 }
 
 // why returns an error with the line of the output that is most likely to explain it.
@@ -160,43 +146,40 @@ func why(err error, result agent.Result) string {
 }
 
 // give prepares a turn, and saves that it has begun.
-func (s *Session) give(ctx context.Context, turn *Turn) (given, error) {
-	messages, cursor, err := s.drain(ctx, turn.Agent)
-	if err != nil {
-		return given{}, err
+func (s *Session) give(ctx context.Context, turn *Turn) (*given, error) {
+	g := &given{turn: turn, repeated: turn.Begun}
+	if err := s.drain(ctx, g); err != nil || turn.Begun {
+		return g, err
 	}
-	g := given{turn, prompt{manifest: &s.manifest, agent: turn.Agent, messages: messages, repeated: turn.Begun}, cursor}
-	if turn.Begun {
-		return g, nil
-	}
+	var err error
 	if turn.Since, err = s.log.End(ctx); err != nil {
-		return given{}, err
+		return nil, err
 	}
 	turn.Begun = true
 	return g, s.save()
 }
 
 // answered saves the answer of a turn.
-func (s *Session) answered(ctx context.Context, o outcome) error {
-	answer, err := s.answer(ctx, o)
+func (s *Session) answered(ctx context.Context, g *given) error {
+	answer, err := s.answer(ctx, g)
 	if err != nil {
 		return err
 	}
-	m, name := &s.manifest, o.turn.Agent
+	m, name := &s.manifest, g.turn.Agent
 	s.mu.Lock()
-	o.turn.Answer = answer
-	m.Cursors[name], m.WorktreeLost = o.cursor, false
+	g.turn.Answer = answer
+	*m.Cursors.at(name) = g.cursor
 	m.Spent.Turns++
-	m.Spent.Duration += o.result.Duration
-	m.Spent.Usage = m.Spent.Plus(o.result.Usage)
+	m.Spent.Duration += g.result.Duration
+	m.Spent.Usage = m.Spent.Plus(g.result.Usage)
 	err = s.save()
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	entry := Entry{
-		Type: EntryResult, Agent: name, Content: o.result.Text,
-		Duration: o.result.Duration, Usage: o.result.Usage, Refused: o.result.Refused,
+		Type: EntryResult, Agent: name, Content: g.result.Text,
+		Duration: g.result.Duration, Usage: g.result.Usage, Refused: g.result.Refused,
 	}
 	for _, entry := range append([]Entry{entry}, m.verdict(name, answer)...) {
 		err = errors.Join(err, s.note(entry))
@@ -204,26 +187,35 @@ func (s *Session) answered(ctx context.Context, o outcome) error {
 	return err
 }
 
-// drain returns the new bridge records for an agent, and the cursor behind them. It omits the task,
-// which is in every prompt.
-func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Record, cursor bridge.Cursor, err error) {
-	cursor = s.manifest.Cursors[name]
-	for entry, err := range s.log.Records(ctx, cursor) {
+// drain adds the new bridge records for the agent to a turn. It omits the task, which is in every
+// prompt.
+func (s *Session) drain(ctx context.Context, g *given) error {
+	name := g.turn.Agent
+	g.cursor = s.manifest.Cursors.Of(name)
+	return s.eachRecord(ctx, g.cursor, func(entry bridge.Entry) {
+		if !entry.IsFor(string(name)) && !s.manifest.isOwnReview(entry.Record, name) {
+			return
+		}
+		g.cursor = entry.Cursor()
+		if entry.ID != s.manifest.TaskRecord {
+			g.messages = append(g.messages, entry.Record)
+		}
+	})
+}
+
+// eachRecord calls f for the records of the bridge after a cursor. It skips bad lines of another
+// writer, which oacp bridge reports.
+func (s *Session) eachRecord(ctx context.Context, after bridge.Cursor, f func(bridge.Entry)) error {
+	for entry, err := range s.log.Records(ctx, after) {
 		var bad *bridge.LineError
 		switch {
-		case errors.As(err, &bad): // from another writer; oacp bridge reports it
-			continue
-		case err != nil:
-			return nil, "", fmt.Errorf("reading the bridge for %s: %w", name, err)
-		case !entry.IsFor(string(name)) && !s.manifest.isOwnReview(entry.Record, name):
-			continue
-		}
-		cursor = entry.Cursor()
-		if entry.ID != s.manifest.TaskRecord {
-			messages = append(messages, entry.Record)
+		case err == nil:
+			f(entry)
+		case !errors.As(err, &bad):
+			return fmt.Errorf("reading the bridge: %w", err)
 		}
 	}
-	return messages, cursor, nil
+	return nil
 }
 
 // isOwnReview reports whether an agent that reviews its own work wrote the record in its other role
@@ -237,20 +229,26 @@ func (m *Manifest) isOwnReview(r bridge.Record, name Agent) bool {
 }
 
 // execute gives the agent its turn. An agent that dies is restarted once. It notes each event before
-// it takes the next, and stops the turn if that fails. Began is the end of the bridge log at the
-// start of the last attempt. The turns of a round are executed at the same time.
-func (s *Session) execute(ctx context.Context, g given) (result agent.Result, began bridge.Cursor, err error) {
+// it takes the next, and stops the turn if that fails. The turns of a round are executed at the same
+// time.
+func (s *Session) execute(ctx context.Context, g *given) (result agent.Result, err error) {
 	name := g.turn.Agent
-	driver, text, err := s.prepare(ctx, name, g.prompt)
+	driver, err := s.driver(ctx, name)
 	if err != nil {
-		return result, "", err
+		return result, err
 	}
-	defer func() { err = errors.Join(err, s.rest(ctx, name, driver, err)) }()
-	if began, err = s.log.End(ctx); err != nil {
-		return result, "", &outsideError{err}
-	}
+	defer func() {
+		if err == nil {
+			err = s.drivers.Keep(ctx, string(name), driver)
+		} else {
+			err = errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	s.mu.Lock()
+	text := s.manifest.promptOf(g)
+	s.mu.Unlock()
 	if err := s.note(Entry{Type: EntryExecute, Agent: name, State: s.manifest.State, Content: text}); err != nil {
-		return result, began, err
+		return result, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -262,14 +260,12 @@ func (s *Session) execute(ctx context.Context, g given) (result agent.Result, be
 			cancel(err)
 		}
 	}
-	restarting := func(first agent.Result, died error) (err error) {
+	restarting := func(first agent.Result, died error) error {
 		if stopComes(ctx, s.stopDelay) {
 			return died
 		}
-		if began, err = s.log.End(ctx); err != nil {
-			return &outsideError{err}
-		}
-		return s.note(Entry{Type: EntryRestart, Agent: name, Error: why(died, first)})
+		unwritten = s.note(Entry{Type: EntryRestart, Agent: name, Error: why(died, first)})
+		return unwritten
 	}
 	result, err = agent.RunTurn(ctx, driver, agent.Request{Prompt: text, Env: s.manifest.environment(name, s.run.BridgePath())}, observe, restarting)
 	switch {
@@ -277,48 +273,22 @@ func (s *Session) execute(ctx context.Context, g given) (result agent.Result, be
 		err = unwritten
 	case err != nil && stopComes(ctx, s.stopDelay):
 		err = context.Cause(ctx)
+	case err != nil && blame(err) != err:
+		err = &agentFault{errors.New(why(err, result))}
 	}
-	return result, began, errors.Join(err, s.keepSession(name, result.SessionID))
+	return result, errors.Join(err, s.keepSession(name, result.SessionID))
 }
 
-// prepare returns the agent's driver, started, and the text of its prompt.
-func (s *Session) prepare(ctx context.Context, name Agent, p prompt) (agent.Driver, string, error) {
+// driver returns the agent's driver, started.
+func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.ensureFolder(ctx); err != nil {
-		return nil, "", &outsideError{err}
+	if err := s.manifest.checkFolder(); err != nil {
+		return nil, err
 	}
 	driver, err := s.drivers.Get(ctx, string(name), *s.manifest.session(name), true)
-	return driver, p.text(), err
+	return driver, blame(err)
 }
-
-// rest keeps a driver for the agent's next turn, or stops it if the turn failed.
-func (s *Session) rest(ctx context.Context, name Agent, driver agent.Driver, failed error) error {
-	if failed == nil {
-		return s.drivers.Keep(ctx, string(name), driver)
-	}
-	if err := driver.Stop(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("stopping %s: %w", name, err)
-	}
-	return nil
-}
-
-// isOutside reports whether the cause of an error lies outside the agent and its task, so that the
-// turn may succeed another time.
-func isOutside(ctx context.Context, err error) bool {
-	if errors.Is(err, agent.ErrUnknownSession) {
-		return false
-	}
-	var outside *outsideError
-	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &outside)
-}
-
-// outsideError marks an error that is not the agent's fault, such as a transcript that cannot be
-// written or a missing working folder.
-type outsideError struct{ err error }
-
-func (e *outsideError) Error() string { return e.err.Error() }
-func (e *outsideError) Unwrap() error { return e.err }
 
 // stopDelay is how much later than its child processes this process may receive a stop signal: at a
 // shutdown all receive one at about the same time.
@@ -345,10 +315,7 @@ func (s *Session) keepSession(name Agent, id string) error {
 		return nil
 	}
 	*known = id
-	if err := s.save(); err != nil {
-		return &outsideError{err}
-	}
-	return nil
+	return s.save()
 }
 
 // forgetSession lets the agent's next turn begin a new session.

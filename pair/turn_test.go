@@ -114,8 +114,8 @@ func TestSignalsInTheBridge(t *testing.T) {
 	}
 }
 
-// TestWhichSignalCounts checks that the last attempt's signal takes precedence over earlier ones,
-// and that signals from a mailbox do not count.
+// TestWhichSignalCounts checks that the last signal takes precedence over earlier ones, of earlier
+// attempts too, and that signals from a mailbox do not count.
 func TestWhichSignalCounts(t *testing.T) {
 	const mail = `{"oacp":{"id":"msg-20260101T0000Z-claude-abcd"}}`
 	type signal struct {
@@ -142,7 +142,7 @@ func TestWhichSignalCounts(t *testing.T) {
 		{"sent before it died, and the same again", []signal{{"PASS", ""}}, []signal{{"PASS", ""}}, "hm", true, []bridge.Signal{"PASS"}},
 		{"PASS sent before it died, FAIL said", []signal{{"PASS", ""}}, nil, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
 		{"PASS sent before it died, FAIL sent", []signal{{"PASS", ""}}, []signal{{"FAIL", ""}}, "hm", false, []bridge.Signal{"PASS", "FAIL"}},
-		{"FAIL sent before it died, PASS said", []signal{{"FAIL", ""}}, nil, "PASS", true, []bridge.Signal{"FAIL", "PASS"}},
+		{"FAIL sent before it died, PASS said", []signal{{"FAIL", ""}}, nil, "PASS", false, []bridge.Signal{"FAIL"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var s *Session

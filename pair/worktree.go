@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // worktreePath returns the path of a run's worktree, in its folder so that no two runs share one.
@@ -33,28 +34,20 @@ func baseCommit(repository string) (string, error) {
 	return commit, nil
 }
 
-// ensureFolder makes the worktree again if the run has one and it is missing. It returns an error if
-// the agents' working folder is missing otherwise.
-func (s *Session) ensureFolder(ctx context.Context) error {
-	m := &s.manifest
+// checkFolder returns an error if the agents' working folder is missing.
+func (m *Manifest) checkFolder() error {
 	_, err := os.Stat(m.Dir())
-	if m.WorktreePath == "" || !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err != nil && m.WorktreePath != "" {
+		again := visible.Shell("git", "-C", m.RepoPath, "worktree", "add", "--force", m.WorktreePath, m.branch())
+		err = fmt.Errorf("%w; to make the worktree again from its branch: %s", err, again)
 	}
-	m.WorktreeLost = true
-	if err := s.save(); err != nil { // before makeWorktree: after a crash the loss would not show
-		return err
-	}
-	if err := makeWorktree(ctx, m, false); err != nil {
-		return err
-	}
-	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("the worktree %s was missing and is made again; uncommitted changes in it are lost", m.WorktreePath)})
+	return err
 }
 
 // beginWorktree makes the worktree of a new run, and replaces what an interrupted process left of it.
 func (s *Session) beginWorktree(ctx context.Context) error {
 	m := &s.manifest
-	if err := makeWorktree(ctx, m, true); err != nil {
+	if err := makeWorktree(ctx, m); err != nil {
 		return err
 	}
 	changes, err := runGit(ctx, m.RepoPath, "status", "--porcelain")
@@ -64,13 +57,11 @@ func (s *Session) beginWorktree(ctx context.Context) error {
 	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("the worktree is without the uncommitted changes in %s", m.RepoPath)})
 }
 
-// makeWorktree makes the run's worktree on its branch. A fresh one replaces the folder, and fails if
-// the branch has commits.
-func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
-	if fresh {
-		if err := os.RemoveAll(m.WorktreePath); err != nil {
-			return fmt.Errorf("removing the remains of a worktree: %w", err)
-		}
+// makeWorktree makes the run's worktree on its branch, and replaces the folder. It fails if the branch
+// has commits.
+func makeWorktree(ctx context.Context, m *Manifest) error {
+	if err := os.RemoveAll(m.WorktreePath); err != nil {
+		return fmt.Errorf("removing the remains of a worktree: %w", err)
 	}
 	if _, err := runGit(ctx, m.RepoPath, "worktree", "prune"); err != nil {
 		return err
@@ -80,7 +71,7 @@ func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
 	switch {
 	case err != nil:
 		return err
-	case tip != "" && tip != m.BaseCommit && fresh:
+	case tip != "" && tip != m.BaseCommit:
 		return fmt.Errorf("the branch %s already has other commits: rename or delete it", m.branch())
 	case tip != "":
 		add = []string{"worktree", "add", "--quiet", m.WorktreePath, m.branch()}

@@ -3,6 +3,7 @@ package pair
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,8 +91,7 @@ func write(t *testing.T, folder, name string) {
 	}
 }
 
-// TestWorktreeMadeAgain checks that an unfinished worktree is made again, that a lost worktree
-// comes back with its commits, and that the commits of others are never touched.
+// TestWorktreeMadeAgain checks that an unfinished worktree is made again, and that the commits of others are never touched.
 func TestWorktreeMadeAgain(t *testing.T) {
 	repository := newRepository(t)
 	s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Worktree: true}, Options{})
@@ -106,7 +106,7 @@ func TestWorktreeMadeAgain(t *testing.T) {
 	m := s.Manifest()
 	write(t, s.Place().Folder, "worktree") // a file in the way
 	for range 2 {
-		if err := makeWorktree(t.Context(), &m, true); err != nil {
+		if err := makeWorktree(t.Context(), &m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,14 +115,11 @@ func TestWorktreeMadeAgain(t *testing.T) {
 	if err := os.RemoveAll(m.WorktreePath); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeWorktree(t.Context(), &m, true); err == nil || !strings.Contains(err.Error(), "agentpair/run-1") {
+	if err := makeWorktree(t.Context(), &m); err == nil || !strings.Contains(err.Error(), "agentpair/run-1") {
 		t.Errorf("error %v, want one that names the branch", err)
 	}
-	if err := makeWorktree(t.Context(), &m, false); err != nil {
-		t.Fatal(err)
-	}
-	if got := mustGit(t, m.WorktreePath, "rev-parse", "HEAD"); got != tip {
-		t.Errorf("the worktree is at %s, want %s", got, tip)
+	if got := mustGit(t, repository, "rev-parse", "agentpair/run-1"); got != tip {
+		t.Errorf("the branch is at %s, want %s", got, tip)
 	}
 }
 
@@ -189,8 +186,7 @@ func notices(s *Session) *[]string {
 	return &told
 }
 
-// TestWorktreeNotices checks that a run reports what its worktree lacks, what is lost with it, and
-// what is kept of it.
+// TestWorktreeNotices checks that a run reports what its worktree lacks, and stops if it is gone.
 func TestWorktreeNotices(t *testing.T) {
 	repository := newRepository(t)
 	write(t, repository, "not committed")
@@ -219,6 +215,17 @@ func TestWorktreeNotices(t *testing.T) {
 	if s, err = Resume(s.Place(), s.options); err != nil {
 		t.Fatal(err)
 	}
+	again := "git -C " + repository + " worktree add --force " + dir + " agentpair/run-1"
+	if err := s.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), again) {
+		t.Errorf("without the worktree: error %v, want one with: %s", err, again)
+	}
+	mustGit(t, repository, "worktree", "add", "--quiet", "--force", dir, "agentpair/run-1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Resume(s.Place(), s.options); err != nil {
+		t.Fatal(err)
+	}
 	s.options.Observe = func(e Entry) {
 		observe(e)
 		if e.Type == EntryIteration && e.Iteration == 2 {
@@ -230,15 +237,9 @@ func TestWorktreeNotices(t *testing.T) {
 	}
 	want := []string{
 		"the worktree is without the uncommitted changes in " + repository,
-		"the worktree " + dir + " was missing and is made again; uncommitted changes in it are lost",
 	}
 	if !slices.Equal(*told, want) {
 		t.Errorf("notices:\n%s\nwant:\n%s", strings.Join(*told, "\n"), strings.Join(want, "\n"))
-	}
-	for i, c := range calls {
-		if got, want := strings.Contains(c.request.Prompt, "The folder was removed"), i == 1; got != want {
-			t.Errorf("the prompt of turn %d says that the worktree was lost: %v, want %v", i, got, want)
-		}
 	}
 }
 
@@ -253,7 +254,7 @@ func TestWorktreeHalfRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := s.Manifest()
-			if err := makeWorktree(t.Context(), &m, true); err != nil {
+			if err := makeWorktree(t.Context(), &m); err != nil {
 				t.Fatal(err)
 			}
 			if commits {

@@ -30,11 +30,11 @@ type worker struct {
 
 // workOn does what was decided about a message that this machine holds.
 func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
-	raw, m, err := k.read(k.entryOf(it), it.Key)
+	raw, m, err := k.read(k.entryOf(it))
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
-	case errors.Is(err, errReplaced), isHeld(err):
+	case isHeld(err), err == nil && m.ID != it.ID:
 		return outcome{item: it, done: true} // the watcher reports it as what it is now
 	case err != nil:
 		return outcome{item: it, failure: err}
@@ -55,27 +55,13 @@ func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) out
 	return k.conclude(it)
 }
 
-// errReplaced says that the file holds another message than before.
-var errReplaced = errors.New("the file was replaced before its turn")
-
-// read reads the message of an entry. The error is errReplaced if it is not the one with the key.
-func (c *closer) read(e mailbox.Entry, want track.Key) ([]byte, *schema.Message, error) {
-	return c.readBy(c.workspace.Decode, e, want)
-}
-
-func (c *closer) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want track.Key) ([]byte, *schema.Message, error) {
+// read reads the message of an entry.
+func (c *closer) read(e mailbox.Entry) ([]byte, *schema.Message, error) {
 	raw, err := c.workspace.ReadRaw(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := decode(e, raw)
-	if err != nil {
-		return nil, nil, err
-	}
-	k, err := track.KeyOf(m)
-	if err == nil && k != want {
-		err = errReplaced
-	}
+	m, err := c.workspace.Decode(e, raw)
 	return raw, m, err
 }
 
@@ -129,7 +115,7 @@ func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 // put back: its earlier turns no longer count. The attempt is the number of the turn if it is known.
 func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Record, error) {
 	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
-		if err := k.journal.Append(track.Fact{Kind: track.Revived, Envelope: track.Envelope{Key: rec.Key}}, false); err != nil {
+		if err := k.journal.Append(track.Revived.Of(&rec.Envelope), false); err != nil {
 			return track.Record{}, err
 		}
 	}
@@ -137,7 +123,7 @@ func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Reco
 	f.Marks, f.Attempt = marks, attempt
 	if err := k.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return track.Record{}, cmp.Or(k.journal.Append(track.Fact{Kind: track.Interrupted, Envelope: track.Envelope{Key: it.Key}}, false), err)
+		return track.Record{}, cmp.Or(k.journal.Append(track.Interrupted.Of(&it.Envelope), false), err)
 	}
 	rec, _ := k.journal.Get(it.Key)
 	k.events.publish(EventStarted.about(&rec))
@@ -171,7 +157,7 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Record, result agent.Result) error {
 	f := track.Succeeded.About(rec)
 	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), track.Usage(result.Usage)
-	if f.Send = k.writer.answer(m, rec, result); f.Send == nil && k.config.Reply && m.Type.ExpectsAnswer() {
+	if f.Send = k.answer(m, rec, result); f.Send == nil && k.config.Reply && m.Type.ExpectsAnswer() {
 		f.Reason = "there is no output, so there is no answer"
 	}
 	if err := k.record(ctx, rec, f); err != nil {

@@ -100,18 +100,6 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	}
 }
 
-func TestResumeOfNothing(t *testing.T) {
-	w := newWorkspace(t)
-	for _, id := range []schema.ConversationID{"conv-20260101-claude-1", "no conversation"} {
-		if told, err := track.Resume(t.Context(), w, id); err == nil {
-			t.Errorf("Resume(%s) = %v without an error, want one", id, told)
-		}
-	}
-	if _, err := track.Resume(t.Context(), w, "conv-20260101-claude-1", "nobody"); err == nil {
-		t.Error("Resume for an unknown agent gave no error")
-	}
-}
-
 // TestPairBoundWithinTheHour sends messages of different conversations.
 func TestPairBoundWithinTheHour(t *testing.T) {
 	const most = 3

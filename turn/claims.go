@@ -83,7 +83,7 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	r.away(cmp.Or(context.Cause(starting), err))
+	r.pause(&UnclaimedError{cmp.Or(context.Cause(starting), err)})
 	return r.stop
 }
 
@@ -180,7 +180,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	case isElsewhere, ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
-	return outcome{item: it, away: err}
+	return outcome{item: it, unavailable: &UnclaimedError{err}}
 }
 
 // confirm returns the error of a turn that ended with an error or without. If another machine may have
@@ -205,22 +205,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	return k.deadLetter(it, m, &rec)
 }
 
-// away postpones turns because other machines cannot be asked.
-func (r *Runner) away(why error) {
-	r.absences++
-	r.pausedUntil = r.now().Add(min(maxAway, r.config.backoff(r.absences)))
-	r.schedule.wakeAll()
-	if r.config.Once {
-		r.stop = &UnclaimedError{why}
-		return
-	}
-	if r.absences == 1 {
-		r.events.publish(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
-	}
-}
-
-// endClaim gives the claim on a message up that is no longer in work, unless it waits here for another
-// turn or for the rest of what follows its outcome.
+// endClaim releases the claim on a message unless a retry is pending here, or the rest of what follows its outcome.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return

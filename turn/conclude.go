@@ -11,7 +11,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // closer ends the work on messages: it sends answers and bounces, acknowledges, and makes dead
@@ -22,15 +21,16 @@ type closer struct {
 	config    *Config
 	now       func() time.Time
 	journal   *track.Journal
-	writer    *writer
 	events    *events
+	// times gives out the times of the messages that the closer sends.
+	times schema.Clock
 }
 
 // deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
 func (c *closer) deadLetter(it *item, m *schema.Message, rec *track.Record) outcome {
 	reason := fmt.Sprintf("given up after %s: %s", spelling.Count(rec.Attempts, "turn"), rec.Reason)
 	f := track.Dead.About(rec)
-	f.Reason, f.Send = reason, c.writer.bounce(m, rec, reason)
+	f.Reason, f.Send = reason, c.bounce(m, rec, reason)
 	if err := c.journal.Append(f, true); err != nil {
 		return outcome{item: it, failure: err}
 	}
@@ -63,7 +63,7 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	}
 	f := track.Dead.About(&rec)
 	f.Reason = "the file is not a valid message: " + reason.Error()
-	f.Send = r.writer.bounce(m, &rec, f.Reason)
+	f.Send = r.closer.bounce(m, &rec, f.Reason)
 	if there, _ := r.journal.Get(rec.Key); there.Outcome != track.Dead || there.Settled { // not tried before
 		if err := r.journal.Append(f, true); err != nil {
 			return outcome{failure: err}
@@ -122,7 +122,9 @@ func (c *closer) isBuried(rec *track.Record) bool {
 // handled, or the bounce.
 func (c *closer) drop(rec *track.Record) error {
 	const reason = "another machine handled the message in the meantime"
-	if err := c.journal.Append(track.Fact{Kind: track.Unsendable, Envelope: track.Envelope{Key: rec.Key}, Reason: reason}, false); err != nil {
+	f := track.Unsendable.Of(&rec.Envelope)
+	f.Reason = reason
+	if err := c.journal.Append(f, false); err != nil {
 		return err
 	}
 	e := EventUnsendable.about(rec)
@@ -132,7 +134,7 @@ func (c *closer) drop(rec *track.Record) error {
 	if rec.Outcome == track.Dead {
 		kind = track.Buried
 	}
-	return c.journal.Append(track.Fact{Kind: kind, Envelope: track.Envelope{Key: rec.Key}}, false)
+	return c.journal.Append(kind.Of(&rec.Envelope), false)
 }
 
 // leaveInbox acknowledges the message, or moves it to the dead letters.
@@ -153,31 +155,16 @@ func (c *closer) leaveInbox(rec *track.Record, entry *mailbox.Entry) error {
 			})
 		}
 	case entry != nil:
-		err = c.acknowledge(rec, entry)
+		err = c.workspace.Acknowledge(*entry)
 	}
 	if err != nil && !mailbox.IsGone(err) {
 		return err
 	}
-	if err := c.journal.Append(track.Fact{Kind: kind, Envelope: track.Envelope{Key: rec.Key}}, false); err != nil {
+	if err := c.journal.Append(kind.Of(&rec.Envelope), false); err != nil {
 		return err
 	}
 	c.events.publish(event)
 	return nil
-}
-
-// acknowledge removes the message's file, unless another message or an invalid file has replaced
-// it.
-func (c *closer) acknowledge(rec *track.Record, entry *mailbox.Entry) error {
-	var invalid *validate.InvalidError
-	handled := func(_ mailbox.Entry, raw []byte) (*schema.Message, error) { return validate.Read(raw) } // perhaps the key is revoked by now
-	_, _, err := c.readBy(handled, *entry, rec.Key)
-	switch {
-	case err == nil:
-		return c.workspace.Acknowledge(*entry)
-	case errors.Is(err, errReplaced), errors.As(err, &invalid):
-		return nil
-	}
-	return err
 }
 
 // sendUnsent sends the answer or bounce if it is not sent yet. A bounce takes the place of an answer that
@@ -191,25 +178,26 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 		kind, event = track.Bounced, EventBounced.about(rec)
 	}
 	permanent := false
-	draft, err := c.writer.fit(rec)
+	draft, err := c.fit(rec)
 	if err == nil && kind == track.Answered && c.config.Contract != nil {
 		permanent, err = c.config.Contract(context.Background(), draft)
 	}
 	if err == nil {
-		permanent, err = c.writer.send(draft)
+		permanent, err = c.send(draft)
 	}
 	if err != nil && !permanent {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
-	f := track.Fact{Kind: kind, Envelope: track.Envelope{Key: rec.Key}, Sent: rec.Unsent.ID}
-	event.Sent = f.Sent
+	f := kind.Of(&rec.Envelope)
+	f.Sent, event.Sent = rec.Unsent.ID, rec.Unsent.ID
 	if permanent {
-		f = track.Fact{Kind: track.Unsendable, Envelope: track.Envelope{Key: rec.Key}, Reason: err.Error()}
+		f = track.Unsendable.Of(&rec.Envelope)
+		f.Reason = err.Error()
 		event = EventUnsendable.about(rec)
 		event.Reason, event.Err = err.Error(), err
 	}
 	if permanent && kind == track.Answered {
-		f.Send = c.writer.unanswered(rec, draft, err)
+		f.Send = c.unanswered(rec, draft, err)
 	}
 	if err := c.journal.Append(f, f.Send != nil); err != nil {
 		return err
@@ -237,12 +225,12 @@ func (r *Runner) findFollowUps() {
 		}
 		for id, c := range h.Conversations {
 			if c.Unsent != nil {
-				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{conversation: id}, c.Unsent))
+				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{about: track.Envelope{Conversation: id}}, c.Unsent))
 			}
 		}
 		for name, s := range h.Senders {
 			if s.Unsent != nil {
-				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{sender: name}, s.Unsent))
+				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{about: track.Envelope{From: name}}, s.Unsent))
 			}
 		}
 	})
@@ -257,7 +245,7 @@ func (r *Runner) followUp(k track.Key) {
 	switch rec, known := r.journal.Get(k); {
 	case !known || rec.Done():
 	case rec.Pending():
-		if err := r.journal.Append(track.Fact{Kind: track.Removed, Envelope: track.Envelope{Key: k}}, false); err != nil {
+		if err := r.journal.Append(track.Removed.Of(&rec.Envelope), false); err != nil {
 			r.events.problem(EventProblem.of(&rec.Envelope), err)
 		}
 	case rec.Outcome != "":
@@ -271,13 +259,13 @@ func (r *Runner) followUp(k track.Key) {
 // sendNotice returns the follow-up that sends the notice about a bound.
 func (c *closer) sendNotice(t tripped, notice *schema.Message) *followUp {
 	return &followUp{do: func() outcome {
-		if permanent, err := c.writer.send(notice); err != nil {
+		if permanent, err := c.send(notice); err != nil {
 			if !permanent {
 				return outcome{failure: err}
 			}
-			c.events.publish(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Conversation: notice.ConversationID})
+			c.events.publish(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Envelope: track.Envelope{Conversation: notice.ConversationID}})
 		}
-		err := c.journal.Append(t.about(track.Notified), false)
+		err := c.journal.Append(t.fact(track.Notified), false)
 		return outcome{done: err == nil, failure: err}
 	}}
 }

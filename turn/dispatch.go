@@ -26,11 +26,10 @@ type outcome struct {
 	done bool
 	// failure is why the work could not be done, if that is not the message's fault.
 	failure error
-	// unavailable is why the agent could not be started, and started says that it was.
+	// unavailable is why the agent could not be started or, in an *UnclaimedError, why other machines could not be asked
+	// for the message. started says that the agent was started.
 	unavailable error
 	started     bool
-	// away is why other machines could not be asked for the message.
-	away error
 	// dead is the id, or the file, that became a dead letter.
 	dead string
 	// stop is why a run with Once cannot go on.
@@ -79,9 +78,9 @@ func (r *Runner) handle(event watch.Event) {
 			return
 		}
 		r.unreadable[event.Name] = event.Entry
-		r.events.problem(Event{File: event.Name}, event.Err)
+		r.events.problem(Event{Envelope: track.Envelope{File: event.Name}}, event.Err)
 	case watch.EventWarning:
-		r.events.publish(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
+		r.events.publish(Event{Kind: EventWarning, Envelope: track.Envelope{File: event.Name}, Reason: event.Err.Error(), Err: event.Err})
 	}
 }
 
@@ -89,11 +88,10 @@ func (r *Runner) handle(event watch.Event) {
 func (r *Runner) arrive(e mailbox.Entry) {
 	it, err := newItem(e.Name, e.Message)
 	if err != nil {
-		r.events.problem(Event{File: e.Name}, err)
+		r.events.problem(Event{Envelope: track.Envelope{File: e.Name}}, err)
 		return
 	}
 	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
-		old.replaced = old.Key != it.Key
 		return
 	}
 	r.schedule.add(it)
@@ -164,10 +162,7 @@ func (r *Runner) finished(o outcome) {
 	}
 	r.stop = cmp.Or(r.stop, o.stop)
 	if o.started {
-		r.pauses, r.absences = 0, 0
-	}
-	if o.away != nil {
-		r.away(o.away)
+		r.pauses = 0
 	}
 	if o.unavailable != nil {
 		r.pause(o.unavailable)
@@ -187,9 +182,8 @@ func (r *Runner) finished(o outcome) {
 
 func (r *Runner) finishedItem(o outcome) {
 	it := o.item
-	gone := o.done || it.replaced
-	r.endClaim(it, gone)
-	if r.schedule.putBack(it, gone); gone {
+	r.endClaim(it, o.done)
+	if r.schedule.putBack(it, o.done); o.done {
 		r.followUp(it.Key)
 		r.watcher.Forget(it.File) // the message may be back already, or another one be there
 	}
@@ -215,16 +209,26 @@ func (r *Runner) failed(o outcome) (notBefore time.Time) {
 	return r.now().Add(r.retryDelay)
 }
 
-// pause postpones turns until the agent is to be started again.
+// pause postpones turns until the agent is to be started, or other machines are to be asked, again.
 func (r *Runner) pause(why error) {
 	r.pauses++
-	r.pausedUntil = r.now().Add(r.config.backoff(r.pauses))
-	r.schedule.wakeAll()
-	e := Event{Kind: EventUnavailable, Reason: why.Error(), Err: why, RetryAt: r.pausedUntil}
-	if r.config.Once {
-		r.stop, e.RetryAt = why, time.Time{}
+	wait := r.config.backoff(r.pauses)
+	e := Event{Kind: EventUnavailable, Reason: why.Error(), Err: why}
+	unclaimed, isAway := errors.AsType[*UnclaimedError](why)
+	if isAway {
+		wait = min(maxAway, wait)
+		e.Reason, e.Err = "no turns start, because the remote cannot be reached: "+unclaimed.Err.Error(), unclaimed.Err
 	}
-	r.events.publish(e)
+	r.pausedUntil = r.now().Add(wait)
+	r.schedule.wakeAll()
+	if r.config.Once {
+		r.stop = why
+	} else {
+		e.RetryAt = r.pausedUntil
+	}
+	if !isAway || r.pauses == 1 && !r.config.Once {
+		r.events.publish(e)
+	}
 }
 
 // backoff returns how long to wait after so many failures in a row.
@@ -261,7 +265,7 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 		return d
 	}
 	// workOn deals with files that cannot be read or were replaced.
-	if _, m, err := r.closer.read(r.closer.entryOf(it), it.Key); err == nil {
+	if _, m, err := r.closer.read(r.closer.entryOf(it)); err == nil {
 		if reason := r.worker.unverified(m); reason != "" {
 			return decision{do: skip, kind: EventHeld, reason: reason}
 		}
@@ -293,9 +297,9 @@ func (r *Runner) report(it *item, d decision) {
 
 // trip records that a bound has tripped, and sends both sides a notice.
 func (r *Runner) trip(it *item, t *tripped) {
-	f := t.about(track.Bound)
+	f := t.fact(track.Bound)
 	f.Reason = t.reason
-	f.Send = r.writer.boundNotice(&it.Envelope, t.reason, t.remedy)
+	f.Send = r.closer.boundNotice(&it.Envelope, t.reason, t.remedy)
 	if err := r.journal.Append(f, true); err != nil {
 		r.events.problem(EventProblem.of(&it.Envelope), err)
 		return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
@@ -35,6 +36,7 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		b.Fatal(err)
 	}
 	r.reset()
+	r.watcher = new(watch.Watcher)
 	defer func() {
 		if err := r.journal.Close(); err != nil {
 			b.Error(err)

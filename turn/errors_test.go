@@ -13,7 +13,6 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn/track"
 )
 
 // block puts a file in the place of a folder of the workspace.
@@ -22,33 +21,6 @@ func block(t *testing.T, w *mailbox.Workspace, folder string) {
 	path := filepath.Join(w.Dir(), folder)
 	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o644)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestResumeReturnsErrors checks that Resume says so if it cannot know or record that a conversation goes on.
-func TestResumeReturnsErrors(t *testing.T) {
-	w := newWorkspace(t)
-	m := send(t, w, question("q"))[0]
-	if _, err := runOnce(t, w, Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if told, err := track.Resume(t.Context(), w, m.ConversationID); err != nil || len(told) != 1 {
-		t.Fatalf("Resume tells %q, %v; want codex", told, err)
-	}
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := track.Resume(stopped, w, m.ConversationID); !errors.Is(err, context.Canceled) {
-		t.Errorf("a stopped Resume gives %v", err)
-	}
-	block(t, w, "state/turns")
-	for _, agents := range [][]schema.AgentName{nil, {"codex"}} {
-		if told, err := track.Resume(t.Context(), w, m.ConversationID, agents...); err == nil || strings.Contains(err.Error(), "no agent has had turns") {
-			t.Errorf("without a journal, Resume tells %q of %q, %v", told, agents, err)
-		}
-	}
-	block(t, w, "agents")
-	if _, err := track.Resume(t.Context(), w, m.ConversationID); err == nil || strings.Contains(err.Error(), "no agent has had turns") {
-		t.Errorf("without agents, Resume gives %v", err)
 	}
 }
 

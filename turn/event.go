@@ -56,18 +56,14 @@ const (
 
 // Event is a step of a Runner. Fields that do not apply to its kind are empty. Times are whole seconds in UTC.
 type Event struct {
-	Kind         EventKind             `json:"event"`
-	At           time.Time             `json:"at"`
-	Agent        schema.AgentName      `json:"agent"`
-	ID           schema.ID             `json:"id,omitempty"`
-	From         schema.AgentName      `json:"from,omitempty"`
-	Type         schema.Type           `json:"type,omitempty"`
-	Subject      string                `json:"subject,omitempty"`
-	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	Kind  EventKind        `json:"event"`
+	At    time.Time        `json:"at"`
+	Agent schema.AgentName `json:"agent"`
+	// Envelope is the message, or the file in the inbox that is none, without a fingerprint.
+	track.Envelope
 	// Machine is the one that has the message.
 	Machine string `json:"machine,omitempty"`
-	// File is the name of the message's file in the inbox, and Path the path of a dead letter.
-	File string `json:"file,omitempty"`
+	// Path is the path of a dead letter.
 	Path string `json:"path,omitempty"`
 	// Attempt is the number of the turn on the message, from 1.
 	Attempt int `json:"attempt,omitempty"`
@@ -130,10 +126,9 @@ func (k EventKind) about(rec *track.Record) Event {
 
 // of begins an event about a message that had no turn yet.
 func (k EventKind) of(m *track.Envelope) Event {
-	return Event{
-		Kind: k, ID: m.ID, From: m.From, Type: m.Type, Subject: m.Subject,
-		Conversation: m.Conversation, File: m.File,
-	}
+	e := Event{Kind: k, Envelope: *m}
+	e.Fingerprint = ""
+	return e
 }
 
 // problem publishes a failure of the workspace. The event says what it is about, and may be empty.

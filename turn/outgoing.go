@@ -21,22 +21,13 @@ import (
 // its mailbox is made for the first notice.
 const Postmaster = mailbox.Postmaster
 
-// writer writes and sends the messages of a Runner: answers, bounces and notices.
-type writer struct {
-	workspace *mailbox.Workspace
-	config    *Config
-	now       func() time.Time
-	// times gives out the times of the messages.
-	times schema.Clock
-}
-
 // setID gives a draft its time, and an id that depends only on the time and on its cause: however
 // often it is sent, it is the same message.
-func (w *writer) setID(draft *schema.Message, cause ...string) {
+func (c *closer) setID(draft *schema.Message, cause ...string) {
 	const timeLength = 6
-	at, _ := w.times.Next(w.now())
+	at, _ := c.times.Next(c.now())
 	draft.CreatedAt = schema.NewTimestamp(at)
-	parts := [][]byte{[]byte(w.config.Agent)}
+	parts := [][]byte{[]byte(c.config.Agent)}
 	for _, text := range cause {
 		parts = append(parts, []byte(text))
 	}
@@ -49,37 +40,37 @@ const maxCut = schema.MaxBody - 500
 
 // answer makes the answer to a message of what the agent said, or nil if there is none to be sent. It
 // needs neither the disk nor a program, and may be longer than a message: sendUnsent sees to that.
-func (w *writer) answer(m *schema.Message, rec *track.Record, result agent.Result) *schema.Message {
+func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Result) *schema.Message {
 	text := strings.TrimRight(result.Text, " \t\r\n")
-	if !w.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
+	if !c.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
 		return nil
 	}
 	if result.Truncated {
 		text += fmt.Sprintf("\n\n[Only the first %d bytes of the output were kept.]", agent.MaxText)
 	}
-	draft := conversation.Reply(m, w.config.Agent)
+	draft := conversation.Reply(m, c.config.Agent)
 	draft.Body = schema.TextValue(text)
 	if draft.Type == schema.HandoffComplete {
 		draft.Type = schema.Notification // what an agent prints is free text
 	}
 	draft.MakeFinal()
-	w.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
+	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
 
 // fit returns the unsent answer or bounce of a message as it can be sent. If it is too long, a file keeps
 // the complete text, and the message says so.
-func (w *writer) fit(rec *track.Record) (*schema.Message, error) {
+func (c *closer) fit(rec *track.Record) (*schema.Message, error) {
 	draft, text := *rec.Unsent, rec.Unsent.Body.Text
 	if utf8.RuneCountInString(text) <= schema.MaxBody {
 		return &draft, nil
 	}
-	folder := track.TurnsFolder + "/" + string(w.config.Agent) + ".answers"
-	if err := w.workspace.MakeStateFolder(folder); err != nil {
+	folder := track.TurnsFolder + "/" + string(c.config.Agent) + ".answers"
+	if err := c.workspace.MakeStateFolder(folder); err != nil {
 		return nil, err
 	}
 	name := folder + "/" + string(rec.ID) + "." + rec.Fingerprint + ".txt"
-	if err := durable.ReplaceFile(w.workspace.Root(), w.workspace.Dir(), name, []byte(text), 0o644); err != nil {
+	if err := durable.ReplaceFile(c.workspace.Root(), c.workspace.Dir(), name, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
 	draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut: a message holds %d characters. It is kept whole in %s of the workspace.]",
@@ -89,21 +80,21 @@ func (w *writer) fit(rec *track.Record) (*schema.Message, error) {
 
 // unanswered makes the bounce that takes the place of an answer that cannot be sent, or nil if its
 // recipient is gone.
-func (w *writer) unanswered(rec *track.Record, answer *schema.Message, reason error) *schema.Message {
-	if !w.workspace.Knows(rec.From) {
+func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason error) *schema.Message {
+	if !c.workspace.Knows(rec.From) {
 		return nil
 	}
 	text := fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
-		w.config.Agent, rec.ID, reason, rec.Unsent.Body.Text)
-	return w.makeBounce(*answer, rec, "Not answered: "+rec.Subject, text)
+		c.config.Agent, rec.ID, reason, rec.Unsent.Body.Text)
+	return c.makeBounce(*answer, rec, "Not answered: "+rec.Subject, text)
 }
 
 // makeBounce makes a draft a bounce.
-func (w *writer) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
+func (c *closer) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
 	draft.Type, draft.Channel, draft.ContextKeys = schema.Notification, schema.ChannelBounce, ""
 	draft.Subject = firstRunes(subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
-	w.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
+	c.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
 
@@ -126,19 +117,19 @@ func lastRunes(text string, most int) string {
 
 // bounce makes the notice to the sender of a dead letter, or nil if there is nobody to send it to.
 // A notice is never bounced: that could go on for ever.
-func (w *writer) bounce(m *schema.Message, rec *track.Record, reason string) *schema.Message {
-	if m == nil || m.IsNotice() || m.From == w.config.Agent || !w.workspace.Knows(m.From) {
+func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *schema.Message {
+	if m == nil || m.IsNotice() || m.From == c.config.Agent || !c.workspace.Knows(m.From) {
 		return nil
 	}
 	body := fmt.Sprintf("Message %s to %s could not be handled and is now a dead letter.\n\nSubject: %s\nReason: %s\nTurns started: %d\n",
-		m.ID, w.config.Agent, m.Subject, firstRunes(reason, 2000), rec.Attempts)
+		m.ID, c.config.Agent, m.Subject, firstRunes(reason, 2000), rec.Attempts)
 	if rec.Attempts > 0 { // it is valid
-		body += fmt.Sprintf("\n`oacp restore %s --agent %s` tries it again.\n", m.ID, w.config.Agent)
+		body += fmt.Sprintf("\n`oacp restore %s --agent %s` tries it again.\n", m.ID, c.config.Agent)
 	}
 	if rec.Output != "" {
 		body += "\nThe last turn's output ended so:\n\n" + lastRunes(rec.Output, 4000)
 	}
-	draft := w.makeBounce(conversation.Reply(m, w.config.Agent), rec, "Not handled: "+m.Subject, body)
+	draft := c.makeBounce(conversation.Reply(m, c.config.Agent), rec, "Not handled: "+m.Subject, body)
 	if validate.Message(draft).Err() != nil {
 		// The fields of an invalid message may not be valid in a notice either.
 		draft.ParentID, draft.ConversationID, draft.RelatedPacket, draft.RelatedPR = "", "", "", ""
@@ -148,26 +139,26 @@ func (w *writer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 }
 
 // boundNotice makes the notice to both sides that a bound has tripped.
-func (w *writer) boundNotice(m *track.Envelope, reason, remedy string) *schema.Message {
+func (c *closer) boundNotice(m *track.Envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
 		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
-		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", w.config.Agent, m.From), schema.MaxSubject),
+		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", c.config.Agent, m.From), schema.MaxSubject),
 		ConversationID: m.Conversation, ParentID: m.ID,
-		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", w.config.Agent, reason, w.config.Agent, remedy)),
+		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", c.config.Agent, reason, c.config.Agent, remedy)),
 	}
-	for _, name := range []schema.AgentName{w.config.Agent, m.From} {
-		if name != Postmaster && w.workspace.Knows(name) && !draft.IsFor(name) {
+	for _, name := range []schema.AgentName{c.config.Agent, m.From} {
+		if name != Postmaster && c.workspace.Knows(name) && !draft.IsFor(name) {
 			draft.To = append(draft.To, name)
 		}
 	}
-	w.setID(&draft, "bound", string(m.ID), m.Fingerprint, w.now().Format(time.RFC3339Nano))
+	c.setID(&draft, "bound", string(m.ID), m.Fingerprint, c.now().Format(time.RFC3339Nano))
 	return &draft
 }
 
 // send sends a draft that has its id. Sending it again after an error is safe. permanent reports
 // that no further try can succeed.
-func (w *writer) send(draft *schema.Message) (permanent bool, err error) {
-	_, err = w.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true, Impatient: true})
+func (c *closer) send(draft *schema.Message) (permanent bool, err error) {
+	_, err = c.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true, Impatient: true})
 	var queued *mailbox.QueuedError
 	var unsynced *mailbox.NotDurableError
 	var unknown *mailbox.UnknownAgentError
@@ -181,5 +172,5 @@ func (w *writer) send(draft *schema.Message) (permanent bool, err error) {
 	}
 	// Without the agent's own mailbox, all of them are away: git has checked out another branch, or a
 	// file system is not mounted.
-	return errors.As(err, &unknown) && w.workspace.CheckAgent(w.config.Agent) == nil || errors.As(err, &invalid), err
+	return errors.As(err, &unknown) && c.workspace.CheckAgent(c.config.Agent) == nil || errors.As(err, &invalid), err
 }

@@ -203,33 +203,6 @@ func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileInTurn replaces the file of a message during its turn. The Runner must not
-// acknowledge the new message with the old one.
-func TestReplacedWhileInTurn(t *testing.T) {
-	w := newWorkspace(t)
-	send(t, w, question("q"))
-	e := entries(t, w, "codex", mailbox.Inbox)[0]
-	raw, err := w.ReadRaw(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bodies []string
-	rec, err := runOnce(t, w, Config{Input: InputBody, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
-		bodies = append(bodies, request.Prompt)
-		if len(bodies) == 1 {
-			copyOf(t, w, []byte(strings.Replace(string(raw), "the body of q", "another", 1)), e.Name)
-		}
-		return agent.Result{}, nil
-	})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantTexts(t, "turns on", bodies, "the body of q", "another")
-	if got := len(rec.of(EventAcknowledged)); got != 2 {
-		t.Errorf("%d acknowledged, want 2: %s", got, rec.kinds())
-	}
-}
-
 func TestTakenOutByHand(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))

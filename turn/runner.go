@@ -36,7 +36,6 @@ type Runner struct {
 	watcher  *watch.Watcher
 	journal  *track.Journal
 	schedule *schedule
-	writer   *writer
 	events   *events
 	closer   *closer
 	worker   *worker
@@ -50,11 +49,9 @@ type Runner struct {
 	done    chan outcome
 	// released is the count of the history for which the schedule was woken.
 	released int
-	// pausedUntil is when to start the agent again, and pauses how often in a row it did not start.
+	// pausedUntil is when turns may begin again, and pauses how often in a row none could.
 	pausedUntil time.Time
 	pauses      int
-	// absences counts how often in a row other machines could not be asked.
-	absences int
 	// trusted is the state of the files that say what the agent trusts. withheld are the files that it does
 	// not read therefore, with the reasons.
 	trusted  trust.Stamp
@@ -135,9 +132,8 @@ func (r *Runner) finishing() bool {
 // reset begins with an empty inbox. The journal holds what was done about messages.
 func (r *Runner) reset() {
 	c := &r.config
-	r.writer = &writer{workspace: r.workspace, config: c, now: r.now}
 	r.events = &events{config: c, now: r.now, problems: make(map[string]int), lost: make(chan error, 1)}
-	r.closer = &closer{r.workspace, c, r.now, r.journal, r.writer, r.events}
+	r.closer = &closer{workspace: r.workspace, config: c, now: r.now, journal: r.journal, events: r.events}
 	r.worker = &worker{r.closer, r.retryDelay, newPool(c.NewDriver, c.Parallel)}
 	r.schedule = newSchedule(r.decide, r.report)
 	r.unreadable, r.withheld = make(map[string]mailbox.Entry), make(map[string]string)

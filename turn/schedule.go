@@ -2,7 +2,6 @@ package turn
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +22,8 @@ type schedule struct {
 	// items are all messages, by the names of their files.
 	items map[string]*item
 	lanes map[schema.ConversationID]*lane
-	// ready are the lanes whose first message is to be decided on.
-	ready laneHeap
+	// ready are the lanes whose first message is to be decided on, in the order of these messages.
+	ready []*lane
 	// next is when the first lane that waits, or item that is skipped, is to be decided on again.
 	// It is zero if there is none.
 	next time.Time
@@ -45,36 +44,13 @@ type lane struct {
 	until        time.Time
 	// resumes says that a waiting lane goes on without a new message or a person.
 	resumes bool
-	// index is the place in the heap of ready lanes, or -1.
-	index int
+	// ready says that the lane is among those of the schedule.
+	ready bool
 }
 
-func (l *lane) waiting() bool { return !l.busy && l.index < 0 }
+func (l *lane) waiting() bool { return !l.busy && !l.ready }
 
-// laneHeap orders lanes by their first messages.
-type laneHeap []*lane
-
-func (h laneHeap) Len() int           { return len(h) }
-func (h laneHeap) Less(i, j int) bool { return h[i].items[0].compare(h[j].items[0]) < 0 }
-
-func (h laneHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *laneHeap) Push(l any) {
-	l.(*lane).index = len(*h)
-	*h = append(*h, l.(*lane))
-}
-
-func (h *laneHeap) Pop() any {
-	last := len(*h) - 1
-	l := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	l.index = -1
-	return l
-}
+func (l *lane) compare(other *lane) int { return l.items[0].compare(other.items[0]) }
 
 func newSchedule(decide func(*item, time.Time) decision, report func(*item, decision)) *schedule {
 	return &schedule{
@@ -94,7 +70,7 @@ func (s *schedule) add(it *item) {
 func (s *schedule) enter(it *item) {
 	l := s.lanes[it.Conversation]
 	if l == nil {
-		l = &lane{conversation: it.Conversation, index: -1}
+		l = &lane{conversation: it.Conversation}
 		s.lanes[it.Conversation] = l
 	}
 	it.state = queued
@@ -150,12 +126,12 @@ func (s *schedule) choose(now time.Time) (it *item, do action, ok bool) {
 			s.wait(l, d, now)
 			s.report(it, d)
 		default:
-			if s.emptying = d.alone && s.inWork > 0; s.emptying {
+			if d.alone && s.inWork > 0 {
+				s.emptying = true
 				continue
 			}
-			l.busy = true
-			heap.Remove(&s.ready, 0)
-			l.items = l.items[1:]
+			s.notReady(l)
+			l.busy, l.items = true, l.items[1:]
 			it.state, it.reported = inWork, ""
 			s.inWork++
 			s.alone = d.alone
@@ -182,7 +158,7 @@ func (s *schedule) wait(l *lane, d decision, now time.Time) {
 	if expires := l.items[0].expires; expires.After(now) && (l.until.IsZero() || expires.Before(l.until)) {
 		l.until = expires
 	}
-	heap.Remove(&s.ready, l.index)
+	s.notReady(l)
 	s.recheck(l.until)
 }
 
@@ -208,17 +184,25 @@ func (s *schedule) putBack(it *item, gone bool) {
 
 // wake makes a lane ready, or removes it if it is empty. A busy lane stays busy.
 func (s *schedule) wake(l *lane) {
-	switch {
-	case l.busy:
-	case len(l.items) == 0:
-		if l.index >= 0 {
-			heap.Remove(&s.ready, l.index)
-		}
+	if l.busy {
+		return
+	}
+	s.notReady(l)
+	if len(l.items) == 0 {
 		delete(s.lanes, l.conversation)
-	case l.index >= 0:
-		heap.Fix(&s.ready, l.index)
-	default:
-		heap.Push(&s.ready, l)
+		return
+	}
+	at, _ := slices.BinarySearchFunc(s.ready, l, (*lane).compare)
+	s.ready = slices.Insert(s.ready, at, l)
+	l.ready = true
+}
+
+// notReady removes a lane from those that are ready. Its first message may have changed, so the place is not known.
+func (s *schedule) notReady(l *lane) {
+	if l.ready {
+		at := slices.Index(s.ready, l)
+		s.ready = slices.Delete(s.ready, at, at+1)
+		l.ready = false
 	}
 }
 
@@ -258,7 +242,9 @@ func (s *schedule) advance(now time.Time) {
 // wakeAll has everything decided again.
 func (s *schedule) wakeAll() {
 	for _, l := range s.lanes {
-		s.wake(l)
+		if l.waiting() {
+			s.wake(l)
+		}
 	}
 	for _, it := range s.items {
 		if it.state == skipped || it.state == expired {
@@ -292,8 +278,6 @@ type item struct {
 	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time
 	state     itemState
-	// replaced says that another message took the file while this one was in work.
-	replaced bool
 	// reported is the reason that was last reported for the message to wait.
 	reported string
 }

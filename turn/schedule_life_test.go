@@ -214,9 +214,9 @@ func (l *life) conclude(file string, rec *track.Record) {
 	switch {
 	case rec.Settled:
 	case rec.Outcome == track.Dead:
-		l.fact(track.Fact{Kind: track.Buried, Envelope: track.Envelope{Key: rec.Key}})
+		l.fact(track.Buried.Of(&rec.Envelope))
 	default:
-		l.fact(track.Fact{Kind: track.Acknowledged, Envelope: track.Envelope{Key: rec.Key}})
+		l.fact(track.Acknowledged.Of(&rec.Envelope))
 	}
 	l.giveBack(file, true, 0)
 }

@@ -34,7 +34,7 @@ func (l *reporter) past() *track.History { return l.history }
 
 func (l *reporter) report(it *item, d decision) {
 	if d.bound != nil && !d.bound.noticed {
-		f := d.bound.about(track.Bound)
+		f := d.bound.fact(track.Bound)
 		l.history.Apply(&f)
 		l.log = append(l.log, "notice for "+it.File)
 	}

@@ -68,9 +68,9 @@ func checkSchedule(t *testing.T, s *schedule) {
 	placed, inLanes := 0, 0
 	for conversation, l := range s.lanes {
 		placed += len(l.items)
-		inHeap := l.index >= 0 && l.index < len(s.ready) && s.ready[l.index] == l
-		if l.conversation != conversation || len(l.items) == 0 && !l.busy || l.busy && inHeap || inHeap != (l.index >= 0) {
-			t.Errorf("lane %s: %d items, busy %t, in the heap %t at %d: want one state", conversation, len(l.items), l.busy, inHeap, l.index)
+		among := slices.Contains(s.ready, l)
+		if l.conversation != conversation || len(l.items) == 0 && !l.busy || l.busy && among || among != l.ready {
+			t.Errorf("lane %s: %d items, busy %t, ready %t, among the ready ones %t: want one state", conversation, len(l.items), l.busy, l.ready, among)
 		}
 		for i, it := range l.items {
 			if i > 0 && l.items[i-1].compare(it) >= 0 || s.items[it.File] != it || it.state != queued {

@@ -7,6 +7,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // unverified returns why a message gets no turn if only signed ones do; empty if it may get one.
@@ -47,9 +48,9 @@ func (r *Runner) withhold(e mailbox.Entry) {
 		_, err = trust.Quarantine(e.Path, data, r.now())
 	}
 	if err != nil && !mailbox.IsGone(err) {
-		r.events.problem(Event{File: e.Name}, err)
+		r.events.problem(Event{Envelope: track.Envelope{File: e.Name}}, err)
 	}
-	r.events.publish(Event{Kind: EventHeld, File: e.Name, Reason: reason})
+	r.events.publish(Event{Kind: EventHeld, Envelope: track.Envelope{File: e.Name}, Reason: reason})
 }
 
 // lookAgain makes decisions again if the keys that the agent trusts, or its settings, may have changed.

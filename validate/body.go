@@ -14,7 +14,7 @@ func (c *checker) checkBody() {
 		// The message itself is the first level of nesting.
 		c.checkValue(c.m.Body, path{"body"}, 2)
 	} else if c.composed && !utf8.ValidString(c.m.Body.Text) {
-		c.report(RuleEncoding, path{"body"}, "", "the text is not UTF-8")
+		c.report(ruleEncoding, path{"body"}, "", "the text is not UTF-8")
 	}
 	if c.unread["body"] || c.full() {
 		return
@@ -40,18 +40,18 @@ func (c *checker) checkValue(v schema.Value, at path, depth int) {
 	switch v.Kind {
 	case schema.Text:
 		if c.composed && !utf8.ValidString(v.Text) {
-			c.report(RuleEncoding, at, "", "the text is not UTF-8")
+			c.report(ruleEncoding, at, "", "the text is not UTF-8")
 		}
 		return
 	case schema.Null:
 		return
 	case schema.List, schema.Mapping:
 	default:
-		c.report(RuleBodyKind, at, "", "a value is text, a list, a mapping or null")
+		c.report(ruleBodyKind, at, "", "a value is text, a list, a mapping or null")
 		return
 	}
 	if depth > schema.MaxDepth {
-		c.report(RuleDepth, at[:1], "", "%s", tooDeep)
+		c.report(ruleDepth, at[:1], "", "%s", tooDeep)
 		return
 	}
 	at = at[:len(at):len(at)]
@@ -71,13 +71,13 @@ func (c *checker) checkKeys(v schema.Value, at path) {
 	}
 	for _, p := range v.Pairs {
 		if n := utf8.RuneCountInString(p.Key); n > schema.MaxBodyKey {
-			c.reportKey(RuleBodyKey, append(at, p.Key), "", "the key has %d characters; the most is %d", n, schema.MaxBodyKey)
+			c.reportKey(ruleBodyKey, append(at, p.Key), "", "the key has %d characters; the most is %d", n, schema.MaxBodyKey)
 		}
 		if !c.composed {
 			continue
 		}
 		if !utf8.ValidString(p.Key) {
-			c.report(RuleEncoding, append(at, p.Key), "", "the key is not UTF-8")
+			c.report(ruleEncoding, append(at, p.Key), "", "the key is not UTF-8")
 		}
 		if seen[p.Key] {
 			c.report(RuleDuplicateKey, append(at, p.Key), "keep one of the two", "the key is repeated")
@@ -99,7 +99,7 @@ func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 	}
 	for _, d := range findings {
 		if d.Rule == RuleFileEmpty {
-			d.Rule, d.Message = RuleTypedBody, "the body contains only comments"
+			d.Rule, d.Message = ruleTypedBody, "the body contains only comments"
 		}
 		if d.Field == "" {
 			d.Field, d.Message = "body", "body: "+d.Message
@@ -110,7 +110,7 @@ func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 	}
 	if root.kind != schema.Mapping {
 		if !findings.HasErrors() {
-			c.report(RuleTypedBody, path{"body"}, "write the body as fields: "+strings.Join(typedFields(c.m.Type), ", "),
+			c.report(ruleTypedBody, path{"body"}, "write the body as fields: "+strings.Join(typedFields(c.m.Type), ", "),
 				"the body of a %s is a YAML mapping, not free text", c.m.Type)
 		}
 		return schema.Value{}, false
@@ -150,18 +150,18 @@ func (c *checker) checkHandoff() {
 	c.checkAgents(body, "source_agent", "target_agent")
 	source, target := textOf(body.Get("source_agent")), textOf(body.Get("target_agent"))
 	if source != "" && source == target {
-		c.report(RuleHandoffAgents, path{"body", "target_agent"}, "",
+		c.report(ruleHandoffAgents, path{"body", "target_agent"}, "",
 			"%s is also the source_agent; a handoff has two parties", quote(target))
 	}
 	if c.lenient {
 		return
 	}
 	if from := string(c.m.From); source != "" && from != "" && source != from {
-		c.report(RuleHandoffParties, path{"body", "source_agent"}, "",
+		c.report(ruleHandoffParties, path{"body", "source_agent"}, "",
 			"%s is not the sender, %s", quote(source), quote(from))
 	}
 	if target != "" && len(c.m.To) > 0 && !c.m.IsFor(schema.AgentName(target)) {
-		c.report(RuleHandoffParties, path{"body", "target_agent"}, "",
+		c.report(ruleHandoffParties, path{"body", "target_agent"}, "",
 			"%s is not the recipient, %s", quote(target), quote(c.m.To[0]))
 	}
 }
@@ -176,7 +176,7 @@ func (c *checker) checkHandoffComplete() {
 	c.checkAgents(body, "next_owner")
 	pr := body.Get("pr")
 	if text := textOf(pr); text != "" && !isDigits(strings.TrimPrefix(text, "#")) {
-		c.report(RulePullRequest, path{"body", "pr"}, `write it as 42 or "#42", or as 0 if there is none`,
+		c.report(rulePullRequest, path{"body", "pr"}, `write it as 42 or "#42", or as 0 if there is none`,
 			"%s is not the number of a pull request", quote(text))
 	} else if text == "" && !isEmptyValue(pr) {
 		c.report(RuleTypedBodyField, path{"body", "pr"}, "", "this must be text")
@@ -204,7 +204,7 @@ func (c *checker) checkFollowUp() {
 		}
 	}
 	if len(missing) > 0 {
-		c.report(RuleFollowUpField, path{"body"}, "add them to the body, a line each",
+		c.report(ruleFollowUpField, path{"body"}, "add them to the body, a line each",
 			"a follow_up should say its %s", strings.Join(missing, ", "))
 	}
 }
@@ -231,7 +231,7 @@ func (c *checker) requireFields(in schema.Value, at path, want schema.Kind, fiel
 		case want == schema.Absent || v.Kind == want:
 		case want == schema.List && v.Kind == schema.Text:
 			if !c.lenient {
-				c.report(RuleTypedBodyList, at, "write it as a list, an item a line",
+				c.report(ruleTypedBodyList, at, "write it as a list, an item a line",
 					"this is a single value; the field is documented as a list")
 			}
 		default:

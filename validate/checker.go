@@ -88,7 +88,7 @@ func (c *checker) located(doc *document) Diagnostics {
 func (c *checker) assemble(m *schema.Message, root *node) {
 	for _, d := range c.out {
 		switch d.Rule {
-		case RuleAlias, RuleDepth, RuleMergeKey, RuleComplexKey:
+		case ruleAlias, ruleDepth, ruleMergeKey, ruleComplexKey:
 			c.markUnread(d.Field)
 		}
 	}
@@ -120,7 +120,7 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 	text, verbatim := m.TextField(entry.key)
 	if text == nil {
 		if !c.full() {
-			c.reportKey(RuleUnknownField, path{entry.key}, suggestField(entry.key), "a message does not have this field")
+			c.reportKey(ruleUnknownField, path{entry.key}, suggestField(entry.key), "a message does not have this field")
 		}
 		return
 	}
@@ -160,7 +160,7 @@ func (c *checker) assembleBody(m *schema.Message, body *node) {
 	switch body.kind {
 	case schema.List:
 		c.markUnread("body")
-		c.report(RuleBodyKind, path{"body"}, "", "a body is text or a mapping, not a list")
+		c.report(ruleBodyKind, path{"body"}, "", "a body is text or a mapping, not a list")
 	case schema.Null:
 	default:
 		m.Body = body.value()
@@ -169,5 +169,5 @@ func (c *checker) assembleBody(m *schema.Message, body *node) {
 
 func (c *checker) wrongKind(v *node, at path, want string) {
 	c.markUnread(at[0].(string))
-	c.report(RuleFieldKind, at, "", "this is %s; it must be %s", kindName(v.kind), want)
+	c.report(ruleFieldKind, at, "", "this is %s; it must be %s", kindName(v.kind), want)
 }

@@ -97,7 +97,7 @@ func objectionsTo(m *schema.Message, objections []Objection) *checker {
 	c.body, _ = parseBody(m)
 	for _, o := range objections {
 		at := append(path{"body"}, o.At...)
-		problem := treeProblem(0, 0, at, RuleContract, escape(o.Message), escape(o.Fix))
+		problem := treeProblem(0, 0, at, ruleContract, escape(o.Message), escape(o.Fix))
 		c.add(finding{Diagnostic: problem, at: at, atKey: o.Key})
 	}
 	return c

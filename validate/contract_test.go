@@ -52,7 +52,7 @@ func TestPlacesOfObjections(t *testing.T) {
 					t.Fatal(err)
 				}
 				found := result.Diagnostics()
-				if len(found) != 1 || found[0].Rule != RuleContract || fmt.Sprintf("%d:%d", found[0].Line, found[0].Column) != want {
+				if len(found) != 1 || found[0].Rule != ruleContract || fmt.Sprintf("%d:%d", found[0].Line, found[0].Column) != want {
 					t.Errorf("%v (key %v): got %v, want %s", objection.At, objection.Key, found, want)
 				}
 			}

@@ -116,7 +116,7 @@ func (ds Diagnostics) ordered() Diagnostics {
 	}
 	last := ds[maxDiagnostics-1]
 	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{
-		File: last.File, Line: last.Line, Column: last.Column, Rule: RuleManyProblems, Severity: Error,
+		File: last.File, Line: last.Line, Column: last.Column, Rule: ruleManyProblems, Severity: Error,
 		Message: "there are more problems, which are not listed", Fix: "fix the listed ones first",
 	})
 }

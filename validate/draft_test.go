@@ -59,7 +59,7 @@ func FuzzDraft(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, want := Bytes("", data)
 		want = slices.DeleteFunc(want, func(d Diagnostic) bool {
-			return d.Severity != Error || d.Rule == RuleMissingField && slices.Contains(added, d.Field)
+			return d.Severity != Error || d.Rule == ruleMissingField && slices.Contains(added, d.Field)
 		})
 		var got Diagnostics
 		d, err := ParseDraft("", data)

@@ -58,11 +58,10 @@ func (r *Result) HasErrors() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Diagnostics.HasErrors() })
 }
 
-// Files validates files, the messages in and below folders, the matches of patterns, and standard
-// input for "-", on all cores. A path that does not lead to a file gets a diagnostic. In a
+// Files validates files, the messages in and below folders, and standard input for "-", on all cores. A path that does not lead to a file gets a diagnostic. In a
 // workspace only files in mailboxes are messages; a file that is named is always taken for one.
 //
-// A path that is named may be a link to anywhere. A link found in a folder or by a pattern may lead
+// A path that is named may be a link to anywhere. A link found in a folder may lead
 // to a file in the same folder; any other link gets a diagnostic, and Files does not read its
 // target.
 //
@@ -245,7 +244,7 @@ func (r *fileRun) reportGroup(group []int) {
 func (r *fileRun) reportDuplicate(i, other int, what string) {
 	file, at := &r.files[i], &r.ids[i]
 	file.Diagnostics = append(file.Diagnostics, Diagnostic{
-		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: RuleDuplicateID, Severity: Error,
+		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: ruleDuplicateID, Severity: Error,
 		Message: fmt.Sprintf("id: %s %s", escape(r.files[other].Name), what), source: at.source,
 	}).ordered()
 }

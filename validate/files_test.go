@@ -89,10 +89,10 @@ func TestFilesWorkspace(t *testing.T) {
 	if got, want := lines(t, nil, "agents/codex"), strings.Join(strings.Split(inAgents("agents/"), "\n")[1:6], "\n"); got != want {
 		t.Errorf("agents/codex:\n%s\nwant\n%s", got, want)
 	}
-	if got, want := lines(t, nil, "agents/codex/inbox", "agents/*/inbox", "agents/codex/inbox/b.yaml"), "agents/codex/inbox/a.yaml\nagents/codex/inbox/b.yaml\nagents/state/inbox/e.yaml"; got != want {
+	if got, want := lines(t, nil, "agents/codex/inbox", "agents/state/inbox", "agents/codex/inbox/../inbox", "agents/codex/inbox/b.yaml"), "agents/codex/inbox/a.yaml\nagents/codex/inbox/b.yaml\nagents/state/inbox/e.yaml"; got != want {
 		t.Errorf("the same folder in three ways:\n%s\nwant\n%s", got, want)
 	}
-	if got := lines(t, nil, "agents/claude/agent_card.yaml"); !strings.Contains(got, string(RuleUnknownField)) {
+	if got := lines(t, nil, "agents/claude/agent_card.yaml"); !strings.Contains(got, string(ruleUnknownField)) {
 		t.Errorf("a named file is treated as a message: got %s", got)
 	}
 }
@@ -194,15 +194,13 @@ func TestFilesPaths(t *testing.T) {
 		{"a.yaml", "a.yaml"},
 		{"b.txt", "b.txt"},
 		{"x[1].yaml", "x[1].yaml"},
-		{"?.yaml", "a.yaml"},
+		{"?.yaml", "?.yaml file-unreadable"},
 		{"empty", ""},
 		{"deep", "deep/er/d.yaml"},
 		{"large.yaml", "large.yaml file-size"},
 		{"missing.yaml", "missing.yaml file-unreadable"},
 		{"a.yaml/b", "a.yaml/b file-unreadable"},
 		{"*.none", "*.none file-unreadable"},
-		{"**/*.none", "**/*.none file-unreadable"},
-		{"[a", "[a file-unreadable"},
 		{"", " file-unreadable"},
 		{"a\x00b", "a\x00b file-unreadable"},
 		{"-", "<stdin> file-unreadable"},
@@ -301,7 +299,7 @@ func TestFilesOrderAndProgress(t *testing.T) {
 	if last != 1000 {
 		t.Errorf("progress ended at %d of 1000", last)
 	}
-	if n := strings.Count(first, string(RulePriority)); n != 100 {
+	if n := strings.Count(first, string(rulePriority)); n != 100 {
 		t.Errorf("%d bad files, want 100", n)
 	}
 	for range 5 {

@@ -77,7 +77,7 @@ func onlyPriorityMissing(findings Diagnostics) bool {
 	errors := 0
 	for _, d := range findings {
 		if d.Severity == Error {
-			if d.Rule != RuleMissingField || d.Field != "priority" {
+			if d.Rule != ruleMissingField || d.Field != "priority" {
 				return false
 			}
 			errors++
@@ -110,10 +110,10 @@ func checkPlaces(t *testing.T, data []byte, findings Diagnostics) {
 // inSchema are the rules that the JSON Schema can express. It knows the form of dates, not the
 // calendar, and no limit on names inside of ids.
 var inSchema = map[Rule]bool{
-	RuleUnknownField: true, RuleMissingField: true, RuleFieldKind: true, RuleLength: true, RuleAgentName: true,
-	RuleRecipients: true, RuleType: true, RulePriority: true, RuleTime: true, RuleID: true, RuleConversationID: true,
-	RuleAutonomyHint: true, RuleRelatedPR: true, RuleTelemetryType: true, RuleTelemetryValue: true, RuleBodyKind: true,
-	RuleTypedBodyField: true, RulePullRequest: true,
+	ruleUnknownField: true, ruleMissingField: true, ruleFieldKind: true, ruleLength: true, ruleAgentName: true,
+	ruleRecipients: true, ruleType: true, rulePriority: true, ruleTime: true, ruleID: true, ruleConversationID: true,
+	ruleAutonomyHint: true, ruleRelatedPR: true, ruleTelemetryType: true, ruleTelemetryValue: true, ruleBodyKind: true,
+	RuleTypedBodyField: true, rulePullRequest: true,
 }
 
 // checkAgreement fails if the JSON Schema finds something that the rules do not, and, with both

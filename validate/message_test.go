@@ -81,7 +81,7 @@ func TestMessageSaysWhereInTheBody(t *testing.T) {
 }
 
 func TestError(t *testing.T) {
-	if err := (Diagnostics{{Severity: Warning, Rule: RuleChannel}}).Err(); err != nil {
+	if err := (Diagnostics{{Severity: Warning, Rule: ruleChannel}}).Err(); err != nil {
 		t.Errorf("a warning gives %v, want nil", err)
 	}
 	_, err := Read([]byte(with("priority: p2", "type: x")))
@@ -118,7 +118,7 @@ func TestEscape(t *testing.T) {
 // TestGitHubEscape checks that neither a path nor a message ends its command early.
 func TestGitHubEscape(t *testing.T) {
 	var out strings.Builder
-	result := Result{Files: []File{{Diagnostics: Diagnostics{{File: "a,b:c%.yaml", Line: 1, Column: 2, Severity: Error, Rule: RuleType, Message: "100%::x", Fix: "y"}}}}}
+	result := Result{Files: []File{{Diagnostics: Diagnostics{{File: "a,b:c%.yaml", Line: 1, Column: 2, Severity: Error, Rule: ruleType, Message: "100%::x", Fix: "y"}}}}}
 	if err := result.WriteGitHub(&out); err != nil {
 		t.Fatal(err)
 	}

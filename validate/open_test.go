@@ -45,10 +45,6 @@ in/loop.yaml file-unreadable`
 		{"a link that is named", []string{"in/link.yaml"}, "in/link.yaml"},
 		{"a link through a folder that is one", []string{"in/up/in/link.yaml"}, "in/up/in/link.yaml"},
 		{"a link that is found and named", []string{"in", "in/link.yaml"}, strings.Replace(want, "in/link.yaml file-unreadable", "in/link.yaml", 1)},
-		{"a pattern", []string{"in/[l]*.yaml"}, "in/link.yaml file-unreadable\nin/loop.yaml file-unreadable"},
-		{"a pattern through a folder that is a link", []string{"w*/a.yaml"}, "whole/a.yaml"},
-		{"a pattern through a link out of its folder", []string{"in/u*/elsewhere/b.yaml"}, "in/up/elsewhere/b.yaml file-unreadable"},
-		{"a pattern of a link to a folder out of its folder", []string{"in/folder.*"}, "in/folder.yaml file-unreadable"},
 	}
 	for _, test := range tests {
 		if got := lines(t, nil, test.paths...); got != test.want {
@@ -63,7 +59,7 @@ func TestFilesShowNothingBehindLinks(t *testing.T) {
 	const secret = "token-of-somebody"
 	tree(t, map[string]string{".git/config": "[remote]\n\turl = " + secret + "\n", "agents/codex/inbox/a.yaml": message("aaaa")})
 	link(t, map[string]string{"agents/codex/inbox/b.yaml": "../../../.git/config"})
-	for _, path := range []string{".", "agents", "agents/codex/inbox", "agents/*/inbox/*.yaml"} {
+	for _, path := range []string{".", "agents", "agents/codex/inbox"} {
 		result, err := Files(context.Background(), []string{path}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -295,7 +295,7 @@ func TestRefusals(t *testing.T) {
 			m, findings := Bytes("", []byte(test.text))
 			got := summary(findings)
 			if len(findings) > 50 {
-				if len(findings) != maxDiagnostics+1 || findings[maxDiagnostics].Rule != RuleManyProblems {
+				if len(findings) != maxDiagnostics+1 || findings[maxDiagnostics].Rule != ruleManyProblems {
 					t.Fatalf("%d findings, want %d and a last one that says there are more", len(findings), maxDiagnostics)
 				}
 				got, _, _ = strings.Cut(got, ";")
@@ -332,8 +332,8 @@ func TestEveryRule(t *testing.T) {
 		}
 	}
 	elsewhere := map[Rule]bool{
-		RuleFileUnreadable: true, RuleFileName: true, RuleDuplicateID: true, RuleOuterSpace: true,
-		RuleContract: true, RuleContractSchema: true,
+		RuleFileUnreadable: true, ruleFileName: true, ruleDuplicateID: true, ruleOuterSpace: true,
+		ruleContract: true, RuleContractSchema: true,
 		RulePublished: true, RuleRemoved: true, RuleWrongMailbox: true, RuleCopy: true, RuleCommitter: true,
 	}
 	for _, rule := range Rules() {

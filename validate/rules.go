@@ -39,7 +39,7 @@ func (c *checker) check(m *schema.Message) {
 // missing reports a required field that is absent or empty.
 func (c *checker) missing(field string, empty bool) {
 	if empty && !c.unread[field] {
-		c.report(RuleMissingField, path{field}, missingFix(field), "the required field is missing or empty")
+		c.report(ruleMissingField, path{field}, missingFix(field), "the required field is missing or empty")
 	}
 }
 
@@ -71,9 +71,9 @@ func (c *checker) checkRequired() {
 	case body.Kind <= schema.Null, body.Kind == schema.Text:
 		c.missing("body", isEmptyValue(body))
 	case body.Kind != schema.Mapping:
-		c.report(RuleBodyKind, path{"body"}, "", "a body is a text or a mapping")
+		c.report(ruleBodyKind, path{"body"}, "", "a body is a text or a mapping")
 	case len(body.Pairs) == 0:
-		c.report(RuleBodyKind, path{"body"}, "", "the mapping is empty")
+		c.report(ruleBodyKind, path{"body"}, "", "the mapping is empty")
 	}
 }
 
@@ -93,18 +93,18 @@ func (c *checker) checkNames() {
 			continue
 		}
 		if name == m.From {
-			c.report(RuleSelfSend, recipientPath(m, i), "leave the sender out", "%s is the sender", quote(name))
+			c.report(ruleSelfSend, recipientPath(m, i), "leave the sender out", "%s is the sender", quote(name))
 		}
 		if slices.Contains(m.To[:min(i, schema.MaxRecipients)], name) {
-			c.report(RuleRecipients, path{"to", i}, "name each recipient once", "%s is in the list twice", quote(name))
+			c.report(ruleRecipients, path{"to", i}, "name each recipient once", "%s is in the list twice", quote(name))
 		}
 	}
 	if len(m.To) > schema.MaxRecipients {
-		c.report(RuleRecipients, path{"to"}, "send several messages",
+		c.report(ruleRecipients, path{"to"}, "send several messages",
 			"there are %d recipients; a message has at most %d", len(m.To), schema.MaxRecipients)
 	}
 	if len(m.To) > 1 && m.Type.SingleRecipient() {
-		c.report(RuleRecipients, path{"to"}, "", "a %s has one recipient, not %d", m.Type, len(m.To))
+		c.report(ruleRecipients, path{"to"}, "", "a %s has one recipient, not %d", m.Type, len(m.To))
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *checker) reportName(name schema.AgentName, at path) {
 	if strings.ContainsAny(string(name), ", ") && at[0] == "to" {
 		fix = "write several recipients as a list: [a, b]"
 	}
-	c.report(RuleAgentName, at, fix, "%v", err)
+	c.report(ruleAgentName, at, fix, "%v", err)
 }
 
 func (c *checker) checkIdentity() {
@@ -131,15 +131,15 @@ func (c *checker) checkIdentity() {
 	if m.ID != "" {
 		parts, err := schema.ParseID(m.ID)
 		if err != nil {
-			c.report(RuleID, path{"id"}, "", "%v", err)
+			c.report(ruleID, path{"id"}, "", "%v", err)
 		}
 		c.id = parts
 	}
 	if m.Type != "" && !m.Type.Known() {
-		c.report(RuleType, path{"type"}, suggestType(string(m.Type)), "%s is not a message type", quote(m.Type))
+		c.report(ruleType, path{"type"}, suggestType(string(m.Type)), "%s is not a message type", quote(m.Type))
 	}
 	if m.Priority != "" && !m.Priority.Known() {
-		c.report(RulePriority, path{"priority"}, SuggestPriority(string(m.Priority)),
+		c.report(rulePriority, path{"priority"}, SuggestPriority(string(m.Priority)),
 			"%s is not a priority", quote(m.Priority))
 	}
 }
@@ -149,7 +149,7 @@ func (c *checker) checkTime(at schema.Timestamp, field string) {
 		return
 	}
 	if _, err := schema.ParseTimestamp(at); err != nil {
-		c.report(RuleTime, path{field}, suggestTime(string(at)), "%v", err)
+		c.report(ruleTime, path{field}, suggestTime(string(at)), "%v", err)
 	}
 }
 
@@ -172,14 +172,14 @@ func (c *checker) checkLength(text string, most int, field string) {
 		fix = "put long content in a file and name it in the body"
 	}
 	if n := utf8.RuneCountInString(strings.TrimSpace(text)); n > most {
-		c.report(RuleLength, path{field}, fix, "the text has %d characters; the most is %d", n, most)
+		c.report(ruleLength, path{field}, fix, "the text has %d characters; the most is %d", n, most)
 	}
 }
 
 func (c *checker) checkReferences() {
 	m := c.m
 	if m.AutonomyHint != "" && m.AutonomyHint != "auto_proceed" {
-		c.report(RuleAutonomyHint, path{"autonomy_hint"}, "write auto_proceed, or leave the field out",
+		c.report(ruleAutonomyHint, path{"autonomy_hint"}, "write auto_proceed, or leave the field out",
 			"%s is not an autonomy hint", quote(m.AutonomyHint))
 	}
 	if m.RelatedPR != "" && !isDigits(m.RelatedPR) {
@@ -187,11 +187,11 @@ func (c *checker) checkReferences() {
 		if digits := strings.TrimPrefix(m.RelatedPR, "#"); isDigits(digits) {
 			fix = fmt.Sprintf("write %q", digits)
 		}
-		c.report(RuleRelatedPR, path{"related_pr"}, fix, "%s is not a number in digits", quote(m.RelatedPR))
+		c.report(ruleRelatedPR, path{"related_pr"}, fix, "%s is not a number in digits", quote(m.RelatedPR))
 	}
 	if m.ConversationID != "" {
 		if _, err := schema.ParseConversationID(m.ConversationID); err != nil {
-			c.report(RuleConversationID, path{"conversation_id"}, "", "%v", err)
+			c.report(ruleConversationID, path{"conversation_id"}, "", "%v", err)
 		}
 	}
 }
@@ -209,18 +209,18 @@ func (c *checker) checkTelemetry() {
 			continue
 		}
 		if m.Type.Known() && !m.Type.CarriesTelemetry() {
-			c.report(RuleTelemetryType, path{field}, "leave it out: only review_feedback, review_addressed and review_lgtm carry it",
+			c.report(ruleTelemetryType, path{field}, "leave it out: only review_feedback, review_addressed and review_lgtm carry it",
 				"a %s carries no telemetry", m.Type)
 		}
 		switch field {
 		case "model":
 		case "wall_time_s", "est_cost_usd":
 			if !isNumber(*text) {
-				c.report(RuleTelemetryValue, path{field}, "", "%s is not a finite number from 0", quote(*text))
+				c.report(ruleTelemetryValue, path{field}, "", "%s is not a finite number from 0", quote(*text))
 			}
 		default:
 			if !isDigits(*text) {
-				c.report(RuleTelemetryValue, path{field}, "", "%s is not a whole number in digits", quote(*text))
+				c.report(ruleTelemetryValue, path{field}, "", "%s is not a whole number in digits", quote(*text))
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func isNumber(text string) bool {
 func (c *checker) checkAuth() {
 	if auth := c.m.Auth; auth != "" {
 		if _, err := signing.Parse(auth); err != nil {
-			c.report(RuleAuthForm, path{"auth"}, "use the signed file exactly as its sender wrote it", "%v", err)
+			c.report(ruleAuthForm, path{"auth"}, "use the signed file exactly as its sender wrote it", "%v", err)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (c *checker) checkSignedFile() {
 		}
 	}
 	if err != nil {
-		c.report(RuleAuthForm, path{"auth"}, "send the message as its file has it", "the signed file is not this message: %v", err)
+		c.report(ruleAuthForm, path{"auth"}, "send the message as its file has it", "the signed file is not this message: %v", err)
 	}
 }
 
@@ -271,7 +271,7 @@ func (c *checker) checkTrailer(doc *document) {
 	if auth == "" || strings.HasSuffix(doc.text, "\nauth: \""+auth+"\"\n") {
 		return
 	}
-	c.report(RuleAuthForm, path{"auth"}, "use the signed file exactly as its sender wrote it",
+	c.report(ruleAuthForm, path{"auth"}, "use the signed file exactly as its sender wrote it",
 		`the signature must be the last line of the file: auth: "<base64url>" and one line feed`)
 }
 
@@ -284,15 +284,15 @@ func (c *checker) checkFileName(file string) {
 		return
 	}
 	if m.From.Valid() && m.From != name.From {
-		c.report(RuleFileName, path{"from"}, "",
+		c.report(ruleFileName, path{"from"}, "",
 			"the file name says %s, the message says %s", quote(name.From), quote(m.From))
 	}
 	if m.Type.Known() && m.Type != name.Type {
-		c.report(RuleFileName, path{"type"}, "", "the file name says %s, the message says %s", name.Type, m.Type)
+		c.report(ruleFileName, path{"type"}, "", "the file name says %s, the message says %s", name.Type, m.Type)
 	}
 	created := m.CreatedAt.Time()
 	if !created.IsZero() && !created.Truncate(time.Minute).Equal(name.At.Truncate(time.Minute)) {
-		c.report(RuleFileName, path{"created_at_utc"}, "",
+		c.report(ruleFileName, path{"created_at_utc"}, "",
 			"the file name says %s, the message says %s", schema.NewTimestamp(name.At), m.CreatedAt)
 	}
 }
@@ -301,28 +301,28 @@ func (c *checker) checkFileName(file string) {
 func (c *checker) warn() {
 	m := c.m
 	if c.id.Sender != "" && c.id.Sender != m.From && m.From.Valid() {
-		c.report(RuleIDSender, path{"id"}, "",
+		c.report(ruleIDSender, path{"id"}, "",
 			"the id names %s as its sender, from says %s", quote(c.id.Sender), quote(m.From))
 	}
 	if c.id.Sender != "" && !c.id.UsualRand() {
-		c.report(RuleIDRand, path{"id"}, "",
+		c.report(ruleIDRand, path{"id"}, "",
 			"the id ends in %s; other tools expect 3 to 32 letters and digits", quote(c.id.Rand))
 	}
 	if expires := m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(m.CreatedAt.Time()) {
-		c.report(RuleExpiry, path{"expires_at"}, "", "the message expires before it was created")
+		c.report(ruleExpiry, path{"expires_at"}, "", "the message expires before it was created")
 	}
 	if strings.Trim(m.Channel, channelChars) != "" {
-		c.report(RuleChannel, path{"channel"}, "",
+		c.report(ruleChannel, path{"channel"}, "",
 			"other tools refuse %s; they accept letters, digits, underscores and hyphens", quote(m.Channel))
 	}
 	if id := string(m.ParentID); id != "" && utf8.RuneCountInString(id) <= schema.MaxParentID {
 		if _, err := schema.ParseID(m.ParentID); err != nil {
-			c.report(RuleParentID, path{"parent_message_id"}, "", "%v", err)
+			c.report(ruleParentID, path{"parent_message_id"}, "", "%v", err)
 		}
 	}
 	if len(m.ContextKeys) > 2*schema.MaxContextWords {
 		if words := len(strings.Fields(m.ContextKeys)); words > schema.MaxContextWords {
-			c.report(RuleContextLength, path{"context_keys"}, "",
+			c.report(ruleContextLength, path{"context_keys"}, "",
 				"the summary has %d words; it should have at most %d", words, schema.MaxContextWords)
 		}
 	}
@@ -336,9 +336,9 @@ func (c *checker) checkComposed() {
 		switch {
 		case text == nil:
 		case !utf8.ValidString(*text):
-			c.report(RuleEncoding, path{field}, "", "the text is not UTF-8")
+			c.report(ruleEncoding, path{field}, "", "the text is not UTF-8")
 		case !verbatim && strings.TrimSpace(*text) != *text:
-			c.report(RuleOuterSpace, path{field}, "cut it off", "the text begins or ends with white space")
+			c.report(ruleOuterSpace, path{field}, "cut it off", "the text begins or ends with white space")
 		}
 	}
 }

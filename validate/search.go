@@ -91,20 +91,6 @@ func (s *search) file(name string, in *folder, of fs.FileMode) {
 	s.walker.file(target{name: name, in: in})
 }
 
-// match adds a file or folder that matches a pattern.
-func (s *search) match(below string) {
-	name := s.name(below)
-	info, err := os.Lstat(name)
-	switch {
-	case err != nil:
-		s.fail(name, refused(err))
-	case info.IsDir(), isFolder(name, info.Mode()):
-		s.folder(below, otherFolder)
-	default:
-		s.file(name, &folder{s.base, filepath.Dir(below)}, info.Mode())
-	}
-}
-
 // folder adds the messages in a folder: in a workspace the files in the mailboxes, in any other
 // folder all files in and below it whose names are those of messages. It skips hidden entries and
 // links to folders.

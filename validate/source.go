@@ -88,7 +88,7 @@ func encodingProblem(data []byte) *Diagnostic {
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		message = "the file is UTF-16, not UTF-8"
 	}
-	return sourceProblem(data[:valid], RuleEncoding, message, "save the file as UTF-8")
+	return sourceProblem(data[:valid], ruleEncoding, message, "save the file as UTF-8")
 }
 
 func controlProblem(text string, at int) *Diagnostic {
@@ -98,14 +98,14 @@ func controlProblem(text string, at int) *Diagnostic {
 	switch {
 	case r == 0 && at <= 1 && strings.Count(text, "\x00") < len(text):
 		message, fix = "the file is UTF-16, not UTF-8", "save the file as UTF-8"
-		return sourceProblem([]byte(text[:at]), RuleEncoding, message, fix)
+		return sourceProblem([]byte(text[:at]), ruleEncoding, message, fix)
 	case r == 0:
 		message = "a message file cannot contain a raw NUL"
 	case r > 0xff:
 		message = fmt.Sprintf("a YAML file cannot contain the character %U", r)
 		fix = fmt.Sprintf(`write \u%04x inside double quotes, or leave it out`, r)
 	}
-	return sourceProblem([]byte(text[:at]), RuleControlCharacter, message, fix)
+	return sourceProblem([]byte(text[:at]), ruleControlCharacter, message, fix)
 }
 
 // sourceProblem returns a diagnostic at the character after the given part of the file.

@@ -36,14 +36,14 @@ func syntaxProblem(text string, err error) Diagnostic {
 		at = max(strings.LastIndex(text[:min(at+utf8.UTFMax, len(text))], name), 0)
 		line, column := position(text[:at])
 		message := fmt.Sprintf("the alias %s refers to another value", escape(name))
-		return treeProblem(line, column, nil, RuleAlias, message, "write the value itself, or quote it if it is text")
+		return treeProblem(line, column, nil, ruleAlias, message, "write the value itself, or quote it if it is text")
 	}
 	line, column := position(text[:at])
 	if strings.HasPrefix(what, "exceeded max depth") {
-		return treeProblem(line, column, nil, RuleDepth, tooDeep, "")
+		return treeProblem(line, column, nil, ruleDepth, tooDeep, "")
 	}
 	message, fix := explainSyntax(text, at, what)
-	return treeProblem(line, column, nil, RuleSyntax, message, fix)
+	return treeProblem(line, column, nil, ruleSyntax, message, fix)
 }
 
 // errorOffset returns the offset of the character at which the parser fails with the message.

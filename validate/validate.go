@@ -143,7 +143,7 @@ func (d *document) parse(data []byte) Diagnostics {
 	text, root, findings := parseTree(data, d.scratch())
 	*d = document{text: text, root: root}
 	if root.kind != schema.Mapping && !findings.HasErrors() {
-		findings = append(findings, treeProblem(int(root.line), int(root.column), nil, RuleTopLevel,
+		findings = append(findings, treeProblem(int(root.line), int(root.column), nil, ruleTopLevel,
 			"a message file is a mapping of fields, not "+kindName(root.kind), "begin with a line such as: id: msg-…"))
 	}
 	return findings

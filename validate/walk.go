@@ -1,11 +1,8 @@
 package validate
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // stdinName is the name of standard input in diagnostics.
@@ -35,7 +32,7 @@ type walker struct {
 // walk returns the files that the paths stand for.
 func walk(paths []string) []target {
 	w := &walker{}
-	if len(paths) > 1 || len(paths) == 1 && isPattern(paths[0]) {
+	if len(paths) > 1 {
 		w.seen = make(map[string]int)
 	}
 	for _, path := range paths {
@@ -60,14 +57,11 @@ func (w *walker) file(t target) {
 	w.targets = append(w.targets, t)
 }
 
-func isPattern(path string) bool { return strings.ContainsAny(path, "*?[") }
-
 func (w *walker) fail(name string, problem *Diagnostic) {
 	w.targets = append(w.targets, target{name: name, problem: problem})
 }
 
-// path adds what an argument means: standard input, a folder, a file or, if there is neither, the
-// matches of a pattern.
+// path adds what an argument means: standard input, a folder or a file.
 func (w *walker) path(path string) {
 	if path == "-" {
 		w.file(target{name: stdinName, stdin: true})
@@ -82,52 +76,7 @@ func (w *walker) path(path string) {
 		w.fail(path, unreadable(notRegular, ""))
 	case err == nil:
 		w.file(target{name: path})
-	case errors.Is(err, fs.ErrNotExist) && isPattern(path):
-		w.pattern(path)
 	default:
 		w.fail(path, refused(err))
 	}
-}
-
-// pattern adds the files and folders that match a pattern, as found in the folder that the pattern
-// begins with.
-func (w *walker) pattern(pattern string) {
-	matches, err := filepath.Glob(pattern)
-	if err != nil {
-		w.fail(pattern, unreadable("the pattern is malformed", "close every bracket"))
-		return
-	}
-	if len(matches) == 0 {
-		fix := ""
-		if strings.Contains(pattern, "**") {
-			fix = "give the folder instead of **; folders are searched to the bottom"
-		}
-		w.fail(pattern, unreadable("nothing matches the pattern", fix))
-		return
-	}
-	base := literalFolder(pattern)
-	w.within(base, func(in *search) {
-		for _, match := range matches {
-			below, err := filepath.Rel(base, match)
-			if err != nil {
-				w.fail(match, refused(err))
-				continue
-			}
-			in.match(below)
-		}
-	})
-}
-
-// literalFolder returns the part of a pattern before its first special character, up to the last
-// separator.
-func literalFolder(pattern string) string {
-	special := `*?[\`
-	if filepath.Separator == '\\' {
-		special = "*?["
-	}
-	folder := filepath.Dir(pattern)
-	for strings.ContainsAny(folder, special) {
-		folder = filepath.Dir(folder)
-	}
-	return folder
 }

@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// tooDeep is the message of RuleDepth.
+// tooDeep is the message of ruleDepth.
 var tooDeep = fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth)
 
 // parseTree parses the bytes of a file or the text of a body, with parsePlain if possible, which
@@ -98,7 +98,7 @@ func neutralVersion(text string) (string, *Diagnostic) {
 			minor, ok := strings.CutPrefix(version, "1.")
 			if !ok || minor == "" {
 				line, column := position(text[:start])
-				problem := treeProblem(line, column, nil, RuleVersion,
+				problem := treeProblem(line, column, nil, ruleVersion,
 					"the file asks for YAML "+quote(version), "leave the %YAML line out")
 				return text, &problem
 			}
@@ -139,7 +139,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 	t.checkProperties(y)
 	switch y.Kind {
 	case yaml.AliasNode:
-		t.report(y, RuleAlias, "write the value out", "the alias *%s refers to another value", escape(y.Value))
+		t.report(y, ruleAlias, "write the value out", "the alias *%s refers to another value", escape(y.Value))
 		n.kind = schema.Null
 		return n
 	case yaml.ScalarNode:
@@ -151,7 +151,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 		return n
 	}
 	if depth > schema.MaxDepth {
-		t.report(y, RuleDepth, "", "%s", tooDeep)
+		t.report(y, ruleDepth, "", "%s", tooDeep)
 		n.kind = schema.Null
 		return n
 	}
@@ -181,10 +181,10 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 			t.build(key, depth+1)
 			continue
 		case key.Kind != yaml.ScalarNode:
-			t.report(key, RuleComplexKey, "", "a list or mapping cannot be a key")
+			t.report(key, ruleComplexKey, "", "a list or mapping cannot be a key")
 			continue
 		case key.Value == "<<" && key.Style == 0:
-			t.report(key, RuleMergeKey, "write the fields out", "the merge key << is not allowed")
+			t.report(key, ruleMergeKey, "write the fields out", "the merge key << is not allowed")
 			continue
 		}
 		t.at = append(t.at, key.Value)
@@ -206,7 +206,7 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 // checkProperties reports anchors, and tags outside the core schema.
 func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	if y.Anchor != "" {
-		t.report(y, RuleAnchor, "leave it out", "the anchor &%s is not allowed", escape(y.Anchor))
+		t.report(y, ruleAnchor, "leave it out", "the anchor &%s is not allowed", escape(y.Anchor))
 	}
 	if y.Style&yaml.TaggedStyle == 0 {
 		return
@@ -214,7 +214,7 @@ func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	switch y.Tag {
 	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map":
 	default:
-		t.report(y, RuleTag, "remove it; every scalar is read as text",
+		t.report(y, ruleTag, "remove it; every scalar is read as text",
 			"the tag %s is not one of YAML's core schema", quote(y.Tag))
 	}
 }

@@ -82,7 +82,7 @@ func runAshServe(c *call) error {
 	if err := errors.Join(driver.Start(c.ctx), driver.Stop(context.WithoutCancel(c.ctx))); err != nil {
 		return err
 	}
-	bridge := agent.NewBridge(func(session string) agent.Driver { return newDriver("", session) })
+	bridge := agent.NewAshHandler(func(session string) agent.Driver { return newDriver("", session) })
 	server, err := ash.Listen(socket, bridge)
 	if err != nil {
 		return err

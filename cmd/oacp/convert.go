@@ -303,18 +303,15 @@ func runMirror(c *call) error {
 			return err
 		}
 		return selected.With(c.Streams, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
-			bar := newProgress(c.Streams, "mirroring")
-			defer bar.clear()
-			m.Workspace, m.Log, m.Progress = w, log, bar.update
+			m.Workspace, m.Log = w, log
 			defer c.catchSignals()()
 			if c.isOn("follow") {
-				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m, bar) })
+				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m) })
 			}
 			var report mirror.Report
 			synchronizer.Once(c.ctx)
 			err := synchronizer.Around(c.ctx, false, func() (err error) {
 				report, err = m.Run(c.ctx)
-				bar.clear()
 				return err
 			})
 			err = cmp.Or(context.Cause(c.ctx), err)
@@ -326,12 +323,11 @@ func runMirror(c *call) error {
 }
 
 // followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
-func followMirror(c *call, m *mirror.Mirror, bar *progress) error {
+func followMirror(c *call, m *mirror.Mirror) error {
 	var printErr error
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
-		bar.clear()
 		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
 		if passErr != nil {
 			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")

@@ -512,7 +512,7 @@ func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error)
 	case waitForNoticed:
 		err = track.AwaitNoticed(ctx, d.w, r)
 	case waitForAck:
-		err = watch.AwaitAcknowledged(ctx, d.w, r)
+		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
 	default:
 		// Other mail to the sender may end the wait for an answer.
 		arrived, err = watch.AwaitReply(ctx, d.w, r, watch.ReplyOptions{

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/fatih/color"
@@ -19,9 +18,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
-	"github.com/oacp-go/oacp/internal/machine"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -246,17 +243,10 @@ leftovers. The exit status is 1 if errors remain; warnings do not count.`,
 func runDoctor(c *call) error {
 	defer c.catchSignals()()
 	report := doctor.Report{Fixed: []string{}}
-	versions := make(map[live.Program]string)
-	for _, check := range machine.Inspect(c.ctx) {
-		report.Add(machineFinding(check))
-		if program := live.Program(check.Name); check.Status == machine.Good && slices.Contains(live.Programs(), program) {
-			versions[program] = check.Detail
-		}
-	}
+	report.Add(doctor.InspectMachine(c.ctx)...)
 	if err := inspect(c, &report); err != nil {
 		return err
 	}
-	report.Add(setup.InspectVersions(versions)...)
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
@@ -324,19 +314,6 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
 	return settings.Autonomy, err
-}
-
-// machineFinding says what a check of the machine means for messages. Nothing that it checks is
-// needed to send and read them, so it is never an error.
-func machineFinding(c machine.Check) doctor.Finding {
-	f := doctor.Finding{Category: "Environment", Name: c.Name, Severity: doctor.SeverityOK, Message: c.Detail, Hint: c.Hint}
-	switch c.Status {
-	case machine.Absent:
-		f.Severity, f.Message = doctor.SeveritySkipped, c.Detail+"; optional, for "+c.For
-	case machine.Poor:
-		f.Severity, f.Message = doctor.SeverityWarning, c.Detail+"; for "+c.For
-	}
-	return f
 }
 
 // printReport prints the report, and writes it to the file of --output.

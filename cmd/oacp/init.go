@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -198,7 +198,7 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 
 // nextSteps says what the user can do about git with a new workspace in a repository.
 func nextSteps(c *call, dir string, made project.Made) (next []string) {
-	top, err := bridge.EnclosingRepository(dir)
+	top, err := git.Top(dir)
 	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
@@ -208,7 +208,7 @@ func nextSteps(c *call, dir string, made project.Made) (next []string) {
 	}
 	next = []string{visible.Shell(commit...) + " commits it with the code, and later its new messages"}
 	below, err := filepath.Rel(top, dir)
-	if around, aroundErr := bridge.EnclosingRepository(c.Dir); err != nil || aroundErr != nil || around != top {
+	if around, aroundErr := git.Top(c.Dir); err != nil || aroundErr != nil || around != top {
 		return next
 	}
 	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
@@ -225,9 +225,9 @@ func nextSteps(c *call, dir string, made project.Made) (next []string) {
 }
 
 // printMade says what init and add-agent made, and what the user can do next.
-func printMade(c *call, workspace string, made project.Made, git *gitInitialized, next ...string) error {
-	if git != nil {
-		made.Warnings = append(made.Warnings, git.warnings...)
+func printMade(c *call, workspace string, made project.Made, joined *gitInitialized, next ...string) error {
+	if joined != nil {
+		made.Warnings = append(made.Warnings, joined.warnings...)
 	}
 	for _, warning := range made.Warnings {
 		c.Warn(warning)
@@ -238,7 +238,7 @@ func printMade(c *call, workspace string, made project.Made, git *gitInitialized
 		Git       *gitInitialized `json:"git,omitempty"`
 		Warnings  []string        `json:"warnings,omitempty"`
 		Next      []string        `json:"next,omitempty"`
-	}{workspace, append([]string{}, made.Paths...), git, made.Warnings, next}, func() {
+	}{workspace, append([]string{}, made.Paths...), joined, made.Warnings, next}, func() {
 		c.printf("OK: %s\n", visible.Line(workspace))
 		for _, path := range made.Paths {
 			if below, err := filepath.Rel(workspace, path); err == nil {
@@ -246,8 +246,8 @@ func printMade(c *call, workspace string, made project.Made, git *gitInitialized
 			}
 			c.printf("  made: %s\n", visible.Line(path))
 		}
-		if git != nil {
-			git.print(c)
+		if joined != nil {
+			joined.print(c)
 		} else if len(made.Paths) == 0 {
 			c.printf("  everything was there\n")
 		}
@@ -260,9 +260,9 @@ func printMade(c *call, workspace string, made project.Made, git *gitInitialized
 // gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
 // that of the main one.
 func gitFolder(dir string) (string, error) {
-	top, err := bridge.EnclosingRepository(dir)
+	top, err := git.Top(dir)
 	if err == nil && top != "" && filepath.Base(top) == ".oacp" {
-		top, err = bridge.EnclosingRepository(filepath.Dir(top)) // the workspace has a repository already
+		top, err = git.Top(filepath.Dir(top)) // the workspace has a repository already
 	}
 	if err != nil {
 		return "", err
@@ -271,7 +271,7 @@ func gitFolder(dir string) (string, error) {
 		return "", &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", dir),
 			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
 	}
-	folder := filepath.Join(project.MainFolder(top), ".oacp")
+	folder := filepath.Join(git.MainFolder(top), ".oacp")
 	info, err := os.Lstat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -356,15 +356,15 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 // enclosingOf returns the top of the user's repository for a workspace: that around the workspace,
 // or else, if the workspace is that of the working folder, that around the working folder.
 func enclosingOf(workingDir, dir string) (string, error) {
-	top, err := bridge.EnclosingRepository(filepath.Dir(dir))
+	top, err := git.Top(filepath.Dir(dir))
 	if err != nil || top != "" {
 		return top, err
 	}
 	if found, err := workspaceAround(workingDir); err == nil && found == dir {
-		if top, err = bridge.EnclosingRepository(workingDir); err != nil || top == "" || top == dir {
+		if top, err = git.Top(workingDir); err != nil || top == "" || top == dir {
 			return "", err
 		}
-		return project.MainFolder(top), nil
+		return git.MainFolder(top), nil
 	}
 	return "", nil
 }

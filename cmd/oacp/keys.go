@@ -353,7 +353,7 @@ is the agent of the mailbox. The result is one of
    signed-REVOKED      the key that signed it was revoked               status 3
 
 If the file cannot be read, the status is 2. verify changes nothing without
---quarantine or --attach-audit.
+--quarantine.
 
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
@@ -361,8 +361,7 @@ EXAMPLES:
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`"},
 			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"},
-			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder"},
-			&cli.StringFlag{Name: "attach-audit", Category: command.Rare, Usage: "write the result into `FILE`, the record of an autonomy decision"}),
+			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder"}),
 		Action: action(s, 1, runVerify),
 	}
 }
@@ -385,11 +384,6 @@ func runVerify(c *call) error {
 	if c.isOn("quarantine") && result.Status == signing.Invalid {
 		if report.QuarantineCopy, err = trust.Quarantine(file, data, c.Now()); err != nil {
 			return err
-		}
-	}
-	if audit := c.text("attach-audit"); audit != "" {
-		if err := trust.Attach(c.ctx, audit, report); err != nil {
-			return failure.Usagef("--attach-audit: %w", err)
 		}
 	}
 	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {

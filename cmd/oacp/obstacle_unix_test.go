@@ -133,10 +133,8 @@ var obstaclePlaces = []struct {
 	{"state/watch/b.json.lock", "", [][]string{turnCommands}},
 	{"state/mirror/", "mirror --bridge LOG", [][]string{mirrorCommands}},
 	{"state/mirror/dead_letter/", "", [][]string{mirrorCommands}},
-	{"state/mirror/LOG-out.json", "", [][]string{mirrorCommands}},
+	{"state/mirror/LOG-out.state", "", [][]string{mirrorCommands}},
 	{"state/mirror/LOG-in.json", "", [][]string{mirrorCommands}},
-	{"state/mirror/LOG-out.journal", "mirror --bridge LOG", [][]string{mirrorCommands}},
-	{"state/mirror/LOG-out.journal.lock", "", [][]string{mirrorCommands}},
 }
 
 // TestObstacles puts what does not belong there in the place of each folder and file of a workspace.
@@ -226,11 +224,11 @@ func newObstructed(t *testing.T, template string, mirrored bool) *obstructed {
 func (c *obstructed) obstruct(t *testing.T, o obstacle, place string) string {
 	t.Helper()
 	if strings.Contains(place, "LOG") {
-		found, err := filepath.Glob(filepath.Join(c.Dir, "state/mirror/*-out.json"))
+		found, err := filepath.Glob(filepath.Join(c.Dir, "state/mirror/*-out.state"))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("the mirror keeps %v (%v), want one file", found, err)
 		}
-		place = strings.Replace(place, "LOG", strings.TrimSuffix(filepath.Base(found[0]), "-out.json"), 1)
+		place = strings.Replace(place, "LOG", strings.TrimSuffix(filepath.Base(found[0]), "-out.state"), 1)
 	}
 	path := filepath.Join(c.Dir, filepath.Clean(place))
 	for _, err := range []error{os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o755)} {

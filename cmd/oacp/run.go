@@ -310,7 +310,7 @@ func openClaims(c *call, w *mailbox.Workspace, settings *turn.Settings, config *
 	if config.Once {
 		options.Waiting = c.NoteWaiting
 	}
-	config.Claims, err = repository.NewClaims(c.ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: options})
+	config.Claims, err = repository.NewClaims(c.ctx, config.Agent, settings.Lease, options)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // TestRunLine checks the lines that run prints, beside those of the scripts.
@@ -18,7 +19,7 @@ func TestRunLine(t *testing.T) {
 		want  string
 	}{
 		{
-			turn.Event{Kind: turn.EventInterrupted, ID: "msg-1", Subject: "Port?", Reason: "no login", Err: &agent.APIError{Kind: agent.NotLoggedIn}},
+			turn.Event{Kind: turn.EventInterrupted, Envelope: track.Envelope{Key: track.Key{ID: "msg-1"}, Subject: "Port?"}, Reason: "no login", Err: &agent.APIError{Kind: agent.NotLoggedIn}},
 			"stopped       msg-1  Port?: the agent is unavailable",
 		},
 		{
@@ -26,16 +27,16 @@ func TestRunLine(t *testing.T) {
 			"unavailable   (again at 14:31:05Z)  no login",
 		},
 		{
-			turn.Event{Kind: turn.EventStarted, File: "a.yaml", Attempt: 2},
+			turn.Event{Kind: turn.EventStarted, Envelope: track.Envelope{File: "a.yaml"}, Attempt: 2},
 			"turn          a.yaml  (turn 2)",
 		},
 		{
-			turn.Event{Kind: turn.EventSucceeded, ID: "msg-1", Usage: agent.Usage{Turns: 1, InputTokens: 40_000, OutputTokens: 1500, CostUSD: 1.234}},
+			turn.Event{Kind: turn.EventSucceeded, Envelope: track.Envelope{Key: track.Key{ID: "msg-1"}}, Usage: agent.Usage{Turns: 1, InputTokens: 40_000, OutputTokens: 1500, CostUSD: 1.234}},
 			"done          msg-1  (1 model turn, 41k tokens, $1.23)",
 		},
 		{
 			turn.Event{
-				Kind: turn.EventFailed, ID: "msg-1", Usage: agent.Usage{OutputTokens: 7}, RetryAt: at, Reason: "it failed: no host",
+				Kind: turn.EventFailed, Envelope: track.Envelope{Key: track.Key{ID: "msg-1"}}, Usage: agent.Usage{OutputTokens: 7}, RetryAt: at, Reason: "it failed: no host",
 				Refused: []agent.Refusal{bash, {Tool: "WebFetch", Count: 3}, bash, bash, bash},
 			},
 			`failed        msg-1  (7 tokens, again at 14:30:05Z); refused Bash "rm \x1b[2J" (needs --allow all), WebFetch 3 times, ` +
@@ -50,7 +51,7 @@ func TestRunLine(t *testing.T) {
 		}
 	}
 	p.OutTerminal = true
-	event := turn.Event{Kind: turn.EventAnswered, At: at, ID: "msg-20260313T1430Z-ann-ab12", Sent: "msg-20260313T1431Z-codex-cd34"}
+	event := turn.Event{Kind: turn.EventAnswered, At: at, Envelope: track.Envelope{Key: track.Key{ID: "msg-20260313T1430Z-ann-ab12"}}, Sent: "msg-20260313T1431Z-codex-cd34"}
 	if got, want := p.line(event), at.Local().Format(time.TimeOnly)+"  answered      ab12  with cd34"; got != want {
 		t.Errorf("on a terminal, line\n%s\nwant\n%s", got, want)
 	}

@@ -87,7 +87,7 @@ func runSync(c *call) (err error) {
 		options := command.SyncOptions(w)
 		options.DryRun = c.isOn("dry-run")
 		if c.isOn("squash") {
-			return squash(c, repository)
+			return squash(c, w, repository)
 		}
 		bar := newProgress(c.Streams, "exchanging mail")
 		first := options
@@ -107,16 +107,19 @@ func runSync(c *call) (err error) {
 	})
 }
 
-func squash(c *call, repository *gitmail.Repository) error {
+func squash(c *call, w *mailbox.Workspace, repository *gitmail.Repository) error {
 	if name := repository.Settings().Name(); name != "" {
 		if err := c.confirm("replace the history of " + name + " for all machines, with a forced push?"); err != nil {
 			return err
 		}
 	}
-	done, err := repository.Squash(c.ctx, gitmail.Options{Waiting: c.NoteWaiting})
+	options := command.SyncOptions(w)
+	options.Squash, options.Waiting = true, c.NoteWaiting
+	result, err := repository.Sync(c.ctx, options)
 	if err != nil {
 		return cmp.Or(context.Cause(c.ctx), err)
 	}
+	done := result.Squashed
 	return c.answer(map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit}, func() {
 		if done.Before == done.After {
 			c.printf("commits: %d, nothing to squash\n", done.Before)

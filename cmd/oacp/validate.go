@@ -32,11 +32,11 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "check message files",
 		ArgsUsage: "PATH… | --changed REF [PATH…]",
-		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
-input. validate reports every problem with its position, its rule and, if known, the
-fix, and also reports messages that share an id. Errors cause exit status 1, warnings
-do not. A link that leads out of a folder is reported and not followed, unless PATH
-itself is the link.
+		Description: `PATH is a file, a folder with everything below it, or - for standard input. validate
+reports every problem with its position, its rule and, if known, the fix, and also
+reports messages that share an id. Errors cause exit status 1, warnings do not. A link
+that leads out of a folder is reported and not followed, unless PATH itself is the
+link.
 
 --changed checks the messages that a change adds: those in HEAD and the git index but
 not in the merge base of HEAD and REF, in all workspaces or those below PATH. The
@@ -66,7 +66,7 @@ func runValidate(c *call) error {
 	}
 	switch {
 	case len(c.words) == 0 && !isChange:
-		return failure.Usagef("needs a file, a folder, a pattern, or -")
+		return failure.Usagef("needs a file, a folder, or -")
 	case !slices.Contains(validateFormats, format):
 		return failure.Usagef("--format: there is no format %s", visible.Quote(format)).
 			WithHint(spelling.DidYouMean(validateFormats, format, "the formats are "+strings.Join(validateFormats, ", ")))

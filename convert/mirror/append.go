@@ -38,8 +38,6 @@ type appender struct {
 	// other logs.
 	since   time.Time
 	ownOnly bool
-	// leftOut are the messages that do not belong in the log.
-	leftOut map[*schema.Message]bool
 }
 
 // recordLog is what an appender needs of a *bridge.Log.
@@ -58,7 +56,6 @@ type outgoing struct {
 // append writes the records that the log lacks of the messages. When it returns without an error,
 // all messages that belong in the log are in it and on disk.
 func (a *appender) append(ctx context.Context, messages []*schema.Message) error {
-	a.leftOut = make(map[*schema.Message]bool)
 	var belonging []*schema.Message
 	for _, m := range messages {
 		origin, derived := convert.OriginOf(m)
@@ -74,7 +71,6 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 		}
 		if derived && a.ownOnly || m.CreatedAt.Time().Before(a.since) {
 			a.report.LeftOut++
-			a.leftOut[m] = true
 			continue
 		}
 		belonging = append(belonging, m)

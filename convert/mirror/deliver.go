@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 
@@ -27,8 +26,7 @@ const deliverBatch = 128
 // The error is one of the sequence or of the file system. Calling Deliver again delivers what is
 // missing.
 func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
-	_, _, err = newDeliverer(w, source, &report).run(ctx, records)
-	return report, err
+	return report, newDeliverer(w, source, &report).run(ctx, records)
 }
 
 // A deliverer brings records to mailboxes.
@@ -36,16 +34,11 @@ type deliverer struct {
 	workspace *mailbox.Workspace
 	source    string
 	report    *Report
-	// recorded are the messages that were recorded from this workspace, as far as is known.
-	recorded map[sentMessage]bool
-	// progress, if not nil, is called for each line with the last record.
-	progress func(bridge.Entry)
 
 	waiting []delivery
 	queued  map[schema.ID]bool
-	foreign map[schema.AgentName]*foreignFiles
-	round   int  // in each, an outbox is listed once at most
-	again   bool // set while a message whose id was found taken is looked at once more
+	// foreign has, for each sender, the messages in outbox files that other tools named.
+	foreign map[schema.AgentName]map[schema.ID][]copiedMessage
 	// failed are the errors of messages that may be delivered later.
 	failed []error
 }
@@ -56,41 +49,32 @@ type delivery struct {
 	entry   bridge.Entry
 	// carried is the message that the record carries, nil for a derived one.
 	carried *schema.Message
-	variant convert.Variant
-	again   bool // set if its id was found taken
 }
 
 func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
 	return &deliverer{
 		workspace: w, source: source, report: report,
-		queued: make(map[schema.ID]bool), foreign: make(map[schema.AgentName]*foreignFiles),
+		queued: make(map[schema.ID]bool), foreign: make(map[schema.AgentName]map[schema.ID][]copiedMessage),
 	}
 }
 
-// run delivers records. It returns the last one, and whether a skipped line followed it.
-func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, error]) (last bridge.Entry, skipped bool, err error) {
+// run delivers records.
+func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, error]) error {
 	for e, err := range records {
-		switch {
-		case err == nil:
-			last, skipped = e, false
+		if err == nil {
 			m, odd := convert.Carried(e.Record)
 			for _, warning := range odd {
 				d.warn(e, "%v", warning)
 			}
-			if err := d.take(ctx, e, m, convert.Variant{}); err != nil {
-				return last, false, err
+			if err := d.take(ctx, e, m); err != nil {
+				return err
 			}
-		case d.report.skip(err):
-			skipped = true
-		default:
-			return last, false, errors.Join(err, d.flush(ctx), d.failure())
-		}
-		if d.progress != nil {
-			d.progress(last)
+		} else if !d.report.skip(err) {
+			return errors.Join(err, d.flush(ctx), d.failure())
 		}
 	}
-	err = d.flush(ctx)
-	return last, skipped, errors.Join(err, d.failure())
+	err := d.flush(ctx)
+	return errors.Join(err, d.failure())
 }
 
 func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
@@ -99,12 +83,20 @@ func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
 
 // take takes a record with the message that it carries, if any. It is dealt with when flush has
 // returned without an error.
-func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message, v convert.Variant) error {
+func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message) error {
 	if m == nil {
-		return d.derive(ctx, e, v)
+		return d.derive(ctx, e)
 	}
 	to := schema.AgentName(e.To)
-	taken, sent, err := d.wasSent(ctx, m, to)
+	sentTo, taken, err := d.sentTo(ctx, m)
+	sent := sentTo != nil && (to == "" || slices.Contains(sentTo, to))
+	if err == nil && !sent {
+		recipients := m.To
+		if to != "" {
+			recipients = []schema.AgentName{to}
+		}
+		sent, err = d.hasArrived(m, recipients)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -115,7 +107,7 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		return d.refuse(e, m, d.workspace.CheckAgent(to).Error())
 	case taken:
 		d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
-		return d.derive(ctx, e, v)
+		return d.derive(ctx, e)
 	case m.Auth != "" && m.File == "":
 		return d.refuse(e, m, "the record of a signed message lacks the file")
 	}
@@ -135,27 +127,15 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 	case m.Auth != "" && len(reduced.To) < len(m.To):
 		return d.refuse(e, m, "the message is signed, so it cannot go to some of its recipients only, and the workspace does not know all of them")
 	case len(reduced.To) > schema.MaxRecipients:
-		return d.derive(ctx, e, v)
+		return d.derive(ctx, e)
 	}
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
-}
-
-// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to
-// anybody. Taken reports whether an outbox has a message with its id; if the ledger has the answer,
-// that is not looked up.
-func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.AgentName) (taken, sent bool, err error) {
-	identity, err := identityOf(m)
-	if err != nil || d.recorded[identity] {
-		return false, err == nil, err
-	}
-	there, taken, err := d.sentTo(ctx, m)
-	return taken, there != nil && (to == "" || slices.Contains(there, to)), err
 }
 
 // derive takes a record that carries no message. It becomes one message to at most
 // schema.MaxRecipients agents, or, if it is a broadcast, several. Agents come and go: a part that
 // was sent stays as it is, and a part with room for more recipients was the last one.
-func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Variant) error {
+func (d *deliverer) derive(ctx context.Context, e bridge.Entry) error {
 	var agents []schema.AgentName
 	if e.To == "" {
 		var err error
@@ -167,8 +147,8 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 	if err != nil {
 		return d.refuse(e, nil, err.Error())
 	}
-	for v.Part = 0; len(to) > 0; v.Part++ {
-		m, err := convert.Derive(e.Record, to[:min(len(to), schema.MaxRecipients)], v)
+	for part := 0; len(to) > 0; part++ {
+		m, err := convert.Derive(e.Record, to[:min(len(to), schema.MaxRecipients)], part)
 		if err != nil {
 			return d.refuse(e, nil, err.Error())
 		}
@@ -182,13 +162,12 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 			if len(had) < schema.MaxRecipients {
 				return nil
 			}
-		case taken && !v.Shared:
-			v.Shared = true
-			return d.derive(ctx, e, v)
+		case taken:
+			return d.refuse(e, nil, "another record of the run has the id and says something else")
 		case !d.workspace.Knows(to[0]):
 			return d.refuse(e, m, d.workspace.CheckAgent(to[0]).Error())
 		default:
-			if err := d.queue(ctx, delivery{message: m, entry: e, variant: v}); err != nil {
+			if err := d.queue(ctx, delivery{message: m, entry: e}); err != nil {
 				return err
 			}
 			had = m.To
@@ -205,7 +184,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		if err := d.flush(ctx); err != nil {
 			return err
 		}
-		return d.take(ctx, one.entry, one.carried, one.variant) // now that the other one is sent
+		return d.take(ctx, one.entry, one.carried) // now that the other one is sent
 	}
 	if from := one.message.From; from != mailbox.Postmaster && !d.workspace.Knows(from) {
 		if err := d.flush(ctx); err != nil {
@@ -216,7 +195,6 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		}
 		d.warn(one.entry, "the workspace did not know the sender %s, who has a mailbox now", from)
 	}
-	one.again = d.again
 	d.queued[one.message.ID] = true
 	if d.waiting = append(d.waiting, one); len(d.waiting) < deliverBatch {
 		return nil
@@ -231,7 +209,6 @@ func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
 	d.waiting = nil
 	clear(d.queued)
-	d.round++
 	if len(waiting) == 0 {
 		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to
 		// that, too.
@@ -270,14 +247,19 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 	case errors.As(err, &queued):
 		d.warn(one.entry, "%v", err)
 		d.report.Delivered++
-	case errors.Is(err, mailbox.ErrIDTaken) && !one.again:
-		// The outbox has the message with fewer or more recipients, or another one.
-		d.again = true
-		defer func() { d.again = false }()
-		return errors.Join(d.take(ctx, one.entry, one.carried, one.variant), d.flush(ctx))
 	case errors.As(err, &invalid), errors.Is(err, schema.ErrTooLarge):
 		return d.refuse(one.entry, nil, err.Error())
-	case errors.Is(err, mailbox.ErrIDTaken), errors.As(err, &unknown): // the agent was removed meanwhile
+	case errors.Is(err, mailbox.ErrIDTaken):
+		// Another process may have sent the message meanwhile, perhaps to fewer or more recipients.
+		had, _, err := d.sentTo(ctx, one.message)
+		if err != nil {
+			return err
+		}
+		if had == nil {
+			return d.refuse(one.entry, one.message, result.Err.Error())
+		}
+		d.report.AlreadyDelivered++
+	case errors.As(err, &unknown): // the agent was removed meanwhile
 		return d.refuse(one.entry, one.message, err.Error())
 	default:
 		return err
@@ -289,16 +271,16 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
 	letter, err := newLetter(m, e.Record, fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason))
 	if err == nil {
-		var path string
-		path, err = letter.write(d.workspace)
+		path, added, failed := letter.write(d.workspace)
 		switch {
-		case errors.Is(err, fs.ErrExist):
-			d.report.AlreadyDead++
-			return nil
-		case err == nil:
+		case failed == nil && added:
 			d.report.DeadLetters = append(d.report.DeadLetters, DeadLetter{e.Line, path, letter.reason.Reason})
 			return nil
+		case failed == nil:
+			d.report.AlreadyDead++
+			return nil
 		}
+		err = failed
 	}
 	return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
 }

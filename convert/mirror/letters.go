@@ -1,16 +1,15 @@
 package mirror
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -69,33 +68,28 @@ func cut(text string) string {
 }
 
 // write adds the letter to the sender's dead letters or, if the workspace does not know the sender,
-// to the mirror's. It writes the reason first. The error matches fs.ErrExist if the letter was
-// there.
-func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
+// to the mirror's. It writes the reason first. Added reports whether the letter is new.
+func (l deadLetter) write(w *mailbox.Workspace) (path string, added bool, err error) {
 	folder, makeFolder := lettersName, w.MakeStateFolder
 	if from := l.reason.From; w.Knows(from) {
+		// The letter may be from before the sender got a mailbox.
+		if _, err := w.Root().Lstat(lettersName + "/" + l.name); !errors.Is(err, fs.ErrNotExist) {
+			return "", false, err
+		}
 		folder, makeFolder = schema.BoxPath(from, mailbox.DeadLetters), w.MakeFolder
 	}
-	for _, place := range []string{lettersName, folder} {
-		if _, err := w.Root().Lstat(place + "/" + l.name); !errors.Is(err, fs.ErrNotExist) {
-			return "", cmp.Or(err, fs.ErrExist)
-		}
-	}
 	if err := makeFolder(folder); err != nil {
-		return "", err
+		return "", false, err
 	}
 	l.reason.At = schema.NewTimestamp(time.Now())
 	reason, err := json.MarshalIndent(l.reason, "", "  ")
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), folder)
-	if err != nil {
-		return "", err
+	name := folder + "/" + l.name
+	if _, err := w.AddFile(name+mailbox.ReasonSuffix, append(reason, '\n')); err != nil {
+		return "", false, err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	if err := dir.Replace(l.name+mailbox.ReasonSuffix, append(reason, '\n'), 0o644); err != nil {
-		return "", err
-	}
-	return dir.Path(l.name), dir.Replace(l.name, l.data, 0o644)
+	added, err = w.AddFile(name, l.data)
+	return filepath.Join(w.Dir(), filepath.FromSlash(name)), added, err
 }

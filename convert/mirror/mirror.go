@@ -4,11 +4,9 @@
 // mailboxes. It copies each exactly once, even if it is killed or runs in several processes:
 // whether the log has the record, and whether the sender's outbox has the message, decides.
 //
-// In state/mirror of the workspace a mirror keeps, for each log,
-//
-//   - what it has seen, in files that end in .json. They save time and may be deleted at any time.
-//   - a ledger of which messages of which outbox copies it recorded, in a file that ends in .journal. It may be deleted
-//     if no message was removed from its outbox, or changed in it, after it was recorded.
+// In state/mirror of the workspace a mirror keeps, for each log, what it has seen, in files that end
+// in .json. They save time and may be deleted, but see docs/mirror.md for a message that was removed
+// from all mailboxes after it was recorded.
 //
 // The log of a run gets the messages sent since the run began, and none that were derived from
 // another log; see Mirror.Since and Mirror.All. A file that another program may still be writing is
@@ -72,12 +70,9 @@ type Mirror struct {
 	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always
 	// give the same answer for a message. A mirror without it carries the others, too.
 	Only func(*schema.Message) bool
-	// Progress, if not nil, is called with the number of messages and lines that were handled, and
-	// of those to handle. The total grows when the second direction begins.
-	Progress func(done, total int)
 
-	// passedOver are the files of messages that Only rejected, so that they are read once.
-	passedOver map[copyKey]bool
+	// session is what Run and Follow know, nil before the first call.
+	session *session
 	// now and pause replace the clock in tests.
 	now   func() time.Time
 	pause func(context.Context, time.Duration) error
@@ -128,45 +123,26 @@ type session struct {
 	direction Direction
 	// out and in are what was seen on the two ways.
 	out, in seen
-	ledger  *ledger // nil until it is needed
 
-	// since says what belongs in the log, and bound names it. If the caller chose it, afresh is
-	// set: messages that were left out before are then looked at again.
+	// since says what belongs in the log. If the caller chose it, afresh is set: messages that were
+	// left out before are then looked at again.
 	since  time.Time
-	bound  string
 	afresh bool
 	// reported are the files that were reported as bad.
-	reported map[copyKey]bool
+	reported map[fileKey]bool
 	// unsettled are the paths of files that were not settled in the last pass, and sightings how
 	// they were found.
 	unsettled []string
-	sightings map[copyKey]watch.Sighting
+	sightings map[fileKey]watch.Sighting
 }
 
-func (m *Mirror) open() (s *session, err error) {
-	s = &session{
-		Mirror: m, direction: cmp.Or(m.Direction, Both), since: m.Since, afresh: m.All || !m.Since.IsZero(),
-		reported: make(map[copyKey]bool), in: loadSeen(m.Workspace, m.Log, In), out: loadSeen(m.Workspace, m.Log, Out),
+func (m *Mirror) open() (*session, error) {
+	if m.session != nil {
+		return m.session, nil
 	}
-	if _, err := ParseDirection(string(s.direction)); err != nil {
+	direction, err := ParseDirection(string(cmp.Or(m.Direction, Both)))
+	if err != nil {
 		return nil, err
-	}
-	if !s.afresh && s.direction != In {
-		if s.since, err = bridge.Beginning(m.Log.Path()); err != nil {
-			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
-		}
-	}
-	s.bound = "since " + s.since.UTC().Format(time.RFC3339)
-	if m.All {
-		s.bound = "all"
-	}
-	s.since = s.since.Truncate(time.Second)
-	if s.afresh || s.out.Bound != s.bound {
-		s.out.Outboxes = nil
-	}
-	s.out.Bound = s.bound
-	if m.passedOver == nil {
-		m.passedOver = make(map[copyKey]bool)
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -174,19 +150,34 @@ func (m *Mirror) open() (s *session, err error) {
 	if m.pause == nil {
 		m.pause = wait
 	}
+	s := &session{
+		Mirror: m, direction: direction, since: m.Since, afresh: m.All || !m.Since.IsZero(),
+		reported: make(map[fileKey]bool), in: loadSeen(m.Workspace, m.Log, In), out: loadSeen(m.Workspace, m.Log, Out),
+	}
+	if !s.afresh && direction != In {
+		if s.since, err = bridge.Beginning(m.Log.Path()); err != nil {
+			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
+		}
+	}
+	bound := "since " + s.since.UTC().Format(time.RFC3339)
+	if s.afresh || s.out.Bound != bound {
+		s.out.Outboxes = nil
+	}
+	s.out.Bound = bound
+	s.since = s.since.Truncate(time.Second)
+	m.session = s
 	return s, nil
 }
 
 // pass copies what is new in both directions.
 func (s *session) pass(ctx context.Context, report *Report) (err error) {
-	count := &progress{report: s.Progress}
 	if s.direction != In {
-		if failed := s.passOut(ctx, report, count); failed != nil {
+		if failed := s.passOut(ctx, report); failed != nil {
 			err = fmt.Errorf("mirror into %s: %w", s.Log.Path(), failed)
 		}
 	}
 	if s.direction != Out {
-		if failed := s.passIn(ctx, report, count); failed != nil {
+		if failed := s.passIn(ctx, report); failed != nil {
 			err = errors.Join(err, fmt.Errorf("mirror into %s: %w", s.Workspace.Dir(), failed))
 		}
 	}
@@ -194,7 +185,7 @@ func (s *session) pass(ctx context.Context, report *Report) (err error) {
 }
 
 // passIn copies new records from the log to the mailboxes.
-func (s *session) passIn(ctx context.Context, report *Report, count *progress) (err error) {
+func (s *session) passIn(ctx context.Context, report *Report) error {
 	known, err := hasPlace(ctx, s.Log, s.in.Delivered)
 	if err != nil {
 		return err
@@ -207,54 +198,11 @@ func (s *session) passIn(ctx context.Context, report *Report, count *progress) (
 	if err != nil || end == s.in.Delivered {
 		return err
 	}
-	status, err := s.Log.Status(ctx)
-	if err != nil {
+	if err := newDeliverer(s.Workspace, s.Log.Path(), report).run(ctx, s.Log.Records(ctx, s.in.Delivered)); err != nil {
 		return err
 	}
-	ledger, err := s.needLedger(ctx)
-	if err != nil {
-		return err
-	}
-	before := s.in.Delivered
-	defer func() {
-		if s.in.Delivered != before {
-			err = errors.Join(err, s.in.save(s.Workspace, s.Log, In))
-		}
-	}()
-	count.add(0, status.TotalMessages+status.SkippedLines-before.Line())
-	d := newDeliverer(s.Workspace, s.Log.Path(), report)
-	d.recorded = ledger.messages
-	d.progress = func(e bridge.Entry) {
-		count.add(1, 0)
-		if e.Line > 0 && len(d.waiting) == 0 && len(d.failed) == 0 {
-			s.in.Delivered = e.Cursor()
-		}
-	}
-	last, skipped, err := d.run(ctx, s.Log.Records(ctx, before))
-	switch {
-	case err != nil:
-		return err
-	case skipped:
-		s.in.Delivered = end // a skipped line has no place of its own; the end was taken before it was read
-	case last.Line > 0:
-		s.in.Delivered = last.Cursor()
-	}
-	return nil
-}
-
-// progress counts what is done of what is to be done.
-type progress struct {
-	report      func(done, total int) // may be nil
-	done, total int
-}
-
-// add counts n as done, and more as to be done.
-func (p *progress) add(n, more int) {
-	p.done += n
-	p.total = max(p.total+more, p.done)
-	if p.report != nil && n+more > 0 {
-		p.report(p.done, p.total)
-	}
+	s.in.Delivered = end
+	return s.in.save(s.Workspace, s.Log, In)
 }
 
 // Acknowledge acknowledges the messages in an agent's inbox that the agent knows from the bridge:

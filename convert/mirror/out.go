@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -30,11 +29,20 @@ const (
 	changing = 10 * time.Second
 )
 
+// listing is an outbox that changed.
+type listing struct {
+	agent schema.AgentName
+	dir   *durable.Dir
+	seen  outbox // what is seen of it after the pass
+	// again is set if the outbox must be listed again, by this process or the next one.
+	again bool
+}
+
 // outboxFile is a file that was not dealt with.
 type outboxFile struct {
-	agent    schema.AgentName
+	*listing
 	name     string
-	key      copyKey
+	key      fileKey
 	sighting watch.Sighting
 
 	place   schema.Message  // what the order depends on
@@ -45,38 +53,35 @@ type outboxFile struct {
 // scan is one look at the outboxes.
 type scan struct {
 	*session
-	report *Report
-	dirs   map[schema.AgentName]*durable.Dir
+	report   *Report
+	listings []*listing
 	// found are the files to be recorded.
 	found []*outboxFile
 	// before are the sightings of the pass before.
-	before map[copyKey]watch.Sighting
-	// modified are the outboxes that need not be listed again if all goes well, with their times.
-	modified map[schema.AgentName]time.Time
-	// again are the agents whose outboxes must be listed again, by this process or the next one.
-	again map[schema.AgentName]bool
+	before map[fileKey]watch.Sighting
 	// failed are the errors of outboxes that could not be listed.
 	failed error
 }
 
 func (s *session) newScan(report *Report) *scan {
 	before := s.sightings
-	s.unsettled, s.sightings = nil, make(map[copyKey]watch.Sighting)
-	return &scan{
-		session: s, report: report, dirs: make(map[schema.AgentName]*durable.Dir), before: before,
-		modified: make(map[schema.AgentName]time.Time), again: make(map[schema.AgentName]bool),
-	}
+	s.unsettled, s.sightings = nil, make(map[fileKey]watch.Sighting)
+	return &scan{session: s, report: report, before: before}
 }
 
 // passOut copies new messages from the outboxes to the log.
-func (s *session) passOut(ctx context.Context, report *Report, count *progress) (err error) {
-	if err := s.check(ctx); err != nil {
+func (s *session) passOut(ctx context.Context, report *Report) (err error) {
+	known, err := hasPlace(ctx, s.Log, s.out.Recorded)
+	if err != nil {
 		return err
+	}
+	if !known || s.out.Outboxes == nil {
+		s.out.Recorded, s.out.Outboxes = "", make(map[schema.AgentName]outbox)
 	}
 	scan := s.newScan(report)
 	defer func() {
-		for _, dir := range scan.dirs {
-			err = errors.Join(err, dir.Close())
+		for _, l := range scan.listings {
+			err = errors.Join(err, l.dir.Close())
 		}
 	}()
 	if err := scan.list(ctx); err != nil {
@@ -85,47 +90,12 @@ func (s *session) passOut(ctx context.Context, report *Report, count *progress) 
 	if err := scan.read(ctx); err != nil {
 		return err
 	}
-	count.add(0, len(scan.found))
 	for batch := range slices.Chunk(scan.found, appendBatch) {
 		if err := scan.record(ctx, batch); err != nil {
 			return err
 		}
-		count.add(len(batch), 0)
 	}
 	return errors.Join(scan.finish(ctx), scan.failed)
-}
-
-// check forgets what was seen if it is not about this log.
-func (s *session) check(ctx context.Context) error {
-	known, err := hasPlace(ctx, s.Log, s.out.Recorded)
-	if err != nil {
-		return err
-	}
-	if !known || s.out.Recorded == "" || s.out.Outboxes == nil {
-		s.out.Outboxes = make(map[schema.AgentName]time.Time)
-	}
-	if !known {
-		s.out.Recorded = ""
-		if s.ledger != nil {
-			return s.ledger.forgetCopies()
-		}
-	}
-	return nil
-}
-
-// needLedger returns the ledger, which it reads the first time.
-func (s *session) needLedger(ctx context.Context) (*ledger, error) {
-	if s.ledger == nil {
-		l, err := loadLedger(ctx, s.Workspace, s.Log)
-		if err != nil {
-			return nil, err
-		}
-		if s.afresh {
-			clear(l.copies)
-		}
-		s.ledger = l
-	}
-	return s.ledger, nil
 }
 
 // list finds the files of the outboxes that changed. An outbox that cannot be listed does not stop
@@ -150,61 +120,45 @@ func (s *scan) listOutbox(ctx context.Context, agent schema.AgentName) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil || info.ModTime().Equal(s.out.Outboxes[agent]) {
+	known := s.out.Outboxes[agent]
+	if err != nil || info.ModTime().Equal(known.Modified) {
 		return err
 	}
-	delete(s.out.Outboxes, agent)
-	listed := s.now()
+	now := s.now()
 	dir, err := durable.OpenDir(s.Workspace.Root(), s.Workspace.Dir(), box)
 	if err != nil {
 		return err
 	}
-	s.dirs[agent] = dir
+	l := &listing{agent: agent, dir: dir, seen: outbox{Modified: info.ModTime()}, again: now.Sub(info.ModTime()) <= changing}
+	s.listings = append(s.listings, l)
 	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
 	for _, name := range names {
-		if !schema.IsMessageFile(name) {
-			continue
-		}
-		if err := s.look(ctx, agent, name); err != nil {
-			return err
+		if err == nil && schema.IsMessageFile(name) {
+			err = cmp.Or(context.Cause(ctx), s.look(l, known, name))
 		}
 	}
-	if listed.Sub(info.ModTime()) > changing {
-		s.modified[agent] = info.ModTime()
-	}
-	return nil
+	l.again = l.again || err != nil
+	return err
 }
 
 // look adds a file of an outbox to those found, unless it was dealt with.
-func (s *scan) look(ctx context.Context, agent schema.AgentName, name string) error {
-	info, err := s.dirs[agent].Lstat(name)
+func (s *scan) look(l *listing, known outbox, name string) error {
+	info, err := l.dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	ledger, err := s.needLedger(ctx)
-	if err != nil {
-		return err
-	}
 	now := s.now()
-	if now.Sub(info.ModTime()) < changing {
-		s.again[agent] = true
-	}
-	f := &outboxFile{agent: agent, name: name, key: keyOf(agent, name, info)}
-	if ledger.copies[f.key] || ledger.copies[f.key.under(s.bound)] {
-		return nil
-	}
-	if s.Only != nil && s.passedOver[f.key] {
-		s.again[agent] = true
+	l.again = l.again || now.Sub(info.ModTime()) < changing
+	f := &outboxFile{listing: l, name: name, key: keyOf(l.agent, name, info)}
+	if _, done := slices.BinarySearch(known.files, f.key); done {
+		l.seen.files = append(l.seen.files, f.key)
 		return nil
 	}
 	f.sighting = s.before[f.key].Seen(info, now)
-	if watch.Settled(s.Workspace, mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name}, f.sighting, now) {
+	if watch.Settled(s.Workspace, mailbox.Entry{Agent: l.agent, Box: mailbox.Outbox, Name: name}, f.sighting, now) {
 		s.found = append(s.found, f)
 	} else {
 		s.leave(f, errChanging)
@@ -244,15 +198,14 @@ var errChanging = errors.New("another program is writing the file")
 
 // load reads a file, if it is as it was found.
 func (s *scan) load(f *outboxFile) {
-	dir := s.dirs[f.agent]
-	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
+	data, err := f.dir.ReadFile(f.name, schema.MaxFileSize)
 	if err == nil {
 		f.message, err = validate.Read(data)
 	}
 	for i := 0; err == nil && i < len(f.message.To); i++ { // the same agents read the log
 		_, err = s.Workspace.Decode(mailbox.Entry{Agent: f.message.To[i], Box: mailbox.Inbox, Name: f.name}, data)
 	}
-	if info, statErr := dir.Lstat(f.name); statErr != nil {
+	if info, statErr := f.dir.Lstat(f.name); statErr != nil {
 		err = statErr
 	} else if keyOf(f.agent, f.name, info) != f.key {
 		err = errChanging
@@ -260,10 +213,9 @@ func (s *scan) load(f *outboxFile) {
 	f.err = err
 }
 
-// record appends the messages of files to the log and then writes them down in the ledger.
+// record appends the messages of files to the log.
 func (s *scan) record(ctx context.Context, files []*outboxFile) error {
-	messages := make([]*schema.Message, 0, len(files))
-	lines := make([]ledgerLine, 0, len(files))
+	var messages []*schema.Message
 	for _, f := range files {
 		if f.message == nil && f.err == nil {
 			s.load(f)
@@ -274,39 +226,19 @@ func (s *scan) record(ctx context.Context, files []*outboxFile) error {
 			s.leave(f, f.err)
 			continue
 		}
-		if s.Only != nil && !s.Only(m) {
-			s.passedOver[f.key], s.again[f.agent] = true, true
-			continue
+		f.seen.files = append(f.seen.files, f.key)
+		if s.Only == nil || s.Only(m) {
+			messages = append(messages, m)
 		}
-		identity, err := identityOf(m)
-		if err != nil {
-			return err
-		}
-		messages, lines = append(messages, m), append(lines, ledgerLine{f.key, identity})
-	}
-	if len(messages) == 0 {
-		return nil
 	}
 	a := appender{log: s.Log, report: s.report, since: s.since, ownOnly: !s.All}
-	if err := a.append(ctx, messages); err != nil {
-		return err
-	}
-	for i, m := range messages {
-		if a.leftOut[m] {
-			lines[i].key = lines[i].key.under(s.bound)
-		}
-	}
-	place, err := s.Log.End(ctx)
-	if err != nil {
-		return err
-	}
-	return s.ledger.add(lines, place)
+	return a.append(ctx, messages)
 }
 
 // leave leaves a file for another pass.
 func (s *scan) leave(f *outboxFile, reason error) {
-	s.again[f.agent] = true
-	path := s.dirs[f.agent].Path(f.name)
+	f.again = true
+	path := f.dir.Path(f.name)
 	switch {
 	case errors.Is(reason, fs.ErrNotExist):
 	case errors.Is(reason, errChanging):
@@ -318,17 +250,28 @@ func (s *scan) leave(f *outboxFile, reason error) {
 	}
 }
 
-// finish saves that everything that was found is dealt with.
+// finish notes that everything that was found is dealt with. It saves that for the next process, unless
+// this one was asked for more messages or fewer than belong in the log.
 func (s *scan) finish(ctx context.Context) error {
-	maps.DeleteFunc(s.modified, func(agent schema.AgentName, _ time.Time) bool { return s.again[agent] })
-	if len(s.found) == 0 && len(s.modified) == 0 {
+	changed := len(s.found) > 0
+	for _, l := range s.listings {
+		if l.again {
+			l.seen.Modified = time.Time{}
+		}
+		changed = changed || !l.again
+		slices.Sort(l.seen.files)
+		l.seen.Files = len(l.seen.files)
+		s.out.Outboxes[l.agent] = l.seen
+	}
+	if !changed {
 		return nil
 	}
-	place, err := s.Log.End(ctx)
-	if err != nil {
+	var err error
+	if s.out.Recorded, err = s.Log.End(ctx); err != nil {
 		return fmt.Errorf("end of the log: %w", err)
 	}
-	s.out.Recorded = place
-	maps.Copy(s.out.Outboxes, s.modified)
+	if s.afresh || s.Only != nil {
+		return nil
+	}
 	return s.out.save(s.Workspace, s.Log, Out)
 }

@@ -26,7 +26,7 @@ func FuzzMirrorConverges(f *testing.F) {
 		p := newPlace(t, "claude", "codex", "gemini")
 		var messages []*schema.Message
 		var born []bridge.Record
-		repeated := 0
+		repeated, dead := 0, 0
 		for i, step := range []byte(script) {
 			switch step {
 			case 's', 'w': // a message; with w the same words again and again
@@ -59,10 +59,16 @@ func FuzzMirrorConverges(f *testing.F) {
 					t.Fatal(err)
 				}
 				p.write(string(line))
-				if !slices.ContainsFunc(born, func(b bridge.Record) bool { return b.ID == r.ID && b.SaysTheSame(r) }) {
-					born = append(born, r)
-				} else {
+				first := slices.IndexFunc(born, func(b bridge.Record) bool { return b.ID == r.ID })
+				same := slices.ContainsFunc(born, func(b bridge.Record) bool { return b.ID == r.ID && b.SaysTheSame(r) })
+				switch {
+				case same:
 					repeated++
+				case first >= 0:
+					dead++
+					born = append(born, r)
+				default:
+					born = append(born, r)
 				}
 			case 'm':
 				p.run(Both)
@@ -100,8 +106,11 @@ func FuzzMirrorConverges(f *testing.F) {
 		if len(carrying) > 0 || plain != len(born)+repeated {
 			t.Errorf("the log has %d records that were born there, want %d, and echoes %v", plain, len(born)+repeated, carrying)
 		}
-		if got, want := len(p.box("claude", mailbox.Outbox)), len(messages)+len(born); got != want {
+		if got, want := len(p.box("claude", mailbox.Outbox)), len(messages)+len(born)-dead; got != want {
 			t.Errorf("the outbox has %d messages, want %d", got, want)
+		}
+		if got := len(p.box("claude", mailbox.DeadLetters)); got != dead {
+			t.Errorf("there are %d dead letters, want %d", got, dead)
 		}
 		want := p.snapshot()
 		p.forget()

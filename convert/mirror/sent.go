@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"slices"
@@ -13,29 +14,34 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// foreignFiles are the files of an outbox whose names do not tell which message they hold. Each is
-// read once.
-type foreignFiles struct {
-	round  int // in which the outbox was listed
-	known  map[string]bool
-	copies map[schema.ID][]outboxCopy
-}
-
-// outboxCopy is a message in an outbox.
-type outboxCopy struct {
+// copiedMessage is a message in a mailbox.
+type copiedMessage struct {
 	id    schema.ID
-	words sentMessage
+	words [sha256.Size]byte
 	to    []schema.AgentName
 }
 
-// sentTo returns to whom the message was sent, nil if it was not. Taken reports whether there is a
-// message with its id.
+// wordsOf identifies a message but for its recipients: a workspace that does not know some of them
+// has the message without those.
+func wordsOf(m *schema.Message) ([sha256.Size]byte, error) {
+	without := *m
+	without.To = nil
+	text, err := without.MarshalJSON()
+	return sha256.Sum256(text), err
+}
+
+// sentTo returns to whom the message was sent, nil if it was not. Taken reports whether its sender's
+// outbox has a message with its id.
 func (d *deliverer) sentTo(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
-	copies, err := d.findCopies(ctx, m)
+	words, err := wordsOf(m)
 	if err != nil {
 		return nil, false, err
 	}
-	words, err := wordsOf(m)
+	copies, err := d.findNamed(m.From, mailbox.Outbox, m)
+	_, derived := convert.OriginOf(m)
+	if err == nil && len(copies) == 0 && !derived { // only a mirror sends derived messages, under their long names
+		copies, err = d.findForeign(ctx, m)
+	}
 	for _, c := range copies {
 		if c.words == words {
 			to = slices.Concat(to, c.to)
@@ -44,15 +50,34 @@ func (d *deliverer) sentTo(ctx context.Context, m *schema.Message) (to []schema.
 	return to, len(copies) > 0, err
 }
 
-// findCopies returns the copies that have the message's id. It finds them by name, so that the size
-// of an outbox does not matter.
-func (d *deliverer) findCopies(ctx context.Context, m *schema.Message) (copies []outboxCopy, err error) {
+// hasArrived reports whether an agent has or had the message: its sender's copy may have been changed
+// or removed.
+func (d *deliverer) hasArrived(m *schema.Message, agents []schema.AgentName) (bool, error) {
+	words, err := wordsOf(m)
+	if err != nil {
+		return false, err
+	}
+	for _, agent := range agents {
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+			copies, err := d.findNamed(agent, box, m)
+			isCopy := func(c copiedMessage) bool { return c.words == words }
+			if err != nil || slices.ContainsFunc(copies, isCopy) {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// findNamed returns the copies in a box that have the message's id and one of its names. The size of
+// the box does not matter.
+func (d *deliverer) findNamed(agent schema.AgentName, box mailbox.Box, m *schema.Message) (copies []copiedMessage, err error) {
 	names := []string{m.FileName()}
 	if long, err := m.LongFileName(); err == nil {
 		names = append(names, long)
 	}
 	for _, name := range names {
-		there, err := d.read(m.From, name)
+		there, err := d.read(agent, box, name)
 		if err != nil {
 			return nil, err
 		}
@@ -60,46 +85,39 @@ func (d *deliverer) findCopies(ctx context.Context, m *schema.Message) (copies [
 			copies = append(copies, *there)
 		}
 	}
-	if _, derived := convert.OriginOf(m); derived || len(copies) > 0 {
-		return copies, nil // only a mirror sends derived messages, under their long names
-	}
-	return d.findForeign(ctx, m)
+	return copies, nil
 }
 
-// findForeign returns the copies in files that other tools named.
-func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]outboxCopy, error) {
-	files := d.foreign[m.From]
-	if files == nil {
-		files = &foreignFiles{round: -1, known: make(map[string]bool), copies: make(map[schema.ID][]outboxCopy)}
-		d.foreign[m.From] = files
-	}
-	if files.round == d.round {
-		return files.copies[m.ID], nil
+// findForeign returns the copies in files of the sender's outbox that other tools named. It reads the
+// files once: what is recorded was in its outbox before the records were read.
+func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]copiedMessage, error) {
+	if copies, known := d.foreign[m.From]; known {
+		return copies[m.ID], nil
 	}
 	names, err := durable.ListFolder(d.workspace.Root(), d.workspace.Dir(), schema.BoxPath(m.From, mailbox.Outbox))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	copies := make(map[schema.ID][]copiedMessage)
 	for _, name := range names {
-		if files.known[name] || !schema.IsMessageFile(name) || isOurs(name) {
+		if !schema.IsMessageFile(name) || isOurs(name) {
 			continue
 		}
-		there, err := d.read(m.From, name)
+		there, err := d.read(m.From, mailbox.Outbox, name)
 		if err := errors.Join(context.Cause(ctx), err); err != nil {
 			return nil, err
 		}
-		files.known[name] = true
 		if there != nil {
-			files.copies[there.id] = append(files.copies[there.id], *there)
+			copies[there.id] = append(copies[there.id], *there)
 		}
 	}
-	files.round = d.round
-	return files.copies[m.ID], nil
+	d.foreign[m.From] = copies
+	return copies[m.ID], nil
 }
 
-// read returns the message in a file of an outbox; nil if there is none.
-func (d *deliverer) read(agent schema.AgentName, name string) (*outboxCopy, error) {
-	data, err := d.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name})
+// read returns the message in a file; nil if there is none.
+func (d *deliverer) read(agent schema.AgentName, box mailbox.Box, name string) (*copiedMessage, error) {
+	data, err := d.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: box, Name: name})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -111,7 +129,7 @@ func (d *deliverer) read(agent schema.AgentName, name string) (*outboxCopy, erro
 		return nil, nil // a file that is not valid is not the message
 	}
 	words, err := wordsOf(m)
-	return &outboxCopy{m.ID, words, m.To}, err
+	return &copiedMessage{m.ID, words, m.To}, err
 }
 
 // isOurs reports whether a file is named as the workspace itself names it, by a time to the minute.

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -112,20 +110,11 @@ func TestFollowHalfWrittenFile(t *testing.T) {
 	f := newFollowing(t)
 	m := p.mirror(Out)
 	m.now = time.Now
-	s, err := m.open()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
-	events, ended := make(chan fsnotify.Event), make(chan error)
-	go func() {
-		(&follower{session: s, report: f.tell}).loop(ctx, events, nil, nil)
-		ended <- nil
-	}()
+	ended := make(chan error)
 	path, rest := p.half("by hand.yaml")
-	events <- fsnotify.Event{Name: path, Op: fsnotify.Create}
+	go func() { ended <- m.Follow(ctx, f.tell) }()
 	p.appendTo(path, rest)
-	events <- fsnotify.Event{Name: path, Op: fsnotify.Write}
 	f.until(func() bool { return f.sum.Recorded == 1 })
 	stop()
 	if err := <-ended; err != nil {
@@ -161,20 +150,14 @@ func TestFileChangesWhileItIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := session.check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.needLedger(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	var report Report
 	s := session.newScan(&report)
-	s.dirs["claude"] = dir
-	f := &outboxFile{agent: "claude", name: sent.FileName()} // with another key than it has now
+	l := &listing{agent: "claude", dir: dir}
+	f := &outboxFile{listing: l, name: sent.FileName()} // with another key than it has now
 	if err := s.record(t.Context(), []*outboxFile{f}); err != nil {
 		t.Fatal(err)
 	}
-	if report.Recorded != 0 || !s.again["claude"] || len(s.unsettled) != 1 {
-		t.Errorf("got %+v, again %v, unsettled %v, want the file left for another time", report, s.again, s.unsettled)
+	if report.Recorded != 0 || !l.again || len(l.seen.files) != 0 || len(s.unsettled) != 1 {
+		t.Errorf("got %+v, %+v, unsettled %v, want the file left for another time", report, l, s.unsettled)
 	}
 }

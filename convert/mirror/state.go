@@ -1,21 +1,21 @@
 package mirror
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -27,17 +27,11 @@ const (
 	lettersName = stateName + "/dead_letter"
 )
 
-// maxState bounds what is read of a file that a mirror keeps, in bytes.
-const maxState = 4 << 30
+// maxState bounds a state file in bytes.
+const maxState = 1 << 30
 
-// stateFile is the path below the workspace, without extension, of what is kept about a log in one
-// direction. Two directions never share a file, so that two processes need not agree on one.
-func stateFile(log *bridge.Log, direction Direction) string {
-	sum := sha256.Sum256([]byte(log.Path()))
-	return stateName + "/" + hex.EncodeToString(sum[:8]) + "-" + string(direction)
-}
-
-// seen is what a mirror has seen in one direction. It may be deleted at any time.
+// seen is what a mirror has seen in one direction. It may be deleted at any time. Two directions
+// never share a file, so that two processes need not agree on one.
 type seen struct {
 	// Log is the path of the log, for people.
 	Log string `json:"log"`
@@ -48,29 +42,89 @@ type seen struct {
 	Recorded bridge.Cursor `json:"recorded,omitempty"`
 	// Bound says what belonged in the log. With another bound, the outboxes are listed again.
 	Bound string `json:"bound,omitempty"`
-	// Outboxes has, for each outbox of which everything is dealt with, when it was last modified.
-	Outboxes map[schema.AgentName]time.Time `json:"outboxes,omitempty"`
+	// Outboxes is what was seen of each outbox.
+	Outboxes map[schema.AgentName]outbox `json:"outboxes,omitempty"`
 }
 
-// loadSeen reads what save wrote. A file that is missing or damaged is as good as an empty one.
-func loadSeen(w *mailbox.Workspace, log *bridge.Log, direction Direction) (s seen) {
-	data, err := durable.ReadFile(w.Root(), w.Dir(), stateFile(log, direction)+".json", maxState)
-	if err != nil || json.Unmarshal(data, &s) != nil {
+// outbox is what a mirror has seen of an outbox.
+type outbox struct {
+	// Modified is when the folder was last modified. It is zero if the folder must be listed again.
+	Modified time.Time `json:"modified,omitzero"`
+	// Files counts the files that were dealt with.
+	Files int `json:"files"`
+	// files are their keys, sorted.
+	files []fileKey
+}
+
+// A fileKey identifies a file of an outbox as it was found.
+type fileKey uint64
+
+// keySize is the size of a stored fileKey in bytes.
+const keySize = 8
+
+// keyOf returns the key of an outbox file. Names are used again, so size and time are parts of it.
+func keyOf(agent schema.AgentName, name string, info fs.FileInfo) fileKey {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", agent, name, info.Size(), info.ModTime().UnixNano()))
+	return fileKey(binary.BigEndian.Uint64(sum[:]))
+}
+
+// stateFile is the path below the workspace of what is kept about a log in one direction.
+func stateFile(log *bridge.Log, direction Direction) string {
+	sum := sha256.Sum256([]byte(log.Path()))
+	name := stateName + "/" + hex.EncodeToString(sum[:8])
+	if direction == In {
+		return name + "-in.json"
+	}
+	return name + "-out.state"
+}
+
+// loadSeen reads what save wrote. A missing or damaged file counts as empty.
+func loadSeen(w *mailbox.Workspace, log *bridge.Log, direction Direction) seen {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), stateFile(log, direction), maxState)
+	s, whole := parseSeen(data)
+	if err != nil || !whole {
 		s = seen{}
 	}
 	s.Log = log.Path()
 	return s
 }
 
+func parseSeen(data []byte) (s seen, whole bool) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if decoder.Decode(&s) != nil {
+		return s, false
+	}
+	_, keys, _ := bytes.Cut(data[decoder.InputOffset():], []byte("\n"))
+	for _, agent := range slices.Sorted(maps.Keys(s.Outboxes)) {
+		box := s.Outboxes[agent]
+		if box.Files < 0 || box.Files > len(keys)/keySize {
+			return s, false
+		}
+		for i := range box.Files {
+			box.files = append(box.files, fileKey(binary.LittleEndian.Uint64(keys[i*keySize:])))
+		}
+		keys = keys[box.Files*keySize:]
+		s.Outboxes[agent] = box
+	}
+	return s, len(keys) == 0
+}
+
+// save writes a line of JSON and then the keys of the files of each outbox, in the order of the agents.
 func (s seen) save(w *mailbox.Workspace, log *bridge.Log, direction Direction) error {
-	data, err := json.MarshalIndent(s, "", "  ")
+	data, err := json.Marshal(s)
 	if err != nil {
 		return err
+	}
+	data = append(data, '\n')
+	for _, agent := range slices.Sorted(maps.Keys(s.Outboxes)) {
+		for _, key := range s.Outboxes[agent].files {
+			data = binary.LittleEndian.AppendUint64(data, uint64(key))
+		}
 	}
 	if err := w.MakeStateFolder(stateName); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), stateFile(log, direction)+".json", append(data, '\n'), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), stateFile(log, direction), data, 0o644)
 }
 
 // hasPlace reports whether the log has a place. Every log has the empty one.
@@ -89,158 +143,4 @@ func hasPlace(ctx context.Context, log *bridge.Log, place bridge.Cursor) (bool, 
 		return err == nil, err
 	}
 	return true, nil
-}
-
-// A ledger says which message of which outbox copy was dealt with for a log, and so which messages
-// were sent from this workspace. It is a file of lines:
-//
-//	<key of the copy> <sum of the message> <id of the message>
-//	recorded-before <cursor>
-//	forget-copies
-//
-// The second form follows each batch and names a place in the log behind the batch's records. If
-// the log does not have the last such place, it is another log: the third form follows, and all
-// copies before it count as new. The messages stay known. The file is only appended to; a line that
-// a crash cut off or damaged is ignored, so that its copy is looked at again and found in the log.
-type ledger struct {
-	workspace *mailbox.Workspace
-	name      string // below the workspace
-	copies    map[copyKey]bool
-	messages  map[sentMessage]bool
-}
-
-// A copyKey identifies a file of an outbox as it was found, in keyDigits hexadecimal digits.
-type copyKey string
-
-// A sentMessage identifies a message by its words, in sumDigits hexadecimal digits, and, behind a
-// space, its id.
-type sentMessage string
-
-// ledgerLine is a line of the first form.
-type ledgerLine struct {
-	key     copyKey
-	message sentMessage
-}
-
-const (
-	keyDigits  = 32
-	sumDigits  = 16
-	placeMark  = "recorded-before "
-	forgetMark = "forget-copies"
-)
-
-// keyOf returns the key of an outbox copy. Names are used again, so size and time are parts of it.
-func keyOf(agent schema.AgentName, name string, info fs.FileInfo) copyKey {
-	return newKey(fmt.Appendf(nil, "%s/%s/%d/%d", agent, name, info.Size(), info.ModTime().UnixNano()))
-}
-
-func newKey(text []byte) copyKey {
-	sum := sha256.Sum256(text)
-	return copyKey(hex.EncodeToString(sum[:])[:keyDigits])
-}
-
-// under returns the key of a copy that was left out under a bound. Under another bound, the copy is
-// new.
-func (k copyKey) under(bound string) copyKey {
-	sum, _ := hex.DecodeString(string(k)) // keys are hexadecimal
-	return newKey(append(sum, bound...))
-}
-
-// identityOf identifies a message in all its words.
-func identityOf(m *schema.Message) (sentMessage, error) {
-	text, err := m.MarshalJSON()
-	sum := sha256.Sum256(text)
-	return sentMessage(hex.EncodeToString(sum[:])[:sumDigits] + " " + string(m.ID)), err
-}
-
-// wordsOf identifies a message but for its recipients: a workspace that does not know some of them
-// has the message without those.
-func wordsOf(m *schema.Message) (sentMessage, error) {
-	without := *m
-	without.To = nil
-	return identityOf(&without)
-}
-
-// loadLedger reads a ledger; a missing one is empty.
-func loadLedger(ctx context.Context, w *mailbox.Workspace, log *bridge.Log) (*ledger, error) {
-	l := &ledger{
-		workspace: w, name: stateFile(log, Out) + ".journal",
-		copies: make(map[copyKey]bool), messages: make(map[sentMessage]bool),
-	}
-	data, err := durable.ReadFile(w.Root(), w.Dir(), l.name, maxState)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the mirror's ledger: %w", err)
-	}
-	var place bridge.Cursor
-	for line := range strings.Lines(string(data)) {
-		line, whole := strings.CutSuffix(line, "\n")
-		if cursor, ok := strings.CutPrefix(line, placeMark); ok && whole {
-			place = bridge.Cursor(cursor)
-		} else if line == forgetMark {
-			clear(l.copies)
-		} else if line, ok := parseLine(line); ok && whole {
-			l.note(line)
-		}
-	}
-	known, err := hasPlace(ctx, log, place)
-	if err == nil && !known {
-		err = l.forgetCopies()
-	}
-	return l, err
-}
-
-// parseLine reads a line of the first form, without its newline.
-func parseLine(line string) (ledgerLine, bool) {
-	key, message, _ := strings.Cut(line, " ")
-	sum, id, _ := strings.Cut(message, " ")
-	whole := len(key) == keyDigits && len(sum) == sumDigits && id != ""
-	return ledgerLine{copyKey(key), sentMessage(message)}, whole
-}
-
-func (l *ledger) note(line ledgerLine) {
-	l.copies[line.key] = true
-	l.messages[line.message] = true
-}
-
-// add appends lines about copies whose records are in the log before the place.
-func (l *ledger) add(lines []ledgerLine, place bridge.Cursor) error {
-	var text strings.Builder
-	for _, line := range lines {
-		l.note(line)
-		fmt.Fprintf(&text, "%s %s\n", line.key, line.message)
-	}
-	return l.append(text.String() + placeMark + string(place) + "\n")
-}
-
-// forgetCopies makes all copies new. The messages stay known.
-func (l *ledger) forgetCopies() error {
-	clear(l.copies)
-	return l.append(forgetMark + "\n" + placeMark + "\n") // every log has the empty place
-}
-
-// append adds lines to the file. A lock keeps other processes from sealing them as torn.
-func (l *ledger) append(lines string) (err error) {
-	if err := l.workspace.MakeStateFolder(stateName); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(l.workspace.Root(), l.workspace.Dir(), stateName)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	name := path.Base(l.name)
-	lock := dir.NewLock(name + ".lock")
-	if err := lock.Lock(); err != nil {
-		return fmt.Errorf("locking the mirror's ledger: %w", err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the mirror's ledger: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := jsonl.Seal(file); err != nil {
-		return err
-	}
-	return jsonl.AppendSync(file, []byte(lines))
 }

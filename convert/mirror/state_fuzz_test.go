@@ -17,7 +17,7 @@ func FuzzSeen(f *testing.F) {
 	p.run(Both)
 	var paths []string
 	for _, direction := range []Direction{In, Out} {
-		path := filepath.Join(p.workspace.Dir(), stateFile(p.log, direction)+".json")
+		path := filepath.Join(p.workspace.Dir(), stateFile(p.log, direction))
 		data, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)

@@ -48,7 +48,7 @@ func classify(err error) (code, hint string) {
 	if unreadable, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
 		err = unreadable.Err // whatever else it says, that is why
 	}
-	for _, r := range slices.Concat(mailboxRules(), gitRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
+	for _, r := range rules {
 		hint, ok := r.match(err)
 		if !ok {
 			continue
@@ -87,92 +87,170 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 	}
 }
 
-func mailboxRules() []rule {
-	return []rule{
-		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
-		{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
-		{"no_workspace", is(project.ErrUnmarked, "oacp doctor --fix writes it")},
-		{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
-		{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
-		{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},
-		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
-			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
-		})},
-		{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
-			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
-		})},
-		{"reserved_name", is(mailbox.ErrPostmaster, "an agent needs another name, and nobody reads mail to this one")},
-		{"same_name", hinting(func(e *mailbox.SameNameError) string {
-			return fmt.Sprintf("write %s, or give the agent another name", e.Other)
-		})},
-		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists pending messages, oacp list all messages")},
-		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the full id")},
-		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
-		{"id_taken", is(mailbox.ErrIDTaken, "omit id and created_at_utc, and the message gets new ones")},
-		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone")},
-		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
-		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
-		{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
-			if len(e.Elsewhere) > 0 && e.Agent != "" && !e.Elsewhere[0].Message.IsFor(e.Agent) {
-				return "" // the agent never had it
-			}
-			return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
-		})},
-		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
-		{"held", hinting(func(e *mailbox.HeldError) string {
-			name := filepath.Base(e.Path)
-			return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.Shell(name))
-		})},
-		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
-			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
-		})},
-		{"claim_lost", as[*turn.FencedError]("leave the message to that machine; oacp status shows how far it gets")},
-		{"already_answered", hinting(func(e *track.AnsweredError) string {
-			hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
-			if e.Pending {
-				hint += "; oacp ack " + e.Request.ID.Short() + " acknowledges the message"
-			}
-			return hint
-		})},
-		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
-		{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
-			const most = 5
-			names := e.Names[:min(most, len(e.Names))]
-			return visible.Shell(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
-		})},
-	}
-}
-
-func gitRules() []rule {
-	return []rule{
-		{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
-			if errors.Is(e, gitmail.ErrForeignRepository) {
-				return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
-			}
-			return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
-		})},
-		{"object_format", about(gitmail.ErrObjectFormat, func(e *gitmail.RepositoryError) string {
-			return e.Remake() + " makes one in the format of the remote; all messages are in the workspace, so none is lost"
-		})},
-		{"hook_refused", about(gitmail.ErrHook, func(e *gitmail.RepositoryError) string {
-			return visible.Shell("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
-		})},
-		{"remote_refused", refused},
-		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
-		{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
-			return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
-		})},
-		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
-		{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
-		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
-		{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {
-			return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
-		})},
-		{"remote_unreachable", as[*turn.UnclaimedError]("the mail stays in the inbox; if no other machine works it, oacp run --claim none gives it turns without the remote")},
-		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
-			return "mail waits for the next sync; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
-		})},
-	}
+// rules has those of particular errors before those of general ones.
+var rules = []rule{
+	{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
+	{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
+	{"no_workspace", is(project.ErrUnmarked, "oacp doctor --fix writes it")},
+	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
+	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
+	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},
+	{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
+		return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
+	})},
+	{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
+		return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
+	})},
+	{"reserved_name", is(mailbox.ErrPostmaster, "an agent needs another name, and nobody reads mail to this one")},
+	{"same_name", hinting(func(e *mailbox.SameNameError) string {
+		return fmt.Sprintf("write %s, or give the agent another name", e.Other)
+	})},
+	{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists pending messages, oacp list all messages")},
+	{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the full id")},
+	{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
+	{"id_taken", is(mailbox.ErrIDTaken, "omit id and created_at_utc, and the message gets new ones")},
+	{"copy_gone", is(mailbox.ErrGone, "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone")},
+	{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
+	{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
+	{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
+		if len(e.Elsewhere) > 0 && e.Agent != "" && !e.Elsewhere[0].Message.IsFor(e.Agent) {
+			return "" // the agent never had it
+		}
+		return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
+	})},
+	{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
+	{"held", hinting(func(e *mailbox.HeldError) string {
+		name := filepath.Base(e.Path)
+		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.Shell(name))
+	})},
+	{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
+		return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
+	})},
+	{"claim_lost", as[*turn.FencedError]("leave the message to that machine; oacp status shows how far it gets")},
+	{"already_answered", hinting(func(e *track.AnsweredError) string {
+		hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
+		if e.Pending {
+			hint += "; oacp ack " + e.Request.ID.Short() + " acknowledges the message"
+		}
+		return hint
+	})},
+	{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
+	{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
+		const most = 5
+		names := e.Names[:min(most, len(e.Names))]
+		return visible.Shell(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
+	})},
+	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
+		if errors.Is(e, gitmail.ErrForeignRepository) {
+			return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
+		}
+		return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
+	})},
+	{"object_format", about(gitmail.ErrObjectFormat, func(e *gitmail.RepositoryError) string {
+		return e.Remake() + " makes one in the format of the remote; all messages are in the workspace, so none is lost"
+	})},
+	{"hook_refused", about(gitmail.ErrHook, func(e *gitmail.RepositoryError) string {
+		return visible.Shell("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
+	})},
+	{"remote_refused", refused},
+	{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
+	{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
+		return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
+	})},
+	{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
+	{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
+	{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
+	{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {
+		return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
+	})},
+	{"remote_unreachable", as[*turn.UnclaimedError]("the mail stays in the inbox; if no other machine works it, oacp run --claim none gives it turns without the remote")},
+	{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
+		return "mail waits for the next sync; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
+	})},
+	{"no_key", hinting(func(e *signing.NoKeyError) string {
+		if e.KeyID != "" {
+			return fmt.Sprintf("oacp key list shows the keys; signing.kid in agents/%s/config.yaml names this one", e.Agent)
+		}
+		return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
+	})},
+	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
+	{"bad_policy", hinting(func(e *trust.PolicyError) string {
+		return "if the change was intended, " + visible.Shell("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
+	})},
+	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
+	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
+	{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
+	{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},
+	{"not_installed", is(contract.ErrNotInstalled, "the workspace has schemas for bodies: go install ./cmd/... in a clone of the repository installs the program")},
+	{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
+	{"bad_schema", as[*contract.SchemaError]("fix the schema: until then oacp sends no message that it applies to")},
+	{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
+	{"not_found", is(bridge.ErrUnknownID, "--since takes the full id of a record in this log")},
+	{"unknown_cursor", is(bridge.ErrUnknownCursor, "keep a cursor file for each log and agent; without its file, records are printed from the beginning")},
+	{"duplicate_id", is(bridge.ErrSharedID, "the id covers type, sender, receiver and content: change the content")},
+	{"not_durable", is(bridge.ErrNotSynced, "")},
+	{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
+	{"state_lost", is(track.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
+	{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
+		if name := e.Messages[0]; !schema.IsMessageFile(name) {
+			return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", name, e.Agent)
+		}
+		return fmt.Sprintf("oacp list --box dead_letter --agent %s lists it; the file beside it says why it is not a message", e.Agent)
+	})},
+	{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE moves the file to the archive")},
+	{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
+	{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
+	{"cursor", is(watch.ErrCursor, "")},
+	{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
+	{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
+	{"agent_unavailable", unavailable},
+	{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
+	{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
+	{"turn_failed", as[*agent.ReportedError]("")},
+	{"turn_failed", as[*agent.ExitError]("")},
+	{"busy", hinting(func(e *pair.BusyError) string {
+		return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
+	})},
+	{"run_failed", as[*pair.FailedError]("")},
+	{"unfinished", is(pair.ErrUnfinished, "")},
+	{"keeps_changes", is(pair.ErrKeepsChanges, "")},
+	{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
+	{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
+	{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
+	{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
+	{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
+	{"timeout", is(pair.ErrTimeout, "")},
+	{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
+	{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
+	{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
+	{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
+	{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
+	{"index_locked", hinting(func(e *commit.LockedError) string {
+		return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
+	})},
+	{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
+	{"unknown_revision", hinting(func(e *change.RevisionError) string {
+		return deepen(e.Shallow, "git branch --all and git log list commits; git fetch gets those of a remote")
+	})},
+	{"unrelated", hinting(func(e *change.UnrelatedError) string {
+		return deepen(e.Shallow, "name a commit that HEAD descends from")
+	})},
+	{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
+	{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
+	{"not_installed", is(git.ErrMissing, "install git")},
+	{"git_too_old", as[*git.VersionError]("install a newer git")},
+	{"dead_letter", as[*watch.DeadLetterError]("")},
+	{"invalid_message", as[*validate.InvalidError]("")},
+	{"timeout", is(context.DeadlineExceeded, "")},
+	{"cancelled", is(context.Canceled, "")},
+	{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
+	{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
+		"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
+	{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
+	{"git_failed", as[*git.Error]("")},
+	{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
+	{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},
+	{"bad_file", isOneOf("a plain file belongs there: move away what exists", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
 }
 
 // about matches a sentinel error about the repository of a workspace.
@@ -190,67 +268,6 @@ func refused(err error) (hint string, ok bool) {
 		return "allow pushes to refs below refs/oacp/claims/ on the remote, and remove conflicting refs: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
 	}
 	return "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync", isRemote && e.Refused
-}
-
-func signingRules() []rule {
-	return []rule{
-		{"no_key", hinting(func(e *signing.NoKeyError) string {
-			if e.KeyID != "" {
-				return fmt.Sprintf("oacp key list shows the keys; signing.kid in agents/%s/config.yaml names this one", e.Agent)
-			}
-			return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
-		})},
-		{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
-		{"bad_policy", hinting(func(e *trust.PolicyError) string {
-			return "if the change was intended, " + visible.Shell("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
-		})},
-		{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
-		{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
-		{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
-		{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},
-	}
-}
-
-func contractRules() []rule {
-	return []rule{
-		{"not_installed", is(contract.ErrNotInstalled, "the workspace has schemas for bodies: go install ./cmd/... in a clone of the repository installs the program")},
-		{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
-		{"bad_schema", as[*contract.SchemaError]("fix the schema: until then oacp sends no message that it applies to")},
-	}
-}
-
-func bridgeRules() []rule {
-	return []rule{
-		{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
-		{"not_found", is(bridge.ErrUnknownID, "--since takes the full id of a record in this log")},
-		{"unknown_cursor", is(bridge.ErrUnknownCursor, "keep a cursor file for each log and agent; without its file, records are printed from the beginning")},
-		{"duplicate_id", is(bridge.ErrSharedID, "the id covers type, sender, receiver and content: change the content")},
-		{"not_durable", is(bridge.ErrNotSynced, "")},
-	}
-}
-
-func turnRules() []rule {
-	return []rule{
-		{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
-		{"state_lost", is(track.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
-		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
-			if name := e.Messages[0]; !schema.IsMessageFile(name) {
-				return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", name, e.Agent)
-			}
-			return fmt.Sprintf("oacp list --box dead_letter --agent %s lists it; the file beside it says why it is not a message", e.Agent)
-		})},
-		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE moves the file to the archive")},
-		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
-		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
-		{"cursor", is(watch.ErrCursor, "")},
-		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
-		{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
-		{"agent_unavailable", unavailable},
-		{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
-		{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
-		{"turn_failed", as[*agent.ReportedError]("")},
-		{"turn_failed", as[*agent.ExitError]("")},
-	}
 }
 
 // unavailable matches an agent that cannot be started or reached. The hint says how to find out
@@ -279,68 +296,10 @@ func unavailable(err error) (hint string, ok bool) {
 	return hint, true
 }
 
-func pairRules() []rule {
-	return []rule{
-		{"busy", hinting(func(e *pair.BusyError) string {
-			return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
-		})},
-		{"run_failed", as[*pair.FailedError]("")},
-		{"unfinished", is(pair.ErrUnfinished, "")},
-		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
-		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
-		{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
-		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
-		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
-		{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
-		{"timeout", is(pair.ErrTimeout, "")},
-	}
-}
-
-func commitRules() []rule {
-	return []rule{
-		{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
-		{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
-		{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
-		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
-		{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
-		{"index_locked", hinting(func(e *commit.LockedError) string {
-			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
-		})},
-		{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
-		{"unknown_revision", hinting(func(e *change.RevisionError) string {
-			return deepen(e.Shallow, "git branch --all and git log list commits; git fetch gets those of a remote")
-		})},
-		{"unrelated", hinting(func(e *change.UnrelatedError) string {
-			return deepen(e.Shallow, "name a commit that HEAD descends from")
-		})},
-		{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
-		{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
-		{"not_installed", is(git.ErrMissing, "install git")},
-		{"git_too_old", as[*git.VersionError]("install a newer git")},
-	}
-}
-
 // deepen returns the hint for a repository that lacks older commits, or else the other one.
 func deepen(isShallow bool, otherwise string) string {
 	if isShallow {
 		return "this clone lacks older commits: run git fetch --unshallow, or set fetch-depth: 0 in a workflow"
 	}
 	return otherwise
-}
-
-func generalRules() []rule {
-	return []rule{
-		{"dead_letter", as[*watch.DeadLetterError]("")},
-		{"invalid_message", as[*validate.InvalidError]("")},
-		{"timeout", is(context.DeadlineExceeded, "")},
-		{"cancelled", is(context.Canceled, "")},
-		{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
-		{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
-			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
-		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
-		{"git_failed", as[*git.Error]("")},
-		{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
-		{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},
-		{"bad_file", isOneOf("a plain file belongs there: move away what exists", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
-	}
 }

@@ -50,11 +50,11 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
-	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/watch"},
+	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
-	"internal/git":       {"internal/processgroup"},
+	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/testing/mailboxtest": {
 		"schema", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/memoryfolder",
@@ -247,6 +247,7 @@ func TestOnlyDurableRenames(t *testing.T) {
 var opening = map[string]string{
 	"mailbox/project/find.go":            "the folder of projects is in no workspace",
 	"internal/exclusive/holder_linux.go": "it asks the system about processes",
+	"mailbox/doctor/machine.go":          "it asks the system about its limits",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

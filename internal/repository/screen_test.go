@@ -22,8 +22,7 @@ var decoding = map[string]string{
 	"mailbox/replica/workspace.go":        "it names files, and moves them as other machines did",
 	"convert/mirror/sent.go":              "it finds what it has sent itself",
 	"convert/mirror/out.go":               "it asks for each recipient of what others sent",
-	"turn/conclude.go":                    "it compares a message with the one that had a turn",
-	"validate/change/blobs.go":            "it judges what a change adds",
+	"validate/change/change.go":           "it judges what a change adds",
 	"cmd/oacp-mcp/mcpserver/readtools.go": "it judges the text that it is given",
 }
 

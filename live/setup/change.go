@@ -144,31 +144,31 @@ func (c *Change) apply() error {
 		return fmt.Errorf("%s: %w", c.Path, errChanged)
 	}
 	switch {
-	case c.removes && c.Action != Removed:
-		if err := durable.Replace(c.real, c.After, c.mode); err != nil {
-			return err
-		}
-		return c.removeBackup()
-	case c.removes:
-		if err := os.Remove(c.real); err != nil {
-			return err
-		}
-		if c.folder {
-			_ = os.Remove(filepath.Dir(c.real)) // it stays if anything is in it
-		}
-		return c.removeBackup()
-	case c.fresh && c.Before == nil:
+	case c.removes || !c.fresh:
+	case c.Before == nil:
 		err = c.removeBackup() // it is of another file
-	case c.fresh:
+	default:
 		err = c.writeBackup()
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(c.real), 0o755)
+		err = c.write()
 	}
-	if err != nil {
-		return err
+	if err == nil && c.removes {
+		err = c.removeBackup()
 	}
-	return durable.Replace(c.real, c.After, c.mode)
+	return err
+}
+
+func (c *Change) write() error {
+	folder := filepath.Dir(c.real)
+	if c.Action != Removed {
+		return errors.Join(os.MkdirAll(folder, 0o755), durable.Replace(c.real, c.After, c.mode))
+	}
+	err := os.Remove(c.real)
+	if err == nil && c.folder {
+		_ = os.Remove(folder) // it stays if anything is in it
+	}
+	return err
 }
 
 func (c *Change) writeBackup() error {

@@ -242,10 +242,6 @@ func (f found) findings() []doctor.Finding {
 	case agent != "" && f.server.agent() != string(agent):
 		add(doctor.SeverityWarning, again+" makes them one", "the MCP server acts for %s, the hooks for %s", f.server.agent(), agent)
 	}
-	if f.server != nil && !f.startsServer() {
-		add(doctor.SeverityWarning, "go install ./cmd/... in a clone of the repository installs it",
-			"the MCP server does not start: the program oacp-mcp is neither next to oacp nor on the PATH")
-	}
 	if !f.section {
 		add(doctor.SeveritySkipped, again+" writes it", "the instructions have no section about mail")
 	}
@@ -253,21 +249,4 @@ func (f found) findings() []doctor.Finding {
 		add(doctor.SeverityWarning, "", "%s", problem)
 	}
 	return all
-}
-
-// startsServer reports whether the program that the server calls finds oacp-mcp. If there is no such
-// program, another finding says so.
-func (f found) startsServer() bool {
-	path, err := exec.LookPath(f.server.Command)
-	if err != nil {
-		return true
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	_, err = exec.LookPath(filepath.Join(filepath.Dir(path), "oacp-mcp"))
-	if err != nil {
-		_, err = exec.LookPath("oacp-mcp")
-	}
-	return err == nil
 }

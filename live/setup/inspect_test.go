@@ -42,26 +42,6 @@ func TestInspect(t *testing.T) {
 			o.Command = "/gone/oacp"
 			s.do(Prepare, o)
 		}, []string{hooksOK, "warn claude (project): hooks call /gone/oacp, and there is no such program"}},
-		"no server": {func(s *scene) {
-			o := s.options(live.Claude, Project)
-			o.Command = filepath.Join(s.home, "oacp")
-			s.write("home/oacp", "")
-			if err := os.Chmod(o.Command, 0o755); err != nil {
-				s.t.Fatal(err)
-			}
-			s.do(Prepare, o)
-		}, []string{hooksOK, "warn claude (project): the MCP server does not start: the program oacp-mcp is neither next to oacp nor on the PATH"}},
-		"server": {func(s *scene) {
-			o := s.options(live.Claude, Project)
-			o.Command = filepath.Join(s.home, "oacp")
-			for _, name := range []string{"oacp", "oacp-mcp"} {
-				s.write("home/"+name, "")
-				if err := os.Chmod(filepath.Join(s.home, name), 0o755); err != nil {
-					s.t.Fatal(err)
-				}
-			}
-			s.do(Prepare, o)
-		}, []string{hooksOK}},
 		"unknown agent": {func(s *scene) {
 			o := s.options(live.Claude, Project)
 			o.Agent = "gone"
@@ -131,18 +111,6 @@ func TestInspect(t *testing.T) {
 				t.Errorf("doctor says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})
-	}
-}
-
-func TestInspectVersions(t *testing.T) {
-	s := newScene(t)
-	got := s.lines(InspectVersions(map[live.Program]string{live.Claude: "2.1.329 (Claude Code) (/usr/bin/claude)", live.Codex: "codex-cli 0.170.1 (/usr/bin/codex)"}))
-	want := []string{"ok claude version: 2.1.329 is tested: mail comes at the start, ", "ok codex version: 0.170.1 is not tested; with 0.169.0, mail comes with a prompt, "}
-	if !slices.EqualFunc(got, want, strings.HasPrefix) {
-		t.Errorf("doctor says %q, want %q", got, want)
-	}
-	if got := InspectVersions(nil); got != nil {
-		t.Errorf("without the programs doctor says %+v", got)
 	}
 }
 

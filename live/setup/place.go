@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -133,7 +132,7 @@ func (o Options) instructionsToRemove(config string) []file {
 	})
 }
 
-// isShared reports whether another setup has its instructions in the file, too.
+// isShared reports whether another setup has its instructions in the file.
 func (o Options) isShared(path string) bool {
 	own, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -146,16 +145,12 @@ func (o Options) isShared(path string) bool {
 	for _, program := range live.Programs() {
 		for _, scope := range scopes {
 			other := Options{Program: program, Scope: scope, Dir: o.Dir, Getenv: o.Getenv}
-			config, err := other.configDir()
-			if err != nil || program == o.Program && scope == o.Scope {
+			found, _ := other.look()
+			if program == o.Program && scope == o.Scope || found.hooks == nil {
 				continue
 			}
-			calls := other.files(config)[0]
-			data, err := readFile(calls.path)
-			if err != nil || !holds(calls.parts[0], data) {
-				continue
-			}
-			if found, err := filepath.EvalSymlinks(other.instructions(config)[0].path); err == nil && found == own {
+			config, _ := other.configDir() // look has found it
+			if used, err := filepath.EvalSymlinks(other.instructions(config)[0].path); err == nil && used == own {
 				return true
 			}
 		}
@@ -174,12 +169,12 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 	if before, _, inside := strings.Cut(start+string(filepath.Separator), string(filepath.Separator)+".oacp"+string(filepath.Separator)); inside {
 		start = before
 	}
-	top, err := bridge.EnclosingRepository(start)
+	top, err := git.Top(start)
 	switch {
 	case err != nil:
 		return "", err
 	case top != "" && program == live.Claude:
-		return project.MainFolder(top), nil
+		return git.MainFolder(top), nil
 	case top != "":
 		return top, nil
 	}

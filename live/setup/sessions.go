@@ -2,7 +2,6 @@ package setup
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -10,31 +9,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 )
-
-// tested are the versions of the programs with which oacp was tried, and what works there.
-var tested = map[live.Program]struct{ version, works string }{
-	live.Claude: {"2.1.329", "mail comes at the start, with a prompt, after a tool and at the end of a turn, and wakes an idle session"},
-	live.Codex:  {"0.169.0", "mail comes with a prompt, after a tool and at the end of a turn, and wakes an idle session"},
-}
-
-// InspectVersions compares the versions that the installed programs print with those that were tested.
-func InspectVersions(versions map[live.Program]string) []doctor.Finding {
-	var findings []doctor.Finding
-	for _, program := range live.Programs() {
-		text, installed := versions[program]
-		if !installed {
-			continue
-		}
-		f := doctor.Finding{Category: Category, Name: string(program) + " version", Severity: doctor.SeverityOK}
-		version, want := regexp.MustCompile(`\d+(\.\d+)+`).FindString(text), tested[program]
-		f.Message = version + " is tested: " + want.works
-		if version != want.version {
-			f.Message = fmt.Sprintf("%s is not tested; with %s, %s", version, want.version, want.works)
-		}
-		findings = append(findings, f)
-	}
-	return findings
-}
 
 // lastErrors is how many of the last errors of hooks are reported, and errorsAge for how long.
 const (

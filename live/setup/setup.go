@@ -52,24 +52,24 @@ func (p *Plan) IsEmpty() bool {
 }
 
 // Prepare returns what writing oacp into the settings changes.
-func Prepare(o Options) (*Plan, error) {
-	return o.plan((*Change).prepareSetup, func(config string) []file { return o.instructions(config)[:1] })
-}
+func Prepare(o Options) (*Plan, error) { return o.plan(false) }
 
 // PrepareRemoval returns what taking oacp out of the settings changes.
-func PrepareRemoval(o Options) (*Plan, error) {
-	return o.plan((*Change).prepareRemoval, o.instructionsToRemove)
-}
+func PrepareRemoval(o Options) (*Plan, error) { return o.plan(true) }
 
 // plan prepares the changes of all files.
-func (o Options) plan(prepare func(*Change) error, instructions func(config string) []file) (*Plan, error) {
+func (o Options) plan(removes bool) (*Plan, error) {
 	config, err := o.configDir()
 	if err != nil {
 		return nil, err
 	}
+	instructions, prepare := o.instructions(config)[:1], (*Change).prepareSetup
+	if removes {
+		instructions, prepare = o.instructionsToRemove(config), (*Change).prepareRemoval
+	}
 	plan := &Plan{}
-	for _, f := range append(o.files(config), instructions(config)...) {
-		c := Change{Path: f.path, Action: Unchanged, file: f}
+	for _, f := range append(o.files(config), instructions...) {
+		c := Change{Path: f.path, Action: Unchanged, file: f, removes: removes}
 		for _, p := range f.parts {
 			c.Parts = append(c.Parts, p.name())
 		}
@@ -119,7 +119,6 @@ func (c *Change) prepareSetup() (err error) {
 }
 
 func (c *Change) prepareRemoval() error {
-	c.removes = true
 	original := c.original
 	if original != nil && holds(c.parts[0], original) {
 		original = nil // another setup in the same file has made it

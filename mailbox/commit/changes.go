@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
@@ -27,6 +28,9 @@ type File struct {
 	Status Status `json:"status"`
 	// Path is the path below the workspace.
 	Path string `json:"path"`
+
+	// isNew says that git does not know the file.
+	isNew bool
 }
 
 // Changes are what is new in a workspace.
@@ -38,9 +42,8 @@ type Changes struct {
 	// Skipped are folders with a repository of their own, relative to the workspace.
 	Skipped []string
 
-	// paths are all paths to commit, and added those of them that git does not know, below the top of
-	// the repository.
-	paths, added []string
+	// unstaged are files that are in the index, but neither in HEAD nor in the folder.
+	unstaged []File
 	// edited is the file of a message whose content differs from that in HEAD, if there is one.
 	edited string
 }
@@ -50,7 +53,7 @@ type Changes struct {
 // appears while it looks, so that no commit has it without its outbox copy.
 func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
 	before, err := r.status(ctx)
-	if err != nil || len(before.paths) == 0 {
+	if err != nil || len(before.Files)+len(before.unstaged) == 0 {
 		return before, err
 	}
 	if c, err = r.status(ctx); err != nil {
@@ -59,19 +62,14 @@ func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
 	if c.edited != "" {
 		return c, &EditedError{c.edited}
 	}
-	known := make(map[string]bool, len(before.paths))
-	for _, name := range before.paths {
-		known[name] = true
+	known := make(map[string]bool, len(before.Files))
+	for _, f := range before.Files {
+		known[f.Path] = true
 	}
-	arriving := make(map[string]bool)
 	c.Files = slices.DeleteFunc(c.Files, func(f File) bool {
-		name := r.prefix + f.Path
-		_, box, _ := inMailbox(f.Path)
-		arriving[name] = f.Status == Added && box == mailbox.Inbox && !known[name]
-		return arriving[name]
+		at, ok := locate(f.Path)
+		return ok && at.Box == mailbox.Inbox && f.Status == Added && !known[f.Path]
 	})
-	isArriving := func(name string) bool { return arriving[name] }
-	c.paths, c.added = slices.DeleteFunc(c.paths, isArriving), slices.DeleteFunc(c.added, isArriving)
 	c.Events = r.events(c.Files)
 	return c, nil
 }
@@ -87,77 +85,68 @@ func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 	if err != nil {
 		return c, err
 	}
-	found := make(map[string]Status)
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		if line == "" {
-			continue
-		}
-		name, status, err := r.parse(line)
+	found := make(map[string]File)
+	for line := range git.Records(out) {
+		f, isEdit, err := parse(line)
 		if err != nil {
 			return c, err
 		}
-		below, inside := strings.CutPrefix(name, r.prefix)
-		switch folder, isFolder := strings.CutSuffix(below, "/"); {
-		case !inside || !belongs(below) || name == attributesName && line[0] != '?':
-		case isFolder:
+		below, isInside := strings.CutPrefix(f.Path, r.prefix)
+		if !isInside || !belongs(below) || f.Path == attributesName && !f.isNew {
+			continue
+		}
+		if folder, isFolder := strings.CutSuffix(below, "/"); isFolder {
 			c.Skipped = append(c.Skipped, folder)
-		case line[0] == '?':
-			c.added = append(c.added, name)
-			if found[name] == Removed { // from the index only
-				status = Changed
-			}
-			found[name] = status
-		default:
-			found[name] = status
-			if _, box, base := inMailbox(below); status == Changed && c.edited == "" && box != "" && schema.IsMessageFile(base) && isEdit(line) {
-				c.edited = below
-			}
+			continue
+		}
+		f.Path = below
+		if f.isNew && found[below].Status == Removed { // from the index only
+			f.Status = Changed
+		}
+		found[below] = f
+		if at, ok := locate(below); ok && isEdit && c.edited == "" && schema.IsMessageFile(at.Name) {
+			c.edited = below
 		}
 	}
-	for name, status := range found {
-		c.paths = append(c.paths, name)
-		if status != "" {
-			c.Files = append(c.Files, File{status, strings.TrimPrefix(name, r.prefix)})
+	for _, f := range found {
+		if f.Status == "" {
+			c.unstaged = append(c.unstaged, f)
+		} else {
+			c.Files = append(c.Files, f)
 		}
 	}
-	slices.Sort(c.paths)
 	slices.SortFunc(c.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return c, nil
 }
 
-// parse reads a line of git status. The status is empty for a file that is neither in HEAD nor in the
-// folder.
-func (r *Repository) parse(line string) (name string, status Status, err error) {
+// parse reads a line of git status, whose path is below the top of the repository. The status is empty for a file that
+// is neither in HEAD nor in the folder. isEdit says that the content changed, not only the mode.
+func parse(line string) (f File, isEdit bool, err error) {
 	// 1 XY sub mH mI mW hH hI path
 	fields := strings.SplitN(line, " ", 9)
 	switch {
-	case line[0] == '?' && len(line) > 2:
-		return line[2:], Added, nil
-	case line[0] == 'u':
-		return "", "", &UnfinishedError{"merge with conflicts"}
-	case line[0] != '1' || len(fields) != 9:
-		return "", "", fmt.Errorf("git status printed %.200q", line)
+	case fields[0] == "?" && len(line) > 2:
+		return File{Status: Added, Path: line[2:], isNew: true}, false, nil
+	case fields[0] == "u":
+		return f, false, &UnfinishedError{"merge with conflicts"}
+	case fields[0] != "1" || len(fields) != 9:
+		return f, false, fmt.Errorf("git status printed %.200q", line)
 	}
 	const none = "000000"
+	f.Path = fields[8]
 	switch head, folder := fields[3], fields[5]; {
 	case head == none && folder != none:
-		status = Added
+		f.Status = Added
 	case head != none && folder == none:
-		status = Removed
+		f.Status = Removed
 	case head != none:
-		status = Changed
+		f.Status, isEdit = Changed, head == folder
 	}
-	return fields[8], status, nil
+	return f, isEdit, nil
 }
 
-// isEdit reports whether a line of git status is of a file whose content changed, not its mode.
-func isEdit(line string) bool {
-	fields := strings.SplitN(line, " ", 7)
-	return fields[3] == fields[5]
-}
-
-// belongs reports whether a file below the workspace is part of it: hidden files are temporary, but
-// for those of git.
+// belongs reports whether a file below the workspace is part of it: hidden files are temporary, except
+// those of git.
 func belongs(name string) bool {
 	dir, base := path.Split(name)
 	if strings.HasPrefix(dir, ".") || strings.Contains(dir, "/.") {
@@ -166,11 +155,8 @@ func belongs(name string) bool {
 	return !strings.HasPrefix(base, ".") || slices.Contains([]string{".gitkeep", attributesName, ".gitignore"}, base)
 }
 
-// inMailbox returns the mailbox folder that holds the file, if it is one of the workspace.
-func inMailbox(name string) (agent schema.AgentName, box mailbox.Box, base string) {
-	at, ok := schema.Locate(name)
-	if !ok || name != schema.BoxPath(at.Agent, at.Box)+"/"+at.Name {
-		return "", "", ""
-	}
-	return at.Agent, at.Box, at.Name
+// locate returns the place of a file in a mailbox of the workspace.
+func locate(name string) (at schema.Location, ok bool) {
+	at, ok = schema.Locate(name)
+	return at, ok && name == schema.BoxPath(at.Agent, at.Box)+"/"+at.Name
 }

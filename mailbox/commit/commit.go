@@ -253,11 +253,12 @@ func (r *Repository) commit(ctx context.Context, c Commit) error {
 	if err := r.awaitLock(ctx); err != nil {
 		return err
 	}
-	if _, err := r.git.RunInput(ctx, joined("", c.added), "update-index", "--add", "--remove", "-z", "--stdin"); err != nil {
+	isNew := slices.DeleteFunc(slices.Clone(c.Files), func(f File) bool { return !f.isNew })
+	if _, err := r.git.RunInput(ctx, r.paths("", isNew), "update-index", "--add", "--remove", "-z", "--stdin"); err != nil {
 		return r.explain(err)
 	}
 	// The option --literal-pathspecs would hold for the hooks, too.
-	_, err := r.git.RunInput(ctx, joined(literal, c.paths), "commit", "--quiet", "--only", "--cleanup=whitespace", "--message="+c.Message,
+	_, err := r.git.RunInput(ctx, r.paths(literal, slices.Concat(c.Files, c.unstaged)), "commit", "--quiet", "--only", "--cleanup=whitespace", "--message="+c.Message,
 		"--pathspec-from-file=-", "--pathspec-file-nul")
 	if err == nil {
 		return nil
@@ -267,7 +268,7 @@ func (r *Repository) commit(ctx context.Context, c Commit) error {
 	if waitErr := r.awaitLock(undo); waitErr != nil {
 		return errors.Join(r.explain(err), fmt.Errorf("new messages are staged: %w", waitErr))
 	}
-	_, undoErr := r.git.RunInput(undo, joined("", c.added), "update-index", "--force-remove", "-z", "--stdin")
+	_, undoErr := r.git.RunInput(undo, r.paths("", isNew), "update-index", "--force-remove", "-z", "--stdin")
 	if undoErr != nil {
 		undoErr = fmt.Errorf("new messages are staged: %w", undoErr)
 	}
@@ -277,12 +278,11 @@ func (r *Repository) commit(ctx context.Context, c Commit) error {
 // literal begins a pattern that stands for one path below the top of the repository.
 const literal = ":(top,literal)"
 
-// joined returns paths as git reads them from its standard input.
-func joined(before string, paths []string) *bytes.Buffer {
+// paths returns the paths of files as git reads them from its standard input.
+func (r *Repository) paths(before string, files []File) *bytes.Buffer {
 	var all bytes.Buffer
-	for _, path := range paths {
-		all.WriteString(before)
-		all.WriteString(path)
+	for _, f := range files {
+		all.WriteString(before + r.prefix + f.Path)
 		all.WriteByte(0)
 	}
 	return &all

@@ -26,13 +26,13 @@ func (r *Repository) events(files []File) []gitmail.Change {
 	}
 	var found []gitmail.Change
 	for _, f := range files {
-		agent, box, name := inMailbox(f.Path)
-		switch of := in[box]; {
-		case of == nil:
-		case schema.IsMessageFile(name):
-			of[copyOf{agent, name}] = f.Status
-		case box == mailbox.Inbox && name == ".gitkeep" && f.Status == Added:
-			found = append(found, gitmail.Change{Kind: gitmail.NewAgent, Agent: agent})
+		at, ok := locate(f.Path)
+		switch {
+		case !ok:
+		case schema.IsMessageFile(at.Name):
+			in[at.Box][copyOf{at.Agent, at.Name}] = f.Status
+		case at.Box == mailbox.Inbox && at.Name == ".gitkeep" && f.Status == Added:
+			found = append(found, gitmail.Change{Kind: gitmail.NewAgent, Agent: at.Agent})
 		}
 	}
 	sent := make(map[schema.ID]bool)

@@ -38,9 +38,13 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 	}
 	start := found[0].Message
 	since := beginning(start)
+	listing, err := w.Names(func(schema.AgentName, mailbox.Box) bool { return true })
+	if err != nil {
+		return nil, err
+	}
 	for {
 		// There may be many messages, of which few are in the conversation: only their bodies are kept.
-		all, err := w.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return Following(since) },
+		all, err := listing.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return Following(since) },
 			func(m *schema.Message) bool {
 				m.Body = schema.Value{}
 				return m.ID != ""

@@ -40,6 +40,7 @@ const (
 	categoryDeadLetters = "Dead Letters"
 	categoryContracts   = "Contracts"
 	categoryGit         = "Git"
+	categoryEnvironment = "Environment"
 	categoryNotRepaired = "Not repaired"
 )
 

@@ -146,17 +146,9 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 	if moved {
 		i.add("remote", SeverityWarning, "oacp init --git again takes the new one", "%s has another URL now", r.Settings().Remote)
 	}
-	if ignored {
-		return
-	}
-	f := i.add(name, SeverityWarning, "oacp doctor --fix lists it in the info/exclude of the repository",
-		"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
-	f.Mend = func(ctx context.Context) ([]string, error) {
-		file, err := gitmail.Hide(ctx, i.w, i.Enclosing)
-		if err != nil {
-			return nil, err
-		}
-		return []string{"listed the workspace in " + file}, nil
+	if !ignored {
+		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",
+			"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
 	}
 }
 

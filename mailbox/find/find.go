@@ -72,18 +72,19 @@ type Message struct {
 // Messages returns the messages that fit, the newest last. Files that are no messages are left out,
 // but for a query with a box. With a *mailbox.UnreadableError, Messages also returns what it could read.
 func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, error) {
-	entries, err := q.entries(ctx, w)
-	unreadable, fatal := mailbox.SplitUnreadable(err)
-	if fatal != nil {
-		return nil, fatal
+	listing, err := w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
+		return q.Box == "" || box == q.Box && (q.Agent == "" || agent == q.Agent)
+	})
+	if err != nil {
+		return nil, err
 	}
-	messages := group(entries)
-	if q.Limit > 0 && len(messages) > q.Limit {
-		messages = slices.Delete(messages, 0, len(messages)-q.Limit)
+	messages, unreadable, err := q.newest(ctx, w, listing)
+	if err != nil {
+		return nil, err
 	}
-	staged, _, stagedErr := w.Staged()
-	if stagedErr != nil {
-		return nil, stagedErr
+	staged, _, err := w.Staged()
+	if err != nil {
+		return nil, err
 	}
 	isStaged := make(map[schema.ID]bool, len(staged))
 	for _, id := range staged {
@@ -92,14 +93,57 @@ func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, er
 	for i := range messages {
 		messages[i].locate(q.Box, isStaged, unreadable)
 	}
-	return messages, err
+	if unreadable != nil {
+		return messages, unreadable
+	}
+	return messages, nil
 }
 
-// entries returns the files whose messages fit. In a box, a file that is no message counts as one
-// that has nothing but a subject, its name.
-func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mailbox.Entry, err error) {
+// newest reads as many of the files with the latest times in their names as are needed for the limit.
+func (q *Query) newest(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing) ([]Message, *mailbox.UnreadableError, error) {
+	since := q.Since.Truncate(time.Minute)
+	var times []time.Time // of the names, the latest first
+	if q.Limit > 0 {
+		names := make(map[string]bool)
+		listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) {
+			parsed, err := schema.ParseFileName(name)
+			if err == nil && !names[name] && !parsed.At.Before(since) {
+				names[name], times = true, append(times, parsed.At)
+			}
+		})
+		slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+	}
+	for most := q.Limit; ; most *= 4 {
+		all := len(times) <= most
+		if !all {
+			since = times[most]
+		}
+		entries, err := q.entries(ctx, w, listing, since)
+		unreadable, err := mailbox.SplitUnreadable(err)
+		if err != nil {
+			return nil, nil, err
+		}
+		messages := group(entries)
+		if all && (q.Limit == 0 || len(messages) <= q.Limit) {
+			return messages, unreadable, nil
+		}
+		// Older messages are here only if the names of their files do not tell their times.
+		older, _ := slices.BinarySearchFunc(messages, since, func(m Message, since time.Time) int { return m.CreatedAt.Time().Compare(since) })
+		if all || len(messages)-older >= q.Limit {
+			return messages[len(messages)-q.Limit:], unreadable, nil
+		}
+	}
+}
+
+// entries returns the files whose messages fit, of those with names from a time on. In a box, a file that is no
+// message counts as one that has nothing but a subject, its name.
+func (q *Query) entries(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing, since time.Time) (found []mailbox.Entry, err error) {
+	mayHold := func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || !parsed.At.Before(since)
+	}
 	if q.Box == "" {
-		return w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter { return q.mayHold }, func(m *schema.Message) bool {
+		return listing.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return mayHold }, func(m *schema.Message) bool {
 			if !q.fits(m) {
 				return false
 			}
@@ -115,19 +159,18 @@ func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mail
 	}
 	var unreadable error
 	for _, agent := range agents {
-		entries, err := w.ListNamed(ctx, agent, q.Box, q.mayHold,
-			func(e *mailbox.Entry) bool {
-				m := schema.Message{Subject: e.Name}
-				if e.Message != nil {
-					m = *e.Message
-				}
-				if !q.fits(&m) {
-					return false
-				}
-				m = outline(&m)
-				e.Message = &m
-				return true
-			})
+		entries, err := w.ListNamed(ctx, agent, q.Box, mayHold, func(e *mailbox.Entry) bool {
+			m := schema.Message{Subject: e.Name}
+			if e.Message != nil {
+				m = *e.Message
+			}
+			if !q.fits(&m) {
+				return false
+			}
+			m = outline(&m)
+			e.Message = &m
+			return true
+		})
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -137,15 +180,6 @@ func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mail
 		return found, &mailbox.UnreadableError{Err: unreadable}
 	}
 	return found, nil
-}
-
-// mayHold reports whether a file may hold a message that fits.
-func (q *Query) mayHold(name string) bool {
-	if q.Since.IsZero() {
-		return true
-	}
-	parsed, err := schema.ParseFileName(name)
-	return err != nil || !parsed.At.Before(q.Since.Truncate(time.Minute))
 }
 
 func (q *Query) fits(m *schema.Message) bool {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
@@ -54,15 +55,15 @@ func (e *exchange) came(kind Kind, agent schema.AgentName, m *schema.Message) {
 func (e *exchange) apply(ctx context.Context) error {
 	e.r.step("merged")
 	e.addAgents()
-	later, err := e.receive(ctx)
-	if err != nil {
-		return err
-	}
+	later := e.receive(ctx)
 	e.r.step("arrived")
 	for _, o := range later {
-		if err := cmp.Or(context.Cause(ctx), e.applyOutcome(ctx, o)); err != nil {
-			return err
+		if ctx.Err() == nil && e.failed == nil {
+			e.applyOutcome(ctx, o)
 		}
+	}
+	if err := cmp.Or(context.Cause(ctx), e.failed); err != nil {
+		return err
 	}
 	for _, agent := range e.removed {
 		if err := e.removeAgent(agent); err != nil {
@@ -70,7 +71,7 @@ func (e *exchange) apply(ctx context.Context) error {
 		}
 	}
 	e.r.step("applied")
-	return e.failed
+	return nil
 }
 
 // addAgents makes the mailboxes of new agents.
@@ -106,23 +107,32 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 }
 
 // SetAside moves the folder of an agent to state/removed.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) error {
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (err error) {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
 		return err
 	}
-	to := removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := w.Root().Rename(schema.AgentsName+"/"+string(agent), to); err != nil {
+	from, err := durable.OpenDir(w.Root(), w.Dir(), schema.AgentsName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z")); err != nil {
 		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return nil
+	return errors.Join(to.Sync(), from.Sync())
 }
 
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
 const receiveBatch = 200
 
 // receive delivers the messages that are not here yet, and returns the outcomes of the others.
-func (e *exchange) receive(ctx context.Context) (later []*outcome, err error) {
+func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 	arrivals := make(map[string][]*outcome)
 	for _, o := range e.outcomes {
 		sent, _, err := e.w.Look(replica.Copy{Agent: replica.Sender(o.Name), Name: o.Name, Sent: true})
@@ -142,22 +152,23 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome, err error) {
 			f := mailbox.Received{From: replica.Sender(name), Name: name}
 			for _, o := range arrivals[name] {
 				m, err := e.fill(o)
-				if err = e.take(ctx, o, err); err != nil {
-					return nil, err
-				}
-				if m == nil {
+				if err != nil {
+					e.refuse(ctx, o, err)
 					continue
 				}
-				if f.Data == nil && e.o.DryRun {
+				if e.o.DryRun && f.Data == nil {
 					e.came(Sent, m.From, m)
 				}
 				if f.Data = o.Data; !o.Sent {
 					f.Pending = append(f.Pending, o.Agent)
 				}
 			}
-			if f.Data != nil && !e.o.DryRun {
+			if f.Data != nil {
 				files = append(files, f)
 			}
+		}
+		if e.o.DryRun || e.failed != nil {
+			continue
 		}
 		for i, result := range e.r.w.Receive(ctx, files) {
 			if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
@@ -168,48 +179,37 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome, err error) {
 				continue
 			}
 			for _, o := range arrivals[files[i].Name] {
-				if err := e.take(ctx, o, result.Err); err != nil {
-					return nil, err
-				}
+				e.refuse(ctx, o, result.Err)
 			}
 		}
 	}
-	return later, nil
+	return later
 }
 
-// take notes why the workspace does not have an outcome. It returns errors that end the sync.
-func (e *exchange) take(ctx context.Context, o *outcome, err error) error {
+// refuse notes why the workspace does not have an outcome. Of a message that is not in its place yet, it keeps what the
+// base has: a base that says more than the file would restore the message.
+func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 	_, foreign := errors.AsType[*mailbox.RefusedError](err)
 	_, invalid := errors.AsType[*validate.InvalidError](err)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, replica.ErrChanged): // the next sync has that; a base that says more than the file would restore the file
-		e.waits(o)
-		return nil
+	switch path := treePath(o.Agent, o.Box(o.Want), o.Name); {
 	case foreign, invalid, isRefused(err):
-		path := treePath(o.Agent, o.Box(o.Want), o.Name)
 		if !e.base.entry(path).IsFile() { // otherwise it was noted before
 			e.problem(path, err)
 		}
-		return nil
+		return
 	case e.failed != nil, ctx.Err() != nil:
-		return err
+		e.fail(err)
+		return
+	case !errors.Is(err, replica.ErrChanged): // the next sync has that
+		e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
 	}
-	e.blocked(fmt.Errorf("%s: %w", boxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
-	e.waits(o)
-	return nil
-}
-
-// waits keeps what the base has of a message that is not in its place yet.
-func (e *exchange) waits(o *outcome) {
 	if !o.Sent {
 		e.waiting[o.Copy.String()] = o.base
 	}
 }
 
 // applyOutcome gives one message its state.
-func (e *exchange) applyOutcome(ctx context.Context, o *outcome) error {
+func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	message, err := e.fill(o)
 	applied := err == nil
 	if applied && !e.o.DryRun {
@@ -217,14 +217,13 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) error {
 	}
 	switch {
 	case err != nil:
-		return e.take(ctx, o, err)
+		e.refuse(ctx, o, err)
 	case !applied, o.Was == replica.Unknown && (o.base.Stage != replica.Unknown || o.Want != replica.Pending):
 	case o.Was == replica.Unknown:
 		e.came(Sent, message.From, message)
 	default:
 		e.came(changeKinds[o.Want], o.Agent, message)
 	}
-	return nil
 }
 
 // fill reads what an outcome needs. The message is nil if the file holds none, and only moves.

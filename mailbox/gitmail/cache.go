@@ -80,7 +80,7 @@ func (e *exchange) refsKey() string {
 // nothingNew reports whether neither the workspace nor the remote changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
+	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.Squash || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
 		return false
 	}
 	agents, err := e.w.Agents()

@@ -12,11 +12,9 @@ import (
 )
 
 // A Claim says that a machine works on a message for an agent. It is the message of a commit of the
-// empty tree, to which the ref refs/oacp/claims/<agent>/<message> points. Its times are those of the
+// empty tree, to which the ref refs/oacp/claims/<agent>/<message> points: a line of JSON. Its times are those of the
 // machine's clock, which may be wrong: nothing is decided by them.
 type Claim struct {
-	Agent schema.AgentName `json:"-"`
-	ID    schema.ID        `json:"-"`
 	// Machine is the name of the host.
 	Machine string     `json:"machine"`
 	State   ClaimState `json:"state"`
@@ -25,19 +23,22 @@ type Claim struct {
 	// Since is when the machine took the message, and Renewed when it last renewed the claim.
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
-	// Lease is how long the claim holds unless it is renewed.
-	Lease time.Duration `json:"-"`
-	// workspace is a random number of the workspace on the machine, and process one of the process. With
+	// Workspace is a random number of the workspace on the machine, and Process one of the process. With
 	// the counter, no two claims are ever the same object.
-	workspace, process string
-	counter            uint64
-	// Object is the commit.
+	Workspace string `json:"workspace"`
+	Process   string `json:"process"`
+	Counter   uint64 `json:"counter"`
+	// Lease is how long the claim holds unless it is renewed.
+	Lease time.Duration `json:"lease_ns"`
+
+	Agent schema.AgentName `json:"-"`
+	ID    schema.ID        `json:"-"`
+	// Ref is the complete name of the ref, and Object the commit.
+	Ref    string `json:"-"`
 	Object string `json:"-"`
 	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set, and the first two
 	// are empty if the ref's name is at fault.
 	Err error `json:"-"`
-	// Ref is the complete name of the ref.
-	Ref string `json:"-"`
 }
 
 // A ClaimState says what the machine does about the message.
@@ -51,6 +52,8 @@ const (
 	ClaimAhead ClaimState = "ahead"
 	// ClaimFree is a message that the machine gave back after a turn. Anybody may take it.
 	ClaimFree ClaimState = "free"
+	// claimGone is a claim whose ref is to be deleted.
+	claimGone ClaimState = ""
 )
 
 const (
@@ -58,7 +61,6 @@ const (
 	// maxClaim bounds the text of a claim, in bytes.
 	maxClaim    = 2 << 10
 	maxMachine  = 64
-	randomSize  = 16 // bytes of workspace and process
 	maxAttempts = 1 << 20
 )
 
@@ -84,36 +86,21 @@ func parseClaimRef(ref string) (schema.AgentName, schema.ID, error) {
 	return agent, id, nil
 }
 
-// claimText is a claim as JSON.
-type claimText struct {
-	Claim
-	Workspace string        `json:"workspace"`
-	Process   string        `json:"process"`
-	Counter   uint64        `json:"counter"`
-	Lease     time.Duration `json:"lease_ns"`
-}
-
-// text returns the message of the commit, which is one line.
-func (c *Claim) text() string {
-	t := claimText{*c, c.workspace, c.process, c.counter, c.Lease}
-	t.Since, t.Renewed = c.Since.UTC().Truncate(time.Second), c.Renewed.UTC().Truncate(time.Second)
-	data, _ := json.Marshal(t) // it fails only for times before the year 0 or after 9999
+// text returns the message of the commit.
+func (c Claim) text() string {
+	c.Since, c.Renewed = c.Since.UTC().Truncate(time.Second), c.Renewed.UTC().Truncate(time.Second)
+	data, _ := json.Marshal(c) // it fails only for times before the year 0 or after 9999
 	return claimHeader + string(data)
 }
 
 // parseClaim parses the message of a commit. Only what text writes is accepted.
-func parseClaim(text string) (Claim, error) {
-	var t claimText
+func parseClaim(text string) (c Claim, err error) {
 	data, ok := strings.CutPrefix(text, claimHeader)
-	if !ok || len(text) > maxClaim || json.Unmarshal([]byte(data), &t) != nil {
+	if !ok || len(text) > maxClaim || json.Unmarshal([]byte(data), &c) != nil {
 		return Claim{}, errors.New("it is not a claim")
 	}
-	c := t.Claim
-	c.workspace, c.process, c.counter, c.Lease = t.Workspace, t.Process, t.Counter, t.Lease
-	isRandom := func(s string) bool { return len(s) == 2*randomSize && strings.Trim(s, "0123456789abcdef") == "" }
-	if machineName(c.Machine) != c.Machine || !isRandom(c.workspace) || !isRandom(c.process) || c.text() != text ||
-		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree ||
-		c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > MaxLease {
+	if machineName(c.Machine) != c.Machine || c.text() != text || c.Attempt < 0 || c.Attempt > maxAttempts ||
+		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree || c.Lease <= 0 || c.Lease > MaxLease {
 		return Claim{}, errors.New("a value in the claim is not possible")
 	}
 	return c, nil
@@ -130,13 +117,13 @@ func claimAt(ref, object, text string) Claim {
 // machineName returns a host's name with letters, digits, dots, underscores and hyphens only.
 func machineName(host string) string {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	name := []byte(host[:min(len(host), maxMachine)])
-	for i, c := range name {
-		if strings.IndexByte(allowed, c) < 0 {
-			name[i] = '-'
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(allowed, r) {
+			return r
 		}
-	}
-	return cmp.Or(string(name), "unknown")
+		return '-'
+	}, host)
+	return cmp.Or(name[:min(len(name), maxMachine)], "unknown")
 }
 
 func hostName() string {

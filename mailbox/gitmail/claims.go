@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -18,6 +19,18 @@ const (
 	MinLease     = time.Second
 	MaxLease     = 24 * time.Hour
 	MaxBatch     = 100
+)
+
+const (
+	// claimTick is how often claims are looked through. A claim on a handled message waits for that, or goes
+	// with the push of the next claim that is taken.
+	claimTick = time.Second
+	// maxRetry is how long to wait at most after a remote did not answer, however long the lease is.
+	maxRetry = 10 * time.Second
+	// mostRounds is how often settle and Take try, and roundPause the pause after a failure: a remote that others push
+	// to at the same moment may refuse.
+	mostRounds = 3
+	roundPause = 200 * time.Millisecond
 )
 
 var (
@@ -47,7 +60,7 @@ type Wanted struct {
 // acknowledgement of the message is on the remote. A claim that stays the same for a whole lease, on the
 // clock of the machine that looks, belongs to a machine that is gone, and may be taken.
 //
-// The methods note in a list what the refs are to say. push makes the remote agree; one goroutine calls it, too, to
+// The methods note in a list what the refs are to say, and rounds make the remote agree. One goroutine makes rounds to
 // renew claims and to give them up. A timer ends a turn whose claim is not renewed, also while the remote hangs.
 //
 // The methods may be called from any goroutine, between Start and Stop.
@@ -55,39 +68,48 @@ type Claims struct {
 	agent                       schema.AgentName
 	lease                       time.Duration
 	machine, workspace, process string
-	refs                        claimStore
-	// sync syncs the workspace, and pending reports whether a message is in the inbox.
-	sync    func(context.Context) error
-	pending func(context.Context, schema.ID) bool
+	store                       claimStore
 	// now returns the time that claims publish, with a monotonic reading.
 	now     func() time.Time
 	warn    func(error)
 	changed chan struct{}
-	// pushing holds a value during a push.
-	pushing chan struct{}
+	// busy holds a value during a round.
+	busy    chan struct{}
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	counter uint64
-	// held is the list: the claims that this process has, takes or gives up. seen are the others that the last
-	// sync fetched, by ref.
+	mu sync.Mutex
+	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched,
+	// by ref.
 	held map[schema.ID]*heldClaim
 	seen map[string]*sighting
-	// synced is when the last successful sync began.
-	synced time.Time
+	// synced is when the last successful sync began, and counter counts pushes.
+	synced  time.Time
+	counter uint64
+}
+
+// claimStore is where claims are: gitClaims, or memory in a test.
+type claimStore interface {
+	// sync syncs the workspace, and isPending reports whether a message is in the inbox.
+	sync(ctx context.Context) error
+	isPending(ctx context.Context, id schema.ID) bool
+	// commit makes the commit of a claim. push makes updates, and reports of each whether it moved the ref; the error
+	// says why others did not move, unless they were elsewhere.
+	commit(ctx context.Context, c Claim) (object string, err error)
+	push(ctx context.Context, updates []git.Update) (moved []bool, err error)
+	// ListClaims returns the claims that the last sync fetched.
+	ListClaims(ctx context.Context) ([]Claim, error)
 }
 
 // heldClaim is a claim in the list. State is what the ref is to say, Object where it is on the remote, as far as known,
-// and Renewed when the push began that last renewed it.
+// Renewed when the push began that last renewed it, and Attempt how many turns began before the present one.
 type heldClaim struct {
 	Claim
-	// turns is how many turns on the message began before the present one.
-	turns int
-	// ours says that Object is of this process, or to be removed. tried are the objects of pushes since then whose
-	// outcomes are not known.
-	ours  bool
-	tried []string
+	// ours says that Object is of this process, or to be removed.
+	ours bool
+	// sent is the claim of the last push. inDoubt says that only a sync can tell what became of it.
+	sent    Claim
+	inDoubt bool
 	// endTurn ends the context of the turn, and expiry calls it. They are nil before a turn.
 	endTurn context.CancelCauseFunc
 	expiry  *time.Timer
@@ -95,13 +117,58 @@ type heldClaim struct {
 	done time.Time
 }
 
-// claimGone is the state of a claim whose ref is to be deleted.
-const claimGone ClaimState = ""
-
 func (h *heldClaim) isEnding() bool { return h.State == claimGone || h.State == ClaimFree }
+
+// sighting is a claim that others may hold: until when it does unless it changes, and when to check whether its
+// message is pending, on the clock of this machine.
+type sighting struct {
+	claim        Claim
+	until, check time.Time
+}
+
+func newClaims(agent schema.AgentName, lease time.Duration, store claimStore, workspace string) *Claims {
+	return &Claims{
+		agent: agent, lease: cmp.Or(lease, DefaultLease), machine: hostName(), workspace: workspace, process: randomNumber(),
+		store: store, now: time.Now, changed: make(chan struct{}, 1), busy: make(chan struct{}, 1), held: make(map[schema.ID]*heldClaim),
+	}
+}
+
+// Start begins to keep claims, and gives up those that an earlier process of this workspace left on
+// messages that it handled. It warns about refs that hold no claim and about a remote that does not
+// answer. After an error, which says that the remote could not be reached, it keeps claims nevertheless.
+func (c *Claims) Start(ctx context.Context, warn func(error)) error {
+	c.warn = warn
+	err := c.settle(ctx)
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.running.Go(func() { c.keep(kept) })
+	return err
+}
+
+// Stop gives all claims up, after a sync if messages were handled since the last one.
+func (c *Claims) Stop(ctx context.Context) error {
+	c.stop()
+	c.running.Wait()
+	c.mu.Lock()
+	for _, h := range c.held {
+		if h.endTurn != nil {
+			h.Attempt++
+		}
+		h.giveBack(h.Attempt, time.Time{})
+	}
+	c.mu.Unlock()
+	return c.settle(ctx)
+}
 
 // Changed gets a value after what Other returns may have changed.
 func (c *Claims) Changed() <-chan struct{} { return c.changed }
+
+func (c *Claims) signal() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // it has one
+	}
+}
 
 // Other returns the claim of another machine on a message, as far as it is known here, and until when it
 // holds unless it is renewed. It returns nil if this machine may try to take the message.
@@ -126,71 +193,49 @@ func (c *Claims) other(id schema.ID) *sighting {
 // machines, and a context that ends if the claim is lost. If the message was handled elsewhere before, it is no longer in the
 // inbox. The error is an *ElsewhereError if another machine has the message; others say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
-	const rounds = 3 // what is known here of a claim may be old
-	for round := 0; ; round++ {
+	for round := 0; ; round++ { // what is known here of a claim may be old
 		if attempt, held = c.begin(ctx, wanted[0]); held != nil {
-			return attempt, held, nil
+			return attempt, held, nil // an error was about others, which can wait
 		}
-		if round == rounds {
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case round == mostRounds:
 			return 0, nil, &ElsewhereError{}
 		}
-		if err := c.win(ctx, wanted); err != nil {
-			return 0, nil, err
+		if err = c.want(wanted); err == nil {
+			_, err = c.round(ctx)
 		}
 	}
 }
 
-// win asks the remote for claims on the first message and on the others that no machine is known to have, and then for
-// what has happened to the messages: one may have been handled between the last sync and the claim. The error is about
-// the first.
-func (c *Claims) win(ctx context.Context, wanted []Wanted) error {
-	claims, err := c.want(wanted)
-	if err != nil {
-		return err
-	}
-	if err = c.push(ctx, 0); err == nil || c.isFresh(claims[0]) { // otherwise the error is about others, which can wait
-		err = c.syncNow(ctx)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, h := range claims {
-		if err != nil && h.endTurn == nil {
-			h.giveBack(h.turns)
-		}
-	}
-	return err
-}
-
-// want puts claims into the list.
-func (c *Claims) want(wanted []Wanted) (claims []*heldClaim, err error) {
+// want puts claims into the list: the first one, and others that no machine is known to have.
+func (c *Claims) want(wanted []Wanted) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range wanted {
 		h, other := c.held[w.ID], c.other(w.ID)
-		switch {
-		case i == 0 && other != nil:
-			return nil, &ElsewhereError{Claim: other.claim}
-		case i > 0 && (other != nil || h != nil):
-			continue
-		case h == nil:
+		if h == nil && other == nil {
 			h = c.hold(w)
 		}
-		if i == 0 {
-			h.State, h.done = ClaimWorking, time.Time{} // it may have been given up
+		switch {
+		case i == 0 && h == nil:
+			return &ElsewhereError{Claim: other.claim}
+		case i == 0:
+			h.State, h.Since = ClaimWorking, c.now() // it may have been given up
 		}
-		claims = append(claims, h)
 	}
-	return claims, nil
+	return nil
 }
 
 // hold puts a claim on a message into the list. Its ref is where it was last seen.
 func (c *Claims) hold(w Wanted) *heldClaim {
-	h := &heldClaim{turns: w.Attempts, Claim: Claim{
-		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Machine: c.machine, State: ClaimAhead, Since: c.now(), Lease: c.lease,
-		workspace: c.workspace, process: c.process,
+	h := &heldClaim{Claim: Claim{
+		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Machine: c.machine, Workspace: c.workspace, Process: c.process,
+		State: ClaimAhead, Attempt: w.Attempts, Since: c.now(), Lease: c.lease,
 	}}
 	if s := c.seen[h.Ref]; s != nil {
-		h.Object, h.turns = s.claim.Object, max(h.turns, s.claim.Attempt)
+		h.Object, h.Attempt = s.claim.Object, max(h.Attempt, s.claim.Attempt)
 	}
 	c.held[w.ID] = h
 	return h
@@ -206,16 +251,13 @@ func (c *Claims) begin(ctx context.Context, w Wanted) (attempt int, held context
 	}
 	if h.endTurn != nil {
 		h.endTurn(nil)
-		h.turns++
+		h.Attempt++
 	}
-	h.State, h.done, h.turns = ClaimWorking, time.Time{}, max(h.turns, w.Attempts)
+	h.State, h.Attempt = ClaimWorking, max(h.Attempt, w.Attempts)
 	held, cancel := context.WithCancelCause(ctx)
-	expiry := time.AfterFunc(c.rest(h), func() { cancel(fmt.Errorf("%w: it could not be renewed for %v", ErrClaimLost, c.lease*2/3)) })
-	h.expiry, h.endTurn = expiry, func(cause error) {
-		expiry.Stop()
-		cancel(cause)
-	}
-	return h.turns + 1, held
+	h.endTurn = cancel
+	h.expiry = time.AfterFunc(c.rest(h), func() { cancel(fmt.Errorf("%w: it could not be renewed for %v", ErrClaimLost, c.lease*2/3)) })
+	return h.Attempt + 1, held
 }
 
 // Confirm makes sure that no other machine has taken over a message, or will do so within the next third
@@ -224,14 +266,15 @@ func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	for {
 		c.mu.Lock()
 		h := c.held[id]
+		isFresh := h != nil && c.age(h.Renewed) < c.lease/2
 		c.mu.Unlock()
 		switch {
 		case h == nil:
 			return errTakenOver
-		case c.isFresh(h):
+		case isFresh:
 			return nil
 		}
-		if c.push(ctx, 0) != nil {
+		if c.settle(ctx) != nil {
 			if err := pause(ctx, c.retryDelay()); err != nil {
 				return err
 			}
@@ -239,14 +282,7 @@ func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	}
 }
 
-// isFresh reports whether a claim is held and was renewed less than half a lease ago: then no other machine can have it.
-func (c *Claims) isFresh(h *heldClaim) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.held[h.ID] == h && c.age(h.Renewed) < c.lease/2
-}
-
-// rest returns for how long a turn goes on whose claim is not renewed.
+// rest returns how long a turn may go on without a renewal.
 func (c *Claims) rest(h *heldClaim) time.Duration { return c.lease*2/3 - c.now().Sub(h.Renewed) }
 
 // age returns how long ago a time was. A clock that was set, or stood still while the machine slept, makes
@@ -257,31 +293,34 @@ func (c *Claims) age(t time.Time) time.Duration {
 }
 
 // Done gives up a claim after its message left the inbox, as soon as the remote has the acknowledgement.
-func (c *Claims) Done(id schema.ID) { c.giveUp(id, 0, time.Now()) }
-
-// Release gives up a claim although the message stays in the inbox, and records how many turns it had.
-func (c *Claims) Release(id schema.ID, turns int) { c.giveUp(id, turns, time.Time{}) }
-
-func (c *Claims) giveUp(id schema.ID, turns int, done time.Time) {
+func (c *Claims) Done(id schema.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.held[id]; h != nil && !h.isEnding() {
-		if done.IsZero() {
-			turns = max(turns, h.turns)
-		}
-		h.giveBack(turns)
-		h.done = done
+	if h := c.held[id]; h != nil {
+		h.giveBack(0, time.Now())
+	}
+}
+
+// Release gives up a claim although the message stays in the inbox, and records how many turns it had.
+func (c *Claims) Release(id schema.ID, turns int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.held[id]; h != nil {
+		h.giveBack(max(turns, h.Attempt), time.Time{})
 	}
 }
 
 // giveBack ends the turn, if there is one, and lets other machines take the message. The ref is to say how
 // many turns there were, and to be deleted if there were none.
-func (h *heldClaim) giveBack(turns int) {
+func (h *heldClaim) giveBack(turns int, done time.Time) {
+	if h.isEnding() {
+		return
+	}
 	if h.endTurn != nil {
 		h.endTurn(nil)
 		h.endTurn = nil
 	}
-	if h.State, h.turns = ClaimFree, turns; turns == 0 {
+	if h.State, h.Attempt, h.done = ClaimFree, turns, done; turns == 0 {
 		h.State = claimGone
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -62,52 +63,46 @@ func (m *testMachine) reach(ctx context.Context) error {
 	return nil
 }
 
-func (m *testMachine) push(ctx context.Context, updates []refUpdate) error {
+func (m *testMachine) commit(_ context.Context, c Claim) (object string, err error) {
 	m.shared.mu.Lock()
-	pushed := make(map[string]bool)
-	for i, u := range updates {
-		if pushed[u.Ref] {
-			m.t.Errorf("a push updates %s twice, which git refuses", u.Ref)
-		}
-		pushed[u.Ref] = true
-		updates[i].To = fmt.Sprintf("%x", u.text)
-		m.shared.texts[updates[i].To] = u.text
-	}
-	m.shared.mu.Unlock()
+	defer m.shared.mu.Unlock()
+	object = fmt.Sprintf("%x", c.text())
+	m.shared.texts[object] = c.text()
+	return object, nil
+}
+
+func (m *testMachine) push(ctx context.Context, updates []git.Update) (moved []bool, err error) {
+	moved = make([]bool, len(updates))
 	if err := m.reach(ctx); err != nil {
-		return err
+		return moved, err
 	}
 	m.shared.mu.Lock()
 	defer m.shared.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shared.pushes++
+	pushed := make(map[string]bool)
 	for i, u := range updates {
+		if pushed[u.Ref] {
+			m.t.Errorf("a push updates %s twice, which git refuses", u.Ref)
+		}
+		pushed[u.Ref] = true
 		if m.shared.objects[u.Ref] != u.From {
 			continue
 		}
-		if updates[i].moved = !m.mute; u.To == "" {
+		if moved[i] = !m.mute; u.To == "" {
 			delete(m.shared.objects, u.Ref)
 		} else {
 			m.shared.objects[u.Ref] = u.To
 		}
 	}
 	if m.mute {
-		return errDown
+		return moved, errDown
 	}
-	return nil
+	return moved, nil
 }
 
-func (m *testMachine) remote(ctx context.Context, _ string) (map[string]string, error) {
-	if err := m.reach(ctx); err != nil {
-		return nil, err
-	}
-	m.shared.mu.Lock()
-	defer m.shared.mu.Unlock()
-	return maps.Clone(m.shared.objects), nil
-}
-
-func (m *testMachine) local(context.Context, string) (claims []Claim, err error) {
+func (m *testMachine) ListClaims(context.Context) (claims []Claim, err error) {
 	m.shared.mu.Lock()
 	defer m.shared.mu.Unlock()
 	m.mu.Lock()
@@ -118,8 +113,8 @@ func (m *testMachine) local(context.Context, string) (claims []Claim, err error)
 	return claims, nil
 }
 
-// syncAll pushes what was acknowledged here, and fetches what is pending and claimed.
-func (m *testMachine) syncAll(ctx context.Context) error {
+// sync pushes what was acknowledged here, and fetches what is pending and claimed.
+func (m *testMachine) sync(ctx context.Context) error {
 	if err := m.reach(ctx); err != nil {
 		return err
 	}
@@ -156,7 +151,7 @@ func newMachines(t testing.TB, machines, n int) (*sharedRefs, []*testMachine) {
 	}
 	all := make([]*testMachine, machines)
 	for i := range all {
-		all[i] = startMachine(t, shared, fmt.Sprintf("m%d", i), strings.Repeat(fmt.Sprintf("%02x", i), randomSize))
+		all[i] = startMachine(t, shared, fmt.Sprintf("m%d", i), strings.Repeat(fmt.Sprintf("%02x", i), 16))
 		all[i].now = func() time.Time { return time.Now().Add(time.Duration(i-1) * 7 * time.Hour) }
 	}
 	return shared, all
@@ -165,9 +160,8 @@ func newMachines(t testing.TB, machines, n int) (*sharedRefs, []*testMachine) {
 func startMachine(t testing.TB, shared *sharedRefs, name, workspace string, handled ...schema.ID) *testMachine {
 	t.Helper()
 	m := &testMachine{t: t, shared: shared, refs: make(map[string]string), pending: make(map[schema.ID]bool), handled: handled}
-	m.Claims = newClaims(ClaimOptions{Agent: "codex", Lease: testLease}, m, workspace)
-	m.machine, m.sync = name, m.syncAll
-	m.Claims.pending = func(_ context.Context, id schema.ID) bool { return m.isPending(id) }
+	m.Claims = newClaims("codex", testLease, m, workspace)
+	m.machine = name
 	if err := m.Start(t.Context(), func(err error) {
 		m.set(func() { m.warnings = append(m.warnings, err.Error()) })
 	}); err != nil {
@@ -176,7 +170,7 @@ func startMachine(t testing.TB, shared *sharedRefs, name, workspace string, hand
 	return m
 }
 
-func (m *testMachine) isPending(id schema.ID) bool {
+func (m *testMachine) isPending(_ context.Context, id schema.ID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pending[id]
@@ -186,6 +180,15 @@ func (m *testMachine) isPending(id schema.ID) bool {
 func (m *testMachine) restart() *testMachine {
 	m.die()
 	return startMachine(m.t, m.shared, m.machine, m.workspace, m.handled...)
+}
+
+// syncNow makes a round with a sync.
+func syncNow(ctx context.Context, c *Claims) error {
+	c.mu.Lock()
+	c.synced = time.Time{}
+	c.mu.Unlock()
+	_, err := c.round(ctx)
+	return err
 }
 
 // die ends the machine's goroutines without giving anything up.
@@ -270,7 +273,7 @@ func TestClaims(t *testing.T) {
 			time.Sleep(time.Second)
 			shared.want(t)
 			b.mustTake(1, number(1), number(2))
-			if b.isPending(number(1).ID) {
+			if b.isPending(t.Context(), number(1).ID) {
 				t.Error("the message is still pending here")
 			}
 			b.Done(number(1).ID)
@@ -307,7 +310,7 @@ func TestClaims(t *testing.T) {
 		"a stop tries again": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1), number(2))
 			a.set(func() { a.down = true })
-			time.AfterFunc(pushPause/2, func() { a.set(func() { a.down = false }) })
+			time.AfterFunc(roundPause/2, func() { a.set(func() { a.down = false }) })
 			if err := a.Stop(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -317,7 +320,7 @@ func TestClaims(t *testing.T) {
 			held := a.mustTake(1, number(1))
 			for range 10 {
 				time.Sleep(testLease)
-				if err := b.syncNow(t.Context()); err != nil {
+				if err := syncNow(t.Context(), b.Claims); err != nil {
 					t.Fatal(err)
 				}
 				b.mustNotTake("m0", number(1))
@@ -473,11 +476,11 @@ func TestClaims(t *testing.T) {
 		"another machine removes the claim on a handled message": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1))
 			a.set(func() { a.handled = append(a.handled, number(1).ID) })
-			if err := a.syncAll(t.Context()); err != nil {
+			if err := a.sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			a.die()
-			if err := b.syncNow(t.Context()); err != nil {
+			if err := syncNow(t.Context(), b.Claims); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(testLease - 5*time.Second)
@@ -591,7 +594,7 @@ func (m *testMachine) workOne(seed, batch int, handled func(schema.ID)) *testMac
 	}
 	if len(wanted) == 0 {
 		time.Sleep(time.Second)
-		if err := m.syncNow(m.t.Context()); err != nil {
+		if err := syncNow(m.t.Context(), m.Claims); err != nil {
 			m.t.Error(err)
 		}
 		return m
@@ -600,7 +603,7 @@ func (m *testMachine) workOne(seed, batch int, handled func(schema.ID)) *testMac
 	if err != nil {
 		return m // another machine was faster
 	}
-	if !m.isPending(wanted[0].ID) {
+	if !m.isPending(m.t.Context(), wanted[0].ID) {
 		m.Done(wanted[0].ID)
 		return m
 	}

@@ -510,7 +510,7 @@ func TestWithoutAtomic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := r.NewClaims(ctx, gitmail.ClaimOptions{Agent: "codex", Lease: time.Minute})
+	claims, err := r.NewClaims(ctx, "codex", time.Minute, gitmail.Options{})
 	if err == nil {
 		err = claims.Start(ctx, func(err error) { t.Error(err) })
 	}

@@ -176,6 +176,8 @@ type Options struct {
 	Share bool
 	// Prune, if set, returns whether the bytes of a message that was handled or given up go.
 	Prune func(name string) bool
+	// Squash makes one commit of the history, here and on the remote.
+	Squash bool
 	// RemoveAgent is an agent that is to be removed on all machines.
 	RemoveAgent schema.AgentName
 	// until, if set, ends the sync where it waits for others; see SyncUntil.
@@ -194,10 +196,10 @@ type Result struct {
 	Problems []Problem
 	// Commit is the commit that was agreed on; empty if there is none.
 	Commit string
-	// Pushes counts the attempts to push. There are several if other machines were faster.
-	Pushes int
 	// Pruned counts the copies of messages whose bytes were pruned.
 	Pruned int
+	// Squashed says what Squash did.
+	Squashed Squashed
 	// Whole says that the remote had no branch, although there was a sync before, so all of it is sent.
 	Whole bool
 }

@@ -172,13 +172,3 @@ func (r *Repository) Around(ctx context.Context, top string) (ignored, moved boo
 	ignored, err = s.isIgnored(ctx)
 	return ignored, known && url != r.settings.URL, err
 }
-
-// Hide lists the workspace in the exclude file of the user's repository, whose top is given, and
-// returns the file.
-func Hide(ctx context.Context, w *mailbox.Workspace, top string) (file string, err error) {
-	s, err := openSurroundings(ctx, w, top)
-	if err != nil {
-		return "", err
-	}
-	return s.exclude(ctx)
-}

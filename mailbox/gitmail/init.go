@@ -88,8 +88,12 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if made.Created {
 		return made, r.create(ctx, around, cmp.Or(format, around.objectFormat), &made)
 	}
-	err = r.locked(ctx, func() error { return r.complete(ctx, around, &made) })
-	return made, err
+	unlock, err := r.begin(ctx, Options{})
+	if err != nil {
+		return made, err
+	}
+	err = r.complete(ctx, around, &made)
+	return made, errors.Join(err, unlock())
 }
 
 // create makes the repository under another name and renames it when it is complete, so that a killed
@@ -104,6 +108,9 @@ func (r *Repository) create(ctx context.Context, around *surroundings, format st
 		return err
 	}
 	if err := r.complete(ctx, around, made); err != nil {
+		return err
+	}
+	if err := r.w.MakeStateFolder(stateFolder); err != nil {
 		return err
 	}
 	err = os.Rename(r.git.GitDir, target)

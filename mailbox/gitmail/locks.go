@@ -3,7 +3,6 @@ package gitmail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -11,28 +10,13 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// locked calls the function while it holds the lock of the repository.
-func (r *Repository) locked(ctx context.Context, do func() error) error {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	err = do()
-	return errors.Join(err, unlock())
-}
-
 // clearLocks waits until git has no locks in the repository, and removes those of processes that died.
 // A killed sync may have left a git that is at work for a moment.
-func (r *Repository) clearLocks(ctx context.Context, o Options) error {
-	announced := false
+func (r *Repository) clearLocks(ctx context.Context) error {
 	for begun := time.Now(); time.Since(begun) < 2*git.LockAge; { // then git says what is wrong
 		_, young, err := git.RemoveStaleLocks(r.w.Root(), gitName, r.now())
 		if len(young) == 0 || err != nil {
 			return err
-		}
-		if !announced {
-			announced = true
-			defer o.announce(fmt.Sprintf("git to release %s, a lock that oacp removes when it is %v old", young[0], git.LockAge))()
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err

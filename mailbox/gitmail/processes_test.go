@@ -86,7 +86,7 @@ func (c *child) once(ctx context.Context) error {
 	for _, problem := range result.Problems {
 		err = errors.Join(err, fmt.Errorf("problem: %s: %w", problem.Path, problem.Err))
 	}
-	fmt.Println(len(result.Changes), result.Pushes)
+	fmt.Println(len(result.Changes))
 	fmt.Println("memory:", maxMemory(), "KiB")
 	return errors.Join(err, w.Close())
 }
@@ -116,9 +116,6 @@ func (c *child) every(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			fmt.Printf("error: %v\n", err)
-		}
-		if result.Pushes > 1 {
-			fmt.Printf("pushes: %d\n", result.Pushes)
 		}
 	})
 	return w.Close()

@@ -50,28 +50,22 @@ const (
 	firstLimit   = 30 * time.Minute
 )
 
-// overNetwork calls a function that reaches the remote.
-func (r *Repository) overNetwork(ctx context.Context, do func(context.Context) error) error {
+// overNetwork bounds the time of a command that reaches the remote. Its end is a *RemoteError.
+func (r *Repository) overNetwork(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := networkLimit
 	if _, err := r.LastSync(); err != nil {
 		limit = firstLimit
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
-	defer cancel()
-	err := do(limited)
-	if limited.Err() != nil && ctx.Err() == nil {
-		err = r.remoteError(err, false)
-	}
-	return err
+	return context.WithTimeoutCause(ctx, limit, r.remoteError(fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded), false))
 }
 
 // fetchRefs fetches what the refspecs say, with options of git fetch.
 func (r *Repository) fetchRefs(ctx context.Context, options []string, specs ...string) error {
-	args := slices.Concat([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap="}, options, []string{remoteName}, specs)
-	return r.overNetwork(ctx, func(ctx context.Context) error {
-		_, err := r.git.Run(ctx, args...)
-		return err
-	})
+	ctx, cancel := r.overNetwork(ctx)
+	defer cancel()
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap="}
+	_, err := r.git.Run(ctx, slices.Concat(args, options, []string{remoteName}, specs)...)
+	return err
 }
 
 // fetch fetches the mail, the claims and the refs of machines. It reports whether the remote has the mail's ref.
@@ -82,11 +76,9 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 		if fetchErr == nil || git.Exit(fetchErr) < 0 { // git did not run, or was stopped
 			return fetchErr == nil, fetchErr
 		}
-		var there map[string]string
-		err := r.overNetwork(ctx, func(ctx context.Context) (err error) {
-			there, err = r.git.RemoteRefs(ctx, remoteName, r.settings.Ref)
-			return err
-		})
+		limited, cancel := r.overNetwork(ctx)
+		there, err := r.git.RemoteRefs(limited, remoteName, r.settings.Ref)
+		cancel()
 		switch {
 		case err != nil:
 			return false, r.remoteError(err, false)
@@ -96,7 +88,7 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 			return false, fetchErr
 		}
 		// The remote may have come back after the fetch failed, or a git that a killed sync left was in the way.
-		if err := r.clearLocks(ctx, Options{}); err != nil {
+		if err := r.clearLocks(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -105,8 +97,10 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 // fetch sets the base, the tip and the refs of machines. Without a remote, or if it has no mail, the tip is the
 // base: its history goes out whole.
 func (e *exchange) fetch(ctx context.Context) (err error) {
+	number, err := workspaceNumber(e.r.w)
+	e.ownRef = machineRefs + number // no other machine moves it
 	present := false
-	if e.ownRef, err = e.r.machineRef(); err == nil && e.r.settings.URL != "" {
+	if err == nil && e.r.settings.URL != "" {
 		announced := e.o.announce(e.r.settings.Name())
 		present, err = e.r.fetch(e.o.untilEnd(ctx))
 		announced()
@@ -135,18 +129,12 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 // push pushes updates, each for itself. It returns the refs that were refused, and for each of them whether another
 // machine moved it. The refusal is the remote's reason; an error says that the push did not get that far.
 func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map[string]bool, refusal *RemoteError, err error) {
-	e.result.Pushes++
 	defer e.o.announce(e.r.settings.Name())()
-	var pushed []git.Pushed
-	err = e.r.overNetwork(ctx, func(ctx context.Context) (err error) {
-		pushed, err = e.r.git.Push(ctx, remoteName, updates)
-		return err
-	})
-	if err == nil {
-		return nil, nil, nil
-	}
+	limited, cancel := e.r.overNetwork(ctx)
+	defer cancel()
+	pushed, err := e.r.git.Push(limited, remoteName, updates)
 	failed, isGit := errors.AsType[*git.Error](err)
-	if _, unreachable := errors.AsType[*RemoteError](err); unreachable || !isGit {
+	if !isGit {
 		return nil, nil, err
 	}
 	refused = make(map[string]bool)
@@ -165,12 +153,6 @@ func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map
 		err = errors.New("other machines push all the time")
 	}
 	return refused, e.r.remoteError(err, true), nil
-}
-
-// machineRef returns the ref of this machine, which no other machine moves.
-func (r *Repository) machineRef() (string, error) {
-	number, err := workspaceNumber(r.w)
-	return machineRefs + number, err
 }
 
 // publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
@@ -200,7 +182,7 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 	switch {
 	case commit == e.there:
 		return nil, nil // a ref that cannot be deleted says nothing new
-	case err != nil, rejected && !stale, stale && e.o.Prune != nil: // nobody takes a prune from a machine's ref
+	case err != nil, rejected && !stale, stale && (e.o.Prune != nil || e.o.Squash): // nobody takes that from a machine's ref
 		return refusal, err
 	case !stale:
 		e.there = commit

@@ -23,7 +23,8 @@ func (m *machine) squash(step func(name string)) (gitmail.Squashed, error) {
 	if step != nil {
 		r.SetStep(step)
 	}
-	return r.Squash(ctx, gitmail.Options{})
+	result, err := r.Sync(ctx, gitmail.Options{Squash: true})
+	return result.Squashed, err
 }
 
 // squash squashes, and kills itself at the step.
@@ -33,7 +34,7 @@ func (c *child) squash(ctx context.Context) error {
 		return err
 	}
 	r.SetStep(c.killAt)
-	_, err = r.Squash(ctx, gitmail.Options{})
+	_, err = r.Sync(ctx, gitmail.Options{Squash: true})
 	return errors.Join(err, w.Close())
 }
 
@@ -71,6 +72,7 @@ func TestSquash(t *testing.T) {
 			fromThere := there.send("codex", "claude")
 			there.sync()
 			unsent := here.send("claude", "codex")
+			here.sync()
 
 			before, tree := n.commits(), n.git(n.remote, "rev-parse", mailRef+"^{tree}")
 			s, err := here.squash(nil)
@@ -131,7 +133,7 @@ func TestSquashIsRaced(t *testing.T) {
 // TestSquashIsKilled interrupts a squash at its steps. The next sync completes or forgets it.
 func TestSquashIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"rewritten", "replaced"} {
+	for _, step := range []string{"rewritten", "pushed"} {
 		t.Run(step, func(t *testing.T) {
 			n := newNetwork(t, 2, both...)
 			here, there := n.machines[0], n.machines[1]

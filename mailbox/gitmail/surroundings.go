@@ -205,14 +205,13 @@ func (s *surroundings) choose(ctx context.Context, options InitOptions, before S
 // usualRemote returns the remote that the user's branch follows, or else origin, or else the only
 // one, or else none.
 func (s *surroundings) usualRemote(ctx context.Context) string {
-	known := s.remotes()
 	upstream, _ := s.user.Run(ctx, "for-each-ref", "--format=%(if)%(HEAD)%(then)%(upstream:remotename)%(end)", "refs/heads/") // it may follow none
 	for _, usual := range []string{strings.TrimSpace(string(upstream)), "origin"} {
-		if slices.Contains(known, usual) {
+		if s.urls[usual] != "" {
 			return usual
 		}
 	}
-	if len(known) == 1 {
+	if known := s.remotes(); len(known) == 1 {
 		return known[0]
 	}
 	return ""

@@ -39,12 +39,15 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	if err == nil && !o.DryRun {
 		err = r.noteSync(e.now)
-		if len(e.result.Changes) > 0 {
+		if len(e.result.Changes) > 0 || o.Squash {
 			_ = r.collectGarbage(ctx) // a failure does not affect the mail
 		}
 	}
 	if err == nil && e.block != nil {
 		err = e.block
+	}
+	if remote, ok := errors.AsType[*RemoteError](err); ok && remote.Refused && o.Squash {
+		err = fmt.Errorf("replacing the history, with a forced push: %w", err)
 	}
 	return e.result, r.explain(ctx, err)
 }
@@ -59,7 +62,7 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 	if err != nil {
 		return nil, err
 	}
-	if err := r.clearLocks(ctx, o); err != nil {
+	if err := r.clearLocks(ctx); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return unlock, nil
@@ -200,10 +203,20 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return nil, err
 	}
 	e.r.step("recorded")
+	if e.o.Squash {
+		before := commit
+		if commit, err = e.squash(ctx, commit); err != nil {
+			return nil, err
+		}
+		own = own || commit != before
+	}
 	if refusal, err = e.publish(ctx, commit, own); refusal != nil || err != nil {
 		return refusal, err
 	}
 	e.r.step("pushed")
+	if err := e.record(ctx, commit); err != nil { // nothing new, unless it is squashed
+		return nil, err
+	}
 	e.result.Changes = append(e.result.Changes, sent...)
 	return nil, e.keep()
 }

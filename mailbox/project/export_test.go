@@ -3,7 +3,6 @@ package project
 // What the tests call of the package.
 const (
 	CardName = cardName
-	MaxPath  = maxPath
 )
 
 var (

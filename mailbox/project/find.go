@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -214,7 +215,7 @@ func findUpward(dir string) (string, bool) {
 		if found, ok := workspaceIn(dir); ok {
 			return original(found), true
 		}
-		if main := MainFolder(dir); main != dir {
+		if main := git.MainFolder(dir); main != dir {
 			if found, ok := workspaceIn(main); ok {
 				return found, true
 			}
@@ -225,6 +226,21 @@ func findUpward(dir string) (string, bool) {
 		}
 		dir = parent
 	}
+}
+
+// original returns the workspace in the main worktree that the one in a linked worktree is a copy of, and
+// otherwise the workspace itself. A copy was created at the same time.
+func original(dir string) string {
+	top, err := git.Top(dir)
+	if err != nil || top == "" || git.MainFolder(top) == top {
+		return dir
+	}
+	first := filepath.Join(git.MainFolder(top), strings.TrimPrefix(dir, top))
+	copied, err := markerIn(dir)
+	if m, firstErr := markerIn(first); err != nil || firstErr != nil || m.CreatedAt == "" || m.CreatedAt != copied.CreatedAt || !isWorkspace(first) {
+		return dir
+	}
+	return first
 }
 
 // workspaceIn returns the workspace of a folder: a folder .oacp in it, or what a link .oacp to a

@@ -62,17 +62,11 @@ const (
 	Handled
 )
 
-// stages are the names of the stages, and the boxes that hold their files.
-var stages = [...]struct {
-	name string
-	box  mailbox.Box
-}{{"unknown", ""}, {"pending", mailbox.Inbox}, {"dead", mailbox.DeadLetters}, {"handled", mailbox.Archive}}
-
-// String returns the name of the stage.
-func (s Stage) String() string { return stages[s].name }
+// boxes hold the files of the stages.
+var boxes = [...]mailbox.Box{Unknown: "", Pending: mailbox.Inbox, Dead: mailbox.DeadLetters, Handled: mailbox.Archive}
 
 // Box returns the folder that holds files of the stage. It is empty for Unknown.
-func (s Stage) Box() mailbox.Box { return stages[s].box }
+func (s Stage) Box() mailbox.Box { return boxes[s] }
 
 // StageOf returns the stage of the files in a box. An outbox has no other stage than Pending.
 func StageOf(box mailbox.Box) Stage {

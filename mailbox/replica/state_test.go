@@ -80,3 +80,6 @@ func TestHere(t *testing.T) {
 		}
 	}
 }
+
+// String returns the name of the stage.
+func (s Stage) String() string { return [...]string{"unknown", "pending", "dead", "handled"}[s] }

@@ -93,26 +93,20 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 
 // Find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
-	e := mailbox.Entry{Agent: agent, Box: box, Name: name, Path: filepath.Join(w.BoxPath(agent, box), name)}
-	_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + name)
-	if at, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
-		return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
+	for _, file := range []string{name, shortName(name)} {
+		_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + file)
+		if file == "" || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		e := mailbox.Entry{Agent: agent, Box: box, Name: file, Path: filepath.Join(w.BoxPath(agent, box), file)}
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
+		}
+		if long, err := w.longName(agent, box, file); err == nil && long == name {
+			return e, nil
+		}
 	}
-	if err == nil {
-		return e, nil
-	}
-	e.Name = ""
-	short := shortName(name)
-	if short == "" {
-		return e, nil
-	}
-	if _, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + short); err != nil {
-		return e, nil
-	}
-	if long, err := w.longName(agent, box, short); err == nil && long == name {
-		e.Name, e.Path = short, filepath.Join(w.BoxPath(agent, box), short)
-	}
-	return e, nil
+	return mailbox.Entry{}, nil
 }
 
 // Look returns the stage of a message and its file, as they are now.
@@ -134,17 +128,14 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 
 // Read returns the bytes of a message: those of a file that the machine has of it.
 func (w *Workspace) Read(c Copy) ([]byte, error) {
-	stage, e, err := w.Look(c)
-	if stage == Unknown {
-		stage, e, err = w.Look(Copy{Sender(c.Name), c.Name, true})
+	for _, at := range []Copy{c, {Sender(c.Name), c.Name, true}} {
+		if stage, e, err := w.Look(at); err != nil {
+			return nil, err
+		} else if stage != Unknown {
+			return w.ReadRaw(e)
+		}
 	}
-	if stage == Unknown && err == nil {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, err
-	}
-	return w.ReadRaw(e)
+	return nil, fs.ErrNotExist
 }
 
 // An Outcome is a state that was agreed on and that the workspace is to take.
@@ -192,17 +183,11 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 	}
 	if _, err = w.Move(e, o.Want.Box()); err == nil && now == Dead {
 		e.Name += mailbox.ReasonSuffix
-		err = w.remove(e)
+		if err = w.Remove(e); mailbox.IsGone(err) {
+			err = nil
+		}
 	}
 	return true, err
-}
-
-// remove removes a file, if there is one.
-func (w *Workspace) remove(e mailbox.Entry) error {
-	if err := w.Remove(e); err != nil && !mailbox.IsGone(err) {
-		return err
-	}
-	return nil
 }
 
 // addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.
@@ -295,7 +280,7 @@ func (w *Workspace) takeOver(sent mailbox.Entry) error {
 		}
 		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)
-		queued, queuedErr := w.IsQueued(sent.Message.ID, to)
+		queued, queuedErr := mailbox.IsQueued(w.Workspace, sent.Message.ID, to)
 		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}

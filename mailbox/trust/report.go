@@ -2,7 +2,6 @@ package trust
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,29 +11,27 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
 
 // A Report is the outcome of a verification in the form of the reference implementation: what oacp
-// verify prints, and what records of autonomy decisions hold under result.message_auth.
+// verify prints.
 type Report struct {
-	Status         signing.Status    `json:"status" yaml:"status"`
-	Algorithm      Optional          `json:"alg" yaml:"alg"`
-	Scheme         Optional          `json:"scheme" yaml:"scheme"`
-	Sender         Optional          `json:"claimed_sender" yaml:"claimed_sender"`
-	Signer         Optional          `json:"verified_signer" yaml:"verified_signer"`
-	Instance       Optional          `json:"verified_instance" yaml:"verified_instance"`
-	KeyID          Optional          `json:"kid" yaml:"kid"`
-	Digest         Optional          `json:"payload_sha256" yaml:"payload_sha256"`
-	Source         Optional          `json:"trust_source" yaml:"trust_source"`
-	Checked        []signing.Checked `json:"signatures_checked" yaml:"signatures_checked"`
-	Reason         Optional          `json:"reason" yaml:"reason"`
-	VerifiedAt     schema.Timestamp  `json:"verified_at_utc" yaml:"verified_at_utc"`
-	QuarantineCopy string            `json:"quarantine_copy,omitempty" yaml:"quarantine_copy,omitempty"`
+	Status         signing.Status    `json:"status"`
+	Algorithm      Optional          `json:"alg"`
+	Scheme         Optional          `json:"scheme"`
+	Sender         Optional          `json:"claimed_sender"`
+	Signer         Optional          `json:"verified_signer"`
+	Instance       Optional          `json:"verified_instance"`
+	KeyID          Optional          `json:"kid"`
+	Digest         Optional          `json:"payload_sha256"`
+	Source         Optional          `json:"trust_source"`
+	Checked        []signing.Checked `json:"signatures_checked"`
+	Reason         Optional          `json:"reason"`
+	VerifiedAt     schema.Timestamp  `json:"verified_at_utc"`
+	QuarantineCopy string            `json:"quarantine_copy,omitempty"`
 }
 
 // NewReport returns the report of a result. Source is the path of the pins.
@@ -88,65 +85,3 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 
 // maxBase is how much of a file name the name of its copy has, in bytes.
 const maxBase = 200
-
-// Attach writes a report into the record of an autonomy decision, a YAML file, under
-// result.message_auth. It refuses to replace one that is there. Other programs that use the lock of
-// the reference implementation wait meanwhile.
-func Attach(ctx context.Context, path string, report Report) (err error) {
-	dir, err := durable.OpenPath(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	name := filepath.Base(path)
-	info, err := dir.Lstat(name) // a missing file gets no lock file
-	if err != nil {
-		return err
-	}
-	return underLock(ctx, dir, name, func() error {
-		data, err := dir.ReadFile(name, maxFile)
-		if err != nil {
-			return err
-		}
-		if data, err = attach(data, report); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		return dir.Replace(name, data, info.Mode().Perm())
-	})
-}
-
-func attach(data []byte, report Report) ([]byte, error) {
-	var document, block yaml.Node
-	if err := yaml.Unmarshal(data, &document); err != nil {
-		return nil, err
-	}
-	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("it is not a mapping")
-	}
-	result := member(document.Content[0], "result")
-	if result == nil || result.Kind != yaml.MappingNode {
-		return nil, errors.New("result is not a mapping")
-	}
-	if err := block.Encode(report); err != nil {
-		return nil, err
-	}
-	switch old := member(result, "message_auth"); {
-	case old == nil:
-		result.Content = append(result.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "message_auth"}, &block)
-	case old.Kind == yaml.MappingNode && member(old, "status") != nil && strings.TrimSpace(member(old, "status").Value) != "":
-		return nil, errors.New("result.message_auth already exists")
-	default:
-		*old = block
-	}
-	return encode(&document)
-}
-
-// member returns the value of a key of a mapping, nil if there is none.
-func member(mapping *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
-		}
-	}
-	return nil
-}

@@ -25,46 +25,44 @@ func (e *DeadLetterError) Error() string {
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
 }
 
-// AwaitAcknowledged waits until every recipient of a sent message has taken it out of its inbox. It
-// returns a *DeadLetterError if the message became a dead letter.
-func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	never := func(schema.AgentName) (bool, error) { return false, nil }
-	return AwaitAcknowledgedOr(ctx, w, r, never)
-}
-
-// AwaitAcknowledgedOr is AwaitAcknowledged, but waits only for those recipients for which enough is
-// false. It calls enough also when something changes in one of the folders.
-func AwaitAcknowledgedOr(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, enough func(schema.AgentName) (bool, error), folders ...string) error {
+// AwaitAcknowledged waits until every recipient has moved a sent message out of its inbox, or enough, unless it is nil,
+// is true for the recipient. It calls enough again whenever something changes in one of the folders. It returns a
+// *DeadLetterError if the message became a dead letter.
+func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, enough func(schema.AgentName) (bool, error), folders ...string) error {
 	for _, to := range r.Message.To {
 		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
 	}
-	return Await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r, enough) })
-}
-
-func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt, enough func(schema.AgentName) (bool, error)) (bool, error) {
-	done := true
-	for i, path := range r.Inboxes {
-		_, err := os.Lstat(path)
-		if err == nil {
-			is, err := enough(r.Message.To[i])
+	return Await(ctx, folders, func() (bool, error) {
+		done := true
+		for i, path := range r.Inboxes {
+			to := r.Message.To[i]
+			_, err := os.Lstat(path)
+			is := errors.Is(err, fs.ErrNotExist)
+			switch {
+			case is:
+				err = deadLetter(w, r.Message.ID, to, filepath.Base(path))
+			case err == nil && enough != nil:
+				is, err = enough(to)
+			}
 			if err != nil {
 				return false, err
 			}
 			done = done && is
-			continue
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
-		letter := mailbox.Entry{Agent: r.Message.To[i], Box: mailbox.DeadLetters, Name: filepath.Base(path)}
-		switch reason, err := w.Reason(letter); {
-		case err == nil && reason.ID == r.Message.ID:
-			return false, &DeadLetterError{Agent: letter.Agent, Reason: reason}
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return false, err
-		}
+		return done, nil
+	})
+}
+
+// deadLetter returns a *DeadLetterError if a file in the dead letters of an agent is the message.
+func deadLetter(w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name string) error {
+	reason, err := w.Reason(mailbox.Entry{Agent: agent, Box: mailbox.DeadLetters, Name: name})
+	if errors.Is(err, fs.ErrNotExist) || err == nil && reason.ID != id {
+		return nil
 	}
-	return done, nil
+	if err != nil {
+		return err
+	}
+	return &DeadLetterError{Agent: agent, Reason: reason}
 }
 
 // An Arrival is the message that ended the wait for an answer.
@@ -101,7 +99,7 @@ func Names(w *mailbox.Workspace, agent schema.AgentName) (map[string]bool, error
 }
 
 // AwaitReply waits until a message that answers the sent one is in its sender's inbox or in the
-// outbox of a recipient, where it stays if the sender's runner takes it out of the inbox first. It
+// outbox of a recipient, where it stays if the sender's runner handles it first. It
 // returns a *DeadLetterError if the message became a dead letter, or if a notice says so.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, options ReplyOptions) (arrived Arrival, err error) {
 	var targets []Target
@@ -139,7 +137,8 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 		}
 		switch answers := event.Message.ParentID == r.Message.ID && event.Message.IsFor(r.Message.From); {
 		case event.Box == mailbox.DeadLetters && event.Message.ID == r.Message.ID:
-			return Arrival{}, deadLetter(w, event.Entry)
+			reason := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "no reason is given"}
+			return Arrival{}, cmp.Or(deadLetter(w, r.Message.ID, event.Agent, event.Name), error(&DeadLetterError{Agent: event.Agent, Reason: reason}))
 		case event.Box == mailbox.DeadLetters:
 		case answers && event.Message.Channel == schema.ChannelBounce: // the letter is on another machine
 			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "see its notice " + event.Message.ID.Short()}
@@ -149,16 +148,6 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 		}
 	}
 	return Arrival{}, context.Cause(ctx)
-}
-
-// deadLetter returns the error that says why a message is a dead letter.
-func deadLetter(w *mailbox.Workspace, e mailbox.Entry) error {
-	reason, err := w.Reason(e)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	reason.ID, reason.Reason = e.Message.ID, cmp.Or(reason.Reason, "no reason is given")
-	return &DeadLetterError{Agent: e.Agent, Reason: reason}
 }
 
 // Await calls check at once, when something changes in the folders, and every second, because
@@ -182,6 +171,9 @@ func Await(ctx context.Context, folders []string, check func() (bool, error)) (e
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-notifier.events:
+			for len(notifier.events) > 0 {
+				<-notifier.events
+			}
 		case <-notifier.errors: // the next look finds what an overflow hid
 		case <-ticker.C:
 		}

@@ -154,7 +154,7 @@ func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []c
 	names := b.todo[:min(lookAtMost, len(b.todo))]
 	b.todo = b.todo[len(names):]
 	for _, f := range b.findAll(ctx, dir, names, now) {
-		changes = append(changes, b.judge(f, follow)...)
+		changes = append(changes, b.compare(f, follow)...)
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return schema.CompareAge(a.arrived(), b.arrived()) })
 	return changes, nil

@@ -67,10 +67,6 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, waited := b.unsettled[name]
-		if _, known := b.reported.Messages[name]; waited && !known && b.readHandled(&f) {
-			return f
-		}
 		f.state, f.seen = fileGone, f.seen.next(goneVersion, now)
 		f.settled = f.seen.isQuiet(now)
 		return f
@@ -130,36 +126,9 @@ func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 	f.state, f.settled = fileMessage, f.settled || isCopied(b.workspace, e, info, data, now)
 }
 
-// readHandled reads a message that was acknowledged while it might have been incomplete: it is in the archive,
-// and its acknowledgement proves that it was complete.
-func (b *box) readHandled(f *finding) bool {
-	e := b.entry(f.name)
-	e.Box = mailbox.Archive
-	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), schema.BoxPath(e.Agent, e.Box))
-	if err != nil {
-		return false
-	}
-	defer dir.Close() // nothing is written
-	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
-	if err != nil {
-		return false
-	}
-	info, err := dir.Lstat(f.name)
-	if err != nil {
-		return false
-	}
-	m, err := b.workspace.Decode(e, data)
-	if err != nil {
-		return false
-	}
-	f.message, f.state, f.settled = m, fileMessage, true
-	f.seen = Sighting{versionOf(info), time.Unix(0, 0)}
-	return true
-}
-
-// judge compares what was found with what was reported, and returns the changes of a settled file.
+// compare compares what was found with what was reported, and returns the changes of a settled file.
 // If the Watcher does not follow, it does not wait for a missing file to come back.
-func (b *box) judge(f finding, follow bool) []change {
+func (b *box) compare(f finding, follow bool) []change {
 	reported, isMessage := b.reported.Messages[f.name]
 	badVersion, isBad := b.reported.Unreadable[f.name]
 	delete(b.unsettled, f.name)

@@ -55,7 +55,7 @@ func (b *fileBench) look(follow bool) (kinds []EventKind) {
 			b.t.Error(err)
 		}
 	}()
-	for _, c := range b.box.judge(b.box.find(dir, "m.yaml", b.now), follow) {
+	for _, c := range b.box.compare(b.box.find(dir, "m.yaml", b.now), follow) {
 		b.box.apply(c)
 		kinds = append(kinds, c.kind)
 	}

@@ -77,7 +77,7 @@ type Options struct {
 	// Since makes messages that were last written at that time or earlier count as reported if
 	// there is no cursor yet.
 	Since time.Time
-	// Archived reports messages that leave the box, too.
+	// Archived also reports messages that leave the box.
 	Archived bool
 }
 
@@ -94,7 +94,7 @@ type Options struct {
 // repeated: the last event of a loop that ended with break, return or panic, those of the last
 // seconds before the process was killed, and those of a first look with Since that was interrupted.
 //
-// A Watcher is not safe for concurrent use, but for Forget.
+// A Watcher is not safe for concurrent use, except Forget.
 type Watcher struct {
 	options  Options
 	boxes    []*box
@@ -185,14 +185,13 @@ func (w *Watcher) forget() {
 		for _, name := range names {
 			delete(b.reported.Messages, name)
 			delete(b.reported.Unreadable, name)
-			delete(b.unsettled, name) // else a file that was gone would be looked for in the archive
+			delete(b.unsettled, name)
 		}
 		b.todo = append(b.todo, names...)
 	}
 }
 
-// Scan reports what is there and ends. It waits for files that are being written, but for a second
-// at most; the next Scan reports the rest. The last element is an error if the context ended early,
+// Scan reports what is there and ends. It waits at most a second for files that are being written; the next Scan reports the rest. The last element is an error if the context ended early,
 // or as for Events.
 func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { w.run(ctx, yield, false) }

@@ -91,11 +91,12 @@ type Fact struct {
 // Envelope is what the journal and events say about a message.
 type Envelope struct {
 	Key
-	File         string                `json:"file,omitempty"`
 	From         schema.AgentName      `json:"from,omitempty"`
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// File is the name of its file in the inbox.
+	File string `json:"file,omitempty"`
 }
 
 // Usage is what a turn used, as far as the agent says; see agent.Usage.

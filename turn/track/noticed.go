@@ -67,7 +67,7 @@ func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt)
 	}
 	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
 	folder := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))
-	return watch.AwaitAcknowledgedOr(ctx, w, r, func(name schema.AgentName) (bool, error) {
+	return watch.AwaitAcknowledged(ctx, w, r, func(name schema.AgentName) (bool, error) {
 		h := histories[name]
 		if err := h.readNew(w, name); err != nil {
 			return false, err

@@ -58,7 +58,13 @@ func owedExcept(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	if err := w.CheckAgent(agent); err != nil {
 		return owed, err
 	}
-	l := ledger{w: w, agent: agent, except: except, tracker: newTracker(w)}
+	l := ledger{
+		w: w, agent: agent, except: except, tracker: newTracker(w),
+		names: make(map[schema.ID]string), inInbox: make(map[schema.ID]bool),
+	}
+	if err := l.list(); err != nil {
+		return owed, err
+	}
 	unreadable := l.readRequests(ctx)
 	if _, err := mailbox.SplitUnreadable(unreadable); err != nil {
 		return owed, err
@@ -68,6 +74,12 @@ func owedExcept(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 		if l.tracker.unreadable, err = mailbox.SplitUnreadable(read(ctx)); err != nil {
 			return owed, err
 		}
+		if l.tracker.unreadable != nil {
+			unreadable = l.tracker.unreadable
+		}
+	}
+	if unreadable == nil {
+		l.writeHints()
 	}
 	for _, d := range l.debts {
 		m := d.request
@@ -101,13 +113,20 @@ type debt struct {
 // only those that matter: requests, then newer messages that may answer one, then the files of the
 // requests without an answer.
 type ledger struct {
-	w     *mailbox.Workspace
-	agent schema.AgentName
+	w *mailbox.Workspace
+	// listing has the outboxes and the boxes of the agent, or the hints from an earlier listing.
+	listing *mailbox.Listing
+	found   hints
+	agent   schema.AgentName
 	// except has the ids of requests that do not count, by their files in the inbox.
 	except  map[string]schema.ID
 	tracker *tracker
 	// debts are in the order of age.
 	debts []debt
+	// names are those of the files in which the requests were found.
+	names map[schema.ID]string
+	// inInbox has the requests and replies in the inbox of the agent.
+	inInbox map[schema.ID]bool
 	// replies and files are those of a request.
 	replies, files map[schema.ID][]mailbox.Entry
 }
@@ -115,7 +134,7 @@ type ledger struct {
 // readRequests finds requests from and to the agent, and those replies that are requests too. Types
 // are in the names of files. Bodies are not kept, for there may be many.
 func (l *ledger) readRequests(ctx context.Context) error {
-	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
+	found, err := l.listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
 		if box != mailbox.Outbox && agent != l.agent {
 			return nil
 		}
@@ -137,10 +156,13 @@ func (l *ledger) readRequests(ctx context.Context) error {
 	}
 	for _, e := range found {
 		m := e.Message
+		if e.Agent == l.agent && e.Box == mailbox.Inbox {
+			l.inInbox[m.ID] = true
+		}
 		if e.Err != nil || seen[m.ID] {
 			continue
 		}
-		seen[m.ID] = true
+		seen[m.ID], l.names[m.ID] = true, e.Name
 		if m.ParentID != "" {
 			l.replies[m.ParentID] = append(l.replies[m.ParentID], e)
 		}
@@ -174,7 +196,7 @@ func (l *ledger) readReplies(ctx context.Context) error {
 		return nil
 	}
 	mayFollow := conversation.Following(oldest)
-	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
+	found, err := l.listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
 		if box != mailbox.Outbox && agent != l.agent || box == mailbox.Outbox && !debtors[agent] {
 			return nil
 		}
@@ -193,23 +215,30 @@ func (l *ledger) readReplies(ctx context.Context) error {
 	return err
 }
 
-// readFiles finds the files of the requests, with their bodies.
+// readFiles finds the files of the requests, with their bodies. All copies have the same name or the long one.
 func (l *ledger) readFiles(ctx context.Context) error {
 	open := make(map[schema.ID]bool)
-	minutes := make(map[time.Time]bool)
+	var names []string
 	for _, d := range l.debts {
-		open[d.request.ID] = true
-		minutes[d.request.CreatedAt.Time().Truncate(time.Minute)] = true
+		id := d.request.ID
+		if open[id] {
+			continue
+		}
+		open[id] = true
+		names = append(names, l.names[id])
+		if long, err := d.request.LongFileName(); err == nil && long != l.names[id] {
+			names = append(names, long)
+		}
 	}
 	if len(open) == 0 {
 		return nil
 	}
-	found, err := l.w.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter {
-		return func(name string) bool {
-			parsed, err := schema.ParseFileName(name)
-			return err != nil || parsed.Type.IsRequest() && minutes[parsed.At.Truncate(time.Minute)]
-		}
-	}, func(m *schema.Message) bool { return open[m.ID] })
+	copies, err := l.w.Names(func(schema.AgentName, mailbox.Box) bool { return false })
+	if err != nil {
+		return err
+	}
+	copies.Assume(names, schema.Boxes()...)
+	found, err := copies.Search(ctx, mailbox.Everything, func(m *schema.Message) bool { return open[m.ID] })
 	l.files = make(map[schema.ID][]mailbox.Entry, len(open))
 	whole := make(map[schema.ID]*schema.Message, len(open))
 	for _, e := range found {

@@ -244,7 +244,7 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 		p.Stage = StageDead
 		return nil
 	}
-	if queued, err := t.w.IsQueued(m.ID, p.Agent); queued || err != nil {
+	if queued, err := mailbox.IsQueued(t.w, m.ID, p.Agent); queued || err != nil {
 		p.Stage = StageStored
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -107,7 +108,7 @@ func (c *check) acts(ctx context.Context) (map[string][]act, error) {
 		if err != nil {
 			return nil, err
 		}
-		addActs(acts, string(out))
+		addActs(acts, out)
 	}
 	if !c.indexed {
 		return acts, nil
@@ -117,10 +118,10 @@ func (c *check) acts(ctx context.Context) (map[string][]act, error) {
 
 // addActs reads what git diff-tree prints with --stdin --raw -z --format: for each commit its id and the address of the
 // committer, then for each file a line that begins with one colon, or several for a merge, and its path.
-func addActs(acts map[string][]act, out string) {
+func addActs(acts map[string][]act, out []byte) {
 	var by act
 	isFile := false
-	for field := range strings.SplitSeq(out, "\x00") {
+	for field := range git.Records(out) {
 		line := strings.TrimSpace(field)
 		switch {
 		case isFile:
@@ -150,7 +151,7 @@ func (c *check) staged(ctx context.Context, acts map[string][]act) error {
 	}
 	_, address, _ := strings.Cut(string(identity), "<")
 	address, _, _ = strings.Cut(address, ">")
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+	for name := range git.Records(out) {
 		acts[name] = append(acts[name], act{address: address})
 	}
 	return nil

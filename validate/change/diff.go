@@ -97,7 +97,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 	if err != nil {
 		return err
 	}
-	all, err := parseRaw(string(out))
+	all, err := parseRaw(out)
 	if err != nil {
 		return err
 	}
@@ -123,37 +123,28 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 
 // parseRaw reads what git diff-tree and diff-index print with --raw -z, and returns the files in
 // mailboxes.
-func parseRaw(out string) (found []entry, err error) {
-	fields := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	if out == "" {
-		return nil, nil
-	}
-	if len(fields)%2 != 0 {
-		return nil, errors.New("git printed half a line of a difference")
-	}
-	for i := 0; i < len(fields); i += 2 {
-		// :oldmode mode before id status
-		words := strings.Split(strings.TrimPrefix(fields[i], ":"), " ")
-		if len(words) != 5 || words[4] == "" {
-			return nil, fmt.Errorf("git printed %.200q for a difference", fields[i])
-		}
-		e, ok := inMailbox(fields[i+1])
-		if !ok {
+func parseRaw(out []byte) (found []entry, err error) {
+	var words []string
+	for field := range git.Records(out) {
+		if words == nil { // :oldmode mode before id status
+			words = strings.Split(strings.TrimPrefix(field, ":"), " ")
+			if len(words) != 5 || words[4] == "" {
+				return nil, fmt.Errorf("git printed %.200q for a difference", field)
+			}
 			continue
 		}
-		e.oldMode, e.mode, e.before, e.id, e.status = words[0], words[1], words[2], words[3], words[4][0]
-		found = append(found, e)
+		if at, ok := schema.Locate(field); ok && schema.IsMessageFile(at.Name) {
+			found = append(found, entry{
+				path: field, workspace: at.Workspace, agent: at.Agent, box: at.Box,
+				oldMode: words[0], mode: words[1], before: words[2], id: words[3], status: words[4][0],
+			})
+		}
+		words = nil
+	}
+	if words != nil {
+		return nil, errors.New("git printed half a line of a difference")
 	}
 	return found, nil
-}
-
-// inMailbox says in which mailbox a file is, if it has the name of a message.
-func inMailbox(file string) (e entry, ok bool) {
-	at, ok := schema.Locate(file)
-	if !ok || !schema.IsMessageFile(at.Name) {
-		return entry{}, false
-	}
-	return entry{path: file, workspace: at.Workspace, agent: at.Agent, box: at.Box}, true
 }
 
 // marked returns which of the folders are workspaces: there is a workspace.json in the change or its

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,65 +30,32 @@ type transcript struct {
 	omitted int // the number of older entries that are not among them
 	err     error
 
-	// lines are the lines of all entries at the width, and starts the index of each entry's first
-	// one.
-	lines  []line
-	starts []int
-	width  int
+	// lines are the lines of all entries at the width.
+	lines []line
+	width int
 	// top is the first line in view, unless follow keeps the last ones in view.
 	top    int
 	follow bool
 }
 
-// take replaces the entries. The entry at the top of the screen stays there.
+// take replaces the entries.
 func (c *transcript) take(r reading) {
 	c.ready, c.err = true, r.err
 	if !r.changed || r.err != nil && len(r.entries) == 0 {
 		return
 	}
-	i, offset := c.topEntry()
-	if i >= 0 {
-		id := c.entries[i].id
-		i = slices.IndexFunc(r.entries, func(e *entry) bool { return e.id == id })
-	}
 	c.entries, c.omitted = r.entries, r.omitted
-	c.layOut(i, offset)
+	c.resize(c.width)
 }
 
-// resize breaks the entries into lines for another width.
+// resize breaks all entries into lines of the width, with a blank line between them.
 func (c *transcript) resize(width int) {
-	i, offset := c.topEntry()
-	c.width = width
-	c.layOut(i, offset)
-}
-
-// topEntry returns the index of the entry at the top of the screen, -1 if there is none, and the
-// number of its lines above the screen.
-func (c *transcript) topEntry() (i, offset int) {
-	i = sort.SearchInts(c.starts, c.top+1) - 1
-	if i < 0 {
-		return -1, 0
-	}
-	return i, c.top - c.starts[i]
-}
-
-// layOut breaks all entries into lines, with a blank line between them, and puts a line of entry i
-// at the top of the screen, or the first line if i is negative.
-func (c *transcript) layOut(i, offset int) {
-	c.lines, c.starts, c.top = c.lines[:0], c.starts[:0], 0
-	for j, e := range c.entries {
-		c.starts = append(c.starts, len(c.lines))
-		if j > 0 {
+	c.width, c.lines = width, c.lines[:0]
+	for i, e := range c.entries {
+		if i > 0 {
 			c.lines = append(c.lines, line{})
 		}
-		c.lines = append(c.lines, e.wrap(c.width)...)
-	}
-	if i >= 0 {
-		end := len(c.lines)
-		if i+1 < len(c.starts) {
-			end = c.starts[i+1]
-		}
-		c.top = min(c.starts[i]+offset, end-1)
+		c.lines = append(c.lines, e.wrap(width)...)
 	}
 }
 
@@ -118,7 +83,6 @@ func (c *transcript) window(height int) []line {
 
 // entry is a message or record in a conversation.
 type entry struct {
-	id      string // unique in the conversation
 	head    string // time, sender, recipients and type
 	subject string // may be empty
 	text    string
@@ -129,7 +93,7 @@ type entry struct {
 }
 
 // size returns roughly how many bytes the entry takes.
-func (e *entry) size() int { return len(e.id) + len(e.head) + len(e.subject) + len(e.text) + 64 }
+func (e *entry) size() int { return len(e.head) + len(e.subject) + len(e.text) + 64 }
 
 // wrap breaks the entry into lines. Only the view calls it.
 func (e *entry) wrap(width int) []line {
@@ -213,7 +177,7 @@ func (r *messageReader) read(ctx context.Context, now Snapshot) reading {
 			m, problem = command.Preview(&n.Entry), "  not valid: "+n.Err.Error()
 		}
 		held.add(&entry{
-			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
+			subject: m.Subject, text: bodyText(m.Body),
 			head: m.CreatedAt.Time().In(r.zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
 				"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 		})
@@ -285,13 +249,13 @@ func (r *logReader) readOn(ctx context.Context) (err error) {
 		case errors.As(err, &bad):
 			if bad.Line > r.line { // bad lines at the end are read again
 				r.line = bad.Line
-				r.held.add(&entry{id: strconv.Itoa(bad.Line), head: fmt.Sprintf("line %d is not a record: %v", bad.Line, bad.Err)})
+				r.held.add(&entry{head: fmt.Sprintf("line %d is not a record: %v", bad.Line, bad.Err)})
 			}
 		case err != nil:
 			return err
 		default:
 			r.cursor, r.line = e.Cursor(), e.Line
-			r.held.add(&entry{id: strconv.Itoa(e.Line), head: recordHead(e.Record, r.zone), text: e.Content})
+			r.held.add(&entry{head: recordHead(e.Record, r.zone), text: e.Content})
 		}
 	}
 	return nil

@@ -28,12 +28,7 @@ type model struct {
 	width, height int
 	focus         pane
 	selected      [panes]int
-	rows          [panes][]row
-	// laid are the rows as text at the width.
-	laid [panes]struct {
-		header string
-		rows   []string
-	}
+	grids         [panes]grid
 	// only is the agent whose messages alone are listed, unless empty.
 	only target
 	// conversation, if not nil, replaces the panes.
@@ -46,14 +41,10 @@ func newModel(config config) *model { return &model{config: config, focus: messa
 
 func (m *model) resize(width, height int) {
 	m.height = height
-	if width == m.width {
-		return
-	}
-	m.width = width
-	m.layOut()
-	if m.conversation != nil {
+	if m.conversation != nil && width != m.width {
 		m.conversation.resize(width)
 	}
+	m.width = width
 }
 
 // take shows a new snapshot.
@@ -63,13 +54,12 @@ func (m *model) take(snapshot Snapshot) {
 	m.ready = true
 }
 
-// layOut lays out the rows for the width. The selected rows stay selected.
+// layOut makes the rows of the panes. The selected ones stay selected.
 func (m *model) layOut() {
 	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.messages(m.only), m.snapshot.local())}
 	for p, g := range grids {
-		before := m.rows[p]
-		m.rows[p] = g.rows
-		m.laid[p].header, m.laid[p].rows = g.lines(max(1, m.width-len(noMark)))
+		before := m.grids[p].rows
+		m.grids[p] = g
 		m.selected[p] = m.reselect(pane(p), before)
 	}
 }
@@ -77,7 +67,7 @@ func (m *model) layOut() {
 // reselect returns the index of the row that was selected. In the messages the last row stays
 // selected, and in a pane without focus the first one, until the user selects another.
 func (m *model) reselect(p pane, before []row) int {
-	rows, at := m.rows[p], m.selected[p]
+	rows, at := m.grids[p].rows, m.selected[p]
 	switch {
 	case p == messagesPane && (!m.ready || at >= len(before)-1):
 		return max(0, len(rows)-1)
@@ -141,13 +131,13 @@ func (m *model) move(by int) {
 		m.conversation.move(by, m.conversationHeight())
 		return
 	}
-	m.selected[m.focus] = max(0, min(m.selected[m.focus]+by, len(m.rows[m.focus])-1))
+	m.selected[m.focus] = max(0, min(m.selected[m.focus]+by, len(m.grids[m.focus].rows)-1))
 }
 
 // open shows the messages of the selected agent, or the conversation of the selected run or
 // message.
 func (m *model) open() {
-	rows := m.rows[m.focus]
+	rows := m.grids[m.focus].rows
 	if m.conversation != nil || len(rows) == 0 {
 		return
 	}

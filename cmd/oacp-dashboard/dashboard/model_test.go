@@ -19,7 +19,7 @@ func numbered(entries, lines int) reading {
 		for l := range lines {
 			fmt.Fprintf(&text, "  line %d of the body with some words in it to be wrapped at the edge of the screen\n", l)
 		}
-		r.entries = append(r.entries, &entry{id: fmt.Sprint(i), head: fmt.Sprint("entry ", i), text: text.String()})
+		r.entries = append(r.entries, &entry{head: fmt.Sprint("entry ", i), text: text.String()})
 	}
 	return r
 }
@@ -135,23 +135,23 @@ func TestMessagesOfAnAgent(t *testing.T) {
 	all[3].From, all[5].To = "gemini", []schema.AgentName{"codex", "gemini"}
 	m.take(next)
 	press(m, "Tab", "Down", "Down", "Enter")
-	if got := m.laid[messagesPane].rows; len(got) != 2 || !strings.Contains(got[0], "Message 3") || m.selected[messagesPane] != 1 || m.focus != messagesPane {
+	if got := m.grids[messagesPane].rows; len(got) != 2 || !strings.Contains(got[0].cells[6], "Message 3") || m.selected[messagesPane] != 1 || m.focus != messagesPane {
 		t.Errorf("the rows are %q, of which %d is selected, want messages 3 and 5, the last one selected", got, m.selected[messagesPane])
 	}
 	if screen := screenText(m); !strings.Contains(screen, "messages of gemini only") || !strings.Contains(screen, "esc all messages") {
 		t.Errorf("the screen does not say what is shown:\n%s", screen)
 	}
 	m.take(next)
-	if got := len(m.laid[messagesPane].rows); got != 2 {
+	if got := len(m.grids[messagesPane].rows); got != 2 {
 		t.Errorf("the next snapshot shows %d messages, want 2", got)
 	}
 	press(m, "Enter")
 	press(m, "Esc")
-	if got := len(m.laid[messagesPane].rows); m.conversation != nil || got != 2 {
+	if got := len(m.grids[messagesPane].rows); m.conversation != nil || got != 2 {
 		t.Errorf("back from a conversation there are %d messages, want 2", got)
 	}
 	press(m, "Esc")
-	if got := len(m.laid[messagesPane].rows); got != 30 {
+	if got := len(m.grids[messagesPane].rows); got != 30 {
 		t.Errorf("after esc there are %d messages, want all 30", got)
 	}
 }

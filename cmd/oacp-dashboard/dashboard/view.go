@@ -112,8 +112,8 @@ func (m *model) conversationHead() []line {
 func (m *model) paneLines() []line {
 	var sizes [panes]int
 	all := 0
-	for p, rows := range m.rows {
-		sizes[p] = max(1, len(rows))
+	for p, g := range m.grids {
+		sizes[p] = max(1, len(g.rows))
 		all += sizes[p]
 	}
 	const title, keys, above = 1, 1, 2 // above each pane are a blank line and its header
@@ -155,7 +155,7 @@ const (
 
 // pane lays out a pane with so many rows, one of which is the selected one.
 func (m *model) pane(p pane, height int) []line {
-	header, rows := m.laid[p].header, m.laid[p].rows
+	header, rows := m.grids[p].lines(max(1, m.width-len(noMark)))
 	top := max(0, m.selected[p]-height+1)
 	end := min(len(rows), top+height)
 	if len(rows) > height {

@@ -28,7 +28,7 @@ func argumentErrorf(format string, values ...any) error {
 }
 
 // decodeArguments checks the arguments of a call against the schema of the tool and reads them. An
-// argument that is null counts as absent, because many models leave one out that way.
+// argument that is null counts as absent, because many models leave one out that way. A text may be given as a number.
 func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error {
 	given := map[string]json.RawMessage{}
 	if !utf8.Valid(raw) {
@@ -42,11 +42,17 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 	maps.DeleteFunc(given, func(_ string, value json.RawMessage) bool { return kindOf(value) == "null" })
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if property, known := s.Properties[name]; !known {
+		property, known := s.Properties[name]
+		if !known {
 			otherwise := "the tool takes " + cmp.Or(strings.Join(s.PropertyOrder, ", "), "none")
 			hint := spelling.DidYouMean(s.PropertyOrder, name, otherwise)
 			problems = append(problems, fmt.Sprintf("unknown argument %q: %s", name, hint))
-		} else if problem := checkArgument(name, given[name], property); problem != "" {
+			continue
+		}
+		if number, err := strconv.ParseFloat(string(given[name]), 64); err == nil && property.Type == "string" && property.Enum == nil {
+			given[name] = json.RawMessage(strconv.Quote(strconv.FormatFloat(number, 'f', -1, 64)))
+		}
+		if problem := checkArgument(name, given[name], property); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -74,7 +80,7 @@ func checkArgument(name string, value json.RawMessage, s *jsonschema.Schema) str
 	if s.Type != "" {
 		kinds = []string{s.Type}
 	}
-	if kind := kindOf(value); !slices.Contains(kinds, kind) && (kind != "integer" || !slices.Contains(kinds, "number")) {
+	if kind := kindOf(value); !slices.Contains(kinds, kind) {
 		return fmt.Sprintf("the argument %s must be of type %s, not %s", name, strings.Join(kinds, " or "), kind)
 	}
 	var given any
@@ -137,19 +143,6 @@ func (r *recipients) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return nil
-}
-
-// number is a number that messages hold as text. It may be given either way.
-type number string
-
-// UnmarshalJSON reads a text or a number.
-func (n *number) UnmarshalJSON(data []byte) error {
-	if kindOf(data) == "string" {
-		return json.Unmarshal(data, (*string)(n))
-	}
-	value, err := strconv.ParseFloat(string(data), 64)
-	*n = number(strconv.FormatFloat(value, 'f', -1, 64))
-	return err
 }
 
 // Whole numbers, which JSON may also write as 10.0 or 1e2: how many entries a listing may have, how long a call

@@ -25,7 +25,7 @@ type sendMessageInput struct {
 	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"The id of a message to follow up."`
 	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
 	Channel        string          `json:"channel,omitempty"`
-	RelatedPR      number          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
+	RelatedPR      string          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
 	RelatedPacket  string          `json:"related_packet,omitempty"`
 	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context for the recipient, at most 500 words."`
 	telemetry
@@ -35,18 +35,11 @@ type sendMessageInput struct {
 // review_lgtm carry it. Arguments without a description are accepted, and not in the list of tools.
 type telemetry struct {
 	Model        string `json:"model,omitempty"`
-	Turns        number `json:"turns,omitempty"`
-	InputTokens  number `json:"input_tokens,omitempty"`
-	OutputTokens number `json:"output_tokens,omitempty"`
-	WallTimeS    number `json:"wall_time_s,omitempty"`
-	EstCostUSD   number `json:"est_cost_usd,omitempty"`
-}
-
-func (t telemetry) fields() schema.Telemetry {
-	return schema.Telemetry{
-		Model: t.Model, Turns: string(t.Turns), InputTokens: string(t.InputTokens), OutputTokens: string(t.OutputTokens),
-		WallTimeS: string(t.WallTimeS), EstCostUSD: string(t.EstCostUSD),
-	}
+	Turns        string `json:"turns,omitempty"`
+	InputTokens  string `json:"input_tokens,omitempty"`
+	OutputTokens string `json:"output_tokens,omitempty"`
+	WallTimeS    string `json:"wall_time_s,omitempty"`
+	EstCostUSD   string `json:"est_cost_usd,omitempty"`
 }
 
 type replyMessageInput struct {
@@ -77,8 +70,8 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	draft := schema.Message{
 		From: s.agent, To: in.To, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
 		ExpiresAt: schema.Timestamp(in.ExpiresAt),
-		Channel:   in.Channel, RelatedPR: string(in.RelatedPR), RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
-		Telemetry: in.fields(),
+		Channel:   in.Channel, RelatedPR: in.RelatedPR, RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
+		Telemetry: schema.Telemetry(in.telemetry),
 	}
 	var err error
 	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, in.To); err != nil {
@@ -121,7 +114,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		}
 	}
 	draft := conversation.Reply(original, s.agent)
-	draft.Body, draft.Telemetry = in.Body, in.fields()
+	draft.Body, draft.Telemetry = in.Body, schema.Telemetry(in.telemetry)
 	draft.Type = cmp.Or(in.Type, draft.Type)
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	draft.Priority = cmp.Or(in.Priority, draft.Priority)

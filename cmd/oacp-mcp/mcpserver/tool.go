@@ -102,7 +102,6 @@ func inputTypes() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[bridge.Type]():     {Type: "string", Enum: enumOf(bridge.Types())},
 		reflect.TypeFor[bridge.Signal]():   {Type: "string", Enum: enumOf(bridge.Signals())},
 		reflect.TypeFor[schema.Value]():    {Types: []string{"string", "object"}},
-		reflect.TypeFor[number]():          {Types: []string{"string", "number"}},
 		reflect.TypeFor[seconds]():         {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
 		reflect.TypeFor[offset]():          {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxOffset))},
 		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},

@@ -14,7 +14,7 @@ import (
 )
 
 // hostOf serves the bridge and returns a client of it.
-func hostOf(t *testing.T, bridge *Bridge) *ash.Client {
+func hostOf(t *testing.T, bridge *AshHandler) *ash.Client {
 	t.Helper()
 	client, err := ash.Connect(t.Context(), serve(t, bridge), nil)
 	if err != nil {
@@ -39,9 +39,9 @@ func query(t *testing.T, client *ash.Client, q ash.Query) (messages []string, er
 	return messages, nil
 }
 
-func TestBridgeOfPlainOutput(t *testing.T) {
+func TestAshHandlerOfPlainOutput(t *testing.T) {
 	var made []string
-	client := hostOf(t, NewBridge(func(session string) Driver {
+	client := hostOf(t, NewAshHandler(func(session string) Driver {
 		made = append(made, session)
 		return NewExec(Options{Command: helperCommand(t, "cat")})
 	}))
@@ -64,8 +64,8 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 	}
 }
 
-// TestBridgeSendsLines checks that output in arbitrary pieces is sent line by line.
-func TestBridgeSendsLines(t *testing.T) {
+// TestAshHandlerSendsLines checks that output in arbitrary pieces is sent line by line.
+func TestAshHandlerSendsLines(t *testing.T) {
 	var sent []string
 	relay := newSDKRelay("s", NewEcho(), func(data json.RawMessage) error {
 		var m claudeMessage
@@ -84,7 +84,7 @@ func TestBridgeSendsLines(t *testing.T) {
 	}
 }
 
-func TestBridgePassesRawEvents(t *testing.T) {
+func TestAshHandlerPassesRawEvents(t *testing.T) {
 	const message = `{"type":"result",  "result":"hi","n":1e400}`
 	var sent []string
 	relay := newSDKRelay("s", NewClaude(Options{}), func(data json.RawMessage) error {
@@ -97,12 +97,12 @@ func TestBridgePassesRawEvents(t *testing.T) {
 	}
 }
 
-// TestBridgeResume checks that resume continues a session that the agent knows, by its own id, and
+// TestAshHandlerResume checks that resume continues a session that the agent knows, by its own id, and
 // refuses one that nobody knows instead of beginning another.
-func TestBridgeResume(t *testing.T) {
+func TestAshHandlerResume(t *testing.T) {
 	var made []string
 	gone := false
-	client := hostOf(t, NewBridge(func(session string) Driver {
+	client := hostOf(t, NewAshHandler(func(session string) Driver {
 		made = append(made, session)
 		return &forgetful{foreign{session: session, stopped: new(int)}, &gone}
 	}))
@@ -150,15 +150,15 @@ func (f *forgetful) Start(context.Context) error {
 	return nil
 }
 
-// TestBridgeRestart runs the real programs behind a bridge, and then behind another one that knows
+// TestAshHandlerRestart runs the real programs behind a bridge, and then behind another one that knows
 // nothing of the first. A session continues by the program's own id alone.
-func TestBridgeRestart(t *testing.T) {
+func TestAshHandlerRestart(t *testing.T) {
 	t.Parallel()
 	withPrograms(t, func(t *testing.T, p realProgram) {
 		answers := modelstub.Answers(t, modelstub.Reply{Text: "one"}, modelstub.Reply{Text: "two"})
 		driver, server := p.create(t, answers, demands{})
 		newDriver := func(session string) Driver { return p.resume(driver, session) }
-		old := NewBridge(newDriver)
+		old := NewAshHandler(newDriver)
 		messages, err := query(t, hostOf(t, old), ash.Query{Prompt: "the first prompt", SessionID: "mine"})
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestBridgeRestart(t *testing.T) {
 		if err := old.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		after := hostOf(t, NewBridge(newDriver))
+		after := hostOf(t, NewAshHandler(newDriver))
 		if err := resume(t, after, "mine"); err == nil {
 			t.Error("the new bridge resumes a name that only the old one knew")
 		}
@@ -210,8 +210,8 @@ func (f *foreign) Turn(_ context.Context, request Request, observe func(Event)) 
 }
 
 // foreignBridge knows the sessions that its drivers began and records what it was asked for.
-func foreignBridge(made *[]string, stopped *int) *Bridge {
-	return NewBridge(func(session string) Driver {
+func foreignBridge(made *[]string, stopped *int) *AshHandler {
+	return NewAshHandler(func(session string) Driver {
 		*made = append(*made, session)
 		if session != "thread-7" {
 			session = ""
@@ -220,7 +220,7 @@ func foreignBridge(made *[]string, stopped *int) *Bridge {
 	})
 }
 
-func TestBridgeOfForeignEvents(t *testing.T) {
+func TestAshHandlerOfForeignEvents(t *testing.T) {
 	var made []string
 	client := hostOf(t, foreignBridge(&made, new(int)))
 	messages, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"})
@@ -233,9 +233,9 @@ func TestBridgeOfForeignEvents(t *testing.T) {
 	}
 }
 
-// TestBridgeRemembersSessions checks that a conversation continues after a failed turn and after
+// TestAshHandlerRemembersSessions checks that a conversation continues after a failed turn and after
 // its driver was stopped to make room for others.
-func TestBridgeRemembersSessions(t *testing.T) {
+func TestAshHandlerRemembersSessions(t *testing.T) {
 	var made []string
 	stopped := 0
 	client := hostOf(t, foreignBridge(&made, &stopped))
@@ -260,9 +260,9 @@ func TestBridgeRemembersSessions(t *testing.T) {
 	}
 }
 
-func TestBridgeErrors(t *testing.T) {
+func TestAshHandlerErrors(t *testing.T) {
 	command := helperCommand(t, "fail")
-	client := hostOf(t, NewBridge(func(session string) Driver {
+	client := hostOf(t, NewAshHandler(func(session string) Driver {
 		if session == "missing" {
 			return NewExec(Options{Command: []string{"no-such-agent"}})
 		}
@@ -305,8 +305,8 @@ func resume(t *testing.T, client *ash.Client, session string) error {
 	return nil
 }
 
-func TestBridgeInterrupt(t *testing.T) {
-	client := hostOf(t, NewBridge(func(string) Driver { return NewExec(Options{Command: helperCommand(t, "hang")}) }))
+func TestAshHandlerInterrupt(t *testing.T) {
+	client := hostOf(t, NewAshHandler(func(string) Driver { return NewExec(Options{Command: helperCommand(t, "hang")}) }))
 	interrupted := make(chan error, 1)
 	for _, err := range client.Query(impatient(t), ash.Query{SessionID: "s"}) {
 		if err != nil {

@@ -1,4 +1,4 @@
-package project_test
+package git
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
-	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 func TestMainFolder(t *testing.T) {
@@ -25,7 +24,7 @@ func TestMainFolder(t *testing.T) {
 		"no path":                    {"gitdir: \n", "../..\n", "top"},
 		"not a file of git":          {"main\n", "../..\n", "top"},
 		"missing folder":             {"gitdir: /nowhere\n", "../..\n", "top"},
-		"long":                       {"gitdir: " + strings.Repeat("x", 2*project.MaxPath), "../..\n", "top"},
+		"long":                       {"gitdir: " + strings.Repeat("x", 8192), "../..\n", "top"},
 		"main worktree":              {"directory", "", "top"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +47,7 @@ func TestMainFolder(t *testing.T) {
 			if !filepath.IsAbs(want) {
 				want = filepath.Join(dir, want)
 			}
-			if got := project.MainFolder(top); got != want {
+			if got := MainFolder(top); got != want {
 				t.Errorf("the folder is %s, want %s", got, want)
 			}
 		})

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// AshHandler is the handler with which an ash.Server serves drivers of all kinds but ash. It passes
+// messages of the Claude Code SDK on untouched. For other agents, it turns the lines of the answer into
+// assistant messages as they come, and the whole answer into a result message, in the shape of that SDK.
+//
+// A session continues after a turn that failed, and after its driver was stopped to make room for
+// others.
+type AshHandler struct {
+	pool Pool
+	// ids are the agents' own ids of the sessions, by the hosts' names for them.
+	ids sync.Map
+}
+
+// maxIdleDrivers bounds the drivers that run between turns. Hosts may choose a new session for each
+// query.
+const maxIdleDrivers = 8
+
+// NewAshHandler returns a handler that makes a driver when a session is first named. The driver
+// should continue the session if it can.
+func NewAshHandler(newDriver func(session string) Driver) *AshHandler {
+	return &AshHandler{pool: Pool{New: func(_, session string) Driver { return newDriver(session) }, Most: maxIdleDrivers}}
+}
+
+// Query runs a turn of the query's session. It accepts only text in content blocks. A name that nobody
+// knows begins a session.
+func (h *AshHandler) Query(ctx context.Context, query ash.Query, send ash.Send) error {
+	prompt, err := promptText(query)
+	if err != nil {
+		return err
+	}
+	driver, err := h.driver(ctx, query.SessionID, true)
+	if err != nil {
+		return err
+	}
+	relay := newSDKRelay(query.SessionID, driver, send)
+	result, err := RunTurn(ctx, driver, Request{Prompt: prompt, Partial: query.IncludePartialMessages}, relay.event, nil)
+	relay.say(len(relay.unsent))
+	h.remember(query.SessionID, driver)
+	if err != nil && !errors.Is(err, ErrInterrupted) {
+		return errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) // the next turn gets a new one
+	}
+	if err == nil {
+		err = relay.finish(result)
+	}
+	return errors.Join(err, h.pool.Keep(ctx, query.SessionID, driver))
+}
+
+// Resume makes sure that the session can continue, and returns an error if neither this bridge nor
+// the agent knows it. It runs no turn.
+func (h *AshHandler) Resume(ctx context.Context, session string, _ ash.Send) error {
+	driver, err := h.driver(ctx, session, false)
+	if err != nil {
+		return err
+	}
+	h.remember(session, driver)
+	return h.pool.Keep(ctx, session, driver)
+}
+
+// driver returns the session's driver. A session has one turn at a time.
+func (h *AshHandler) driver(ctx context.Context, name string, mayBegin bool) (Driver, error) {
+	id, known := h.ids.Load(name)
+	if !known {
+		id = name
+	}
+	driver, err := h.pool.Get(ctx, name, id.(string), mayBegin && !known)
+	if errors.Is(err, ErrUnknownSession) {
+		h.ids.Delete(name) // the host knows now that it is gone; its next query may begin a new one
+	}
+	return driver, err
+}
+
+// remember keeps the id that continues the session.
+func (h *AshHandler) remember(name string, driver Driver) {
+	if id := driver.SessionID(); id != "" {
+		h.ids.Store(name, id)
+	}
+}
+
+// Stop stops the drivers of all sessions. Call it when the server has ended.
+func (h *AshHandler) Stop(ctx context.Context) error { return h.pool.Stop(ctx) }
+
+func promptText(query ash.Query) (string, error) {
+	if query.Blocks == nil {
+		return query.Prompt, nil
+	}
+	var blocks []claudeBlock
+	if err := json.Unmarshal(query.Blocks, &blocks); err != nil {
+		return "", fmt.Errorf("reading the content blocks of the prompt: %w", err)
+	}
+	texts := make([]string, len(blocks))
+	for i, block := range blocks {
+		if block.Type != "text" {
+			return "", fmt.Errorf("content block %d is of type %.40q: this agent accepts only text", i+1, block.Type)
+		}
+		texts[i] = block.Text
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// maxUnsent bounds an unfinished line that is kept back, in bytes.
+const maxUnsent = 64 << 10
+
+// sdkRelay sends the events of one turn to the host.
+type sdkRelay struct {
+	// session is the host's name for the session.
+	session string
+	driver  Driver
+	send    ash.Send
+	// sdk reports that raw events are messages of the SDK, which claude prints, and raw that there were
+	// some.
+	sdk, raw bool
+	// unsent is an unfinished line: hosts show each message on lines of its own.
+	unsent string
+	err    error
+}
+
+func newSDKRelay(session string, driver Driver, send ash.Send) *sdkRelay {
+	r, ok := driver.(*resident)
+	return &sdkRelay{session: session, driver: driver, send: send, sdk: ok && r.release.program == claudeRelease.program}
+}
+
+func (r *sdkRelay) event(e Event) {
+	switch {
+	case r.err != nil:
+	case r.sdk && e.Raw != nil:
+		r.raw = true
+		r.err = r.send(e.Raw)
+	case e.Error || e.Text == "":
+	default:
+		r.unsent += e.Text
+		if e.Raw != nil { // a whole message, not a piece of output
+			r.unsent += "\n"
+		}
+		r.say(strings.LastIndexByte(r.unsent, '\n') + 1)
+		if len(r.unsent) > maxUnsent {
+			r.say(len(r.unsent))
+		}
+	}
+}
+
+// say sends the first bytes of what is unsent.
+func (r *sdkRelay) say(length int) {
+	if r.err != nil || length == 0 {
+		return
+	}
+	text := r.unsent[:length]
+	r.unsent = r.unsent[length:]
+	r.err = r.message(claudeMessage{
+		Type:    "assistant",
+		Message: &claudeContent{Role: "assistant", Content: claudeBlocks{{Type: "text", Text: text}}},
+	})
+}
+
+// message sends a message with the id that continues the agent's session, so that the host may
+// continue it through another bridge.
+func (r *sdkRelay) message(m claudeMessage) error {
+	if m.SessionID = r.driver.SessionID(); m.SessionID == "" {
+		m.SessionID = r.session
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return r.send(data)
+}
+
+// finish sends a result message if the agent sent no messages of its own.
+func (r *sdkRelay) finish(result Result) error {
+	if r.err != nil || r.raw {
+		return r.err
+	}
+	m := claudeMessage{
+		Type: "result", Subtype: "success",
+		Result: result.Text, DurationMS: result.Duration.Milliseconds(), TotalCost: result.Usage.CostUSD,
+	}
+	if u := result.Usage; u.InputTokens != 0 || u.OutputTokens != 0 {
+		m.Usage = &claudeUsage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens}
+	}
+	return r.message(m)
+}

@@ -1,0 +1,85 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Top returns the nearest folder, from the given one upward, that is the top of a git repository, and
+// "" if there is none. The top holds a folder .git with a HEAD or, in worktrees and submodules, a file
+// .git. As git does, Top does not go up into the folders that GIT_CEILING_DIRECTORIES lists.
+func Top(folder string) (string, error) {
+	at, err := filepath.Abs(folder)
+	if err != nil {
+		return "", fmt.Errorf("repository: %w", err)
+	}
+	ceilings := filepath.SplitList(os.Getenv("GIT_CEILING_DIRECTORIES"))
+	for {
+		isTop, err := holdsGit(at)
+		switch above := filepath.Dir(at); {
+		case err != nil:
+			return "", fmt.Errorf("repository: %w", err)
+		case isTop:
+			return at, nil
+		case above == at, slices.Contains(ceilings, above):
+			return "", nil
+		default:
+			at = above
+		}
+	}
+}
+
+// holdsGit reports whether a folder is the top of a git repository.
+func holdsGit(folder string) (bool, error) {
+	path := filepath.Join(folder, ".git")
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		info, err = os.Stat(filepath.Join(path, "HEAD"))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().IsRegular(), err
+}
+
+// MainFolder returns the folder in which all worktrees of a git repository look for a workspace,
+// given the top of one of them: the main worktree or, if the repository is bare, the folder that
+// holds it as .git or .bare. If there is no such folder, it returns the top itself, as it does for
+// submodules, which have their own.
+func MainFolder(top string) string {
+	folder, ok := pathIn(filepath.Join(top, ".git"), "gitdir: ")
+	if !ok {
+		return top
+	}
+	common, ok := pathIn(filepath.Join(folder, "commondir"), "")
+	if !ok {
+		return top
+	}
+	if name := filepath.Base(common); name != ".git" && name != ".bare" {
+		return top
+	}
+	return filepath.Dir(common)
+}
+
+// pathIn returns the path that a file of git holds behind the prefix, relative to the file's folder.
+func pathIn(file, prefix string) (string, bool) {
+	const longest = 4096
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > longest {
+		return "", false
+	}
+	data, err := os.ReadFile(file)
+	path, found := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
+	if err != nil || !found || path == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	return filepath.Clean(path), true
+}

@@ -1,0 +1,229 @@
+package gitmail
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
+)
+
+// retryDelay is the time between attempts to reach a remote that did not answer.
+func (c *Claims) retryDelay() time.Duration { return min(maxRetry, c.lease/12) }
+
+// pause waits. The error is that of the context.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// keep renews claims, gives them up and looks at those of other machines, until the context ends. It warns of the
+// first failure in a row.
+func (c *Claims) keep(ctx context.Context) {
+	tick := min(claimTick, c.lease/12)
+	for wait := tick; pause(ctx, wait) == nil; {
+		err := c.settle(ctx)
+		if err != nil && wait == tick && ctx.Err() == nil {
+			c.warn(fmt.Errorf("claims are not kept: %w", err))
+		}
+		if wait = tick; err != nil {
+			wait += c.retryDelay()
+		}
+	}
+}
+
+// settle makes rounds until nothing is left to do.
+func (c *Claims) settle(ctx context.Context) (err error) {
+	for range mostRounds {
+		var idle bool
+		if idle, err = c.round(ctx); idle || err != nil && pause(ctx, roundPause) != nil {
+			break
+		}
+	}
+	return err
+}
+
+// round makes the refs on the remote say what the list says, with one push, syncs if that is needed, and looks at the
+// claims that were fetched. It reports whether there was nothing to push or to sync.
+func (c *Claims) round(ctx context.Context) (idle bool, err error) {
+	select {
+	case c.busy <- struct{}{}:
+		defer func() { <-c.busy }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	limit := min(networkLimit, max(c.lease/3, maxRetry/2)) // an attempt that hangs must not keep claims from being renewed
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	claims, needsSync := c.differences()
+	if len(claims) > 0 {
+		var inDoubt bool
+		inDoubt, err = c.push(ctx, claims)
+		needsSync = needsSync || inDoubt
+	}
+	if needsSync {
+		begun := time.Now()
+		if syncErr := c.store.sync(ctx); syncErr != nil {
+			return false, cmp.Or(err, syncErr)
+		}
+		c.mu.Lock()
+		c.synced = begun
+		c.mu.Unlock()
+	}
+	return len(claims) == 0 && !needsSync, cmp.Or(err, c.look(ctx))
+}
+
+// differences returns the claims in the list that the remote does not have so, or not for much longer. It reports whether
+// a sync has to come before others.
+func (c *Claims) differences() (claims []*heldClaim, needsSync bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counter++
+	needsSync = c.synced.IsZero()
+	for id, h := range c.held {
+		if h.endTurn == nil && c.age(h.Since) >= c.lease {
+			h.giveBack(h.Attempt, time.Time{}) // other machines may be free
+		}
+		switch {
+		case !h.isEnding() && c.age(h.Renewed) < c.lease/4:
+		case h.isEnding() && !h.ours && !h.inDoubt: // it was never won
+			delete(c.held, id)
+		case h.isEnding() && h.done.After(c.synced):
+			needsSync = true
+		default:
+			h.sent, h.inDoubt = h.Claim, false
+			h.sent.Renewed, h.sent.Counter, h.sent.Object = c.now(), c.counter, ""
+			if h.State == ClaimWorking {
+				h.sent.Attempt++
+			} else if h.isEnding() {
+				h.Renewed = time.Time{} // another machine may have it at any time from now
+			}
+			claims = append(claims, h)
+		}
+	}
+	return claims, needsSync
+}
+
+// push pushes what the refs of claims are to say. A new claim is in doubt even if it moved its ref: the message may have
+// been handled before.
+func (c *Claims) push(ctx context.Context, claims []*heldClaim) (inDoubt bool, err error) {
+	updates := make([]git.Update, len(claims))
+	for i, h := range claims {
+		if h.sent.State != claimGone {
+			if h.sent.Object, err = c.store.commit(ctx, h.sent); err != nil {
+				return false, err
+			}
+		}
+		updates[i] = git.Update{Ref: h.Ref, From: h.Object, To: h.sent.Object}
+	}
+	moved, err := c.store.push(ctx, updates)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, h := range claims {
+		if h.inDoubt = !moved[i] || !h.ours; h.inDoubt {
+			inDoubt = true
+		} else {
+			c.moved(h)
+		}
+	}
+	return inDoubt, err
+}
+
+// moved notes that the ref of a claim says what the last push was to make of it.
+func (c *Claims) moved(h *heldClaim) {
+	h.Object, h.ours, h.inDoubt = h.sent.Object, h.sent.Object != "", false
+	switch {
+	case h.sent.State == ClaimWorking, h.sent.State == ClaimAhead:
+		if h.Renewed = h.sent.Renewed; h.endTurn != nil {
+			h.expiry.Reset(c.rest(h))
+		}
+	case h.sent.State == h.State:
+		delete(c.held, h.ID)
+	}
+}
+
+// resolve decides about a claim in doubt. A sync after its push has fetched what is there.
+func (c *Claims) resolve(h *heldClaim) {
+	var there Claim
+	if s := c.seen[h.Ref]; s != nil {
+		there = s.claim
+	}
+	h.inDoubt = false
+	switch {
+	case there.Object == h.sent.Object:
+		c.moved(h)
+	case there.Object == h.Object: // the push may be on its way still
+	case there.Process == c.process: // an earlier push was
+		h.Object, h.ours = there.Object, true
+	default: // another machine has it
+		delete(c.held, h.ID)
+		if h.endTurn != nil {
+			h.endTurn(errTakenOver)
+		}
+		c.signal()
+	}
+}
+
+// look reads the claims that the last sync fetched. It gives up those on messages that are not in the inbox: their
+// machines disappeared between the acknowledgement and the end of the claim. That waits for a lease, except for claims
+// that an earlier process of this workspace left.
+func (c *Claims) look(ctx context.Context) error {
+	claims, err := c.store.ListClaims(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, now := c.seen, time.Now()
+	c.seen = make(map[string]*sighting)
+	for _, claim := range claims {
+		if !strings.HasPrefix(claim.Ref, claimPrefix(c.agent)) {
+			continue
+		}
+		s := before[claim.Ref]
+		if s == nil || s.claim.Object != claim.Object {
+			s = c.sight(claim, now)
+		}
+		c.seen[claim.Ref] = s
+		if claim.ID == "" || c.held[claim.ID] != nil || now.Before(s.check) {
+			continue
+		}
+		if s.check = now.Add(c.lease); !c.store.isPending(ctx, claim.ID) {
+			h := c.hold(Wanted{ID: claim.ID})
+			h.State, h.ours = claimGone, true
+		}
+	}
+	for _, h := range c.held {
+		if h.inDoubt {
+			c.resolve(h)
+		}
+	}
+	if !maps.Equal(before, c.seen) {
+		c.signal()
+	}
+	return nil
+}
+
+// sight returns a claim that is seen for the first time. One that was given back or is of this workspace may be taken at
+// once, and a ref that holds no claim delays its message for our own lease.
+func (c *Claims) sight(claim Claim, now time.Time) *sighting {
+	until := now.Add(cmp.Or(claim.Lease, c.lease))
+	s := &sighting{claim, until, until}
+	if claim.State == ClaimFree || claim.Workspace == c.workspace {
+		s.until = now
+	}
+	if claim.Workspace == c.workspace && claim.Process != c.process {
+		s.check = now
+	}
+	if claim.Err != nil {
+		c.warn(fmt.Errorf("%s holds no claim: %w; git push oacp :%[1]s in the workspace removes it", claim.Ref, claim.Err))
+	}
+	return s
+}

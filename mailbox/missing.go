@@ -1,0 +1,142 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// NotFoundError says that the workspace does not have a message.
+type NotFoundError struct {
+	// ID is the id, or the part of one, that was looked for.
+	ID        string
+	Workspace string
+}
+
+// Error names the id and the workspace.
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("workspace %s has no message %s", e.Workspace, e.ID)
+}
+
+// AmbiguousError is returned if several messages match a part of an id.
+type AmbiguousError struct {
+	Prefix string
+	// Matches are the ids, sorted.
+	Matches []schema.ID
+}
+
+// Error names the part and at most three of the ids.
+func (e *AmbiguousError) Error() string {
+	const most = 3
+	more := ""
+	if len(e.Matches) > most {
+		more = ", …"
+	}
+	return fmt.Sprintf("%d messages have ids that match %s: %s%s", len(e.Matches), e.Prefix,
+		joinNames(e.Matches[:min(most, len(e.Matches))]), more)
+}
+
+// ShortIDError is returned if a text is a prefix of message ids, but too short to name one.
+type ShortIDError struct{ Text string }
+
+// Error names the text.
+func (e *ShortIDError) Error() string { return e.Text + " is too short to name a message" }
+
+// UnreadableError is returned if some mailbox folders could not be read, so that a result lacks
+// their files.
+type UnreadableError struct {
+	Err error
+	// Agents are the owners of the folders. What became of their messages is unknown.
+	Agents []schema.AgentName
+}
+
+// Error names the folders and the causes.
+func (e *UnreadableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the causes.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Hides reports whether a folder of the agent could not be read. A nil error hides nothing.
+func (e *UnreadableError) Hides(agent schema.AgentName) bool {
+	return e != nil && slices.Contains(e.Agents, agent)
+}
+
+// add adds an error about a folder of the agent, once.
+func (e *UnreadableError) add(agent schema.AgentName, err error) {
+	if err == nil || e.Err != nil && strings.Contains(e.Err.Error(), err.Error()) {
+		return
+	}
+	e.Err, e.Agents = errors.Join(e.Err, err), append(e.Agents, agent)
+}
+
+// orNil returns the error if there is one.
+func (e *UnreadableError) orNil() error {
+	if e.Err == nil {
+		return nil
+	}
+	return e
+}
+
+// SplitUnreadable separates an *UnreadableError that came with a result, which lacks what could not be
+// read, from an error without a result.
+func SplitUnreadable(err error) (*UnreadableError, error) {
+	if unreadable, ok := err.(*UnreadableError); ok {
+		return unreadable, nil
+	}
+	return nil, err
+}
+
+// NotPendingError says that a message is not in an inbox, or no longer.
+type NotPendingError struct {
+	ID schema.ID
+	// Agent is the owner of the inbox; empty means all inboxes.
+	Agent schema.AgentName
+	// Elsewhere are the files of the message in other boxes.
+	Elsewhere []Entry
+}
+
+// Error names the message and the boxes that it is in.
+func (e *NotPendingError) Error() string {
+	inbox := "any inbox"
+	if e.Agent != "" {
+		inbox = "the inbox of " + string(e.Agent)
+	}
+	places := make([]string, len(e.Elsewhere))
+	for i, entry := range e.Elsewhere {
+		places[i] = fmt.Sprintf("the %s of %s", entry.Box, entry.Agent)
+	}
+	return fmt.Sprintf("message %s is not in %s; it is in %s", e.ID, inbox, strings.Join(places, ", "))
+}
+
+// SeveralInboxesError is returned if a message is in several inboxes and the caller must name one.
+type SeveralInboxesError struct {
+	// ID is the message's id, or a file name if that was looked for.
+	ID     schema.ID
+	Agents []schema.AgentName
+}
+
+// Error names the message and the agents.
+func (e *SeveralInboxesError) Error() string {
+	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
+}
+
+// SeveralFilesError is returned if several files of an inbox hold a message and the caller must name
+// one.
+type SeveralFilesError struct {
+	ID    schema.ID
+	Agent schema.AgentName
+	// Names are the names of the files, sorted.
+	Names []string
+}
+
+// Error names the message and the agent.
+func (e *SeveralFilesError) Error() string {
+	return fmt.Sprintf("message %s is in %d files of the inbox of %s", e.ID, len(e.Names), e.Agent)
+}
+
+// IsGone reports whether the error says that a message file no longer exists.
+func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,172 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A NameFilter reports whether a file of this name is to be opened.
+type NameFilter func(name string) bool
+
+// Everything wants all files, for Search.
+func Everything(schema.AgentName, Box) NameFilter { return func(string) bool { return true } }
+
+// Search is Listing.Search after a listing of the boxes for which want returns a filter.
+func (w *Workspace) Search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
+	l, err := w.Names(func(agent schema.AgentName, box Box) bool { return want(agent, box) != nil })
+	if err != nil {
+		return nil, err
+	}
+	return l.Search(ctx, want, match)
+}
+
+// A Listing has the names of the files in mailboxes, as they were when they were listed.
+type Listing struct {
+	workspace  *Workspace
+	agents     []schema.AgentName
+	names      map[folder][]string
+	unreadable UnreadableError
+}
+
+// Names lists the boxes that are wanted. Folders that cannot be read make the searches return an
+// *UnreadableError.
+func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, error) {
+	agents, err := w.Agents()
+	l := &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}
+	for _, box := range schema.Boxes() {
+		for _, agent := range agents {
+			if !want(agent, box) {
+				continue
+			}
+			names, err := (folder{w, agent, box}).names()
+			l.names[folder{w, agent, box}] = names
+			l.unreadable.add(agent, err)
+		}
+	}
+	return l, err
+}
+
+// Assume makes searches look for files with these names in boxes that are not listed.
+func (l *Listing) Assume(names []string, boxes ...Box) {
+	for _, agent := range l.agents {
+		for _, box := range boxes {
+			l.names[folder{l.workspace, agent, box}] = names
+		}
+	}
+}
+
+// All calls do for each message file.
+func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
+	for in, names := range l.names {
+		for _, name := range names {
+			if schema.IsMessageFile(name) {
+				do(in.agent, in.box, name)
+			}
+		}
+	}
+}
+
+// Search returns the files that are wanted and whose messages match, as far as they
+// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
+// held, cannot be read or is not valid has the message of the copy of its sender, if that has the same
+// name. A file is not opened if its sender's copy has the same name and does not match. A nil filter wants
+// nothing. With an *UnreadableError, Search also returns what it could read.
+func (l *Listing) Search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
+	found, _, err := l.search(ctx, want, match)
+	return found, err
+}
+
+// search is Search, but also returns the files that are held and not beside the copy of their sender.
+func (l *Listing) search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) (found, held []Entry, err error) {
+	unreadable := UnreadableError{l.unreadable.Err, slices.Clone(l.unreadable.Agents)}
+	var invalid []Entry
+	others := make(map[string]bool)              // names of files in outboxes whose messages do not match
+	moved := make(map[schema.AgentName][]string) // names of files that left a box since they were listed
+	var mutex sync.Mutex
+	for _, box := range []Box{Outbox, Inbox, Archive, DeadLetters} {
+		for _, agent := range l.agents {
+			in := folder{l.workspace, agent, box}
+			wantName := want(agent, box)
+			if wantName == nil {
+				continue
+			}
+			listed := l.names[in]
+			names := slices.DeleteFunc(slices.Clone(moved[agent]), func(name string) bool { return slices.Contains(listed, name) })
+			for _, name := range listed {
+				if schema.IsMessageFile(name) && !others[name] && wantName(name) {
+					names = append(names, name)
+				}
+			}
+			entries, err := in.load(ctx, names, func(e *Entry) bool {
+				isGone := errors.Is(e.Err, fs.ErrNotExist)
+				if e.Err != nil && !isGone || e.Err == nil && match(e.Message) {
+					return true
+				}
+				mutex.Lock()
+				defer mutex.Unlock()
+				switch {
+				case isGone && box != Outbox:
+					moved[agent] = append(moved[agent], e.Name)
+				case !isGone && box == Outbox && e.Message.From == agent:
+					others[e.Name] = true
+				}
+				return false
+			})
+			if ctx.Err() != nil {
+				return nil, nil, context.Cause(ctx)
+			}
+			unreadable.add(agent, err)
+			for _, e := range entries {
+				if e.Err == nil {
+					found = append(found, e)
+				} else {
+					invalid = append(invalid, e)
+				}
+			}
+		}
+	}
+	sortByBox(found)
+	sortByBox(invalid)
+	named, unnamed := nameInvalid(invalid, found)
+	for _, e := range unnamed {
+		if e.IsHeld() {
+			held = append(held, e)
+		}
+	}
+	unnamed = slices.DeleteFunc(unnamed, func(e Entry) bool { return e.IsHeld() || e.Message == nil || !match(e.Message) })
+	return slices.Concat(found, unnamed, named), held, unreadable.orNil()
+}
+
+func sortByBox(entries []Entry) {
+	boxes := schema.Boxes()
+	slices.SortStableFunc(entries, func(a, b Entry) int { return slices.Index(boxes, a.Box) - slices.Index(boxes, b.Box) })
+}
+
+// nameInvalid separates the files that are copies of what others sent, by their names, from the others.
+// Each gets the message of the sender's copy: nothing in the file counts.
+func nameInvalid(invalid, found []Entry) (named, others []Entry) {
+	if len(invalid) == 0 {
+		return nil, nil
+	}
+	sent := make(map[string]*schema.Message)
+	for _, e := range found {
+		if long, err := e.Message.LongFileName(); e.Box == Outbox && e.Err == nil && err == nil {
+			sent[e.Name], sent[long] = e.Message, e.Message
+		}
+	}
+	for _, e := range invalid {
+		if m := sent[e.Name]; m != nil && e.Box != Outbox && m.IsFor(e.Agent) {
+			clone := *m
+			e.Message = &clone
+			named = append(named, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return named, others
+}
