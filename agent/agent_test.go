@@ -87,7 +87,7 @@ func helper(kind string, args []string) int {
 	case "runner":
 		return runTurn(args)
 	case "mcp":
-		return serveMCP()
+		return serveMCP(args[0])
 	default:
 		return 2
 	}

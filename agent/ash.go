@@ -67,10 +67,7 @@ func (a *ashDriver) connect(ctx context.Context) (client *ash.Client, err error)
 
 // spawn runs the bridge and connects to it.
 func (a *ashDriver) spawn(ctx context.Context) (*ash.Client, error) {
-	path, err := findProgram(a.options.Dir, a.options.Command[0])
-	if err == nil {
-		err = checkFolder(a.options.Dir)
-	}
+	path, err := findProgram(a.options.Dir, a.options.Command)
 	if err != nil {
 		return nil, err
 	}

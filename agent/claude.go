@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -53,9 +51,8 @@ type claude struct {
 	denied map[string]Permission
 }
 
-// claudeArguments returns the whole command line. The file holds the configuration of the MCP servers,
-// if there are any.
-func claudeArguments(o *Options, session, servers string) []string {
+// claudeArguments returns the whole command line.
+func claudeArguments(o *Options, session string) []string {
 	mode := ""
 	if o.Allow == PermitEdits {
 		mode = "acceptEdits"
@@ -63,7 +60,7 @@ func claudeArguments(o *Options, session, servers string) []string {
 	args := append(slices.Clone(o.Command), "-p", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--verbose", "--replay-user-messages", "--permission-prompt-tool", "stdio")
 	for _, option := range [][2]string{
-		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", mode}, {"--mcp-config", servers},
+		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", mode}, {"--mcp-config", claudeMCP(o.MCP)},
 	} {
 		if option[1] != "" {
 			args = append(args, option[0]+"="+option[1]) // the value may begin with a dash
@@ -75,50 +72,27 @@ func claudeArguments(o *Options, session, servers string) []string {
 	return append(args, o.Args...)
 }
 
-// writeServers writes the configuration of the servers to a file that only this user can read, and
-// returns its path, "" if there are no servers. Arguments could be read by everybody.
-func writeServers(servers map[string]MCPServer) (path string, err error) {
-	if len(servers) == 0 {
-		return "", nil
-	}
-	file, err := os.CreateTemp("", "oacp-mcp-*.json")
-	if err == nil {
-		_, err = file.Write(claudeMCP(servers))
-		err = errors.Join(err, file.Close())
-		path = file.Name()
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: writing the configuration of the MCP servers: %w", ErrUnavailable, err)
-	}
-	return path, err
-}
-
-// claudeMCP returns the configuration of the servers as the program reads it.
-func claudeMCP(servers map[string]MCPServer) []byte {
+// claudeMCP returns the configuration of the servers as the program reads it, "" if there are none.
+func claudeMCP(servers map[string]MCPServer) string {
 	type entry struct {
-		Type    string            `json:"type"`
-		Command string            `json:"command"`
-		Args    []string          `json:"args"`
-		Env     map[string]string `json:"env,omitempty"`
+		Type    string   `json:"type"`
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+	}
+	if len(servers) == 0 {
+		return ""
 	}
 	entries := make(map[string]entry)
 	for name, server := range servers {
-		entries[name] = entry{"stdio", server.Command[0], server.Command[1:], server.variables()}
+		entries[name] = entry{"stdio", server.Command[0], server.Command[1:]}
 	}
-	return mustJSON(map[string]any{"mcpServers": entries})
+	return string(mustJSON(map[string]any{"mcpServers": entries}))
 }
 
-// start starts the program with its servers and checks its first answer.
+// start starts the program and checks its first answer.
 func (c *claude) start(ctx context.Context, session string) error {
 	o := &c.driver.options
-	servers, err := writeServers(o.MCP)
-	if servers != "" {
-		defer os.Remove(servers) // the program has read it when it answers
-	}
-	if err != nil {
-		return err
-	}
-	if err := c.launch(ctx, c.driver.path, claudeArguments(o, session, servers), o.Dir, o.Env); err != nil {
+	if err := c.launch(ctx, c.driver.path, claudeArguments(o, session), o.Dir, o.Env); err != nil {
 		return err
 	}
 	line, err := c.call(ctx, claudeAsk(c.greeting, "initialize"))

@@ -279,29 +279,11 @@ func TestClaudeDeafToInterrupts(t *testing.T) {
 }
 
 func TestClaudeMCPArguments(t *testing.T) {
-	driver := NewClaude(Options{MCP: map[string]MCPServer{
-		"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}, Env: []string{"OACP_WORKSPACE=/w"}},
-	}}).(*resident)
-	args := claudeArguments(&driver.options, "id", "file")
-	if got := args[len(args)-2:]; !slices.Equal(got, []string{"--resume=id", "--mcp-config=file"}) {
-		t.Errorf("arguments end in %q, want the session and the configuration", got)
-	}
-	want := `{"mcpServers":{"oacp":{"type":"stdio","command":"oacp","args":["mcp","--agent","claude"],"env":{"OACP_WORKSPACE":"/w"}}}}`
-	path, err := writeServers(driver.options.MCP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.Remove(path)
-	info, err := os.Stat(path)
-	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("the configuration has the mode %v (%v), want it readable by its owner only", info.Mode(), err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(data); got != want {
-		t.Errorf("configuration %s, want %s", got, want)
+	options := Options{MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}}}}
+	args := claudeArguments(&options, "id")
+	want := []string{"--resume=id", `--mcp-config={"mcpServers":{"oacp":{"type":"stdio","command":"oacp","args":["mcp","--agent","claude"]}}}`}
+	if got := args[len(args)-2:]; !slices.Equal(got, want) {
+		t.Errorf("arguments end in %q, want %q", got, want)
 	}
 }
 

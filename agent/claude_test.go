@@ -237,13 +237,9 @@ func TestClaudeMCP(t *testing.T) {
 		{Name: "mcp__parrot__say", Input: map[string]any{"text": "hello"}},
 	}}, modelstub.Reply{Text: "done"})
 	driver, server := realClaude(t, script, func(o *Options) {
-		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{"PARROT=Polly"}}}
+		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp", "Polly")}}
 	})
-	t.Setenv("TMPDIR", t.TempDir())
 	started(t, driver)
-	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "oacp-mcp-*")); err != nil || len(left) > 0 {
-		t.Errorf("left behind %q (%v), want no configuration", left, err)
-	}
 	turn(t, driver, "let the parrot speak")
 	if got := server.Requests()[1].Results; len(got) != 1 || got[0].Output != "Polly says hello" {
 		t.Errorf("the tool reported %+v, want: Polly says hello", got)
@@ -258,8 +254,8 @@ func TestClaudeForeignMCP(t *testing.T) {
 		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
 	}}, modelstub.Reply{Text: "done"})
 	driver, server := realClaude(t, script, func(o *Options) {
-		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp")}}
-		o.Args = []string{"--mcp-config", string(claudeMCP(map[string]MCPServer{"parrot__evil": {Command: helperCommand(t, "mcp")}}))}
+		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp", "Polly")}}
+		o.Args = []string{"--mcp-config", claudeMCP(map[string]MCPServer{"parrot__evil": {Command: helperCommand(t, "mcp", "Polly")}})}
 	})
 	started(t, driver)
 	turn(t, driver, "let the parrot speak")

@@ -51,8 +51,6 @@ type codex struct {
 	words   string
 	usage   Usage
 	refused []Refusal
-	// failure is how the turn ended, if it did not end well.
-	failure error
 }
 
 // codexArguments returns the command line of the app server.
@@ -74,17 +72,11 @@ func codexKey(o *Options) string { return lookupVariable(o.Env, "CODEX_API_KEY")
 // strings of JSON are strings, too.
 func codexMCP(name string, server MCPServer) []string {
 	key := "mcp_servers." + name + "."
-	args := []string{
+	return []string{
 		"-c", key + "command=" + tomlString(server.Command[0]),
 		"-c", key + "args=" + tomlList(server.Command[1:]),
 		"-c", key + `default_tools_approval_mode="approve"`,
 	}
-	// Everybody can read arguments. So the values are in the program's environment, which hands
-	// them on.
-	if names := slices.Sorted(maps.Keys(server.variables())); len(names) > 0 {
-		args = append(args, "-c", key+"env_vars="+tomlList(names))
-	}
-	return args
 }
 
 func tomlString(text string) string { return string(mustJSON(text)) }
@@ -100,11 +92,7 @@ func tomlList(texts []string) string {
 // start starts the app server and opens a thread on it.
 func (c *codex) start(ctx context.Context, session string) error {
 	o := &c.driver.options
-	env := slices.Clone(o.Env)
-	for _, name := range slices.Sorted(maps.Keys(o.MCP)) {
-		env = append(env, o.MCP[name].Env...)
-	}
-	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, env); err != nil {
+	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, o.Env); err != nil {
 		return err
 	}
 	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
@@ -198,7 +186,7 @@ func (c *codex) died() error {
 }
 
 func (c *codex) begin(t *residentTurn) {
-	c.id, c.words, c.usage, c.refused, c.failure = "", "", Usage{}, nil, nil
+	c.id, c.words, c.usage, c.refused = "", "", Usage{}, nil
 	var line []byte
 	line, c.request = c.newRequest("turn/start", map[string]any{
 		"threadId": c.thread, "input": []any{map[string]any{"type": "text", "text": t.prompt}},
@@ -269,6 +257,7 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 		n = codexNotice{} // of another shape, or about another thread
 	}
 	event := Event{Raw: line}
+	var failure error
 	over := false
 	switch {
 	case m.Method == "item/started" && n.Item != nil:
@@ -289,11 +278,11 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 		c.count(&n)
 	case m.Method == "turn/completed" && n.Turn != nil && n.Turn.ID == c.id:
 		c.driver.adopt(c.thread, true)
-		c.failure, over = n.Turn.err(), true
+		failure, over = n.Turn.err(), true
 	}
 	t.show(event)
 	if over {
-		c.end(t, nil)
+		c.end(t, failure)
 	}
 }
 
@@ -332,7 +321,7 @@ func (c *codex) result(t *residentTurn) (Result, error) {
 	}
 	result.Usage, result.Refused = c.usage, c.refused
 	c.counted = c.total
-	return result, c.failure
+	return result, nil
 }
 
 // codexAnswer answers a request of the app server. Denial returns why the agent may not do what the

@@ -218,12 +218,12 @@ func TestCodexDeafToInterrupts(t *testing.T) {
 func TestCodexArguments(t *testing.T) {
 	options := Options{
 		Command: []string{"codex"}, Args: []string{"-c", "a=1"}, Env: []string{"CODEX_API_KEY=x"},
-		MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", `--agent="x"`}, Env: []string{"A=b\n"}}},
+		MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", `--agent="x"`}}},
 	}
 	want := []string{
 		"codex", "app-server", "-c", `cli_auth_credentials_store="ephemeral"`,
 		"-c", `mcp_servers.oacp.command="oacp"`, "-c", `mcp_servers.oacp.args=["mcp","--agent=\"x\""]`,
-		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", `mcp_servers.oacp.env_vars=["A"]`, "-c", "a=1",
+		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", "a=1",
 	}
 	if got := codexArguments(&options); !slices.Equal(got, want) {
 		t.Errorf("arguments %q, want %q", got, want)

@@ -173,7 +173,7 @@ func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 func TestCodexMCP(t *testing.T) {
 	t.Parallel()
 	driver, _ := realCodex(t, parrots, func(o *Options) {
-		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
+		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp", `Polly "the" = bird`)}}
 	})
 	started(t, driver)
 	if result := turn(t, driver, "let the parrot speak"); !strings.Contains(result.Text, `Polly "the" = bird says hello`) {
@@ -186,7 +186,7 @@ func TestCodexForeignMCP(t *testing.T) {
 	t.Parallel()
 	for _, allow := range []Permission{PermitNothing, PermitAll} {
 		driver, _ := realCodex(t, parrots, func(o *Options) {
-			command := helperCommand(t, "mcp")
+			command := helperCommand(t, "mcp", "Polly")
 			o.Args = []string{"-c", "mcp_servers.parrot.command=" + tomlString(command[0]), "-c", `mcp_servers.parrot.args=["` + strings.Join(command[1:], `","`) + `"]`}
 			o.Allow = allow
 		})

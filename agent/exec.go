@@ -62,20 +62,18 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Start finds the program and starts nothing.
-func (e *execDriver) Start(context.Context) error {
-	if len(e.options.Command) == 0 || e.options.Command[0] == "" {
-		return fmt.Errorf("%w: no command is given", ErrUnavailable)
-	}
-	path, err := findProgram(e.options.Dir, e.options.Command[0])
-	if err == nil {
-		err = checkFolder(e.options.Dir)
-	}
-	e.path = path
+func (e *execDriver) Start(context.Context) (err error) {
+	e.path, err = findProgram(e.options.Dir, e.options.Command)
 	return err
 }
 
-// findProgram returns the absolute path of a program, which it looks up as a shell in dir does.
-func findProgram(dir, name string) (string, error) {
+// findProgram returns the absolute path of a command's program, which it looks up as a shell in dir
+// does. It returns an error if the folder is missing, too.
+func findProgram(dir string, command []string) (string, error) {
+	if len(command) == 0 || command[0] == "" {
+		return "", fmt.Errorf("%w: no command is given", ErrUnavailable)
+	}
+	name := command[0]
 	if filepath.Base(name) != name && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 		if filepath.Base(name) == name { // not to be looked up in PATH
@@ -86,24 +84,16 @@ func findProgram(dir, name string) (string, error) {
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
+	if err == nil && dir != "" {
+		var info os.FileInfo
+		if info, err = os.Stat(dir); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a folder", dir)
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return path, nil
-}
-
-func checkFolder(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", dir)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return nil
 }
 
 // Turn runs the command once. Its events are pieces of output, never cut within a character.

@@ -89,22 +89,8 @@ func (p *Permission) UnmarshalText(text []byte) (err error) {
 // standard input and output. The agent may use its tools without asking. The server's name consists
 // of letters, digits, - and single underscores.
 type MCPServer struct {
-	// Command is the server as a program and its arguments.
+	// Command is the server as a program and its arguments. Everybody can read it.
 	Command []string
-	// Env are variables of the form NAME=value for it. They do not appear among the agent's
-	// arguments, which everybody can read. Codex has them in its own environment, so all its
-	// servers share their values; if two differ, one of them wins.
-	Env []string
-}
-
-func (s MCPServer) variables() map[string]string {
-	variables := make(map[string]string)
-	for _, variable := range s.Env {
-		if name, value, ok := strings.Cut(variable, "="); ok {
-			variables[name] = value
-		}
-	}
-	return variables
 }
 
 // maxVariable bounds the value of a variable, in bytes. Systems do not start a program with very

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -92,7 +93,8 @@ func (p *program) call(ctx context.Context, request []byte) ([]byte, error) {
 	}
 }
 
-// note records a line that is not a message. Programs that fail may say why in one.
+// note records a line of the output, or of the error output, that is not a message. Programs that fail
+// may say why in one.
 func (p *program) note(line []byte, isError bool) {
 	text := safeText(string(line)) + "\n"
 	_, _ = p.noise.stream(isError).Write([]byte(text)) // never fails
@@ -201,15 +203,13 @@ func newResident(options Options, release release, newProtocol func(*resident) p
 	}
 }
 
-// Start starts the program and checks that it understands the driver, is recent enough and is
-// logged in.
+// Start starts the program and checks that it understands the driver and is logged in.
 func (r *resident) Start(ctx context.Context) error {
-	path, err := findProgram(r.options.Dir, r.options.Command[0])
-	if err != nil {
+	path, err := findProgram(r.options.Dir, r.options.Command)
+	if _, missing := errors.AsType[*exec.Error](err); missing {
 		return fmt.Errorf("%w; %s", err, r.release.install)
 	}
-	err = errors.Join(checkFolder(r.options.Dir), checkSession(r.options.Session))
-	if err != nil {
+	if err = errors.Join(err, checkSession(r.options.Session)); err != nil {
 		return err
 	}
 	r.path = path

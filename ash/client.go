@@ -35,14 +35,8 @@ type ClientOptions struct {
 	ReadyTimeout time.Duration
 	// AssumeReady treats silence for ReadyTimeout as ready, instead of failing with [ErrNotReady].
 	AssumeReady bool
-	// SettleTimeout is how long a turn that failed or was given up may take to end. After that, the
-	// connection is closed, so that a late done never ends the next query. Zero means five seconds.
-	SettleTimeout time.Duration
 	// StopTimeout is how long each stage of stopping a bridge may take. Zero means five seconds.
 	StopTimeout time.Duration
-	// WriteTimeout is how long the bridge may read nothing of a command before the connection
-	// counts as lost. Zero means one minute.
-	WriteTimeout time.Duration
 }
 
 func (o *ClientOptions) withDefaults() ClientOptions {
@@ -51,9 +45,7 @@ func (o *ClientOptions) withDefaults() ClientOptions {
 		options = *o
 	}
 	options.ReadyTimeout = cmp.Or(options.ReadyTimeout, 10*time.Second)
-	options.SettleTimeout = cmp.Or(options.SettleTimeout, 5*time.Second)
 	options.StopTimeout = cmp.Or(options.StopTimeout, 5*time.Second)
-	options.WriteTimeout = cmp.Or(options.WriteTimeout, time.Minute)
 	return options
 }
 
@@ -67,6 +59,9 @@ type Client struct {
 	path    string
 	options ClientOptions
 	bridge  *process // nil unless spawned
+	// settle is how long a turn that failed or was given up may take to end. After that, the connection
+	// is closed, so that a late done never ends the next query.
+	settle time.Duration
 
 	conn  net.Conn // nil if connecting failed
 	out   *lineWriter
@@ -84,7 +79,7 @@ type Client struct {
 
 func newClient(path string, options *ClientOptions) *Client {
 	return &Client{
-		path: path, options: options.withDefaults(),
+		path: path, options: options.withDefaults(), settle: 5 * time.Second,
 		ready: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -187,7 +182,7 @@ func (c *Client) open(ctx context.Context, dial func(context.Context, string) (n
 	if err != nil {
 		return err
 	}
-	c.conn, c.out = conn, newLineWriter(conn, c.options.WriteTimeout)
+	c.conn, c.out = conn, newLineWriter(conn, writePatience)
 	go c.read()
 	select {
 	case <-c.ready:

@@ -66,17 +66,17 @@ func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCa
 		if err != nil {
 			return err
 		}
-		command, err := decodeCommand(line)
+		cmd, err := decodeCommand(line)
 		switch {
 		case err != nil:
 			err = c.write(event{name: "error", text: wireText(err)})
-		case command.name == "interrupt":
+		case cmd.name == "interrupt":
 			c.endTurn(ErrInterrupted)
-		case command.name == "shutdown":
+		case cmd.name == "shutdown":
 			shutdown(ErrShutdown)
 			return nil
 		default:
-			err = c.startTurn(ctx, command)
+			err = c.startTurn(ctx, cmd)
 		}
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func wireText(err error) string {
 }
 
 // startTurn runs a turn in its own goroutine, or refuses it if the connection is running one.
-func (c *connection) startTurn(ctx context.Context, command command) error {
+func (c *connection) startTurn(ctx context.Context, cmd command) error {
 	c.mu.Lock()
 	if c.running != nil {
 		c.mu.Unlock()
@@ -126,38 +126,38 @@ func (c *connection) startTurn(ctx context.Context, command command) error {
 	}
 	ctx, c.running = context.WithCancelCause(ctx)
 	c.mu.Unlock()
-	c.turns.Go(func() { c.runTurn(ctx, command) })
+	c.turns.Go(func() { c.runTurn(ctx, cmd) })
 	return nil
 }
 
 // runTurn runs a turn and writes its done, under the lock that a new turn needs, so that a host
 // that reacts to the done at once is not refused. If writing fails, the connection's reader fails,
 // too.
-func (c *connection) runTurn(ctx context.Context, command command) {
-	err := worthReporting(ctx, c.handle(ctx, command))
+func (c *connection) runTurn(ctx context.Context, cmd command) {
+	err := worthReporting(ctx, c.handle(ctx, cmd))
 	if err != nil {
 		_ = c.write(event{name: "error", text: wireText(err)})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.write(event{name: "done", session: command.SessionID})
+	_ = c.write(event{name: "done", session: cmd.SessionID})
 	c.running(nil)
 	c.running = nil
 }
 
 // handle has the server's handler run a turn.
-func (c *connection) handle(ctx context.Context, command command) error {
-	release, err := c.server.claim(ctx, command.SessionID)
+func (c *connection) handle(ctx context.Context, cmd command) error {
+	release, err := c.server.claim(ctx, cmd.SessionID)
 	if err != nil {
 		return err
 	}
 	defer release()
 	send, end := c.sender()
 	defer end()
-	if command.name == "resume" {
-		return c.server.handler.Resume(ctx, command.SessionID, send)
+	if cmd.name == "resume" {
+		return c.server.handler.Resume(ctx, cmd.SessionID, send)
 	}
-	return c.server.handler.Query(ctx, command.Query, send)
+	return c.server.handler.Query(ctx, cmd.Query, send)
 }
 
 var errTurnOver = errors.New("ash: the turn is over")

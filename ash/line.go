@@ -15,8 +15,10 @@ import (
 const (
 	// readBuffer is the size of a read from a connection.
 	readBuffer = 64 << 10
-	// writeChunk is how much a slow reader must take within the timeout.
-	writeChunk = 256 << 10
+	// writePatience is how long the other end may read nothing before the connection counts as lost,
+	// and writeChunk how much it must take meanwhile.
+	writePatience = time.Minute
+	writeChunk    = 256 << 10
 )
 
 // lineReader cuts a byte stream into lines of at most MaxLine bytes.

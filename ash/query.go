@@ -66,14 +66,14 @@ type hostTurn struct {
 	session string
 }
 
-func (c *Client) run(ctx context.Context, command command) iter.Seq2[json.RawMessage, error] {
+func (c *Client) run(ctx context.Context, cmd command) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		turn, err := c.begin()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		left, err := c.runTurn(ctx, turn, command, yield)
+		left, err := c.runTurn(ctx, turn, cmd, yield)
 		c.finish(turn)
 		if c.bridge != nil {
 			err = c.bridge.explain(err)
@@ -110,8 +110,8 @@ func (c *Client) finish(turn *hostTurn) {
 }
 
 // write sends a command. It returns ErrNotSent if the bridge cannot have got all of it.
-func (c *Client) write(ctx context.Context, command command) error {
-	line, err := command.encode()
+func (c *Client) write(ctx context.Context, cmd command) error {
+	line, err := cmd.encode()
 	if err != nil {
 		return err
 	}
@@ -127,16 +127,16 @@ func (c *Client) write(ctx context.Context, command command) error {
 // runTurn sends a command and yields the messages of its turn. Left reports that the loop wants no
 // more. On return the turn is over, or the connection is closed.
 func (c *Client) runTurn(
-	ctx context.Context, turn *hostTurn, query command, yield func(json.RawMessage, error) bool,
+	ctx context.Context, turn *hostTurn, cmd command, yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {
-	if err := c.write(ctx, query); err != nil {
+	if err := c.write(ctx, cmd); err != nil {
 		return false, err
 	}
 	ended, stopping := false, ctx.Done()
 	var overdue <-chan time.Time // set once the done must follow soon
 	interrupt := func() error {
-		ended, stopping, overdue = true, nil, time.After(c.options.SettleTimeout)
-		limited, cancel := context.WithTimeout(context.Background(), c.options.SettleTimeout)
+		ended, stopping, overdue = true, nil, time.After(c.settle)
+		limited, cancel := context.WithTimeout(context.Background(), c.settle)
 		defer cancel()
 		return c.write(limited, command{name: "interrupt"})
 	}
@@ -156,7 +156,7 @@ func (c *Client) runTurn(
 				err = Error{event.text}
 			}
 			if err != nil && !ended {
-				overdue = time.After(c.options.SettleTimeout)
+				overdue = time.After(c.settle)
 			}
 		case <-overdue:
 			c.disconnect()

@@ -58,7 +58,7 @@ type Server struct {
 // socket. It returns [ErrSocketInUse] if a server answers on the socket, and [ErrSocketPath] if the
 // path is too long or another file has it. The caller must call [Server.Serve] or [Server.Close].
 func Listen(path string, handler Handler) (*Server, error) {
-	s := &Server{path: path, handler: handler, writeTimeout: time.Minute, sessions: make(map[string]*sessionTurn)}
+	s := &Server{path: path, handler: handler, writeTimeout: writePatience, sessions: make(map[string]*sessionTurn)}
 	var err error
 	if s.listener, s.identity, err = listenUnix(path); err != nil {
 		return nil, fmt.Errorf("ash: listen: %w", err)

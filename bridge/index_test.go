@@ -323,7 +323,7 @@ func TestPart(t *testing.T) {
 	for name, value := range map[string]func(i int) uint64{
 		"even":     func(int) uint64 { return random.Uint64() },
 		"small":    func(i int) uint64 { return uint64(i / 3) },
-		"large":    func(i int) uint64 { return skippedKey - uint64(i/3) },
+		"large":    func(i int) uint64 { return ^uint64(0) - uint64(i/3) },
 		"one":      func(int) uint64 { return 42 },
 		"extremes": func(i int) uint64 { return uint64(-(i % 2)) },
 	} {

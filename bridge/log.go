@@ -22,8 +22,8 @@ import (
 
 // Sentinels of this package, to be matched with errors.Is.
 var (
-	// ErrClosed is returned by every method of a closed Log.
-	ErrClosed = errors.New("bridge log is closed")
+	// errClosed is returned by every method of a closed Log.
+	errClosed = errors.New("bridge log is closed")
 	// ErrUnknownID reports that no record of the log has the ID asked for.
 	ErrUnknownID = errors.New("no record with this id in the bridge log")
 	// ErrUnknownCursor reports a text that is not a cursor, or a cursor of another log.
@@ -180,7 +180,7 @@ func (l *Log) use(x index) {
 // the log's lock. The caller holds mu.
 func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if l.closed {
-		return ErrClosed
+		return errClosed
 	}
 	size, err := l.reopen()
 	if err != nil || l.file == nil {
@@ -284,14 +284,13 @@ func (l *Log) readOn(ctx context.Context, size int64) iter.Seq2[Entry, error] {
 
 // account takes note of the next line.
 func (l *Log) account(e Entry, skipped bool) {
-	c := cell{key: skippedKey, offset: l.read.End, line: e.behind.line}
 	if skipped {
 		l.read.Status.SkippedLines++
 	} else {
-		c.key = keyOf(e.ID)
+		key := keyOf(e.ID)
+		l.recent[key] = append(l.recent[key], cell{key: key, offset: l.read.End, line: e.behind.line})
 		l.read.Status.count(e.Record)
 	}
-	l.recent[c.key] = append(l.recent[c.key], c)
 	l.read.End, l.read.Lines = e.behind.offset, e.behind.line
 }
 

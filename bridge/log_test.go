@@ -332,11 +332,11 @@ func TestClosed(t *testing.T) {
 	if err := errors.Join(l.Close(), l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Send(ctx, task("a", "b", "2")); !errors.Is(err, ErrClosed) {
-		t.Errorf("want ErrClosed, got %v", err)
+	if _, err := l.Send(ctx, task("a", "b", "2")); !errors.Is(err, errClosed) {
+		t.Errorf("want errClosed, got %v", err)
 	}
-	if _, err := l.Status(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("want ErrClosed, got %v", err)
+	if _, err := l.Status(ctx); !errors.Is(err, errClosed) {
+		t.Errorf("want errClosed, got %v", err)
 	}
 }
 

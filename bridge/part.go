@@ -7,15 +7,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// cell is what the index knows of one line.
+// cell is what the index knows of the line of a record.
 type cell struct {
-	key    uint64 // keyOf the record's id, or skippedKey
+	key    uint64 // keyOf the record's id
 	offset int64  // of the line's first byte
 	line   int64  // number of the line, from 1
 }
@@ -23,9 +24,6 @@ type cell struct {
 func byKey(a, b cell) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.offset, b.offset))
 }
-
-// skippedKey is the key of all lines that are not records.
-const skippedKey = ^uint64(0)
 
 // keyDigits is how many leading digits of a hexadecimal id its key depends on.
 const keyDigits = 16
@@ -38,7 +36,7 @@ func keyOf(id string) uint64 {
 		id = id[:keyDigits]
 	}
 	sum := sha256.Sum256([]byte(id))
-	return min(binary.BigEndian.Uint64(sum[:]), skippedKey-1)
+	return min(binary.BigEndian.Uint64(sum[:]), math.MaxUint64-1) // the index of earlier versions has skipped lines under the greatest key
 }
 
 func hasKeyDigits(id string) bool {

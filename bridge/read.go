@@ -64,90 +64,65 @@ func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
 }
 
 // lookup returns the entries with the ID, in log order. The caller holds mu, has called refresh, and
-// says whether it holds the log's lock.
-func (l *Log) lookup(ctx context.Context, id string, locked bool) (found []Entry, err error) {
-	err = l.retry(ctx, locked, func() error {
-		found = nil
-		return l.visit(keyOf(id), func(c cell, line []byte) error {
-			r, err := ParseRecord(trimLine(line, c.offset))
-			if err != nil || keyOf(r.ID) != c.key {
-				return fmt.Errorf("%w: another line at byte %d", errDamaged, c.offset)
-			}
-			if r.ID == id {
-				behind := position{c.offset + int64(len(line)), c.line}
-				found = append(found, Entry{r, int(c.line), behind, cursorSum(line)})
-			}
-			return nil
-		})
-	})
-	return found, err
-}
-
-// Skipped returns the lines that are not records, in log order, without reading the others.
-func (l *Log) Skipped(ctx context.Context) (skipped []*LineError, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.refresh(ctx, false); err != nil {
-		return nil, err
-	}
-	err = l.retry(ctx, false, func() error {
-		skipped = nil
-		return l.visit(skippedKey, func(c cell, line []byte) error {
-			_, err := ParseRecord(trimLine(line, c.offset))
-			if err == nil {
-				return fmt.Errorf("%w: a record at byte %d", errDamaged, c.offset)
-			}
-			skipped = append(skipped, &LineError{l.path, int(c.line), err})
-			return nil
-		})
-	})
-	return skipped, err
-}
-
-// retry calls use, which compares the index with the log. If the index does not fit, retry reads it
+// says whether it holds the log's lock. If the index does not fit the log, lookup reads the index
 // again, and then the log without it.
-func (l *Log) retry(ctx context.Context, locked bool, use func() error) error {
-	err := use()
+func (l *Log) lookup(ctx context.Context, id string, locked bool) ([]Entry, error) {
+	found, err := l.findIndexed(id)
 	if errors.Is(err, fs.ErrNotExist) { // another process has merged a part of the index into a new one
 		if err = errors.Join(l.forget(), l.refresh(ctx, locked)); err == nil {
-			err = use()
+			found, err = l.findIndexed(id)
 		}
 	}
 	if !errors.Is(err, errDamaged) {
-		return err
+		return found, err
 	}
 	l.warnOfIndex(err)
 	l.distrust()
 	if err := l.refresh(ctx, locked); err != nil {
-		return err
+		return nil, err
 	}
-	return use()
+	return l.findIndexed(id)
 }
 
-// visit calls do with each cell that has the key, and its line, in log order.
-func (l *Log) visit(key uint64, do func(c cell, line []byte) error) error {
-	cells, err := l.index.find(key)
+// findIndexed returns the entries with the ID, each compared with its line in the log.
+func (l *Log) findIndexed(id string) (found []Entry, err error) {
+	cells, err := l.index.find(keyOf(id))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cells = append(cells, l.recent[key]...)
-	if len(cells) == 0 {
-		return nil
-	}
+	cells = append(cells, l.recent[keyOf(id)]...)
 	reader := jsonl.NewReader(io.NewSectionReader(l.file, 0, l.read.End), 0)
 	for _, c := range cells {
 		line, _, err := reader.Line(c.offset)
-		if err == io.EOF {
-			err = fmt.Errorf("%w: no line at byte %d", errDamaged, c.offset)
+		if err != nil && err != io.EOF {
+			return nil, err
 		}
-		if err == nil {
-			err = do(c, line)
+		r, parseErr := ParseRecord(trimLine(line, c.offset))
+		if err == io.EOF || parseErr != nil || keyOf(r.ID) != c.key {
+			return nil, fmt.Errorf("%w: another line at byte %d", errDamaged, c.offset)
 		}
-		if err != nil {
-			return err
+		if r.ID == id {
+			behind := position{c.offset + int64(len(line)), c.line}
+			found = append(found, Entry{r, int(c.line), behind, cursorSum(line)})
 		}
 	}
-	return nil
+	return found, nil
+}
+
+// Skipped returns the lines that are not records, in log order.
+func (l *Log) Skipped(ctx context.Context) (skipped []*LineError, err error) {
+	status, err := l.Status(ctx)
+	if err != nil || status.SkippedLines == 0 {
+		return nil, err
+	}
+	for _, err := range l.Records(ctx, "") {
+		if line, ok := errors.AsType[*LineError](err); ok {
+			skipped = append(skipped, line)
+		} else if err != nil {
+			return skipped, err
+		}
+	}
+	return skipped, nil
 }
 
 // Records yields all records behind the cursor, and for each line between them that is not a record

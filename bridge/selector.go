@@ -20,7 +20,7 @@ type Selector struct {
 	// Root is the folder of all runs; empty means DefaultRoot.
 	Root string
 	// Repository is the path of the repository. If it is empty it is found from Dir; see
-	// FindRepository.
+	// findRepository.
 	Repository string
 	// Dir is the folder that the user works in.
 	Dir string
@@ -89,7 +89,7 @@ func (s Selector) Folders() (root, repository string, err error) {
 		}
 	}
 	if repository == "" {
-		repository, err = FindRepository(root, s.Dir)
+		repository, err = findRepository(root, s.Dir)
 	}
 	return root, repository, err
 }
@@ -111,11 +111,11 @@ func (l Location) Make(now time.Time) error {
 	return err
 }
 
-// FindRepository returns the repository whose runs are meant in a folder. Inside a git repository
+// findRepository returns the repository whose runs are meant in a folder. Inside a git repository
 // it is the nearest folder, from the given one up to the top, that has runs below root, or else the
 // top. Elsewhere it is the folder itself. AgentPair always takes the folder it was started in,
 // which may be any of them.
-func FindRepository(root, folder string) (string, error) {
+func findRepository(root, folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return "", fmt.Errorf("repository: %w", err)

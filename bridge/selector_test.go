@@ -20,7 +20,7 @@ func TestFindRepository(t *testing.T) {
 	must(t, os.MkdirAll(deep, 0o700))
 	want := func(folder, repository string) {
 		t.Helper()
-		if got, err := FindRepository(root, folder); err != nil || got != repository {
+		if got, err := findRepository(root, folder); err != nil || got != repository {
 			t.Errorf("%s: want %s, got %s, %v", folder, repository, got, err)
 		}
 	}

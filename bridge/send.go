@@ -104,7 +104,7 @@ func (l *Log) prepare(r Record) (Record, error) {
 // lockAndAppend appends the new ones of the records under the log's lock. The caller holds sending.
 func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []Receipt, err error) {
 	if l.closed {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	lock := durable.NewLock(l.path + ".lock")
 	if _, err := lock.TryLockContext(ctx, lockPause); err != nil {

@@ -267,8 +267,8 @@ func TestMetadataMustFit(t *testing.T) {
 			t.Errorf("%s: the metadata of another record was believed: %+v", name, got)
 		}
 		_, warnings := Carried(r)
-		if found := errors.Join(warnings...); !errors.Is(found, ErrMetadata) {
-			t.Errorf("%s: got warnings %v, want %v", name, found, ErrMetadata)
+		if found := errors.Join(warnings...); !errors.Is(found, errMetadata) {
+			t.Errorf("%s: got warnings %v, want %v", name, found, errMetadata)
 		}
 	}
 	if _, found := Carried(records[0]); found != nil {

@@ -19,10 +19,10 @@ import (
 
 // Warnings that Carried returns besides those of the bridge itself.
 var (
-	// ErrMetadata reports metadata that carries a message which does not belong to the record.
-	ErrMetadata = errors.New("metadata does not match the record and is ignored")
-	// ErrTimestamp reports a timestamp that is not a time.
-	ErrTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
+	// errMetadata reports metadata that carries a message which does not belong to the record.
+	errMetadata = errors.New("metadata does not match the record and is ignored")
+	// errTimestamp reports a timestamp that is not a time.
+	errTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
 )
 
 // FromBridge returns the message for a record: the one that its metadata carries or else the one
@@ -54,7 +54,7 @@ func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
 		warnings = append(warnings, err)
 	}
 	if _, ok := timeOf(r.Timestamp); !ok && m == nil {
-		warnings = append(warnings, fmt.Errorf("%w: %.40q", ErrTimestamp, r.Timestamp))
+		warnings = append(warnings, fmt.Errorf("%w: %.40q", errTimestamp, r.Timestamp))
 	}
 	return m, warnings
 }
@@ -86,7 +86,7 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 		err = fmt.Errorf("message %s says something else", m.ID)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
+		return nil, fmt.Errorf("%w: %w", errMetadata, err)
 	}
 	return &m, nil
 }

@@ -56,11 +56,11 @@ func (e *Event) isAsked() bool {
 // maxEvent bounds how much of an event is read, in bytes: results of tools can have any size.
 const maxEvent = 16 << 20
 
-// ErrEvent is returned for input that is not an event of a hook.
-var ErrEvent = errors.New("standard input is not an event of a hook")
+// errEvent is returned for input that is not an event of a hook.
+var errEvent = errors.New("standard input is not an event of a hook")
 
 // ReadEvent reads an event. It reads the input to its end, so that the program that writes it never
-// fails. It ignores fields with an unexpected type, and fields beyond maxEvent. The error matches ErrEvent, or
+// fails. It ignores fields with an unexpected type, and fields beyond maxEvent. The error matches errEvent, or
 // is that of the reader.
 func ReadEvent(r io.Reader) (Event, error) {
 	limited := &io.LimitedReader{R: r, N: maxEvent}
@@ -74,11 +74,11 @@ func ReadEvent(r io.Reader) (Event, error) {
 	}
 	switch {
 	case err != nil:
-		return Event{}, fmt.Errorf("%w: %w", ErrEvent, err)
+		return Event{}, fmt.Errorf("%w: %w", errEvent, err)
 	case e.Name == "":
-		return Event{}, fmt.Errorf("%w: hook_event_name is missing", ErrEvent)
+		return Event{}, fmt.Errorf("%w: hook_event_name is missing", errEvent)
 	case !project.ValidSession(e.Session):
-		return Event{}, fmt.Errorf("%w: session_id is missing or has characters that no id has", ErrEvent)
+		return Event{}, fmt.Errorf("%w: session_id is missing or has characters that no id has", errEvent)
 	}
 	return e, nil
 }

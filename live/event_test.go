@@ -48,8 +48,8 @@ func TestReadNoEvent(t *testing.T) {
 		strings.Repeat(" ", maxEvent) + `{"session_id":"s","hook_event_name":"Stop"}`,
 	} {
 		input := strings.NewReader(text)
-		if e, err := ReadEvent(input); !errors.Is(err, ErrEvent) || e != (Event{}) || input.Len() > 0 {
-			t.Errorf("%.80q: read %+v (%v), want ErrEvent", text, e, err)
+		if e, err := ReadEvent(input); !errors.Is(err, errEvent) || e != (Event{}) || input.Len() > 0 {
+			t.Errorf("%.80q: read %+v (%v), want errEvent", text, e, err)
 		}
 	}
 	failure := errors.New("no input")

@@ -45,9 +45,9 @@ const (
 	SessionEnd       = "SessionEnd"
 )
 
-// Wakes reports whether mail is worth a turn of an idle session. Expired mail and notices are not, nor
+// wakes reports whether mail is worth a turn of an idle session. Expired mail and notices are not, nor
 // is a notification that answers nothing and is not urgent.
-func Wakes(m *schema.Message, now time.Time) bool {
+func wakes(m *schema.Message, now time.Time) bool {
 	if m.ExpiredAt(now) || m.IsNotice() {
 		return false
 	}

@@ -158,7 +158,7 @@ func (e *Event) shows(mail []Mail, now time.Time) bool {
 	case e.Name == Stop && e.StopActive:
 		return false
 	}
-	return slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && Wakes(m.Message, now) })
+	return slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && wakes(m.Message, now) })
 }
 
 // look lists the inbox, unless the session knows all that it holds. It drops from the session what has left

@@ -41,7 +41,7 @@ const (
 
 // Follow waits until a session has ended: it has no state any more, its process has ended, or the
 // workspace is gone. It then forgets the session. Another process that follows the session ends the wait,
-// too. Meanwhile Follow rings a session of codex that is idle when mail comes that Wakes: it queues a
+// too. Meanwhile Follow rings a session of codex that is idle when mail comes that wakes: it queues a
 // prompt that says how many messages wait. The hook of that prompt shows them.
 //
 // Follow rings only if the session is in a terminal: codex would also run the turn of a closed one. It notes
@@ -274,7 +274,7 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	now := f.hook.now()
 	for _, m := range mail {
 		switch {
-		case m.Err != nil || !Wakes(m.Message, now):
+		case m.Err != nil || !wakes(m.Message, now):
 		case others.idle && now.Sub(m.Message.CreatedAt.Time()) < noticeLimit:
 			names.held = true // the other session is rung first
 		default:

@@ -18,9 +18,6 @@ import (
 // drives it. Any number of processes may do so at once. An error about a setting names the setting;
 // one that names the run means that the run may exist and can be resumed.
 func Create(root, repository string, settings Settings, options Options) (*Session, error) {
-	if err := settings.Check(); err != nil {
-		return nil, err
-	}
 	settings, err := settings.complete()
 	if err != nil {
 		return nil, err
@@ -57,7 +54,10 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	if settings.Worktree {
 		manifest.WorktreePath = worktreePath(run)
 	}
-	s, err := open(run, options, func() (Manifest, error) { return manifest, manifest.write(run) })
+	var s *Session
+	if err = manifest.write(run); err == nil {
+		s, err = Resume(run, options)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("run %d: %w", run.ID, err)
 	}
@@ -66,13 +66,8 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 
 // Resume returns a session that continues a run. A *BusyError means that another process drives it;
 // see ReadManifest for further errors.
-func Resume(run bridge.Run, options Options) (*Session, error) {
+func Resume(run bridge.Run, options Options) (_ *Session, err error) {
 	options.fill()
-	return open(run, options, func() (Manifest, error) { return ReadManifest(run) })
-}
-
-// open locks the run and opens its files.
-func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Session, err error) {
 	s := &Session{run: run, options: options, stopDelay: stopDelay}
 	s.drivers.Most = len([]Agent{Claude, Codex})
 	s.drivers.New = func(name, session string) agent.Driver {
@@ -86,7 +81,7 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 	if s.hold, err = take(context.Background(), run, options.Now()); err != nil {
 		return nil, err
 	}
-	if s.manifest, err = load(); err != nil {
+	if s.manifest, err = ReadManifest(run); err != nil {
 		return nil, err
 	}
 	if s.log, err = run.Open(&bridge.Options{Now: options.Now, Warn: options.Warn}); err != nil {

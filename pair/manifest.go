@@ -69,9 +69,7 @@ type Cursors struct {
 	Codex  bridge.Cursor `json:"codex"`
 }
 
-// Of returns an agent's place.
-func (c Cursors) Of(name Agent) bridge.Cursor { return *c.at(name) }
-
+// at returns an agent's place.
 func (c *Cursors) at(name Agent) *bridge.Cursor {
 	if name == Claude {
 		return &c.Claude

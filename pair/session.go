@@ -234,7 +234,7 @@ func (s *Session) exchange(ctx context.Context) error {
 // acknowledge passes on the records that an agent has handled since the last call, and saves that.
 func (s *Session) acknowledge(ctx context.Context, name Agent) error {
 	m := &s.manifest
-	from, to := m.Acknowledged.Of(name), m.Cursors.Of(name)
+	from, to := *m.Acknowledged.at(name), *m.Cursors.at(name)
 	if from == to {
 		return nil
 	}

@@ -80,16 +80,14 @@ const (
 	maxDone       = 200     // characters
 )
 
-// Check returns the error that Create would return for the settings. It names the setting.
+// Check returns the error that Create would return for the settings, and one if the program of a proof
+// is missing. It names the setting.
 func (s Settings) Check() error {
 	s, err := s.complete()
 	if err != nil {
 		return err
 	}
-	commands, err := ParseCommands(s.Proof)
-	if err != nil {
-		return err
-	}
+	commands, _ := ParseCommands(s.Proof) // complete has checked it
 	// The worker may create a program that is named by a path, but not one in PATH.
 	for _, command := range commands {
 		if _, err := exec.LookPath(command[0]); err != nil && filepath.Base(command[0]) == command[0] {

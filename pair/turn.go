@@ -39,7 +39,7 @@ func (s *Session) begin(ctx context.Context) error {
 	if err := s.exchange(ctx); err != nil {
 		return err
 	}
-	task, err := s.publish(ctx, m.Cursors.Of(Agent(m.PrimaryAgent)), bridge.Record{
+	task, err := s.publish(ctx, *m.Cursors.at(Agent(m.PrimaryAgent)), bridge.Record{
 		Type: bridge.TypeTask, From: User, To: m.PrimaryAgent, Content: m.Prompt,
 	})
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Session) answered(ctx context.Context, g *given) error {
 // prompt.
 func (s *Session) drain(ctx context.Context, g *given) error {
 	name := g.turn.Agent
-	g.cursor = s.manifest.Cursors.Of(name)
+	g.cursor = *s.manifest.Cursors.at(name)
 	return s.eachRecord(ctx, g.cursor, func(entry bridge.Entry) {
 		if !entry.IsFor(string(name)) && !s.manifest.isOwnReview(entry.Record, name) {
 			return

@@ -40,8 +40,8 @@ const (
 	keyCurve = "Ed25519"
 )
 
-// NewJWK returns the JWK of a key.
-func NewJWK(key ed25519.PublicKey) JWK {
+// newJWK returns the JWK of a key.
+func newJWK(key ed25519.PublicKey) JWK {
 	return JWK{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(key)}
 }
 
@@ -96,7 +96,7 @@ func NewKey(seed []byte, agent schema.AgentName, domain, instance string) (*Key,
 func (k *Key) StubPath() string { return strings.TrimSuffix(k.Path, keySuffix) + stubSuffix }
 
 // JWK returns the public half.
-func (k *Key) JWK() JWK { return NewJWK(k.private.Public().(ed25519.PublicKey)) }
+func (k *Key) JWK() JWK { return newJWK(k.private.Public().(ed25519.PublicKey)) }
 
 // AgentURN returns what signatures say about the agent.
 func (k *Key) AgentURN() string { return agentURN + k.Domain + ":" + string(k.Agent) }

@@ -30,7 +30,7 @@ type Claims interface {
 	Changed() <-chan struct{}
 	// Take takes the first message for work that begins now, and may take the others ahead. It
 	// returns the number of the turn among those on all machines, and a context that ends if the
-	// claim is lost. The error is a *gitmail.ElsewhereError, or says why other machines cannot be asked. If
+	// claim is lost. The error is gitmail.ErrElsewhere, or says why other machines cannot be asked. If
 	// the message was handled elsewhere before, it is no longer in the inbox.
 	Take(ctx context.Context, wanted []gitmail.Wanted) (attempt int, held context.Context, err error)
 	// Confirm makes sure that this machine still has the claim. Its error is gitmail.ErrClaimLost or that of
@@ -167,7 +167,6 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
-	_, isElsewhere := errors.AsType[*gitmail.ElsewhereError](err)
 	switch {
 	case err == nil && do == try:
 		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
@@ -177,7 +176,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 			return outcome{item: it}
 		}
 		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
-	case isElsewhere, ctx.Err() != nil:
+	case errors.Is(err, gitmail.ErrElsewhere), ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
 	return outcome{item: it, unavailable: &UnclaimedError{err}}

@@ -336,7 +336,7 @@ func TestEveryRule(t *testing.T) {
 		ruleContract: true, RuleContractSchema: true,
 		RulePublished: true, RuleRemoved: true, RuleWrongMailbox: true, RuleCopy: true, RuleCommitter: true,
 	}
-	for _, rule := range Rules() {
+	for _, rule := range rules {
 		if broken[rule.ID] == elsewhere[rule.ID] {
 			t.Errorf("rule %s: broken by a refusal: %v, tested elsewhere: %v; want one of both", rule.ID, broken[rule.ID], elsewhere[rule.ID])
 		}

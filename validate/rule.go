@@ -14,7 +14,7 @@ const (
 	Warning Severity = "warning"
 )
 
-// The rules. Rules returns them with their descriptions.
+// The rules; see rules for their descriptions.
 const (
 	RuleFileUnreadable Rule = "file-unreadable"
 	RuleFileSize       Rule = "file-size"
@@ -82,15 +82,15 @@ const (
 	RuleContractSchema Rule = "contract-schema"
 )
 
-// RuleInfo describes a rule.
-type RuleInfo struct {
-	ID       Rule     `json:"id"`
-	Severity Severity `json:"severity"`
-	// Description is one sentence that states the rule.
-	Description string `json:"description"`
+// ruleInfo describes a rule in one sentence.
+type ruleInfo struct {
+	ID          Rule
+	Severity    Severity
+	Description string
 }
 
-var rules = []RuleInfo{
+// rules has every rule in the order of the documentation.
+var rules = []ruleInfo{
 	{RuleFileUnreadable, Error, "The path exists and is a regular file that can be read."},
 	{RuleFileSize, Error, "A message file is at most 1 MiB."},
 	{RuleFileEmpty, Error, "A message file contains a message."},
@@ -157,10 +157,7 @@ var rules = []RuleInfo{
 	{RuleContractSchema, Error, "A schema of the workspace is a JSON Schema that refers only to files beside it."},
 }
 
-// Rules returns every rule in the order of the documentation.
-func Rules() []RuleInfo { return slices.Clone(rules) }
-
 // severity returns the severity of the rule.
 func (r Rule) severity() Severity {
-	return rules[slices.IndexFunc(rules, func(info RuleInfo) bool { return info.ID == r })].Severity
+	return rules[slices.IndexFunc(rules, func(info ruleInfo) bool { return info.ID == r })].Severity
 }

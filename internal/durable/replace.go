@@ -25,18 +25,12 @@ type replacing struct {
 }
 
 func (d *Dir) replace(do replacing, name string, data []byte, mode fs.FileMode) error {
-	temporary, err := d.createTemporary(name)
+	r, err := d.prepare(do.syncFile, name, data, mode)
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
+		return err
 	}
-	hidden := filepath.Base(temporary.Name())
-	err = write(temporary, data)
-	err = errors.Join(err, temporary.Chmod(d.shared(mode)))
-	if err = errors.Join(err, do.syncFile(temporary), temporary.Close()); err == nil {
-		err = do.rename(d.root, hidden, name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), d.Remove(hidden))
+	if err := do.rename(d.root, r.hidden, name); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), r.Discard())
 	}
 	return do.syncDir(d)
 }
@@ -51,13 +45,17 @@ type Replacement struct {
 // does not sync the file: it is for what need not survive a crash of the machine. The caller calls Publish or
 // Discard.
 func (d *Dir) Prepare(name string, data []byte, mode fs.FileMode) (*Replacement, error) {
+	return d.prepare(func(*os.File) error { return nil }, name, data, mode)
+}
+
+func (d *Dir) prepare(syncFile func(*os.File) error, name string, data []byte, mode fs.FileMode) (*Replacement, error) {
 	temporary, err := d.createTemporary(name)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
 	}
 	r := &Replacement{d, filepath.Base(temporary.Name()), name}
-	err = write(temporary, data)
-	if err = errors.Join(err, temporary.Chmod(d.shared(mode)), temporary.Close()); err != nil {
+	err = errors.Join(write(temporary, data), temporary.Chmod(d.shared(mode)), syncFile(temporary), temporary.Close())
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), r.Discard())
 	}
 	return r, nil

@@ -175,16 +175,20 @@ func (r *Repository) RemoteFormat(ctx context.Context, url string) (string, erro
 
 // run is RunInput, with a place for what git prints to standard error.
 func (r *Repository) run(ctx context.Context, stdin io.Reader, stderr *bounded, args ...string) ([]byte, error) {
-	ctx, cancel := limit(ctx, args[0])
-	defer cancel()
-	command := r.Command(ctx, args...)
+	if _, limited := ctx.Deadline(); !limited {
+		why := fmt.Errorf("git %s did not end within %v: %w", args[0], timeLimit, context.DeadlineExceeded)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeLimit, why)
+		defer cancel()
+	}
+	command := r.command(ctx, args...)
 	out := bounded{limit: outputLimit}
 	command.Stdin, command.Stdout, command.Stderr = stdin, &out, stderr
 	err := command.Run()
 	if ctx.Err() != nil && command.Process != nil {
 		processgroup.Kill(command.Process) // what did not end when it was asked to
 	}
-	if err := Failure(ctx, err, args, stderr.kept.Bytes()); err != nil {
+	if err := failure(ctx, err, args, stderr.kept.Bytes()); err != nil {
 		return out.kept.Bytes(), err
 	}
 	if out.over {
@@ -193,16 +197,8 @@ func (r *Repository) run(ctx context.Context, stdin io.Reader, stderr *bounded, 
 	return out.kept.Bytes(), nil
 }
 
-// limit gives the context a deadline if it has none.
-func limit(ctx context.Context, name string) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, timeLimit, fmt.Errorf("git %s did not end within %v: %w", name, timeLimit, context.DeadlineExceeded))
-}
-
-// Failure turns the error of a command that was started with Command into those of Run.
-func Failure(ctx context.Context, err error, args []string, stderr []byte) error {
+// failure turns the error of a command into those of Run.
+func failure(ctx context.Context, err error, args []string, stderr []byte) error {
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:
@@ -221,10 +217,9 @@ func Failure(ctx context.Context, err error, args []string, stderr []byte) error
 	return fmt.Errorf("git %s: %w", args[0], err)
 }
 
-// Command returns a command for callers that talk with it while it runs. When the context ends, it is
-// asked to end with all its children, so that git removes its locks, and killed if that takes long. Its
-// error becomes one of Run's with Failure.
-func (r *Repository) Command(ctx context.Context, args ...string) *exec.Cmd {
+// command returns a command. When the context ends, it is asked to end with all its children, so that git removes its
+// locks, and killed if that takes long.
+func (r *Repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
 	if r.Dir != "" {
 		all = append(all, "-C", r.Dir)

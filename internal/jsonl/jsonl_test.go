@@ -213,7 +213,7 @@ func readAll(t *testing.T, r *Reader, offset int64) (lines []string, end int64) 
 }
 
 func TestReader(t *testing.T) {
-	for _, size := range []int{0, 1, 10, smallWindow - 1, smallWindow, smallWindow + 1, 3 * largeWindow} {
+	for _, size := range []int{0, 1, 10, windowSize - 1, windowSize, windowSize + 1, 9 * windowSize} {
 		var content strings.Builder
 		var want []string
 		for i := range 20 {
@@ -239,9 +239,9 @@ func TestReader(t *testing.T) {
 }
 
 func TestBound(t *testing.T) {
-	for _, longest := range []int{1, 5, 100, smallWindow, largeWindow} {
+	for _, longest := range []int{1, 5, 100, windowSize, 8 * windowSize} {
 		fits := strings.Repeat("x", longest-1) + "\n"
-		for _, extra := range []int{1, 2, smallWindow, 3 * largeWindow} {
+		for _, extra := range []int{1, 2, windowSize, 9 * windowSize} {
 			long := strings.Repeat("y", longest-1+extra) + "\n"
 			content := fits + long + fits + long + long[:len(long)-1]
 			lines, end := readAll(t, NewReader(strings.NewReader(content), longest), 0)

@@ -11,12 +11,8 @@ import (
 // ErrTooLong reports a line longer than the reader's bound.
 var ErrTooLong = errors.New("line is too long")
 
-// Sizes of the window that a Reader reads at once. It grows while lines are read one after the
-// other.
-const (
-	smallWindow = 4 << 10
-	largeWindow = 256 << 10
-)
+// windowSize is how many bytes a Reader reads at once.
+const windowSize = 32 << 10
 
 // Reader reads complete lines of a file by their offsets. It is not safe for concurrent use.
 type Reader struct {
@@ -24,14 +20,13 @@ type Reader struct {
 	longest int
 	window  []byte // the bytes of source from start on
 	start   int64
-	size    int // of the next window
 }
 
 // NewReader returns a reader of the lines in source. A line may have at most longest bytes with its
 // newline; 0 means any number. A source that must be read up to some offset only is an
 // io.SectionReader.
 func NewReader(source io.ReaderAt, longest int) *Reader {
-	return &Reader{source: source, longest: longest, size: smallWindow}
+	return &Reader{source: source, longest: longest}
 }
 
 // Line returns the line that begins at offset, with its newline, and the offset of the next line.
@@ -59,7 +54,7 @@ func (r *Reader) Line(offset int64) (line []byte, next int64, err error) {
 			kept, searched = kept+int64(len(rest)), 0
 		}
 		r.window, r.start = slices.Delete(r.window, 0, int(kept-r.start)), kept
-		if err := r.extend(max(searched, r.size)); err != nil {
+		if err := r.extend(max(searched, windowSize)); err != nil {
 			return nil, offset, err
 		}
 	}
@@ -67,17 +62,11 @@ func (r *Reader) Line(offset int64) (line []byte, next int64, err error) {
 
 // seek makes the window begin at offset or before it, with at least one byte behind it.
 func (r *Reader) seek(offset int64) error {
-	end := r.start + int64(len(r.window))
-	if r.start <= offset && offset < end {
+	if r.start <= offset && offset < r.start+int64(len(r.window)) {
 		return nil
 	}
-	if ahead := offset - end; len(r.window) > 0 && 0 <= ahead && ahead < int64(r.size) {
-		r.size = min(2*r.size, largeWindow)
-	} else {
-		r.size = smallWindow
-	}
 	r.window, r.start = r.window[:0], offset
-	return r.extend(r.size)
+	return r.extend(windowSize)
 }
 
 // extend reads up to n bytes more behind the window, and returns io.EOF if there are none.

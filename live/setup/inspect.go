@@ -18,8 +18,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Category is the category of the findings of Inspect.
-const Category = "Live Sessions"
+// category is the category of the findings of Inspect.
+const category = "Live Sessions"
 
 // found is what a program's settings have of oacp in one scope.
 type found struct {
@@ -39,7 +39,7 @@ func Inspect(o Options, workingDir string) []doctor.Finding {
 	var findings []doctor.Finding
 	for _, program := range live.Programs() {
 		add := func(severity doctor.Severity, hint, message string) {
-			findings = append(findings, doctor.Finding{Category: Category, Name: string(program), Severity: severity, Message: message, Hint: hint})
+			findings = append(findings, doctor.Finding{Category: category, Name: string(program), Severity: severity, Message: message, Hint: hint})
 		}
 		o.Program = program
 		var setups []found
@@ -205,7 +205,7 @@ func (f found) findings() []doctor.Finding {
 	name, again, agent := fmt.Sprintf("%s (%s)", f.Program, f.Scope), f.again(), f.agent()
 	var all []doctor.Finding
 	add := func(severity doctor.Severity, hint, format string, args ...any) {
-		all = append(all, doctor.Finding{Category: Category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
+		all = append(all, doctor.Finding{Category: category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	var missing []string
 	for _, event := range events[f.Program] {

@@ -25,7 +25,7 @@ func InspectSessions(w *mailbox.Workspace, now time.Time) ([]doctor.Finding, err
 	}
 	var findings []doctor.Finding
 	add := func(name string, severity doctor.Severity, hint, format string, args ...any) {
-		findings = append(findings, doctor.Finding{Category: Category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
+		findings = append(findings, doctor.Finding{Category: category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	for _, s := range sessions {
 		var seen []string

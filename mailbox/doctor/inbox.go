@@ -20,59 +20,44 @@ const staleAfter = 24 * time.Hour
 // with the same trouble make one finding, because a neglected inbox has thousands.
 type inboxTrouble struct {
 	severity Severity
-	has      func(i *inspection, e *mailbox.Entry) bool
-	// one says what is wrong with a file, and many with several files.
-	one  func(e *mailbox.Entry) string
+	// many says what is wrong with several files.
 	many string
-	hint func(e *mailbox.Entry) string
-	// manyHint replaces hint for several files, if it is set.
-	manyHint func(e *mailbox.Entry) string
+	// look says what is wrong with a file, and what to do; the message is empty for a file without the trouble.
+	look func(i *inspection, e *mailbox.Entry) (message, hint string)
 }
 
 // inboxTroubles are the troubles to look for. A file counts with the first one that it has.
 var inboxTroubles = []inboxTrouble{
-	{
-		severity: SeverityWarning,
-		has:      func(_ *inspection, e *mailbox.Entry) bool { return e.IsHeld() },
-		one:      func(e *mailbox.Entry) string { return "is held: " + e.Err.Error() },
-		many:     "files are held: they have no verified signature",
-		hint:     func(e *mailbox.Entry) string { return BadFileHint(*e) },
-	},
-	{
-		severity: SeverityError,
-		has:      func(_ *inspection, e *mailbox.Entry) bool { return e.Err != nil },
-		one:      func(e *mailbox.Entry) string { return fmt.Sprintf("cannot be read as a message: %v", e.Err) },
-		many:     "files cannot be read as messages",
-		hint:     func(e *mailbox.Entry) string { return BadFileHint(*e) },
-	},
-	{
-		severity: SeverityWarning,
-		has:      func(i *inspection, e *mailbox.Entry) bool { return e.Message.ExpiredAt(i.Now) },
-		one:      func(e *mailbox.Entry) string { return fmt.Sprintf("expired at %s", e.Message.ExpiresAt) },
-		many:     "messages have expired",
-		hint: func(e *mailbox.Entry) string {
-			return visible.Shell("oacp", "ack", string(e.Message.ID), "--agent", string(e.Agent))
-		},
-		manyHint: func(e *mailbox.Entry) string { return listHint(e) + " and marks them; oacp ack takes several ids" },
-	},
-	{
-		severity: SeverityWarning,
-		has:      func(_ *inspection, e *mailbox.Entry) bool { return !e.Message.IsFor(e.Agent) },
-		one: func(e *mailbox.Entry) string {
-			return fmt.Sprintf("is addressed to %v, not to %s", e.Message.To, e.Agent)
-		},
-		many: "messages are not addressed to the owner of the inbox",
-		hint: func(e *mailbox.Entry) string { return listHint(e) },
-	},
-	{
-		severity: SeverityWarning,
-		has:      func(i *inspection, e *mailbox.Entry) bool { return !slices.Contains(i.agents, e.Message.From) },
-		one: func(e *mailbox.Entry) string {
-			return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From)
-		},
-		many: "messages are from senders that the workspace does not know",
-		hint: func(e *mailbox.Entry) string { return visible.Shell("oacp", "add-agent", string(e.Message.From)) },
-	},
+	{SeverityWarning, "files are held: they have no verified signature", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
+		if !e.IsHeld() {
+			return "", ""
+		}
+		return "is held: " + e.Err.Error(), BadFileHint(*e)
+	}},
+	{SeverityError, "files cannot be read as messages", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
+		if e.Err == nil {
+			return "", ""
+		}
+		return fmt.Sprintf("cannot be read as a message: %v", e.Err), BadFileHint(*e)
+	}},
+	{SeverityWarning, "messages have expired", func(i *inspection, e *mailbox.Entry) (message, hint string) {
+		if !e.Message.ExpiredAt(i.Now) {
+			return "", ""
+		}
+		return fmt.Sprintf("expired at %s", e.Message.ExpiresAt), listHint(e) + " and marks them; oacp ack takes several ids"
+	}},
+	{SeverityWarning, "messages are not addressed to the owner of the inbox", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
+		if e.Message.IsFor(e.Agent) {
+			return "", ""
+		}
+		return fmt.Sprintf("is addressed to %v, not to %s", e.Message.To, e.Agent), listHint(e)
+	}},
+	{SeverityWarning, "messages are from senders that the workspace does not know", func(i *inspection, e *mailbox.Entry) (message, hint string) {
+		if slices.Contains(i.agents, e.Message.From) {
+			return "", ""
+		}
+		return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From), visible.Shell("oacp", "add-agent", string(e.Message.From))
+	}},
 }
 
 // BadFileHint says how to deal with a file in an inbox that is not a message, or that is held, as shell commands.
@@ -124,7 +109,10 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	}
 	found := make([][]*mailbox.Entry, len(inboxTroubles))
 	for k := range entries {
-		n := slices.IndexFunc(inboxTroubles, func(t inboxTrouble) bool { return t.has(i, &entries[k]) })
+		n := slices.IndexFunc(inboxTroubles, func(t inboxTrouble) bool {
+			message, _ := t.look(i, &entries[k])
+			return message != ""
+		})
 		if n >= 0 {
 			found[n] = append(found[n], &entries[k])
 		}
@@ -141,13 +129,10 @@ func (i *inspection) trouble(trouble inboxTrouble, entries []*mailbox.Entry) {
 	}
 	oldest := slices.MinFunc(entries, func(a, b *mailbox.Entry) int { return since(a).Compare(since(b)) })
 	inbox := schema.BoxPath(oldest.Agent, mailbox.Inbox)
-	hint, message := trouble.hint(oldest), trouble.one(oldest)
+	message, hint := trouble.look(i, oldest)
 	if len(entries) == 1 {
 		i.add(inbox+"/"+oldest.Name, trouble.severity, hint, "%s", message)
 		return
-	}
-	if trouble.manyHint != nil {
-		hint = trouble.manyHint(oldest)
 	}
 	i.add(inbox, trouble.severity, hint, "%d %s; the oldest, %s, %s", len(entries), trouble.many, oldest.Name, message)
 }

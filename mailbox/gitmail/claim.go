@@ -36,8 +36,7 @@ type Claim struct {
 	// Ref is the complete name of the ref, and Object the commit.
 	Ref    string `json:"-"`
 	Object string `json:"-"`
-	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set, and the first two
-	// are empty if the ref's name is at fault.
+	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set.
 	Err error `json:"-"`
 }
 
@@ -56,6 +55,8 @@ const (
 	claimGone ClaimState = ""
 )
 
+func (s ClaimState) isEnding() bool { return s == claimGone || s == ClaimFree }
+
 const (
 	claimHeader = "oacp claim 1 "
 	// maxClaim bounds the text of a claim, in bytes.
@@ -64,26 +65,18 @@ const (
 	maxAttempts = 1 << 20
 )
 
-// claimRef returns the ref for the claims on a message.
+// claimRef returns the ref for the claims on a message. It escapes dots, which git allows only in some places.
 func claimRef(agent schema.AgentName, id schema.ID) string {
-	return claimPrefix(agent) + escapeDots(string(id))
+	return claimRefs + strings.ReplaceAll(string(agent)+"/"+string(id), ".", "%2E")
 }
 
-func claimPrefix(agent schema.AgentName) string { return claimRefs + escapeDots(string(agent)) + "/" }
-
-// escapeDots escapes dots, which git allows only in some places.
-func escapeDots(name string) string { return strings.ReplaceAll(name, ".", "%2E") }
-
 // parseClaimRef is the inverse of claimRef.
-func parseClaimRef(ref string) (schema.AgentName, schema.ID, error) {
-	folder, name, _ := strings.Cut(strings.TrimPrefix(ref, claimRefs), "/")
-	agent, agentErr := schema.ParseAgentName(strings.ReplaceAll(folder, "%2E", "."))
-	id := schema.ID(strings.ReplaceAll(name, "%2E", "."))
+func parseClaimRef(ref string) (agent schema.AgentName, id schema.ID, ok bool) {
+	name, rest, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(ref, claimRefs), "%2E", "."), "/")
+	agent, agentErr := schema.ParseAgentName(name)
+	id = schema.ID(rest)
 	_, idErr := schema.ParseID(id)
-	if agentErr != nil || idErr != nil || claimRef(agent, id) != ref {
-		return "", "", errors.New("the name of the ref is not " + claimRefs + "<agent>/<message>")
-	}
-	return agent, id, nil
+	return agent, id, agentErr == nil && idErr == nil && claimRef(agent, id) == ref
 }
 
 // text returns the message of the commit.
@@ -106,12 +99,13 @@ func parseClaim(text string) (c Claim, err error) {
 	return c, nil
 }
 
-// claimAt returns the claim at a ref, to whose commit the text belongs.
-func claimAt(ref, object, text string) Claim {
-	agent, id, refErr := parseClaimRef(ref)
+// claimAt returns the claim at a ref, to whose commit the text belongs. It is not ok if the ref has another name than those
+// of claims.
+func claimAt(ref, object, text string) (c Claim, ok bool) {
+	agent, id, ok := parseClaimRef(ref)
 	c, err := parseClaim(text)
-	c.Agent, c.ID, c.Ref, c.Object, c.Err = agent, id, ref, object, cmp.Or(refErr, err)
-	return c
+	c.Agent, c.ID, c.Ref, c.Object, c.Err = agent, id, ref, object, err
+	return c, ok
 }
 
 // machineName returns a host's name with letters, digits, dots, underscores and hyphens only.

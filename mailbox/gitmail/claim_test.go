@@ -56,9 +56,9 @@ func TestClaimRefs(t *testing.T) {
 		"refs/oacp/claims/codex/msg-20260313T1430Z-claude-9x2k":      {"codex", "msg-20260313T1430Z-claude-9x2k"},
 		"refs/oacp/claims/a%2Elock/msg-20260313T1430Z-b%2E%2Ec-9x2k": {"a.lock", "msg-20260313T1430Z-b..c-9x2k"},
 	} {
-		agent, id, err := parseClaimRef(ref)
-		if err != nil || agent != want.agent || id != want.id || claimRef(agent, id) != ref {
-			t.Errorf("%s: got %s, %s, %v; its ref is %s", ref, agent, id, err, claimRef(agent, id))
+		agent, id, ok := parseClaimRef(ref)
+		if !ok || agent != want.agent || id != want.id || claimRef(agent, id) != ref {
+			t.Errorf("%s: got %s, %s, %v; its ref is %s", ref, agent, id, ok, claimRef(agent, id))
 		}
 	}
 	for _, ref := range []string{
@@ -66,7 +66,7 @@ func TestClaimRefs(t *testing.T) {
 		"refs/oacp/claims/-rf/msg-20260313T1430Z-claude-9x2k", "refs/oacp/claims/a.b/msg-20260313T1430Z-claude-9x2k",
 		"refs/oacp/claims/codex/msg-20260313T1430Z-a.b-9x2k",
 	} {
-		if agent, id, err := parseClaimRef(ref); err == nil {
+		if agent, id, ok := parseClaimRef(ref); ok {
 			t.Errorf("%s is accepted as a claim of %s on %s", ref, agent, id)
 		}
 	}

@@ -53,14 +53,16 @@ func workspaceNumber(w *mailbox.Workspace) (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
-// ListClaims returns the claims of all agents and machines as of the last sync, including refs that hold
-// no claim.
+// ListClaims returns the claims of all agents and machines as of the last sync, including refs of messages that hold no
+// claim.
 func (r *Repository) ListClaims(ctx context.Context) (claims []Claim, err error) {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname) %(objectname) %(contents:subject)", strings.TrimSuffix(claimRefs, "/"))
 	for line := range strings.Lines(string(out)) {
 		ref, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		object, text, _ := strings.Cut(rest, " ")
-		claims = append(claims, claimAt(ref, object, text))
+		if c, ok := claimAt(ref, object, text); ok {
+			claims = append(claims, c)
+		}
 	}
 	return claims, err
 }

@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // retryDelay is the time between attempts to reach a remote that did not answer.
@@ -92,17 +92,17 @@ func (c *Claims) differences() (claims []*heldClaim, needsSync bool) {
 			h.giveBack(h.Attempt, time.Time{}) // other machines may be free
 		}
 		switch {
-		case !h.isEnding() && c.age(h.Renewed) < c.lease/4:
-		case h.isEnding() && !h.ours && !h.inDoubt: // it was never won
+		case !h.State.isEnding() && c.age(h.Renewed) < c.lease/4:
+		case h.State.isEnding() && !h.ours && !h.inDoubt: // it was never won
 			delete(c.held, id)
-		case h.isEnding() && h.done.After(c.synced):
+		case h.State.isEnding() && h.done.After(c.synced):
 			needsSync = true
 		default:
 			h.sent, h.inDoubt = h.Claim, false
 			h.sent.Renewed, h.sent.Counter, h.sent.Object = c.now(), c.counter, ""
 			if h.State == ClaimWorking {
 				h.sent.Attempt++
-			} else if h.isEnding() {
+			} else if h.State.isEnding() {
 				h.Renewed = time.Time{} // another machine may have it at any time from now
 			}
 			claims = append(claims, h)
@@ -130,35 +130,25 @@ func (c *Claims) push(ctx context.Context, claims []*heldClaim) (inDoubt bool, e
 		if h.inDoubt = !moved[i] || !h.ours; h.inDoubt {
 			inDoubt = true
 		} else {
-			c.moved(h)
+			c.resolve(h, h.sent)
 		}
 	}
 	return inDoubt, err
 }
 
-// moved notes that the ref of a claim says what the last push was to make of it.
-func (c *Claims) moved(h *heldClaim) {
-	h.Object, h.ours, h.inDoubt = h.sent.Object, h.sent.Object != "", false
-	switch {
-	case h.sent.State == ClaimWorking, h.sent.State == ClaimAhead:
-		if h.Renewed = h.sent.Renewed; h.endTurn != nil {
-			h.expiry.Reset(c.rest(h))
-		}
-	case h.sent.State == h.State:
-		delete(c.held, h.ID)
-	}
-}
-
-// resolve decides about a claim in doubt. A sync after its push has fetched what is there.
-func (c *Claims) resolve(h *heldClaim) {
-	var there Claim
-	if s := c.seen[h.Ref]; s != nil {
-		there = s.claim
-	}
+// resolve decides about a claim whose last push has ended. There is what the remote has at the ref.
+func (c *Claims) resolve(h *heldClaim, there Claim) {
 	h.inDoubt = false
 	switch {
 	case there.Object == h.sent.Object:
-		c.moved(h)
+		h.Object, h.ours = there.Object, there.Object != ""
+		if !h.sent.State.isEnding() {
+			if h.Renewed = h.sent.Renewed; h.endTurn != nil {
+				h.expiry.Reset(c.rest(h))
+			}
+		} else if h.sent.State == h.State {
+			delete(c.held, h.ID)
+		}
 	case there.Object == h.Object: // the push may be on its way still
 	case there.Process == c.process: // an earlier push was
 		h.Object, h.ours = there.Object, true
@@ -182,27 +172,28 @@ func (c *Claims) look(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, now := c.seen, time.Now()
-	c.seen = make(map[string]*sighting)
+	c.seen = make(map[schema.ID]sighting)
 	for _, claim := range claims {
-		if !strings.HasPrefix(claim.Ref, claimPrefix(c.agent)) {
+		if claim.Agent != c.agent {
 			continue
 		}
-		s := before[claim.Ref]
-		if s == nil || s.claim.Object != claim.Object {
+		s := before[claim.ID]
+		if s.claim.Object != claim.Object {
 			s = c.sight(claim, now)
 		}
-		c.seen[claim.Ref] = s
-		if claim.ID == "" || c.held[claim.ID] != nil || now.Before(s.check) {
-			continue
+		isDue := c.held[claim.ID] == nil && !now.Before(s.check)
+		if isDue {
+			s.check = now.Add(c.lease)
 		}
-		if s.check = now.Add(c.lease); !c.store.isPending(ctx, claim.ID) {
+		c.seen[claim.ID] = s
+		if isDue && !c.store.isPending(ctx, claim.ID) {
 			h := c.hold(Wanted{ID: claim.ID})
 			h.State, h.ours = claimGone, true
 		}
 	}
 	for _, h := range c.held {
 		if h.inDoubt {
-			c.resolve(h)
+			c.resolve(h, c.seen[h.ID].claim)
 		}
 	}
 	if !maps.Equal(before, c.seen) {
@@ -213,9 +204,9 @@ func (c *Claims) look(ctx context.Context) error {
 
 // sight returns a claim that is seen for the first time. One that was given back or is of this workspace may be taken at
 // once, and a ref that holds no claim delays its message for our own lease.
-func (c *Claims) sight(claim Claim, now time.Time) *sighting {
+func (c *Claims) sight(claim Claim, now time.Time) sighting {
 	until := now.Add(cmp.Or(claim.Lease, c.lease))
-	s := &sighting{claim, until, until}
+	s := sighting{claim, until, until}
 	if claim.State == ClaimFree || claim.Workspace == c.workspace {
 		s.until = now
 	}

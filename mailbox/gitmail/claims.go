@@ -36,18 +36,12 @@ const (
 var (
 	// ErrNoRemote says that a repository has no remote, where other machines would see claims.
 	ErrNoRemote = errors.New("the git repository of the workspace has no remote")
+	// ErrElsewhere says that another machine has a message.
+	ErrElsewhere = errors.New("another machine has the message")
 	// ErrClaimLost says that this machine lost a claim, or that another machine may soon take it.
 	ErrClaimLost = errors.New("the claim on the message is lost")
 	errTakenOver = fmt.Errorf("%w: another machine has taken the message over", ErrClaimLost)
 )
-
-// ElsewhereError says that another machine has a message.
-type ElsewhereError struct{ Claim Claim }
-
-// Error names the machine, if it is known.
-func (e *ElsewhereError) Error() string {
-	return cmp.Or(e.Claim.Machine, "another machine") + " has the message"
-}
 
 // Wanted is a message to be claimed, and how many turns on it began here.
 type Wanted struct {
@@ -79,10 +73,9 @@ type Claims struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched,
-	// by ref.
+	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched.
 	held map[schema.ID]*heldClaim
-	seen map[string]*sighting
+	seen map[schema.ID]sighting
 	// synced is when the last successful sync began, and counter counts pushes.
 	synced  time.Time
 	counter uint64
@@ -116,8 +109,6 @@ type heldClaim struct {
 	// done is when the message was handled. The claim ends after a later sync.
 	done time.Time
 }
-
-func (h *heldClaim) isEnding() bool { return h.State == claimGone || h.State == ClaimFree }
 
 // sighting is a claim that others may hold: until when it does unless it changes, and when to check whether its
 // message is pending, on the clock of this machine.
@@ -175,23 +166,20 @@ func (c *Claims) signal() {
 func (c *Claims) Other(id schema.ID) (claim *Claim, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.other(id); s != nil {
+	if s := c.seen[id]; c.isElsewhere(id) {
 		return new(s.claim), s.until
 	}
 	return nil, time.Time{}
 }
 
-func (c *Claims) other(id schema.ID) *sighting {
-	if s := c.seen[claimRef(c.agent, id)]; s != nil && c.held[id] == nil && time.Now().Before(s.until) {
-		return s
-	}
-	return nil
+func (c *Claims) isElsewhere(id schema.ID) bool {
+	return c.held[id] == nil && time.Now().Before(c.seen[id].until)
 }
 
 // Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
 // ahead of their turns; some of them may be lost. It returns the number of the turn, counted across all
 // machines, and a context that ends if the claim is lost. If the message was handled elsewhere before, it is no longer in the
-// inbox. The error is an *ElsewhereError if another machine has the message; others say that the remote could not be reached.
+// inbox. The error is ErrElsewhere if another machine has the message; others say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
 	for round := 0; ; round++ { // what is known here of a claim may be old
 		if attempt, held = c.begin(ctx, wanted[0]); held != nil {
@@ -201,7 +189,7 @@ func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held c
 		case err != nil:
 			return 0, nil, err
 		case round == mostRounds:
-			return 0, nil, &ElsewhereError{}
+			return 0, nil, ErrElsewhere
 		}
 		if err = c.want(wanted); err == nil {
 			_, err = c.round(ctx)
@@ -214,13 +202,13 @@ func (c *Claims) want(wanted []Wanted) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range wanted {
-		h, other := c.held[w.ID], c.other(w.ID)
-		if h == nil && other == nil {
+		h := c.held[w.ID]
+		if h == nil && !c.isElsewhere(w.ID) {
 			h = c.hold(w)
 		}
 		switch {
 		case i == 0 && h == nil:
-			return &ElsewhereError{Claim: other.claim}
+			return ErrElsewhere
 		case i == 0:
 			h.State, h.Since = ClaimWorking, c.now() // it may have been given up
 		}
@@ -230,13 +218,11 @@ func (c *Claims) want(wanted []Wanted) error {
 
 // hold puts a claim on a message into the list. Its ref is where it was last seen.
 func (c *Claims) hold(w Wanted) *heldClaim {
+	there := c.seen[w.ID].claim
 	h := &heldClaim{Claim: Claim{
-		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Machine: c.machine, Workspace: c.workspace, Process: c.process,
-		State: ClaimAhead, Attempt: w.Attempts, Since: c.now(), Lease: c.lease,
+		Agent: c.agent, ID: w.ID, Ref: claimRef(c.agent, w.ID), Object: there.Object, Machine: c.machine, Workspace: c.workspace, Process: c.process,
+		State: ClaimAhead, Attempt: max(w.Attempts, there.Attempt), Since: c.now(), Lease: c.lease,
 	}}
-	if s := c.seen[h.Ref]; s != nil {
-		h.Object, h.Attempt = s.claim.Object, max(h.Attempt, s.claim.Attempt)
-	}
 	c.held[w.ID] = h
 	return h
 }
@@ -313,7 +299,7 @@ func (c *Claims) Release(id schema.ID, turns int) {
 // giveBack ends the turn, if there is one, and lets other machines take the message. The ref is to say how
 // many turns there were, and to be deleted if there were none.
 func (h *heldClaim) giveBack(turns int, done time.Time) {
-	if h.isEnding() {
+	if h.State.isEnding() {
 		return
 	}
 	if h.endTurn != nil {

@@ -100,6 +100,9 @@ func owedExcept(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 			owed.Theirs = append(owed.Theirs, open)
 		}
 	}
+	if unreadable == nil && l.tracker.unreadable != nil {
+		return owed, l.tracker.unreadable
+	}
 	return owed, unreadable
 }
 
