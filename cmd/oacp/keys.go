@@ -3,16 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -332,138 +328,4 @@ func runTrustSignPolicy(c *call, w *mailbox.Workspace) error {
 			}
 		}
 	})
-}
-
-// exitNotVerified is the status of verify for a signature that is not good.
-const exitNotVerified = 3
-
-func newVerifyCommand(s *command.Streams) *cli.Command {
-	return &cli.Command{
-		Name:      "verify",
-		Category:  command.CategorySigning,
-		Usage:     "verify a message's signature",
-		ArgsUsage: "FILE [--receiver AGENT]",
-		Description: `verify uses the keys that the receiver has pinned. For a file in a mailbox, the receiver
-is the agent of the mailbox. The result is one of
-
-   unsigned            the file has no signature                        status 0
-   signed-verified     a pinned key of its sender signed these bytes    status 0
-   signed-unknown-kid  no pinned key signed it                          status 3
-   signed-INVALID      the bytes, signature or sender were changed      status 3
-   signed-REVOKED      the key that signed it was revoked               status 3
-
-If the file cannot be read, the status is 2. verify changes nothing without
---quarantine.
-
-EXAMPLES:
-   oacp verify agents/codex/inbox/FILE
-   oacp verify message.yaml --receiver codex --project my-project --json`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`"},
-			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"},
-			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder"}),
-		Action: action(s, 1, runVerify),
-	}
-}
-
-func runVerify(c *call) error {
-	file, err := c.only(failure.Usagef("needs a FILE"))
-	if err != nil {
-		return err
-	}
-	data, err := readRegular(file)
-	if err != nil {
-		return failure.Usagef("%w", err)
-	}
-	source, pins, pinsErr, err := findPins(c, file)
-	if err != nil {
-		return err
-	}
-	result := trust.Verify(data, pins, pinsErr)
-	report := trust.NewReport(result, source, c.Now())
-	if c.isOn("quarantine") && result.Status == signing.Invalid {
-		if report.QuarantineCopy, err = trust.Quarantine(file, data, c.Now()); err != nil {
-			return err
-		}
-	}
-	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {
-		return err
-	}
-	if result.Status == signing.Unsigned || result.Status == signing.Verified {
-		return nil
-	}
-	return &failure.StatusError{Status: exitNotVerified}
-}
-
-// findPins returns the pins that count and the path of their file. The error pinsErr says why they
-// cannot be used; the file can be judged all the same.
-func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr, err error) {
-	if source = c.text("pins"); source != "" {
-		data, err := readRegular(source)
-		if err != nil {
-			return source, nil, err, nil
-		}
-		pins, err = trust.ParsePins(source, data)
-		return source, pins, err, nil
-	}
-	place, receiver := c.place, schema.AgentName(c.text("receiver"))
-	if receiver == "" {
-		if place.Dir, receiver = mailboxOf(file); receiver == "" {
-			return "", nil, nil, nil // nobody's pins
-		}
-	}
-	err = place.With(c.Streams, nil, func(w *mailbox.Workspace) error {
-		if err := w.CheckAgent(receiver); err != nil {
-			return err
-		}
-		source = filepath.Join(w.Dir(), filepath.FromSlash(trust.PinsName(receiver)))
-		pins, pinsErr = trust.Pins(w, receiver)
-		return nil
-	})
-	return source, pins, pinsErr, err
-}
-
-// mailboxOf returns the workspace and the agent of a file in a mailbox. The agent of an outbox is
-// the sender of what is in it, so it does not count.
-func mailboxOf(file string) (workspace string, agent schema.AgentName) {
-	full, err := filepath.Abs(file)
-	if err != nil {
-		return "", ""
-	}
-	at, ok := schema.Locate(filepath.ToSlash(full))
-	if !ok || at.Box == schema.Outbox {
-		return "", ""
-	}
-	return filepath.FromSlash(at.Workspace), at.Agent
-}
-
-// readRegular returns the bytes of a regular file, and one more than a message may have if it is larger.
-func readRegular(path string) ([]byte, error) {
-	file, err := durable.OpenRegular(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() // nothing was written
-	return io.ReadAll(io.LimitReader(file, schema.MaxFileSize+1))
-}
-
-// labels are the answers as the reference implementation says them.
-var labels = map[signing.Status]string{
-	signing.Unsigned: "unsigned", signing.Verified: "signed-verified", signing.Untrusted: "signed-unknown-kid",
-	signing.Invalid: "signed-INVALID", signing.Revoked: "signed-REVOKED",
-}
-
-// annotation says the answer in a line, in the form of the reference implementation.
-func annotation(r trust.Report) string {
-	line := "[oacp-auth] " + labels[r.Status]
-	if r.Signer != "" {
-		line += " signer=" + string(r.Signer)
-	}
-	if r.KeyID != "" {
-		line += fmt.Sprintf(" kid=%.12s…", r.KeyID)
-	}
-	if r.Reason != "" {
-		line += " reason: " + failure.OneLine(string(r.Reason))
-	}
-	return line
 }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/commit"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+)
+
+func newCommitCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "commit",
+		Category:  command.CategoryWorkspace,
+		Usage:     "commit new messages",
+		ArgsUsage: "[-m TEXT]",
+		Description: `Commits what is new in the workspace, if that is a folder of a git repository, and
+nothing else: what you have staged or changed elsewhere stays as it is. Files in state and hidden
+temporary files are left out. The message of the commit says what happened to
+which messages; git push sends it to others.
+
+Your hooks run, and your settings for signing hold. With nothing to commit, the
+exit status is 0. A workspace that init --git made commits with oacp sync.
+
+EXAMPLES:
+   oacp commit && git push
+   oacp commit --dry-run`,
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "use `TEXT` as the message of the commit"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would be committed, and change nothing"}),
+		Action: action(s, anyNumber, func(c *call) error {
+			if len(c.words) > 0 {
+				return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0])).WithHint("the whole workspace is committed; -m gives the message")
+			}
+			if c.isSet("message") && strings.TrimSpace(c.text("message")) == "" {
+				return failure.Usagef("--message: the text is empty").WithHint("leave --message out: the messages make the text")
+			}
+			defer c.catchSignals()()
+			err := c.open(runCommit)
+			if cause := context.Cause(c.ctx); err != nil && cause != nil {
+				return errors.Join(cause, err)
+			}
+			return err
+		}),
+	}
+}
+
+// mostEvents is how many events are listed.
+const mostEvents = 20
+
+// commitJSON is the answer of commit.
+type commitJSON struct {
+	// Commit is null if nothing was committed, and Branch if HEAD is detached.
+	Commit  *string          `json:"commit"`
+	Branch  *string          `json:"branch"`
+	Message string           `json:"message"`
+	Files   []commit.File    `json:"files"`
+	Events  []gitmail.Change `json:"events"`
+	DryRun  bool             `json:"dry_run"`
+}
+
+func runCommit(c *call, w *mailbox.Workspace) error {
+	r, err := commit.Open(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	var done commit.Commit
+	if c.isOn("dry-run") {
+		done, err = r.Plan(c.ctx, c.text("message"))
+	} else {
+		done, err = r.Commit(c.ctx, c.text("message"))
+	}
+	if err != nil {
+		return err
+	}
+	for _, folder := range done.Skipped {
+		c.Warn(folder + " has a git repository of its own, and is left out")
+	}
+	answer := commitJSON{Message: done.Message, Files: append([]commit.File{}, done.Files...),
+		Events: append([]gitmail.Change{}, done.Events...), DryRun: c.isOn("dry-run")}
+	if done.ID != "" {
+		answer.Commit = &done.ID
+	}
+	if r.Branch != "" {
+		answer.Branch = &r.Branch
+	} else if done.ID != "" {
+		c.Note("HEAD is detached, so no branch has the commit: git switch -c NAME makes one")
+	}
+	return c.answer(answer, func() { answer.print(c) })
+}
+
+func (a commitJSON) print(c *call) {
+	if len(a.Files) == 0 {
+		c.printf("nothing to commit\n")
+		return
+	}
+	where := "to no branch"
+	if a.Branch != nil {
+		where = "to " + visible.Line(*a.Branch)
+	}
+	subject, _, _ := strings.Cut(a.Message, "\n")
+	what := fmt.Sprintf("%s %s: %s", spelling.Count(len(a.Files), "file"), where, visible.Line(subject))
+	if a.DryRun {
+		c.printf("would commit %s\n", what)
+		for _, file := range a.Files {
+			c.printf("  %-7s %s\n", file.Status, visible.Line(file.Path))
+		}
+		return
+	}
+	c.printf("OK: committed %s\n", what)
+	if len(a.Events) > 1 {
+		for _, event := range a.Events[:min(len(a.Events), mostEvents)] {
+			c.printf("  %s\n", visible.Line(event.String()))
+		}
+		if more := len(a.Events) - mostEvents; more > 0 {
+			c.printf("  and %d more: git show says which\n", more)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// permissionSummary lists the values of --allow.
+const permissionSummary = "none (what their own settings say), edits (of files in their folder), or all"
+
+// oacpTools makes oacp mcp the server of an agent's tools if the driver passes tools on. It warns if
+// the agent gets none because the program is missing.
+func oacpTools(s *command.Streams, driver string, arguments ...string) map[string]agent.MCPServer {
+	if kind, err := agent.FindKind(driver); err != nil || !kind.Model {
+		return nil
+	}
+	program, err := os.Executable()
+	if err == nil && command.FindSeparate("mcp") == "" {
+		err = errors.New("the program oacp-mcp is neither next to oacp nor on the PATH")
+	}
+	if err != nil {
+		s.Warn(driver + " runs without the tools of oacp: " + err.Error())
+		return nil
+	}
+	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
+}
+
+// afterDashes is the hint for a command in any other place.
+const afterDashes = "the command of the agent goes after --, as in: oacp run --agent codex -- ./agent.sh"
+
+// checkOrder returns an error if the words after "--", the agent's command, begin with a flag.
+func checkOrder(words []string) error {
+	if len(words) == 0 || !strings.HasPrefix(words[0], "-") {
+		return nil
+	}
+	flag, _, _ := strings.Cut(words[0], "=")
+	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(flag)).WithHint(afterDashes)
+}
+
+// driverFlags says how to reach an agent. Socket says what the command does with --socket.
+func driverFlags(socket string) []cli.Flag {
+	var kinds []string
+	for _, kind := range agent.Kinds() {
+		kinds = append(kinds, kind.Name+" ("+kind.Summary+")")
+	}
+	last := len(kinds) - 1
+	summary := strings.Join(kinds[:last], ", ") + " or " + kinds[last]
+	return []cli.Flag{
+		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
+		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude and codex"},
+		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do without asking what `PERMISSION` says: " + permissionSummary},
+	}
+}
+
+// turnTimeout parses the value of --timeout.
+func turnTimeout(text string) (time.Duration, error) {
+	timeout, err := schema.ParseDuration(text)
+	if err == nil && timeout == 0 {
+		err = errors.New("want a duration above 0")
+	}
+	if err != nil {
+		return 0, failure.Usagef("--timeout: %w", err)
+	}
+	return timeout, nil
+}
+
+// overrideDriver replaces settings of the workspace with those of the command line: its flags, the socket of an Ash
+// bridge, and the command.
+func overrideDriver(c *call, settings *turn.Settings, socket string, command []string) error {
+	name, model, allow := c.text("driver"), c.text("model"), c.text("allow")
+	permission, err := agent.ParsePermission(allow)
+	if err != nil {
+		return failure.Usagef("--allow: %w", err)
+	}
+	names := agent.KindNames()
+	switch {
+	case name != "" && !slices.Contains(names, name):
+		return failure.Usagef("there is no driver %s", visible.Quote(name)).
+			WithHint(spelling.DidYouMean(names, name, "there are "+strings.Join(names, ", ")))
+	case name != "":
+		settings.SetDriver(name)
+	case socket != "":
+		settings.SetDriver("ash")
+	case len(command) > 0:
+		settings.SetDriver("exec")
+	}
+	kind, err := agent.FindKind(settings.Driver)
+	if err != nil {
+		return failure.Usagef("%w", err)
+	}
+	switch {
+	case socket != "" && !kind.Socket:
+		return failure.Usagef("--socket is for an Ash bridge, and the driver is %s", kind.Name)
+	case len(command) > 0 && !kind.Command:
+		return failure.Usagef("the driver %s takes no command, and there is one after --", kind.Name)
+	case (model != "" || allow != "") && !kind.Model:
+		return failure.Usagef("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
+	}
+	settings.Socket = cmp.Or(socket, settings.Socket)
+	settings.Model = cmp.Or(model, settings.Model)
+	if allow != "" {
+		settings.Allow = permission
+	}
+	if len(command) > 0 {
+		settings.Command = command
+	}
+	return nil
+}

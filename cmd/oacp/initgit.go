@@ -1,0 +1,246 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
+// that of the main one.
+func gitFolder(dir string) (string, error) {
+	top, err := git.Top(dir)
+	if err == nil && top != "" && filepath.Base(top) == ".oacp" {
+		top, err = git.Top(filepath.Dir(top)) // the workspace has a repository already
+	}
+	if err != nil {
+		return "", err
+	}
+	if top == "" {
+		return "", &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", dir),
+			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
+	}
+	folder := filepath.Join(git.MainFolder(top), ".oacp")
+	info, err := os.Lstat(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return folder, nil
+	case err != nil:
+		return "", err
+	case info.Mode()&fs.ModeSymlink != 0:
+		// A link to the workspace.json of a project leads to its workspace.
+		target, err := filepath.EvalSymlinks(folder)
+		if err == nil && filepath.Base(target) == schema.MarkerName {
+			return filepath.Dir(target), nil
+		}
+		if info, statErr := os.Stat(target); err == nil && statErr == nil && info.IsDir() {
+			return target, nil
+		}
+	case info.IsDir():
+		return folder, nil
+	}
+	return "", failure.WithHint(fmt.Errorf("%s is not a folder", folder), "move it away; a link may lead to a workspace")
+}
+
+// gitInitialized is what init --git says of the repository.
+type gitInitialized struct {
+	Repository string             `json:"repository"`
+	Created    bool               `json:"created"`
+	Remote     string             `json:"remote,omitempty"`
+	URL        string             `json:"url,omitempty"`
+	Ref        string             `json:"ref"`
+	Excluded   string             `json:"excluded_in,omitempty"`
+	Found      bool               `json:"found"`
+	Joined     bool               `json:"joined"`
+	Reachable  bool               `json:"reachable"`
+	Agents     []schema.AgentName `json:"agents,omitempty"`
+	Received   int                `json:"received"`
+	Sent       int                `json:"sent"`
+
+	warnings []string
+}
+
+// initGit gives the workspace its repository, and makes a folder for it if there is none. If no agents
+// were named, it decides which ones the workspace gets.
+func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
+	remote, err := project.ExpandHome(c.text("remote"))
+	if err != nil {
+		return nil, err
+	}
+	enclosing := options.Repository
+	if enclosing == "" {
+		if enclosing, err = enclosingOf(c.Dir, dir); err != nil {
+			return nil, err
+		}
+	}
+	w, unmake, err := makeWorkspace(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	ref := c.text("ref")
+	if branch := c.text("branch"); branch != "" {
+		ref = "refs/heads/" + branch
+	}
+	made, err := gitmail.Init(c.ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, All: c.isOn("all"), Pending: c.isOn("pending")})
+	if err != nil {
+		unmake()
+		return nil, err
+	}
+	known, err := w.Agents()
+	if err != nil {
+		return nil, err
+	}
+	if !c.isSet("agents") && (made.Found || made.Unreachable != nil || len(known) > 0) {
+		options.Agents = nil
+	}
+	g = &gitInitialized{
+		Repository: filepath.Join(dir, ".git"), Created: made.Created, Remote: gitmail.PublicURL(made.Remote), URL: gitmail.PublicURL(made.URL), Ref: made.Ref,
+		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
+	}
+	g.warn(made, len(known)+len(options.Agents) > 0)
+	return g, nil
+}
+
+// enclosingOf returns the top of the user's repository for a workspace: that around the workspace,
+// or else, if the workspace is that of the working folder, that around the working folder.
+func enclosingOf(workingDir, dir string) (string, error) {
+	top, err := git.Top(filepath.Dir(dir))
+	if err != nil || top != "" {
+		return top, err
+	}
+	if found, err := workspaceAround(workingDir); err == nil && found == dir {
+		if top, err = git.Top(workingDir); err != nil || top == "" || top == dir {
+			return "", err
+		}
+		return git.MainFolder(top), nil
+	}
+	return "", nil
+}
+
+// workspaceAround returns the folder of the workspace that commands in a folder find without a flag or variable.
+func workspaceAround(dir string) (string, error) {
+	return project.Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
+}
+
+func sameFolder(a, b string) bool {
+	first, err := os.Stat(a)
+	second, secondErr := os.Stat(b)
+	return err == nil && secondErr == nil && os.SameFile(first, second)
+}
+
+// makeWorkspace opens the workspace and makes its folder if it is missing. The function that it
+// returns removes what it made, as long as that is empty.
+func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) {
+	var missing []string
+	for at := filepath.Join(dir, schema.AgentsName); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		missing = append(missing, at)
+	}
+	unmake = func() {
+		for _, folder := range missing {
+			_ = os.Remove(folder) // it stays if others have put something into it
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
+		return nil, nil, fmt.Errorf("making workspace %s: %w", dir, err)
+	}
+	if w, err = mailbox.Open(dir, nil); err != nil {
+		unmake()
+	}
+	return w, unmake, err
+}
+
+// warn notes what the user should know about the remote.
+func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
+	if made.Unreachable != nil {
+		g.warnings = append(g.warnings, "the remote does not answer, oacp sync tries again: "+failure.OneLine(made.Unreachable.Error()))
+		if !hasAgents {
+			g.warnings = append(g.warnings, "no agents were made, because the remote may have some: oacp add-agent NAME makes one")
+		}
+	}
+	if made.URL == "" && len(made.Remotes) > 1 {
+		g.warnings = append(g.warnings, "the repository has several remotes, "+strings.Join(made.Remotes, ", ")+": oacp init --git --remote NAME chooses one")
+	}
+}
+
+// sync brings the mail of a workspace that has just joined. What fails is a warning, because the next
+// sync does it.
+func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
+	r, err := gitmail.Open(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(c.Streams, "exchanging mail")
+	result, err := r.Sync(c.ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
+	bar.clear()
+	if c.ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		g.warnings = append(g.warnings, "the mail has not come, oacp sync tries again: "+failure.OneLine(err.Error()))
+	}
+	for _, change := range result.Changes {
+		switch {
+		case change.Kind == gitmail.Sent && change.Direction == gitmail.In:
+			g.Received++
+		case change.Kind == gitmail.Sent:
+			g.Sent++
+		}
+	}
+	g.warnings = append(g.warnings, passedOver(result.Problems)...)
+	return nil
+}
+
+// print says what init did.
+func (g *gitInitialized) print(c *call) {
+	say := func(format string, args ...any) { c.printf("  "+format+"\n", args...) }
+	if g.Created {
+		say("made: .git, a repository of its own")
+	}
+	name, isBranch := strings.CutPrefix(g.Ref, "refs/heads/")
+	if isBranch {
+		name = "branch " + name
+	}
+	switch {
+	case g.Remote == "":
+		say("in step with: nothing yet")
+	case g.Remote == g.URL:
+		say("in step with: %s of %s", visible.Line(name), visible.Line(g.URL))
+	default:
+		say("in step with: %s of %s, %s", visible.Line(name), visible.Line(g.Remote), visible.Line(g.URL))
+	}
+	if g.Excluded != "" {
+		say("excluded from the code: listed in %s", visible.Line(g.Excluded))
+	}
+	if g.Found {
+		say("agents on the branch: %s", cmp.Or(joinNames(g.Agents), "none"))
+	}
+	switch {
+	case g.Remote == "":
+		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
+	case g.Joined:
+		text := spelling.Count(g.Received, "message") + " came"
+		if g.Sent > 0 {
+			text += fmt.Sprintf(", %d went", g.Sent)
+		}
+		say("joined: %s", text)
+	case g.Reachable && !g.Found:
+		say("next: oacp sync publishes it")
+	}
+}

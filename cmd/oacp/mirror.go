@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert/mirror"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+func newMirrorCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "mirror",
+		Category:  command.CategoryBridge,
+		Usage:     "synchronize mailboxes with a bridge log",
+		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
+		Description: logHelp + ` If the repository has no run, mirror creates run 1.
+
+mirror copies sent messages to the log and records to the mailboxes, each exactly once,
+even if it is run repeatedly or killed midway.
+
+The log of a run gets the messages sent since the run began. A repository's first run
+and a log without a manifest get all messages. Messages from another log are left out.
+--since and --all also record messages that would be left out.
+
+A record that cannot be delivered becomes a dead letter with the reason; mirror copies
+the rest, and fails.
+
+With --follow, mirror prints a line for each copy until a signal stops it, and then
+exits with status 0.
+
+EXAMPLES:
+   oacp mirror
+   oacp mirror --run-id 1 --direction out
+   oacp mirror --run-id 2 --since 2h
+   oacp mirror my-project --bridge bridge.jsonl --follow`,
+		Flags: flagsWith(append([]cli.Flag{
+			&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both)},
+			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
+			&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, including older messages and messages from other logs"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
+			new(command.Sync).Flag(command.Rare),
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies"},
+		}, new(command.BridgeLog).WritingFlags()...)...),
+		Action: ofProject(s, runMirror),
+	}
+}
+
+func runMirror(c *call) error {
+	selected, err := bridgeLog(c.flags)
+	if err != nil {
+		return err
+	}
+	m := &mirror.Mirror{All: c.isOn("all")}
+	if m.Direction, err = mirror.ParseDirection(c.text("direction")); err != nil {
+		return failure.Usagef("--direction: %w", err)
+	}
+	if since := c.text("since"); since != "" {
+		if m.All {
+			return failure.Usagef("--since and --all are mutually exclusive")
+		}
+		if m.Since, err = parseSince(since, c.Now()); err != nil {
+			return err
+		}
+	}
+	return c.place.With(c.Streams, &mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
+		synchronizer, err := c.synchronizer(w)
+		if err != nil {
+			return err
+		}
+		return selected.With(c.Streams, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
+			m.Workspace, m.Log = w, log
+			defer c.catchSignals()()
+			if c.isOn("follow") {
+				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m) })
+			}
+			var report mirror.Report
+			synchronizer.Once(c.ctx)
+			err := synchronizer.Around(c.ctx, false, func() (err error) {
+				report, err = m.Run(c.ctx)
+				return err
+			})
+			err = cmp.Or(context.Cause(c.ctx), err)
+			// What was done before an error is done.
+			printErr := reportAnswer{Bridge: log.Path(), Report: report, asText: err != nil}.print(c)
+			return cmp.Or(err, printErr)
+		})
+	})
+}
+
+// followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
+func followMirror(c *call, m *mirror.Mirror) error {
+	var printErr error
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
+		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
+		if passErr != nil {
+			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
+			c.Warn(answer.Error)
+		}
+		err := answer.print(c)
+		if errors.Is(err, failure.ErrReported) {
+			err = nil
+		}
+		if err = errors.Join(err, c.Out.Flush()); err != nil {
+			printErr = err
+			cancel()
+		}
+	})
+	return errors.Join(err, printErr)
+}
+
+// reportAnswer is what mirror and convert did, as JSON.
+type reportAnswer struct {
+	Bridge string `json:"bridge_path,omitempty"`
+	mirror.Report
+	// Error is what stopped the work; it will be tried again.
+	Error string `json:"error,omitempty"`
+
+	// asText prints text even with --json: JSON of an error follows.
+	asText bool
+}
+
+// print says what was done and, on standard error, what was not. It returns failure.ErrReported if
+// something is undeliverable.
+func (a reportAnswer) print(c *call) error {
+	var warnings []string
+	for _, line := range a.Skipped {
+		warnings = append(warnings, fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
+	}
+	warnings = append(warnings, a.Warnings...)
+	if a.MoreWarnings > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more", a.MoreWarnings))
+	}
+	for _, letter := range a.DeadLetters {
+		warnings = append(warnings, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
+	}
+	for _, text := range warnings {
+		c.Warn(text)
+	}
+	var err error
+	if c.json() && !a.asText {
+		err = command.WriteJSONLine(c.Out, a)
+	} else {
+		_, err = fmt.Fprintln(c.Out, a.summary())
+	}
+	if err == nil && len(a.DeadLetters) > 0 {
+		err = failure.ErrReported
+	}
+	return err
+}
+
+// summary says in one line what was done.
+func (a reportAnswer) summary() string {
+	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
+	already := a.AlreadyRecorded + a.AlreadyDelivered
+	if a.Recorded+a.Delivered > 0 {
+		already = 0 // the second direction also finds what the first one just did
+	}
+	for _, more := range []struct {
+		count int
+		what  string
+	}{
+		{already, "there already"},
+		{len(a.DeadLetters), "undeliverable"},
+		{a.LeftOut, "left out"},
+		{len(a.Skipped), "skipped"},
+	} {
+		if more.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", more.count, more.what))
+		}
+	}
+	return strings.Join(parts, ", ") + ": " + visible.Line(a.Bridge)
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in
+// the end.
+type runPrinter struct {
+	*call
+	err error
+	// printed reports that there was an event to print.
+	printed bool
+	// gone is called if nobody reads the output.
+	gone func()
+	// ended are the turns whose messages are still in the inbox.
+	ended map[schema.ID]turn.Event
+}
+
+func (p *runPrinter) print(e turn.Event) {
+	if e.Kind == turn.EventOutput && !p.isOn("show-output") || !p.json() && p.join(&e) {
+		return
+	}
+	p.write(e)
+}
+
+// finish prints how turns ended whose messages are still in the inbox.
+func (p *runPrinter) finish() {
+	for _, e := range p.ended {
+		if e.Kind == turn.EventSucceeded {
+			e.Reason = "only the turn: the message is still in the inbox"
+		}
+		p.write(e)
+	}
+}
+
+func (p *runPrinter) write(e turn.Event) {
+	p.printed = true
+	var err error
+	switch {
+	case p.json():
+		err = command.WriteJSONLine(p.Out, e)
+	case e.Kind == turn.EventOutput:
+		printIndented(p.Streams, e.Output.Text)
+	default:
+		_, err = fmt.Fprintln(p.Out, p.line(e))
+	}
+	if err = errors.Join(err, p.Out.Flush()); err != nil && p.err == nil {
+		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) {
+			p.gone()
+		}
+	}
+}
+
+// join makes the end of a turn and what follows from it one event: what became of the message. It
+// reports whether that is still to come.
+func (p *runPrinter) join(e *turn.Event) (waits bool) {
+	end, ended := p.ended[e.ID]
+	switch {
+	case e.Kind == turn.EventSucceeded, e.Kind == turn.EventFailed && e.RetryAt.IsZero():
+		end = *e
+	case !ended:
+		return false
+	case e.Kind == turn.EventAnswered:
+		end.Kind, end.Sent = e.Kind, e.Sent
+	case e.Kind == turn.EventAcknowledged:
+		delete(p.ended, e.ID)
+		*e = end
+		return false
+	case e.Kind == turn.EventDeadLetter:
+		delete(p.ended, e.ID)
+		e.Usage, e.Refused = end.Usage, end.Refused
+		return false
+	default:
+		return false
+	}
+	p.ended[e.ID] = end
+	return true
+}
+
+// eventWords are the words for events, and their colors.
+var eventWords = map[turn.EventKind]struct {
+	word   string
+	colors colors
+}{
+	turn.EventStarted:          {word: "turn"},
+	turn.EventSucceeded:        {"done", green},
+	turn.EventFailed:           {"failed", red},
+	turn.EventInterrupted:      {"stopped", yellow},
+	turn.EventAnswered:         {word: "answered"},
+	turn.EventAcknowledged:     {word: "acknowledged"},
+	turn.EventDuplicate:        {word: "duplicate"},
+	turn.EventDeadLetter:       {"dead letter", red},
+	turn.EventBounced:          {word: "bounced"},
+	turn.EventUnsendable:       {"not sent", red},
+	turn.EventHeld:             {"held", yellow},
+	turn.EventExpired:          {"expired", yellow},
+	turn.EventClaimedElsewhere: {"elsewhere", yellow},
+	turn.EventBound:            {"bound", yellow},
+	turn.EventUnavailable:      {"unavailable", red},
+	turn.EventWarning:          {"warning", yellow},
+	turn.EventProblem:          {"problem", red},
+}
+
+// id returns an id for a line: a short one on a terminal, where lines are narrow, and the complete
+// one in a log, in which others may begin in the same way.
+func (p *runPrinter) id(id schema.ID) string {
+	if p.OutTerminal {
+		return id.Short()
+	}
+	return string(id)
+}
+
+func (p *runPrinter) line(e turn.Event) string {
+	words := eventWords[e.Kind]
+	line := p.Clock(e.At) + "  " + paint(p.Streams, words.colors, fmt.Sprintf("%-12s", words.word))
+	before := "  " // what the reason follows
+	for _, part := range []string{cmp.Or(p.id(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
+		if part != "" {
+			line, before = line+"  "+visible.Line(part), ": "
+		}
+	}
+	var details []string
+	if e.Usage.Turns > 0 {
+		details = append(details, spelling.Count(int(e.Usage.Turns), "model turn"))
+	}
+	details = append(details, usageDetails(e.Usage)...)
+	if e.Kind == turn.EventStarted && e.Attempt > 1 {
+		details = append(details, fmt.Sprintf("turn %d", e.Attempt))
+	}
+	if !e.RetryAt.IsZero() {
+		details = append(details, "again at "+p.Clock(e.RetryAt))
+	}
+	if len(details) > 0 {
+		line += "  (" + strings.Join(details, ", ") + ")"
+	}
+	if e.Sent != "" {
+		line += "  with " + p.id(e.Sent)
+	}
+	if len(e.Refused) > 0 {
+		line += "; refused " + refusedText(e.Refused)
+	}
+	if e.Kind == turn.EventInterrupted && errors.Is(e.Err, agent.ErrUnavailable) {
+		e.Reason = "the agent is unavailable" // the next line says why
+	}
+	if e.Reason != "" {
+		line += before + visible.Line(e.Reason)
+	}
+	return line
+}
+
+// usageDetails returns the tokens and the cost of turns, as far as they are known.
+func usageDetails(used agent.Usage) (details []string) {
+	if tokens := command.Count(used.InputTokens + used.OutputTokens); tokens != "" {
+		details = append(details, tokens+" tokens")
+	}
+	if cost := command.Cost(used.CostUSD); cost != "" {
+		details = append(details, cost)
+	}
+	return details
+}
+
+// refusedText names what was refused, and the permission that allows it if that is known.
+func refusedText(refused []agent.Refusal) string {
+	const most = 3
+	var texts []string
+	for _, r := range refused[:min(most, len(refused))] {
+		text := visible.Line(r.Tool)
+		if r.What != "" {
+			text += " " + visible.Quote(r.What)
+		}
+		if r.Count > 1 {
+			text += fmt.Sprintf(" %d times", r.Count)
+		}
+		if r.Allow != "" {
+			text += " (needs --allow " + string(r.Allow) + ")"
+		}
+		texts = append(texts, text)
+	}
+	if more := len(refused) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(texts, ", ")
+}

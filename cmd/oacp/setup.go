@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/live/setup"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+func newSetupCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "setup",
+		Category:  command.CategoryTurns,
+		Usage:     "connect claude or codex",
+		ArgsUsage: "claude|codex",
+		Description: `Brings mail into the sessions of claude or codex that you work in. setup adds to
+their settings hooks that report new mail, the MCP server oacp mcp with the
+permission to use its tools, and a few lines in CLAUDE.md or AGENTS.md. This is for
+sessions in this project, or with --user for all of your sessions. The files keep
+everything else. If one cannot be read or written, setup changes nothing. Run again
+with other options, it replaces what it wrote. --remove removes it.
+
+EXAMPLES:
+   oacp setup claude
+   oacp setup codex --agent reviewer --dry-run`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the one named like the program)"},
+			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace"},
+			&cli.BoolFlag{Name: "project", Category: command.Rare, Usage: "for sessions in this project (default)"},
+			sessionSync(),
+			&cli.BoolFlag{Name: "dry-run", Usage: "show the changes and write nothing"},
+			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote"},
+			jsonFlag(),
+		},
+		Action: action(s, 1, runSetup),
+	}
+}
+
+// runSetup opens the workspace of the project. The setup for all sessions of the user needs none.
+func runSetup(c *call) error {
+	name, err := c.only(failure.Usagef("needs the program: claude or codex"))
+	program := live.Program(name)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(live.Programs(), program):
+		return failure.Usagef("%s has no setup", visible.Quote(name)).WithHint("the programs are claude and codex")
+	case c.isOn("user") && c.isOn("project"):
+		return failure.Usagef("--user and --project are mutually exclusive")
+	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync")):
+		return failure.Usagef("--remove takes out everything: --agent and --sync are of no use with it")
+	}
+	if err := c.syncFlag().Check(); err != nil {
+		return err
+	}
+	if c.isOn("user") {
+		return setUp(c, program, nil)
+	}
+	c.place = command.Workspace{} // --project is another flag here
+	err = c.open(func(c *call, w *mailbox.Workspace) error { return setUp(c, program, w) })
+	if c.isOn("remove") && errors.Is(err, mailbox.ErrNoWorkspace) { // it went before its setup
+		return setUp(c, program, nil)
+	}
+	return err
+}
+
+// setupOptions returns what to set up, and whether the PATH leads to this program.
+func setupOptions(c *call, program live.Program, w *mailbox.Workspace) (options setup.Options, onPath bool, err error) {
+	options = setup.Options{Program: program, Scope: setup.User, Sync: c.syncFlag().String(), Workspace: w, Getenv: c.Getenv}
+	if options.Agent, err = schema.ParseAgentName(cmp.Or(c.text("agent"), string(program))); err != nil {
+		return options, false, err
+	}
+	if !c.isOn("user") {
+		options.Scope = setup.Project
+		if options.Dir, err = setup.ProjectDir(program, c.Dir); err == nil && !c.isOn("remove") {
+			err = w.CheckAgent(options.Agent)
+		}
+		if err != nil {
+			return options, false, err
+		}
+	}
+	options.Command, onPath, err = ownCommand()
+	return options, onPath, err
+}
+
+func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
+	options, onPath, err := setupOptions(c, program, w)
+	if err != nil {
+		return err
+	}
+	prepare := setup.Prepare
+	if c.isOn("remove") {
+		prepare = setup.PrepareRemoval
+	}
+	plan, err := prepare(options)
+	if err == nil && !c.isOn("dry-run") {
+		err = plan.Apply()
+	}
+	if err != nil {
+		return err
+	}
+	a := setupAnswer{
+		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: c.isOn("dry-run"), Files: []setupFile{}, removed: c.isOn("remove"),
+	}
+	for _, change := range plan.Changes {
+		a.Files = append(a.Files, setupFile{change.Path, change.Action, change.Parts, change.Backup})
+	}
+	if a.removed {
+		a.addRemoval(plan, options)
+	} else {
+		a.addSetup(c.ctx, plan, options, c.Dir, onPath)
+	}
+	return c.answer(a, func() {
+		a.print(c.Streams)
+		if a.DryRun {
+			printDiff(c, plan)
+		}
+	})
+}
+
+// ownCommand returns how hooks call this program.
+func ownCommand() (word string, onPath bool, err error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", false, err
+	}
+	word, onPath = setup.Command(own)
+	if !onPath && strings.Contains(filepath.ToSlash(own), "/go-build") {
+		return "", false, failure.WithHint(fmt.Errorf("this program is %s, which go removes when it ends", own),
+			"go install ./cmd/... puts it where hooks can find it")
+	}
+	return word, onPath, nil
+}
+
+// setupAnswer is what setup did, as JSON.
+type setupAnswer struct {
+	Program live.Program     `json:"program"`
+	Scope   setup.Scope      `json:"scope"`
+	Agent   schema.AgentName `json:"agent,omitempty"`
+	Project string           `json:"project,omitempty"`
+	DryRun  bool             `json:"dry_run"`
+	Files   []setupFile      `json:"files"`
+	// Confirm lists what the user has to confirm, and Next is the next step.
+	Confirm []string `json:"confirm,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+	Next    string   `json:"next,omitempty"`
+	removed bool
+}
+
+type setupFile struct {
+	Path   string       `json:"path"`
+	Action setup.Action `json:"action"`
+	Parts  []string     `json:"parts"`
+	Backup string       `json:"backup,omitempty"`
+}
+
+// addRemoval adds what matters after a removal.
+func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
+	if !plan.IsEmpty() {
+		a.Notes = []string{"open sessions keep the hooks and tools until they end"}
+		return
+	}
+	if options.Scope == setup.Project {
+		a.Next = fmt.Sprintf("oacp setup %s --user --remove removes the setup for all of your sessions", options.Program)
+	}
+}
+
+// addSetup adds what matters after a setup.
+func (a *setupAnswer) addSetup(ctx context.Context, plan *setup.Plan, options setup.Options, workingDir string, onPath bool) {
+	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	a.Agent = options.Agent
+	if !onPath {
+		note("the hooks call %s, because that is not the oacp on the PATH", options.Command)
+	}
+	if command.FindSeparate("mcp") == "" {
+		note("sessions have no tools until oacp-mcp is installed: it is neither next to oacp nor on the PATH")
+	}
+	if _, err := exec.LookPath(string(options.Program)); err != nil {
+		note("%s is not on the PATH", options.Program)
+	}
+	if options.Program == live.Claude {
+		for _, obstacle := range options.Obstacles() {
+			note("%s", obstacle)
+		}
+	}
+	start := "start " + string(options.Program)
+	if options.Scope == setup.Project {
+		dir := options.Dir
+		if !findsWorkspace(dir, options.Workspace) {
+			dir = workingDir // it is further down
+		}
+		if !findsWorkspace(dir, options.Workspace) {
+			note("sessions find the workspace only if OACP_WORKSPACE is %s where they start", options.Workspace.Dir())
+		}
+		start += " in " + dir
+	}
+	if a.Next = start + "; oacp doctor checks the setup"; plan.IsEmpty() {
+		return
+	}
+	commits := options.Scope == setup.Project && wouldCommit(ctx, options.Dir, plan.Changes[0])
+	if options.Program == live.Claude {
+		note("sessions of claude that are open have no tools until you restart them")
+		if commits {
+			note("git does not ignore .claude/settings.local.json, which is for you alone: add it to .git/info/exclude")
+		}
+		return
+	}
+	if commits {
+		note("git does not ignore .codex: add it to .git/info/exclude, unless everybody's codex is to act for agent %s", options.Agent)
+	}
+	if options.Scope == setup.Project {
+		a.Confirm = append(a.Confirm, "codex asks whether you trust the folder, and reads its settings only if you do")
+	}
+	a.Confirm = append(a.Confirm, "codex asks you to review the hooks, when it starts or at the first prompt: answer 2, trust all; if the prompt was lost, type it again")
+}
+
+// wouldCommit reports whether git would commit a file that has changed.
+func wouldCommit(ctx context.Context, dir string, c setup.Change) bool {
+	if c.Action == setup.Unchanged {
+		return false
+	}
+	_, err := (&git.Repository{Dir: dir}).Run(ctx, "check-ignore", "--quiet", c.Path)
+	return git.Exit(err) == 1
+}
+
+// findsWorkspace reports whether a session that starts in a folder finds the workspace.
+func findsWorkspace(dir string, w *mailbox.Workspace) bool {
+	found, err := workspaceAround(dir)
+	return err == nil && sameFolder(found, w.Dir())
+}
+
+// sessionsOf says where the sessions are that have a setup.
+func sessionsOf(project string) string {
+	if project == "" {
+		return "in all of your sessions"
+	}
+	return "in " + project
+}
+
+// print says what was done, a line for each file.
+func (a setupAnswer) print(s *command.Streams) {
+	begin, would := "OK:", ""
+	if a.DryRun {
+		begin, would = "dry run, nothing is written:", "would be "
+	}
+	what := "acts for agent " + string(a.Agent)
+	if a.removed {
+		what = "is without oacp"
+	}
+	fmt.Fprintf(s.Out, "%s %s %s %s\n", begin, a.Program, what, visible.Line(sessionsOf(a.Project)))
+	files := a.Files
+	if a.removed { // in one that is unchanged, there is nothing of oacp
+		files = slices.DeleteFunc(slices.Clone(files), func(f setupFile) bool { return f.Action == setup.Unchanged })
+	}
+	for _, f := range files {
+		fmt.Fprintf(s.Out, "  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
+		if f.Backup != "" && f.Action != setup.Unchanged {
+			fmt.Fprintf(s.Out, "    backup: %s\n", visible.Line(f.Backup))
+		}
+	}
+	if len(files) == 0 {
+		fmt.Fprintln(s.Out, "  nothing to remove")
+	}
+	for _, text := range a.Notes {
+		s.Note(text)
+	}
+	for _, text := range a.Confirm {
+		fmt.Fprintf(s.Out, "  confirm: %s\n", visible.Line(text))
+	}
+	if a.Next != "" {
+		fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(a.Next))
+	}
+}
+
+// printDiff prints the lines that are only in the new or the old files of a plan. The others may hold keys.
+func printDiff(c *call, plan *setup.Plan) {
+	for _, change := range plan.Changes {
+		before, after := linesOf(change.Path, change.Before), linesOf(change.Path, change.After)
+		more := make(map[string]int) // how many more of a line there are in the new file
+		for line := range strings.Lines(after) {
+			more[line]++
+		}
+		for line := range strings.Lines(before) {
+			if more[line]--; more[line] < 0 {
+				c.printf("-%s", visible.Lines(line))
+			}
+		}
+		for line := range strings.Lines(after) {
+			if more[line] > 0 {
+				more[line]--
+				c.printf("+%s", visible.Lines(line))
+			}
+		}
+	}
+}
+
+// linesOf returns a file with each value of JSON on a line of its own.
+func linesOf(path string, data []byte) string {
+	var indented bytes.Buffer
+	if filepath.Ext(path) != ".json" || json.Indent(&indented, bytes.TrimPrefix(data, []byte("\ufeff")), "", "  ") != nil {
+		return string(data)
+	}
+	return strings.ReplaceAll(strings.TrimSpace(indented.String())+"\n", ",\n", "\n")
+}

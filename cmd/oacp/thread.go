@@ -1,0 +1,332 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/find"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+func newThreadCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:        "thread",
+		Category:    command.CategoryMessages,
+		Usage:       "show a conversation",
+		ArgsUsage:   "ID",
+		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
+		Description: `thread shows every message of the conversation, in any mailbox, with answers below
+the message they answer. STAGE is the stage of a message as in oacp status ID; if
+there are several recipients, the least advanced one.
+
+EXAMPLES:
+   oacp thread ID
+   oacp thread ID --flat --bodies`,
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree"},
+			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full"}),
+		Action: inWorkspace(s, 1, runThread),
+	}
+}
+
+func runThread(c *call, w *mailbox.Workspace) error {
+	id, err := c.only(errNoID())
+	if err != nil {
+		return err
+	}
+	defer lessGarbageCollection()()
+	thread, err := track.Thread(c.ctx, w, id)
+	unreadable := ""
+	if len(thread) > 0 {
+		unreadable, err = warnUnreadable(err, c.Streams)
+	}
+	if err != nil {
+		return err
+	}
+	if c.isOn("flat") {
+		conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
+		for i := range thread {
+			thread[i].Branch, thread[i].Below = "", ""
+		}
+	}
+	if c.json() {
+		return printThreadJSON(c.Streams, w, thread, unreadable)
+	}
+	printThread(c.Streams, thread, c.isOn("bodies"))
+	return nil
+}
+
+// printThread prints a line for each message, and its body on request.
+func printThread(s *command.Streams, thread []track.Node, bodies bool) {
+	entries := make([]mailbox.Entry, len(thread))
+	for i, n := range thread {
+		entries[i] = n.Entry
+	}
+	ids := shortIDs(entries)
+	const subject = 7
+	t := newTable(s, row{"ID", "From", "To", "Type", "Stage", "Age", "Subject"}, subject)
+	for i, n := range thread {
+		m := n.Message
+		if n.Err != nil {
+			m = command.Preview(&n.Entry)
+		}
+		title := visible.Line(m.Subject)
+		if n.Err != nil {
+			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
+		}
+		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
+			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
+	}
+	lines := t.lines()
+	fmt.Fprintln(s.Out, lines[0])
+	for i, line := range lines[1:] {
+		fmt.Fprintln(s.Out, line)
+		if bodies {
+			fmt.Fprintln(s.Out)
+			printBody(s, thread[i].Message)
+			if i < len(thread)-1 {
+				fmt.Fprintln(s.Out)
+			}
+		}
+	}
+}
+
+func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.Node, unreadable string) error {
+	answer := struct {
+		ConversationID schema.ConversationID `json:"conversation_id"`
+		Messages       []any                 `json:"messages"`
+		LoadError      string                `json:"load_error,omitempty"`
+	}{Messages: []any{}, LoadError: unreadable}
+	for _, n := range thread {
+		answer.ConversationID = cmp.Or(answer.ConversationID, n.Message.ConversationID)
+		object, err := messageJSON(n.Entry, places(w, []mailbox.Entry{n.Entry}), s)
+		if err == nil {
+			object, err = withKeys(object, struct {
+				Depth  int                              `json:"depth"`
+				Stage  track.Stage                      `json:"stage"`
+				Stages map[schema.AgentName]track.Stage `json:"stages"`
+			}{n.Depth, n.Stage(), n.Stages()})
+		}
+		if err != nil {
+			return err
+		}
+		answer.Messages = append(answer.Messages, object)
+	}
+	return command.WriteJSON(s.Out, answer)
+}
+
+func newThreadResumeCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "resume a conversation that reached its limit on turns",
+		ArgsUsage: "CONVERSATION-OR-ID",
+		Description: `oacp run limits the turns of a conversation, so that two agents cannot answer each
+other forever. resume resets the count. Name the conversation by its id or by the id
+of a message in it.
+
+EXAMPLES:
+   oacp thread resume CONVERSATION
+   oacp thread resume ID`,
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)"}),
+		Action: inWorkspace(s, 1, resumeThread),
+	}
+}
+
+func resumeThread(c *call, w *mailbox.Workspace) error {
+	named, err := c.only(errNoID())
+	if err != nil {
+		return err
+	}
+	id := schema.ConversationID(named)
+	if _, err := schema.ParseConversationID(id); err != nil {
+		found, err := w.Find(c.ctx, named)
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
+			return err
+		}
+		id = conversation.Of(found[0].Message)
+	}
+	var agents []schema.AgentName
+	if c.agent() != "" {
+		agents = append(agents, c.agent())
+	}
+	resumed, err := track.Resume(c.ctx, w, id, agents...)
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"conversation_id": id, "agents": resumed}, func() {
+		for _, agent := range resumed {
+			c.printf("OK: %s goes on with %s\n", id, agent)
+		}
+	})
+}
+
+// listedBoxes are the boxes that list can be asked for.
+var listedBoxes = []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
+
+func newListCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "list",
+		Category:  command.CategoryFiles,
+		Usage:     "find messages",
+		ArgsUsage: "[PROJECT]",
+		Description: `list shows every message once, newest last, with its state for each recipient:
+
+   pending       in the inbox
+   acknowledged  handled, and in the archive of the inbox
+   dead          given up; oacp read says why
+   stored        sent, but not in the inbox yet
+
+With --box, list shows the contents of that folder. oacp restore puts a message back.
+
+EXAMPLES:
+   oacp list --since 2h --to codex
+   oacp list --box dead_letter
+   oacp list --from claude --subject port --json`,
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ"},
+			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`"},
+			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`"},
+			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box"},
+			&cli.StringFlag{Name: "type", Usage: "of `TYPE`"},
+			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case"},
+			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter"},
+			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`"}),
+		Action: inProject(s, runList),
+	}
+}
+
+// listQuery checks the flags.
+func listQuery(c *call) (q find.Query, err error) {
+	q = find.Query{
+		Box: mailbox.Box(c.text("box")), Agent: c.agent(), From: schema.AgentName(c.text("from")), To: schema.AgentName(c.text("to")),
+		Subject: c.text("subject"), Limit: c.flags.Int("limit"),
+	}
+	if c.text("type") != "" {
+		if q.Type, err = parseType(c.text("type")); err != nil {
+			return q, err
+		}
+	}
+	switch {
+	case q.Box != "" && !slices.Contains(listedBoxes, q.Box):
+		return q, failure.Usagef("--box: there is no box %s", visible.Quote(string(q.Box))).WithHint("the boxes are inbox, outbox, archive and dead_letter")
+	case q.Limit < 0:
+		return q, failure.Usagef("--limit: %d is negative", q.Limit)
+	case c.text("since") == "":
+		return q, nil
+	}
+	q.Since, err = parseSince(c.text("since"), c.Now())
+	return q, err
+}
+
+func runList(c *call, w *mailbox.Workspace) error {
+	query, err := listQuery(c)
+	if err != nil {
+		return err
+	}
+	messages, err := find.Messages(c.ctx, w, query)
+	if _, incomplete := errors.AsType[*mailbox.UnreadableError](err); err != nil && !incomplete {
+		return err
+	}
+	if len(messages) == 0 && err == nil {
+		// An agent that is gone may have messages; a name that never was has none.
+		for _, name := range []schema.AgentName{query.Agent, query.From, query.To} {
+			if name != "" {
+				err = errors.Join(err, w.CheckAgent(name))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.answer(newListAnswer(w, messages), func() { printList(messages, c.Streams) }), err)
+}
+
+func printList(messages []find.Message, s *command.Streams) {
+	if len(messages) == 0 {
+		fmt.Fprintln(s.Out, "no message fits")
+		return
+	}
+	const subject, others = 6, 95
+	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "State"}, others, subject)
+	for _, m := range messages {
+		created := "?"
+		if at := m.CreatedAt.Time(); !at.IsZero() {
+			created = s.Time(at)
+		}
+		state := stateTexts(m.Recipients, s)
+		switch held := m.Copies[0]; {
+		case held.IsHeld() && m.Err != nil:
+			state = append(state, paint(s, yellow, "held"))
+		case m.Err != nil:
+			state = append(state, paint(s, red, "not valid"))
+		}
+		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
+		t.add(known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
+			visible.Line(m.Subject), strings.Join(state, ", "))
+	}
+	t.print()
+}
+
+// stateTexts says what the recipients did: in one word, if all did the same.
+func stateTexts(recipients []find.Recipient, s *command.Streams) (texts []string) {
+	same := len(recipients) > 0
+	for _, r := range recipients {
+		same = same && r.State == recipients[0].State
+		texts = append(texts, visible.Line(string(r.Agent))+" "+stateWord(r.State, s))
+	}
+	if same {
+		return []string{stateWord(recipients[0].State, s)}
+	}
+	return texts
+}
+
+func stateWord(state find.State, s *command.Streams) string {
+	switch state {
+	case find.Dead:
+		return paint(s, red, string(state))
+	case find.Pending, find.Stored:
+		return paint(s, yellow, string(state))
+	}
+	return string(state)
+}
+
+// listedJSON is a message that list found.
+type listedJSON struct {
+	head
+	ParentID   schema.ID        `json:"parent_message_id,omitempty"`
+	Recipients []find.Recipient `json:"recipients"`
+	Places     []place          `json:"places"`
+	Error      string           `json:"error,omitempty"`
+}
+
+// listAnswer is the JSON of list.
+type listAnswer struct {
+	envelope
+	Messages []listedJSON `json:"messages"`
+}
+
+func newListAnswer(w *mailbox.Workspace, messages []find.Message) listAnswer {
+	listed := make([]listedJSON, len(messages))
+	for i, m := range messages {
+		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.ParentID, Recipients: m.Recipients}
+		for _, e := range m.Copies {
+			listed[i].Places = append(listed[i].Places, place{Agent: e.Agent, Box: e.Box, Path: e.Path})
+		}
+		if m.Err != nil {
+			listed[i].Error = failure.OneLine(m.Err.Error())
+		}
+	}
+	return listAnswer{envelopeOf(w), listed}
+}

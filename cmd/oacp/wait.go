@@ -1,0 +1,278 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// defaultWait is how long commands wait for messages. Agents often stop a command after ten minutes.
+const defaultWait = 8 * time.Minute
+
+// timeoutFlag is --timeout of the commands that wait for messages.
+func timeoutFlag() cli.Flag {
+	return &cli.StringFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(defaultWait)}
+}
+
+// timeLimit returns the value of --timeout.
+func timeLimit(c *cli.Context) (time.Duration, error) {
+	if !c.IsSet("timeout") {
+		return defaultWait, nil
+	}
+	limit, err := schema.ParseDuration(c.String("timeout"))
+	if err != nil {
+		return 0, failure.Usagef("--timeout: %w", err)
+	}
+	return limit, nil
+}
+
+// shortDuration writes 8m0s as 8m.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// timeoutError returns the error of a wait whose time is over, with its own exit status, and err if
+// that says something else.
+func timeoutError(err error, text, hint string) error {
+	if !errors.Is(err, watch.ErrTimeout) {
+		return err
+	}
+	return &failure.Error{Code: "timeout", Exit: failure.ExitInVain, Err: errors.New(text), Hint: hint}
+}
+
+// A waitFor is what --wait waits for.
+type waitFor string
+
+const (
+	waitForNoticed waitFor = "noticed"
+	waitForAck     waitFor = "ack"
+	waitForReply   waitFor = "reply"
+	waitForAny     waitFor = "any"
+)
+
+var waits = []waitFor{waitForNoticed, waitForAck, waitForReply, waitForAny}
+
+func (w *waitFor) String() string { return string(*w) }
+
+// IsBoolFlag allows --wait without a value.
+func (w *waitFor) IsBoolFlag() bool { return true }
+
+// Accepts reports whether the word after --wait is its value, not an argument of the command.
+func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, waitFor(word)) }
+
+// Set takes the value, which is "true" if --wait has none. checkWait checks it.
+func (w *waitFor) Set(text string) error {
+	if *w = waitFor(text); text == "true" {
+		*w = waitForAck
+	}
+	return nil
+}
+
+// checkWait checks --wait and --timeout.
+func (d *delivery) checkWait() (err error) {
+	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it), --wait=reply (answered) " +
+		"or --wait=any (answered, or other mail comes)"
+	switch {
+	case d.isSet("wait") && !slices.Contains(waits, d.wait):
+		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
+	case d.isSet("timeout") && d.wait == "":
+		return failure.Usagef("--timeout requires --wait").WithHint(choices)
+	}
+	d.limit, err = timeLimit(d.flags)
+	return err
+}
+
+// inboxBefore returns what the sender's inbox holds before the message is sent.
+func (d *delivery) inboxBefore() (map[string]bool, error) {
+	if d.wait != waitForReply && d.wait != waitForAny {
+		return nil, nil
+	}
+	return watch.Names(d.w, d.draft.From)
+}
+
+// await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
+func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error) {
+	ctx, m := d.ctx, r.Message
+	if d.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d.limit, watch.ErrTimeout)
+		defer cancel()
+	}
+	if !d.isOn("quiet") && !d.json() {
+		if err := d.announceWait(m); err != nil {
+			return err
+		}
+	}
+	var arrived watch.Arrival
+	switch d.wait {
+	case waitForNoticed:
+		err = track.AwaitNoticed(ctx, d.w, r)
+	case waitForAck:
+		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
+	default:
+		// Other mail to the sender may end the wait for an answer.
+		arrived, err = watch.AwaitReply(ctx, d.w, r, watch.ReplyOptions{
+			Before: before, Other: func(m *schema.Message) bool { return d.wait == waitForAny || m.Priority == schema.P0 },
+		})
+	}
+	switch {
+	case err != nil:
+		return d.stillSent(m, err)
+	case d.wait == waitForNoticed:
+		return d.printNoticed(m)
+	case d.wait != waitForAck:
+		return d.printArrival(m, arrived)
+	case d.json():
+		return command.WriteJSONLine(d.Out, map[string]any{"acknowledged": m.ID})
+	case !d.isOn("quiet"):
+		d.printf("acknowledged: %s\n", m.ID)
+	}
+	return nil
+}
+
+// announceWait says what the command waits for, which recipients have open sessions, and which have neither
+// a session nor a runner.
+func (d *delivery) announceWait(m *schema.Message) error {
+	limit := "without a limit"
+	if d.limit > 0 {
+		limit = "for at most " + shortDuration(d.limit)
+	}
+	what := map[waitFor]string{
+		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
+		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
+		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
+		waitForAny:     "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
+	}[d.wait]
+	var open, idle []schema.AgentName
+	for _, to := range m.To {
+		sessions, err := live.Sessions(d.w, to)
+		if err != nil {
+			return err
+		}
+		if len(sessions) > 0 {
+			open = append(open, to)
+			continue
+		}
+		if d.exchanger != nil {
+			continue // it may run on another machine
+		}
+		running, err := track.IsRunning(d.w, to)
+		if err != nil {
+			return err
+		}
+		if !running {
+			idle = append(idle, to)
+		}
+	}
+	if len(open) > 0 {
+		limit += "; open sessions: " + joinNames(open)
+	}
+	switch {
+	case len(idle) > 0 && d.wait == waitForNoticed:
+		limit += "; neither an open session nor oacp run gets the mail of " + joinNames(idle)
+	case len(idle) > 0:
+		limit += "; no oacp run works the inbox of " + joinNames(idle)
+	}
+	d.Note(what + ", " + limit)
+	return nil
+}
+
+// stillSent makes an error that ends the wait say that the message is sent.
+func (d *delivery) stillSent(m *schema.Message, err error) error {
+	ask := "do not send it again; oacp status " + m.ID.Short() + " says how far it is"
+	what := "there was no answer"
+	switch d.wait {
+	case waitForAck:
+		what = "there was no acknowledgement"
+	case waitForNoticed:
+		what = "nobody noticed it"
+	}
+	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(d.limit))
+	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
+		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
+	}
+	return timeoutError(err, text, ask)
+}
+
+// printNoticed prints how far the message got with each recipient.
+func (d *delivery) printNoticed(m *schema.Message) error {
+	if d.isOn("quiet") && !d.json() {
+		return nil
+	}
+	progress, err := track.Track(d.ctx, d.w, string(m.ID))
+	if err != nil {
+		return err
+	}
+	if !d.json() {
+		turn.AddClaims(d.ctx, d.w, progress)
+		printProgress(progress, d.Streams)
+		return nil
+	}
+	type recipient struct {
+		Agent schema.AgentName `json:"agent"`
+		Stage track.Stage      `json:"stage"`
+		*track.Noticed
+	}
+	by := make([]recipient, len(progress))
+	for i, p := range progress {
+		by[i] = recipient{Agent: p.Agent, Stage: p.Stage}
+		if len(p.Noticed) > 0 {
+			by[i].Noticed = &p.Noticed[0]
+		}
+	}
+	return command.WriteJSONLine(d.Out, map[string]any{"noticed": m.ID, "by": by})
+}
+
+// printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,
+// the exit status is that of a timeout.
+func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (err error) {
+	if !arrived.Answers {
+		err = &failure.StatusError{Status: failure.ExitInVain}
+	}
+	if d.json() {
+		key := "reply"
+		if !arrived.Answers {
+			key = "mail"
+		}
+		return cmp.Or(command.WriteJSONLine(d.Out, map[string]any{key: arrived.Message, "path": arrived.Path}), err)
+	}
+	pending := arrived.Box == mailbox.Inbox
+	if copied, findErr := d.w.Pending(d.ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
+		pending, arrived.Entry = true, copied
+	}
+	d.printf("\n")
+	printMessage(d.Streams, arrived.Entry, places(d.w, []mailbox.Entry{arrived.Entry}))
+	if flushErr := d.Out.Flush(); flushErr != nil {
+		return flushErr
+	}
+	if !arrived.Answers {
+		d.Note(fmt.Sprintf("that is other mail, not an answer; oacp status %s says how far your message is", sent.ID.Short()))
+	}
+	if pending {
+		d.Note("it stays in the inbox of " + string(sent.From) + " until oacp ack " + arrived.Message.ID.Short())
+	}
+	return err
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+func newWatchCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "watch",
+		Category:  command.CategoryFiles,
+		Usage:     "report new messages",
+		ArgsUsage: "[PROJECT…] [--agent AGENT]",
+		Description: `watch prints the messages that arrived since its last run and exits. The first run
+prints all pending messages. With --follow, watch prints each message as it arrives,
+until it is stopped. A line has the short id and the sender, and ends with the subject.
+
+watch records what it printed in state/watch of the workspace, so it prints each
+message once. A second reader of the same inbox needs its own record: --state-id. A
+file that is not a message is an error, reported once.
+
+The exit status is 1 if anything could not be watched or read; watch prints everything
+else. Stopping --follow is not an error.
+
+--json prints one object per line, with the event new_message, message_archived,
+error or warning. Errors and warnings also go to standard error.
+
+EXAMPLES:
+   oacp watch --agent codex --follow
+   oacp watch --agent codex --json
+   oacp watch --agent codex --all-projects --state-id notifier`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive"},
+			new(command.Sync).Flag(""),
+			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Hidden: true},
+			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch"},
+			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox"},
+			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox"},
+			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated"},
+			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent"},
+			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`"},
+			&cli.StringFlag{Name: "oacp-dir", Category: command.OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)"},
+			jsonFlag(),
+		},
+		Action: action(s, anyNumber, runWatch),
+	}
+}
+
+func runWatch(c *call) (err error) {
+	projects := append(c.texts("project"), c.words...)
+	stateID, follow := c.text("state-id"), c.isOn("follow")
+	switch {
+	case c.isSet("state-id") && !schema.IsNamePart(stateID):
+		return failure.Usagef("--state-id: %s: want 1 to 64 letters, digits, dots, underscores or hyphens", visible.Quote(stateID))
+	case c.isOn("all-projects") && len(projects) > 0:
+		return failure.Usagef("--all-projects and a project are mutually exclusive")
+	case c.place.Dir != "" && (c.isOn("all-projects") || len(projects) > 0):
+		return failure.Usagef("--dir and a project are mutually exclusive")
+	case slices.Contains(projects, ""):
+		return failure.Usagef("the project name is empty")
+	case follow && c.isOn("once"):
+		return failure.Usagef("--follow and --once are mutually exclusive")
+	}
+	since, err := parseSince(c.text("since"), c.Now())
+	if err != nil {
+		return err
+	}
+	targets, failed, err := watchTargets(c, projects)
+	defer func() {
+		for _, target := range targets {
+			err = errors.Join(err, target.Workspace.Close())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	for _, event := range failed {
+		if err := printEvent(c, event); err != nil {
+			return err
+		}
+	}
+	if len(targets) == 0 {
+		return failure.ErrReported
+	}
+	options := &watch.Options{Cursor: true, StateID: stateID, Since: since, Archived: c.isOn("show-archived")}
+	ok, err := watchTargetsUntil(c, targets, options)
+	if err != nil {
+		return err
+	}
+	if c.OutTerminal && !follow && !c.json() {
+		_, _ = fmt.Fprintln(c.Err, "hint: with --follow, watch goes on") // nothing is lost without it
+	}
+	if !follow && (!ok || len(failed) > 0) {
+		return failure.ErrReported
+	}
+	return nil
+}
+
+// watchTargetsUntil prints the events of the targets, with --follow until a signal. It reports whether there was no
+// error among them.
+func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) (ok bool, err error) {
+	defer c.catchSignals()()
+	workspaces := make([]*mailbox.Workspace, len(targets))
+	for i, target := range targets {
+		workspaces[i] = target.Workspace
+	}
+	synchronizer, err := c.synchronizer(workspaces...)
+	if err != nil {
+		return false, err
+	}
+	follow := c.isOn("follow")
+	if follow {
+		defer synchronizer.Start(c.ctx, false)()
+	} else {
+		defer synchronizer.Begin(c.ctx, 0)()
+	}
+	watcher, err := watch.New(targets, options)
+	if err != nil { // no target can be watched
+		return false, cmp.Or(printEvent(c, newFailure(targets, err)), failure.ErrReported)
+	}
+	defer func() { err = errors.Join(err, watcher.Close()) }()
+	if follow {
+		return printEvents(c, watcher.Events(c.ctx))
+	}
+	ok, err = printEvents(c, watcher.Scan(c.ctx))
+	return ok, cmp.Or(err, context.Cause(c.ctx))
+}
+
+// printEvents reports whether there was no error among the events.
+func printEvents(c *call, events iter.Seq2[watch.Event, error]) (ok bool, err error) {
+	ok = true
+	for event, err := range events {
+		if err != nil {
+			return false, err
+		}
+		// The event counts as printed when the loop asks for the next one.
+		if err := printEvent(c, event); err != nil {
+			return false, err
+		}
+		ok = ok && (event.Kind != watch.EventError || isMail(event))
+	}
+	return ok, nil
+}
+
+// newFailure returns the event of an error that concerns all targets.
+func newFailure(targets []watch.Target, err error) watch.Event {
+	event := watch.Event{Kind: watch.EventError, Entry: mailbox.Entry{Agent: targets[0].Agent, Err: err}}
+	if first := targets[0].Workspace; len(targets) == 1 {
+		event.Project, event.Path = project.Name(first), first.BoxPath(event.Agent, mailbox.Inbox)
+	}
+	return event
+}
+
+// watchTargets opens the workspaces to watch. An event says what cannot be watched. The caller closes the
+// workspaces, even after an error.
+func watchTargets(c *call, projects []string) (targets []watch.Target, failed []watch.Event, err error) {
+	place := command.Workspace{Dir: c.place.Dir, Home: c.place.Home}.Place(c.Streams)
+	if c.isOn("all-projects") {
+		if projects, err = place.Projects(); err != nil {
+			return nil, nil, err
+		}
+	} else if len(projects) == 0 {
+		projects = []string{""}
+	}
+	fail := func(path string, err error) {
+		entry := mailbox.Entry{Agent: c.agent(), Path: path, Err: err}
+		failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
+	}
+	for _, place.Project = range projects {
+		w, err := command.Open(place, nil)
+		if err != nil {
+			path, _ := place.ProjectDir() // it is empty if the name is no project's
+			fail(path, err)
+			continue
+		}
+		agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+		if err == nil && w.Knows(agent) {
+			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
+			continue
+		}
+		switch {
+		case errors.Is(err, project.ErrNoSender):
+			return targets, nil, errors.Join(err, w.Close())
+		case err != nil:
+			fail("", err)
+		case !c.isOn("all-projects"):
+			fail(filepath.Dir(w.BoxPath(agent, mailbox.Inbox)), w.CheckAgent(agent))
+		}
+		if err := w.Close(); err != nil {
+			return targets, nil, err
+		}
+	}
+	if len(targets)+len(failed) == 0 {
+		place.Project = ""
+		fail("", errors.New("no project has the agent"))
+	}
+	return targets, failed, nil
+}
+
+func printEvent(c *call, e watch.Event) error {
+	if e.Err != nil && !(c.json() && isMail(e)) { // the event itself says what is wrong with the message
+		text := failure.OneLine(e.Err.Error())
+		if e.Path != "" {
+			text = e.Path + ": " + text
+		}
+		kind := e.Kind
+		if isMail(e) {
+			kind = watch.EventWarning
+		}
+		text = strings.ToUpper(string(kind)) + ": " + visible.Line(text) + "\n"
+		if hint := failure.Of(e.Err).Hint; hint != "" {
+			text += "hint: " + visible.Line(hint) + "\n"
+		}
+		// If this fails there is no one left to tell; the event itself goes to standard output.
+		_, _ = fmt.Fprint(c.Err, text)
+	}
+	if isMail(e) {
+		e.Kind, e.Message = watch.EventArrived, command.Preview(&e.Entry)
+	}
+	switch {
+	case c.json():
+		if err := command.WriteJSONLine(c.Out, newWatchJSON(e)); err != nil {
+			return err
+		}
+	case e.Message != nil:
+		m := e.Message
+		c.printf("%s project=%s agent=%s file=%s type=%s priority=%s id=%s from=%s %s\n",
+			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name), visible.Line(string(m.Type)),
+			visible.Line(string(m.Priority)), visible.Line(cmp.Or(m.ID.Short(), "?")), visible.Line(string(m.From)), visible.Line(m.Subject))
+	}
+	return c.Out.Flush()
+}
+
+// isMail reports whether an error is about a message that is not valid. It is printed as far as it
+// can be read, as other messages are.
+func isMail(e watch.Event) bool {
+	return e.Kind == watch.EventError && (e.Message != nil || e.IsHeld())
+}
+
+// watchJSON is the reference implementation's event, with its keys sorted and more keys.
+type watchJSON struct {
+	Agent          schema.AgentName      `json:"agent"`
+	Auth           signing.Status        `json:"auth,omitempty"`
+	Code           string                `json:"code,omitempty"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc,omitempty"`
+	Error          string                `json:"error,omitempty"`
+	Event          watch.EventKind       `json:"event"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	File           string                `json:"file,omitempty"`
+	From           schema.AgentName      `json:"from,omitempty"`
+	Held           string                `json:"held,omitempty"`
+	Hint           string                `json:"hint,omitempty"`
+	ID             schema.ID             `json:"id,omitempty"`
+	Path           string                `json:"path,omitempty"`
+	Priority       schema.Priority       `json:"priority,omitempty"`
+	Project        *string               `json:"project"`
+	Subject        string                `json:"subject,omitempty"`
+	Type           schema.Type           `json:"type,omitempty"`
+}
+
+func newWatchJSON(e watch.Event) watchJSON {
+	m := e.Message
+	if m == nil {
+		m = &schema.Message{}
+	}
+	j := watchJSON{
+		Agent: e.Agent, Event: e.Kind, File: e.Name, Path: e.Path, ID: m.ID, From: m.From, Type: m.Type,
+		Priority: m.Priority, Subject: m.Subject, ConversationID: m.ConversationID, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt,
+	}
+	if e.Project != "" {
+		j.Project = &e.Project
+	}
+	if held, ok := errors.AsType[*mailbox.HeldError](e.Err); ok {
+		j.Auth, j.Held = held.Status, held.Error()
+	} else if e.Err != nil {
+		j.Error = failure.OneLine(e.Err.Error())
+		if f := failure.Of(e.Err); e.Name == "" { // the error concerns no single file
+			j.Code, j.Hint = f.Code, f.Hint
+		}
+	}
+	return j
+}
