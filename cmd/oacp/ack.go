@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,18 +17,10 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
-type ackOptions struct {
-	workspace command.Workspace
-	ids       []string
-	agent     string
-	all, json bool
-	selection selection
-}
-
 func newAckCommand(s *command.Streams) *cli.Command {
-	var o ackOptions
 	return &cli.Command{
 		Name:      "ack",
 		Category:  command.CategoryMessages,
@@ -48,25 +39,11 @@ EXAMPLES:
    oacp ack ID
    oacp ack notes.yaml
    oacp ack --all --type notification --agent codex`,
-		Flags: slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "acknowledge every pending message of the agent", Destination: &o.all},
-		}, o.selection.flags("with --all: only"), []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "use the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()),
-		Action: func(c *cli.Context) error {
-			o.ids = command.Positionals(c)
-			if !o.all && (c.IsSet("type") || c.IsSet("from")) {
-				return failure.Usagef("--type and --from need --all")
-			}
-			if err := o.selection.parse(); err != nil {
-				return err
-			}
-			if err := checkIDs(o.ids, o.all); err != nil {
-				return err
-			}
-			return runAck(c.Context, o, s)
-		},
+		Flags: flagsWith(slices.Concat([]cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "acknowledge every pending message of the agent"},
+			&cli.StringFlag{Name: "agent", Usage: "use the inbox of `AGENT` (default: $OACP_AGENT)"},
+		}, selectionFlags("with --all: only"))...),
+		Action: inWorkspace(s, anyNumber, runAck),
 	}
 }
 
@@ -78,45 +55,49 @@ type acknowledgedJSON struct {
 	Path      string           `json:"path"`
 }
 
-func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.ActingAgent(w, o.agent, s)
-		if err != nil && (o.all || !errors.Is(err, project.ErrNoSender)) {
-			return err
-		}
-		var entries, left []mailbox.Entry
-		if o.all {
-			entries, left, err = o.pending(ctx, w, agent, s)
-		} else {
-			entries, err = o.named(ctx, w, agent)
-		}
-		for _, e := range entries {
-			if e.Message != nil {
-				err = cmp.Or(err, turn.CheckFence(ctx, w, e.Message.ID, e.Agent, s.Getenv))
-			}
-		}
-		if err != nil {
-			return err
-		}
-		done, err := o.acknowledge(w, entries)
-		for _, e := range left {
-			if _, failed := errors.AsType[syscall.Errno](e.Err); failed { // it may be a message
-				err = cmp.Or(err, e.Err)
-			}
-		}
-		if len(done) > 0 || o.all {
-			err = errors.Join(o.print(agent, done, left, err != nil, s), err)
-		}
+func runAck(c *call, w *mailbox.Workspace) error {
+	if !c.isOn("all") && (c.isSet("type") || c.isSet("from")) {
+		return failure.Usagef("--type and --from need --all")
+	}
+	if err := checkIDs(c); err != nil {
 		return err
-	})
+	}
+	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	if err != nil && (c.isOn("all") || !errors.Is(err, project.ErrNoSender)) {
+		return err
+	}
+	var entries, left []mailbox.Entry
+	if c.isOn("all") {
+		entries, left, err = pendingSelection(c, w, agent)
+	} else {
+		entries, err = namedPending(c, w, agent)
+	}
+	for _, e := range entries {
+		if e.Message != nil {
+			err = cmp.Or(err, turn.CheckFence(c.ctx, w, e.Message.ID, e.Agent, c.Getenv))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	done, err := acknowledge(c, w, entries)
+	for _, e := range left {
+		if _, failed := errors.AsType[syscall.Errno](e.Err); failed { // it may be a message
+			err = cmp.Or(err, e.Err)
+		}
+	}
+	if len(done) > 0 || c.isOn("all") {
+		err = errors.Join(printAcknowledged(c, agent, done, left, err != nil), err)
+	}
+	return err
 }
 
 // acknowledge acknowledges the entries. Its error is the first one.
-func (o ackOptions) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
+func acknowledge(c *call, w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
 	done = []acknowledgedJSON{}
 	for i, err := range w.AcknowledgeAll(entries) {
 		if err != nil {
-			if !o.all || !mailbox.IsGone(err) { // else another process acknowledged it
+			if !c.isOn("all") || !mailbox.IsGone(err) { // else another process acknowledged it
 				first = cmp.Or(first, err)
 			}
 			continue
@@ -131,10 +112,10 @@ func (o ackOptions) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (
 	return done, first
 }
 
-// named returns the entries that the ids name, each once.
-func (o ackOptions) named(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (entries []mailbox.Entry, err error) {
-	for _, id := range o.ids {
-		e, err := w.Pending(ctx, id, agent)
+// namedPending returns the entries that the ids name, each once.
+func namedPending(c *call, w *mailbox.Workspace, agent schema.AgentName) (entries []mailbox.Entry, err error) {
+	for _, id := range c.words {
+		e, err := w.Pending(c.ctx, id, agent)
 		if err != nil {
 			return nil, err
 		}
@@ -145,44 +126,181 @@ func (o ackOptions) named(ctx context.Context, w *mailbox.Workspace, agent schem
 	return entries, nil
 }
 
-// pending returns the messages in the agent's inbox that are wanted, and the files that are not valid
+// pendingSelection returns the messages in the agent's inbox that are wanted, and the files that are not valid
 // messages.
-func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, s *command.Streams) (wanted, left []mailbox.Entry, err error) {
-	o.selection.warn(w, s)
-	entries, err := w.Inbox(ctx, agent)
+func pendingSelection(c *call, w *mailbox.Workspace, agent schema.AgentName) (wanted, left []mailbox.Entry, err error) {
+	selected, err := newSelection(c, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := w.Inbox(c.ctx, agent)
 	for _, e := range entries {
 		switch {
 		case e.Err != nil:
 			left = append(left, e)
-		case o.selection.matches(e.Message):
+		case selected.matches(e.Message):
 			wanted = append(wanted, e)
 		}
 	}
 	return wanted, left, err
 }
 
-// print prints what is done and, after --all, which files are left because they are not messages.
-func (o ackOptions) print(agent schema.AgentName, done []acknowledgedJSON, left []mailbox.Entry, failed bool, s *command.Streams) error {
+// printAcknowledged prints what is done and, after --all, which files are left because they are not messages.
+func printAcknowledged(c *call, agent schema.AgentName, done []acknowledgedJSON, left []mailbox.Entry, failed bool) error {
 	var names []string
 	for _, e := range left {
 		names = append(names, e.Name)
 	}
 	if len(names) > 0 {
-		s.Warn(fmt.Sprintf("not a valid message, so it stays: %s; oacp inbox says what is wrong", strings.Join(names, ", ")))
+		c.Warn(fmt.Sprintf("not a valid message, so it stays: %s; oacp inbox says what is wrong", strings.Join(names, ", ")))
 	}
-	if o.json {
+	if c.json() {
 		// One line, because an error may follow on another.
 		answer := map[string]any{"acknowledged": done}
 		if len(names) > 0 {
 			answer["left"] = names
 		}
-		return command.WriteJSONLine(s.Out, answer)
+		return command.WriteJSONLine(c.Out, answer)
 	}
 	if len(done) == 0 && !failed {
-		fmt.Fprintf(s.Out, "%s: nothing to acknowledge\n", agent)
+		c.printf("%s: nothing to acknowledge\n", agent)
 	}
 	for _, one := range done {
-		fmt.Fprintf(s.Out, "acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
+		c.printf("acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
 	}
 	return nil
+}
+
+func newRestoreCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "restore",
+		Category:  command.CategoryFiles,
+		Usage:     "return a message to its inbox",
+		ArgsUsage: "ID…",
+		Description: `restore returns a message to the inbox of each recipient that acknowledged it
+or gave it up. It removes the dead letter and resets the count of turns.
+A pending message does not change. oacp list finds ids.
+
+If any id is unknown, restore does nothing.
+
+EXAMPLES:
+   oacp restore ID
+   oacp restore ID ID --agent codex --dry-run`,
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be restored and change nothing"}),
+		Action: inWorkspace(s, anyNumber, runRestore),
+	}
+}
+
+func runRestore(c *call, w *mailbox.Workspace) error {
+	if len(c.words) == 0 {
+		return failure.Usagef("needs an id").WithHint("oacp list shows the ids")
+	}
+	if c.agent() != "" {
+		if err := w.CheckAgent(c.agent()); err != nil {
+			return err
+		}
+	}
+	whole := make([]string, len(c.words))
+	for i, id := range c.words {
+		found, err := w.Find(c.ctx, id)
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
+			return err
+		}
+		whole[i] = string(found[0].Message.ID)
+	}
+	var all []track.Restored
+	var failed error
+	for _, id := range whole {
+		restored, err := track.Restore(c.ctx, w, id, c.agent(), c.isOn("dry-run"))
+		all, failed = append(all, restored...), errors.Join(failed, err)
+	}
+	if len(all) > 0 {
+		return errors.Join(printRestored(c, all), failed)
+	}
+	return failed
+}
+
+func printRestored(c *call, all []track.Restored) error {
+	for _, one := range all {
+		switch name := visible.Line(one.ID.Short()); {
+		case one.Was == track.StageWaiting:
+		case one.Err != nil:
+			c.Note(name + " is not valid, so oacp run gives it up again: " + failure.OneLine(one.Err.Error()))
+		case one.Message.ExpiredAt(c.Now()):
+			c.Note(name + " expired at " + c.Time(one.Message.ExpiresAt.Time()) + ", so oacp run skips it")
+		}
+	}
+	if c.json() {
+		// One line, because an error may follow on another.
+		return command.WriteJSONLine(c.Out, map[string]any{"restored": all, "dry_run": c.isOn("dry-run")})
+	}
+	for _, one := range all {
+		name := visible.Line(one.ID.Short())
+		switch {
+		case one.Was == track.StageWaiting && one.Path == "":
+			c.printf("%s is on its way to the inbox of %s already\n", name, one.Agent)
+		case one.Was == track.StageWaiting:
+			c.printf("%s is in the inbox of %s already\n", name, one.Agent)
+		case c.isOn("dry-run"):
+			c.printf("%s would be back in the inbox of %s; it is %s\n", name, one.Agent, one.Was)
+		default:
+			c.printf("OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
+		}
+	}
+	return nil
+}
+
+// A selection chooses messages by type and sender. The zero value chooses all.
+type selection struct {
+	types   []schema.Type
+	senders []schema.AgentName
+}
+
+// selectionFlags returns --type and --from. Their usage starts with the given text.
+func selectionFlags(usage string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "type", Aliases: []string{"t"}, Usage: usage + " messages of a `TYPE`[,TYPE…]"},
+		&cli.StringSliceFlag{Name: "from", Usage: usage + " messages from an `AGENT`[,AGENT…]"},
+	}
+}
+
+// newSelection returns what the flags select. It warns of senders that the workspace does not know.
+func newSelection(c *call, w *mailbox.Workspace) (selected selection, err error) {
+	for _, name := range c.texts("type") {
+		t, err := parseType(strings.TrimSpace(name))
+		if err != nil {
+			return selected, err
+		}
+		selected.types = append(selected.types, t)
+	}
+	for _, name := range c.texts("from") {
+		from, err := schema.ParseAgentName(strings.TrimSpace(name))
+		if err != nil {
+			return selected, failure.Usagef("--from: %w", err)
+		}
+		if !w.Knows(from) {
+			c.Warn("the workspace has no agent " + string(from))
+		}
+		selected.senders = append(selected.senders, from)
+	}
+	return selected, nil
+}
+
+func (s selection) matches(m *schema.Message) bool {
+	return (len(s.types) == 0 || slices.Contains(s.types, m.Type)) &&
+		(len(s.senders) == 0 || slices.Contains(s.senders, m.From))
+}
+
+// String says which messages match, as in "question from claude or gemini".
+func (s selection) String() string {
+	text := "message"
+	if len(s.types) > 0 {
+		text = strings.ReplaceAll(joinNames(s.types), ", ", " or ")
+	}
+	if len(s.senders) > 0 {
+		text += " from " + strings.ReplaceAll(joinNames(s.senders), ", ", " or ")
+	}
+	return text
 }

@@ -1,9 +1,20 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
@@ -20,14 +31,33 @@ func newBridgeCommand(s *command.Streams) *cli.Command {
 		Usage:       "read and write AgentPair's log",
 		Description: status.Description,
 		Flags:       status.Flags,
-		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), newBridgeStatusCommand(s)},
+		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), status},
 		Action: func(c *cli.Context) error {
-			if rest := command.Positionals(c); len(rest) > 0 {
-				return command.UnknownCommand([]string{"send", "drain", "status"}, rest[0], "oacp bridge")
+			if c.Args().Present() {
+				return needsCommand(c)
 			}
 			return status.Action(c)
 		},
 	}
+}
+
+// withLog returns the action of a command for the log that flags name.
+func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.ActionFunc {
+	return action(s, 0, func(c *call) error {
+		log, err := bridgeLog(c.flags)
+		if err != nil {
+			return err
+		}
+		return run(c, log)
+	})
+}
+
+// bridgeLog returns the log that flags name.
+func bridgeLog(c *cli.Context) (command.BridgeLog, error) {
+	log := command.BridgeLog{
+		File: c.String("bridge"), RunID: c.Int("run-id"), Repository: c.String("repo"), RunsDir: c.String("runs-dir"), Create: c.Bool("create"),
+	}
+	return log, log.Check(c)
 }
 
 // agentOrEnvironment returns the agent that a flag names, or else the environment.
@@ -37,4 +67,307 @@ func agentOrEnvironment(flag string, s *command.Streams) (string, error) {
 	}
 	agent, err := project.AgentFromEnvironment(s.Getenv)
 	return string(agent), err
+}
+
+func newBridgeDrainCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "drain",
+		Usage:     "print the records for an agent",
+		ArgsUsage: "--agent AGENT [--since HASH | --cursor FILE]",
+		Description: logHelp + `
+
+drain prints the records addressed to the agent, and broadcasts from others, one per
+line, as they are in the log. The log does not change.
+
+With --cursor, drain prints each record once: FILE stores the position up to which the
+log was printed. If drain is killed, the next run may print records again. Each agent
+needs its own file.
+
+EXAMPLES:
+   oacp bridge drain --agent codex --cursor codex.cursor
+   oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
+		Flags: append(new(command.BridgeLog).Flags(),
+			&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
+			&cli.StringFlag{Name: "since", Usage: "only records behind the one with the id `HASH`"},
+			&cli.StringFlag{Name: "cursor", Usage: "only records behind the place in `FILE`, which then moves"},
+			jsonFlag()),
+		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
+			if c.text("since") != "" && c.text("cursor") != "" {
+				return failure.Usagef("--since and --cursor are mutually exclusive")
+			}
+			agent, err := agentOrEnvironment(c.text("agent"), s)
+			if err != nil {
+				return err
+			}
+			return selected.Reading(s, func(log *bridge.Log) error { return drain(c, log, agent) })
+		}),
+	}
+}
+
+func drain(c *call, log *bridge.Log, agent string) (err error) {
+	var after bridge.Cursor
+	cursor, since := c.text("cursor"), c.text("since")
+	if cursor != "" {
+		after, err = bridge.LoadCursor(cursor, agent)
+	} else if since != "" {
+		var e bridge.Entry
+		e, err = log.Get(c.ctx, since)
+		after = e.Cursor()
+	}
+	if err != nil {
+		return err
+	}
+	end := after
+	for e, err := range log.Records(c.ctx, after) {
+		if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
+			c.Warn("skipped " + skipped.Error())
+			err = nil
+		} else if err == nil && e.IsFor(agent) {
+			err = printRecord(e.Record, c.Streams)
+		}
+		if err != nil {
+			return err
+		}
+		end = e.Cursor()
+	}
+	if err := c.Out.Flush(); err != nil || cursor == "" || end == after {
+		return err
+	}
+	return bridge.SaveCursor(cursor, agent, end)
+}
+
+// printRecord prints a record as it is in its log. JSON may hold characters that disturb a
+// terminal.
+func printRecord(r bridge.Record, s *command.Streams) error {
+	line, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	if s.OutTerminal {
+		line = []byte(visible.Line(string(line)))
+	}
+	_, err = fmt.Fprintf(s.Out, "%s\n", line)
+	return err
+}
+
+func newBridgeSendCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "send",
+		Usage:     "append a record to the log, once",
+		ArgsUsage: "--from AGENT [--to AGENT] --type KIND",
+		Description: logHelp + ` If the repository has no run, send creates run 1.
+
+If the log already holds the record, send writes nothing, prints the record's position
+and succeeds, so you can repeat it. The id covers only type, sender, receiver and
+content. If a different record has the same id, such as a FAIL with the content of
+this PASS, send fails: use other words.
+
+EXAMPLES:
+   oacp bridge send --from claude --to codex --type task --content "Add a login"
+   git diff | oacp bridge send --from codex -t result --content -
+   oacp bridge send --from claude --signal PASS --content Approved`,
+		Flags: append(new(command.BridgeLog).WritingFlags(),
+			&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
+			&cli.StringFlag{Name: "to", Usage: "the receiver is `AGENT` (default: everybody)"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + joinNames(bridge.Types())},
+			&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + joinNames(bridge.Signals()) + "; makes the type signal"},
+			&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input"},
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose the record"},
+			jsonFlag()),
+		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
+			record, err := recordOf(c)
+			if err != nil {
+				return err
+			}
+			return selected.With(s, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
+				receipt, err := log.Send(c.ctx, record)
+				if err == nil {
+					err = receipt.Conflict(record)
+				}
+				if err != nil {
+					return err
+				}
+				return printAppended(c, log, receipt)
+			})
+		}),
+	}
+}
+
+// recordOf returns the record that the command line describes.
+func recordOf(c *call) (r bridge.Record, err error) {
+	signal := c.text("signal")
+	kind := c.text("type")
+	if kind == "" && signal != "" {
+		kind = string(bridge.TypeSignal)
+	}
+	r = bridge.Record{Type: bridge.Type(kind), To: c.text("to"), Signal: bridge.Signal(strings.ToUpper(signal))}
+	switch {
+	case kind == "":
+		return r, failure.Usagef("needs --type").WithHint("the types are " + joinNames(bridge.Types()))
+	case !r.Type.Known():
+		return r, unknownName("type", kind, bridge.Types())
+	case signal != "" && !r.Signal.Known():
+		return r, unknownName("signal", signal, bridge.Signals())
+	case (r.Type == bridge.TypeSignal) != (r.Signal != ""):
+		return r, failure.Usagef("--type signal and --signal go together").WithHint("the signals are " + joinNames(bridge.Signals()))
+	}
+	if r.From, err = agentOrEnvironment(c.text("from"), c.Streams); err != nil {
+		return r, err
+	}
+	if r.To == r.From {
+		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
+	}
+	// The content is what is given, or what is piped in. A signal needs none.
+	if r.Content = c.text("content"); r.Content != "" && r.Content != "-" || r.Content == "" && signal != "" {
+		return r, nil
+	}
+	if r.Content == "-" || !c.InTerminal {
+		if r.Content, err = readInput("-", c.Streams); err != nil {
+			return r, fmt.Errorf("content: %w", err)
+		}
+	}
+	if strings.TrimSpace(r.Content) == "" {
+		err = failure.Usagef("content: missing: there is no --content, and standard input is empty").WithHint("use --content TEXT, or a pipe")
+	}
+	return r, err
+}
+
+func unknownName[Name ~string](flag, name string, known []Name) error {
+	return failure.Usagef("--%s: there is no %s %s", flag, flag, visible.Quote(name)).
+		WithHint(spelling.DidYouMean(known, name, "the "+flag+"s are "+joinNames(known)))
+}
+
+func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
+	object, err := withKeys(receipt.Record, struct {
+		Duplicate bool   `json:"duplicate"`
+		Line      int    `json:"line"`
+		Bridge    string `json:"bridge_path"`
+	}{receipt.Duplicate, receipt.Line, log.Path()})
+	if err != nil {
+		return err
+	}
+	return c.answer(object, func() {
+		if receipt.Duplicate {
+			c.printf("duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
+		} else {
+			c.printf("OK: %s\n", visible.Line(receipt.ID))
+		}
+		c.printf("  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
+	})
+}
+
+func newBridgeStatusCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "count the records in the logs",
+		Description: `Without --bridge and --run-id, status shows every run of the repository around the
+current folder, or with --all the runs of every repository. It reports lines that are
+not records on standard error, with their numbers.
+
+EXAMPLES:
+   oacp bridge --run-id 1
+   oacp bridge status --bridge bridge.jsonl --json`,
+		Flags: append(new(command.BridgeLog).Flags(),
+			&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository"},
+			jsonFlag()),
+		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
+			isNamed := selected.File != "" || selected.RunID != 0
+			switch {
+			case c.isOn("all") && (isNamed || selected.Repository != ""):
+				return failure.Usagef("--all means every run of every repository, so no log can be named")
+			case isNamed:
+				return selected.Reading(s, func(log *bridge.Log) error {
+					answer, err := newLogStatus(c, log)
+					if err != nil {
+						return err
+					}
+					return c.answer(answer, func() { answer.print(c) })
+				})
+			}
+			return showLogs(c, selected)
+		}),
+	}
+}
+
+// showLogs shows the runs of the repository that is meant, or of all, one below the other.
+func showLogs(c *call, selected command.BridgeLog) error {
+	root, repository, ids, err := selected.RepositoryIDs(c.Streams, c.isOn("all"))
+	if err != nil {
+		return err
+	}
+	runs, err := bridge.Runs(root, ids...)
+	if err != nil {
+		return err
+	}
+	answers := []logStatus{}
+	var failed []error
+	for _, run := range runs {
+		// A run that cannot be read hides no other.
+		failed = append(failed, command.UseLog(run.BridgePath(), bridge.Options{}, c.Streams, func(log *bridge.Log) error {
+			answer, err := newLogStatus(c, log)
+			if err != nil {
+				return err
+			}
+			answer.RepositoryID = run.RepositoryID
+			answer.Repository, err = run.Repository()
+			answers = append(answers, answer)
+			return err
+		}))
+	}
+	err = c.answer(map[string]any{"runs_dir": root, "runs": answers}, func() {
+		if len(runs) == 0 {
+			c.printf("%s: no runs in %s\n", visible.Line(repository), visible.Line(root))
+		}
+		for i, answer := range answers {
+			if i > 0 {
+				c.printf("\n")
+			}
+			if c.isOn("all") && (i == 0 || answer.RepositoryID != answers[i-1].RepositoryID) {
+				c.printf("Repository %s (%s)\n\n", visible.Line(cmp.Or(answer.Repository, "unknown")), answer.RepositoryID)
+			}
+			answer.print(c)
+		}
+	})
+	return errors.Join(append(failed, err)...)
+}
+
+// logStatus is the status of a log, as JSON.
+type logStatus struct {
+	RunID        int    `json:"run_id,omitempty"`
+	RepositoryID string `json:"repository_id,omitempty"`
+	Repository   string `json:"repository,omitempty"`
+	Bridge       string `json:"bridge_path"`
+	bridge.Status
+	Skipped []map[string]any `json:"skipped"`
+}
+
+// newLogStatus counts what the log holds, and warns of the lines that do not count.
+func newLogStatus(c *call, log *bridge.Log) (logStatus, error) {
+	answer := logStatus{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []map[string]any{}}
+	var err error
+	if answer.Status, err = log.Status(c.ctx); err != nil {
+		return answer, err
+	}
+	lines, err := log.Skipped(c.ctx)
+	for _, line := range lines {
+		c.Warn("skipped " + line.Error())
+		answer.Skipped = append(answer.Skipped, map[string]any{"line": line.Line, "reason": line.Err.Error()})
+	}
+	if answer.TornBytes > 0 {
+		c.Warn(fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
+	}
+	return answer, err
+}
+
+// print shows the status in AgentPair's layout.
+func (a logStatus) print(c *call) {
+	name := a.Bridge
+	if a.RunID != 0 {
+		name = fmt.Sprintf("Run #%d", a.RunID)
+	}
+	c.printf("%s Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n  By Agent:\n",
+		visible.Line(name), a.TotalMessages, a.HasDoneSignal, a.PassCount, a.FailCount)
+	for _, agent := range slices.Sorted(maps.Keys(a.ByAgent)) {
+		c.printf("    %s: %d\n", visible.Line(agent), a.ByAgent[agent])
+	}
 }

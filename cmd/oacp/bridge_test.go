@@ -89,7 +89,7 @@ func TestAgentPair(t *testing.T) {
 	c.must(t, "bridge", "send", "--from", "claude", "--signal", "PASS", "--content", "Approved")
 	same := func() {
 		t.Helper()
-		var status struct{ Runs []statusAnswer }
+		var status struct{ Runs []logStatus }
 		if err := json.Unmarshal([]byte(c.must(t, "bridge", "--json")), &status); err != nil {
 			t.Fatal(err)
 		}

@@ -17,14 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
-type commitOptions struct {
-	workspace    command.Workspace
-	message      string
-	dryRun, json bool
-}
-
 func newCommitCommand(s *command.Streams) *cli.Command {
-	var o commitOptions
 	return &cli.Command{
 		Name:      "commit",
 		Category:  command.CategoryWorkspace,
@@ -41,20 +34,23 @@ exit status is 0. A workspace that init --git made commits with oacp sync.
 EXAMPLES:
    oacp commit && git push
    oacp commit --dry-run`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "use `TEXT` as the message of the commit", Destination: &o.message},
-			&cli.BoolFlag{Name: "dry-run", Usage: "list what would be committed, and change nothing", Destination: &o.dryRun},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if args := command.Positionals(c); len(args) > 0 {
-				return failure.Usagef("unexpected argument %s", visible.Quote(args[0])).WithHint("the whole workspace is committed; -m gives the message")
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "use `TEXT` as the message of the commit"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would be committed, and change nothing"}),
+		Action: action(s, anyNumber, func(c *call) error {
+			if len(c.words) > 0 {
+				return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0])).WithHint("the whole workspace is committed; -m gives the message")
 			}
-			if c.IsSet("message") && strings.TrimSpace(o.message) == "" {
+			if c.isSet("message") && strings.TrimSpace(c.text("message")) == "" {
 				return failure.Usagef("--message: the text is empty").WithHint("leave --message out: the messages make the text")
 			}
-			return runCommit(c.Context, o, s)
-		},
+			defer c.catchSignals()()
+			err := c.open(runCommit)
+			if cause := context.Cause(c.ctx); err != nil && cause != nil {
+				return errors.Join(cause, err)
+			}
+			return err
+		}),
 	}
 }
 
@@ -72,73 +68,61 @@ type commitJSON struct {
 	DryRun  bool             `json:"dry_run"`
 }
 
-func runCommit(ctx context.Context, o commitOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		r, err := commit.Open(ctx, w)
-		if err != nil {
-			return err
-		}
-		var done commit.Commit
-		if o.dryRun {
-			done, err = r.Plan(ctx, o.message)
-		} else {
-			done, err = r.Commit(ctx, o.message)
-		}
-		if err != nil {
-			return err
-		}
-		for _, folder := range done.Skipped {
-			s.Warn(folder + " has a git repository of its own, and is left out")
-		}
-		if done.ID != "" && r.Branch == "" {
-			s.Note("HEAD is detached, so no branch has the commit: git switch -c NAME makes one")
-		}
-		return o.print(done, r.Branch, s)
-	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return errors.Join(cause, err)
+func runCommit(c *call, w *mailbox.Workspace) error {
+	r, err := commit.Open(c.ctx, w)
+	if err != nil {
+		return err
 	}
-	return err
+	var done commit.Commit
+	if c.isOn("dry-run") {
+		done, err = r.Plan(c.ctx, c.text("message"))
+	} else {
+		done, err = r.Commit(c.ctx, c.text("message"))
+	}
+	if err != nil {
+		return err
+	}
+	for _, folder := range done.Skipped {
+		c.Warn(folder + " has a git repository of its own, and is left out")
+	}
+	answer := commitJSON{Message: done.Message, Files: append([]commit.File{}, done.Files...),
+		Events: append([]gitmail.Change{}, done.Events...), DryRun: c.isOn("dry-run")}
+	if done.ID != "" {
+		answer.Commit = &done.ID
+	}
+	if r.Branch != "" {
+		answer.Branch = &r.Branch
+	} else if done.ID != "" {
+		c.Note("HEAD is detached, so no branch has the commit: git switch -c NAME makes one")
+	}
+	return c.answer(answer, func() { answer.print(c) })
 }
 
-func (o commitOptions) print(done commit.Commit, branch string, s *command.Streams) error {
-	if o.json {
-		answer := commitJSON{Message: done.Message, Files: append([]commit.File{}, done.Files...),
-			Events: append([]gitmail.Change{}, done.Events...), DryRun: o.dryRun}
-		if done.ID != "" {
-			answer.Commit = &done.ID
-		}
-		if branch != "" {
-			answer.Branch = &branch
-		}
-		return command.WriteJSON(s.Out, answer)
+func (a commitJSON) print(c *call) {
+	if len(a.Files) == 0 {
+		c.printf("nothing to commit\n")
+		return
 	}
-	if len(done.Files) == 0 {
-		fmt.Fprintln(s.Out, "nothing to commit")
-		return nil
+	where := "to no branch"
+	if a.Branch != nil {
+		where = "to " + visible.Line(*a.Branch)
 	}
-	where := "to " + visible.Line(branch)
-	if branch == "" {
-		where = "to no branch"
-	}
-	subject, _, _ := strings.Cut(done.Message, "\n")
-	if o.dryRun {
-		fmt.Fprintf(s.Out, "would commit %s %s: %s\n", spelling.Count(len(done.Files), "file"), where, visible.Line(subject))
-		for _, file := range done.Files {
-			fmt.Fprintf(s.Out, "  %-7s %s\n", file.Status, visible.Line(file.Path))
+	subject, _, _ := strings.Cut(a.Message, "\n")
+	what := fmt.Sprintf("%s %s: %s", spelling.Count(len(a.Files), "file"), where, visible.Line(subject))
+	if a.DryRun {
+		c.printf("would commit %s\n", what)
+		for _, file := range a.Files {
+			c.printf("  %-7s %s\n", file.Status, visible.Line(file.Path))
 		}
-		return nil
+		return
 	}
-	fmt.Fprintf(s.Out, "OK: committed %s %s: %s\n", spelling.Count(len(done.Files), "file"), where, visible.Line(subject))
-	if len(done.Events) > 1 {
-		for _, event := range done.Events[:min(len(done.Events), mostEvents)] {
-			fmt.Fprintln(s.Out, "  "+visible.Line(event.String()))
+	c.printf("OK: committed %s\n", what)
+	if len(a.Events) > 1 {
+		for _, event := range a.Events[:min(len(a.Events), mostEvents)] {
+			c.printf("  %s\n", visible.Line(event.String()))
 		}
-		if more := len(done.Events) - mostEvents; more > 0 {
-			fmt.Fprintf(s.Out, "  and %d more: git show says which\n", more)
+		if more := len(a.Events) - mostEvents; more > 0 {
+			c.printf("  and %d more: git show says which\n", more)
 		}
 	}
-	return nil
 }

@@ -1,168 +1,95 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// composeOptions are the flags of send and reply for the parts of a message.
-type composeOptions struct {
-	// given holds the fields whose flags are their text.
-	given schema.Message
-	// prepared is the file that holds the rest of the message, if there is one.
-	prepared *validate.Draft
-
-	from, agent, typ, body string
-	// bodyGiven distinguishes an empty --body from a missing one, which reads standard input.
-	bodyGiven                             bool
-	bodyFile, priority, expires, wallTime string
-	contextKeysFile                       string
-}
-
-func (o *composeOptions) flags() []cli.Flag {
-	given := &o.given
-	return []cli.Flag{
-		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "the subject is `TEXT`, at most 200 characters", Destination: &given.Subject},
-		&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "the body is `TEXT`", Destination: &o.body},
-		&cli.StringFlag{Name: "body-file", Usage: "read the body from `FILE`, - for standard input", Destination: &o.bodyFile},
-		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)", Destination: &o.from},
-		&cli.StringFlag{Name: "priority", Usage: "`PRIORITY` is P0 (urgent), P1, P2 (normal) or P3 (low)", Destination: &o.priority},
-		&cli.StringFlag{Name: "expires", Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ", Destination: &o.expires},
-		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "the channel is `NAME`, a label of your choice", Destination: &given.Channel},
-		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the message is about pull request `NUMBER`", Destination: &given.RelatedPR},
-		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the message is about the packet `NAME`", Destination: &given.RelatedPacket},
-		&cli.StringFlag{Name: "context-keys", Category: command.Rare, Usage: "add `TEXT` as context for the recipient", Destination: &given.ContextKeys},
-		&cli.StringFlag{Name: "context-keys-file", Category: command.Rare, Usage: "read the context from `FILE`", Destination: &o.contextKeysFile},
-		&cli.StringFlag{Name: "autonomy-hint", Category: command.Rare, Usage: "`HINT` is auto_proceed: the recipient may proceed without asking", Destination: &given.AutonomyHint},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "in a review message: the model `NAME` did the work", Destination: &given.Telemetry.Model},
-		&cli.StringFlag{Name: "turns", Category: command.Rare, Usage: "the work took `COUNT` turns", Destination: &given.Telemetry.Turns},
-		&cli.StringFlag{Name: "input-tokens", Category: command.Rare, Usage: "the model read `COUNT` tokens", Destination: &given.Telemetry.InputTokens},
-		&cli.StringFlag{Name: "output-tokens", Category: command.Rare, Usage: "the model wrote `COUNT` tokens", Destination: &given.Telemetry.OutputTokens},
-		&cli.StringFlag{Name: "wall-time", Category: command.Rare, Usage: "the work took `TIME`: 90s, 5m, or seconds", Destination: &o.wallTime},
-		&cli.StringFlag{Name: "cost", Category: command.Rare, Usage: "the work cost `DOLLARS`, such as 0.18", Destination: &given.Telemetry.EstCostUSD},
-		&cli.StringFlag{Name: "agent", Hidden: true, Destination: &o.agent},
-	}
-}
-
-// check notes which flags are given. A type or priority that is given must not be empty; an empty
-// text is an invalid message.
-func (o *composeOptions) check(c *cli.Context) error {
-	if c.IsSet("agent") {
-		return failure.Usagef("there is no flag --agent").WithHint("--from AGENT names the sender, --to AGENT the recipient")
-	}
-	o.bodyGiven = c.IsSet("body")
-	for _, name := range []string{"type", "priority"} {
-		if c.IsSet(name) && c.String(name) == "" {
-			return failure.Usagef("--%s is empty", name)
-		}
-	}
-	return nil
-}
-
 // fill sets the fields of the draft that the command line gives. The body is the text given, or the
 // content of a file or of standard input. It stays absent if the user is to write it in an editor.
-func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err error) {
-	if err := o.parse(s); err != nil {
-		return err
-	}
-	for _, name := range schema.FieldNames() {
-		if text, _ := o.given.TextField(name); text != nil && *text != "" {
-			field, _ := draft.TextField(name)
-			*field = *text
+func (d *delivery) fill() (err error) {
+	for flag, name := range fieldFlags {
+		if text := d.text(flag); text != "" {
+			field, _ := d.draft.TextField(name)
+			*field = text
 		}
 	}
-	if !o.bodyGiven && o.bodyFile == "" {
-		if o.prepared != nil {
-			return nil // the body is that of the file
-		}
-		if editor, err := editorOf(s); err != nil || editor != nil {
-			return err // deliver opens the editor
-		}
-	}
-	body, err := o.readBody(s)
-	draft.Body = schema.TextValue(body)
-	return err
-}
-
-// readsFile reports whether a flag names a file to send.
-func (o *composeOptions) readsFile() bool {
-	return o.bodyFile != "" && o.bodyFile != "-" || o.contextKeysFile != "" && o.contextKeysFile != "-"
-}
-
-// sender returns the agent that --from or a prepared message names, or else the one that the
-// environment names.
-func sender(w *mailbox.Workspace, from string, s *command.Streams) (schema.AgentName, error) {
-	agent, err := command.ActingAgent(w, from, s)
-	if errors.Is(err, project.ErrNoSender) {
-		err = failure.WithHint(err, "use --from AGENT, or set OACP_AGENT")
-	}
-	return agent, err
-}
-
-// parse sets those given fields whose flags are not their text.
-func (o *composeOptions) parse(s *command.Streams) (err error) {
-	if o.typ != "" {
-		if o.given.Type, err = parseType(o.typ); err != nil {
+	if text := d.text("type"); text != "" {
+		if d.draft.Type, err = parseType(text); err != nil {
 			return err
 		}
 	}
-	if o.priority != "" {
-		if o.given.Priority, err = parsePriority(o.priority); err != nil {
+	if text := d.text("priority"); text != "" {
+		if d.draft.Priority, err = parsePriority(text); err != nil {
 			return err
 		}
 	}
-	if o.expires != "" {
-		if o.given.ExpiresAt, err = parseExpiry(o.expires, s.Now()); err != nil {
+	if text := d.text("expires"); text != "" {
+		if d.draft.ExpiresAt, err = parseExpiry(text, d.Now()); err != nil {
 			return err
 		}
 	}
-	if o.wallTime != "" {
-		if o.given.Telemetry.WallTimeS, err = parseSeconds(o.wallTime); err != nil {
+	if text := d.text("wall-time"); text != "" {
+		if d.draft.Telemetry.WallTimeS, err = parseSeconds(text); err != nil {
 			return err
 		}
 	}
-	if o.contextKeysFile != "" {
-		text, err := readInput(o.contextKeysFile, s)
+	if file := d.text("context-keys-file"); file != "" {
+		text, err := readInput(file, d.Streams)
 		if errors.Is(err, os.ErrNotExist) {
 			return failure.Usagef("--context-keys-file: %w", err)
 		}
 		if err != nil {
 			return fmt.Errorf("context keys: %w", err)
 		}
-		o.given.ContextKeys = strings.TrimRight(text, "\r\n")
+		d.draft.ContextKeys = strings.TrimRight(text, "\r\n")
 	}
-	return nil
+	if !d.givesBody() {
+		if d.prepared != nil {
+			return nil // the body is that of the file
+		}
+		if editor, err := editorOf(d.Streams); err != nil || editor != nil {
+			return err // deliver opens the editor
+		}
+	}
+	body, err := d.readBody()
+	d.draft.Body = schema.TextValue(body)
+	return err
 }
 
-func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
+// givesBody reports whether a flag gives the body. Without one, it comes from standard input.
+func (d *delivery) givesBody() bool { return d.isSet("body") || d.text("body-file") != "" }
+
+func (d *delivery) readBody() (text string, err error) {
 	const hint = "use --body TEXT, --body-file FILE, or a pipe"
-	empty := o.bodyFile + " is empty"
+	file := d.text("body-file")
+	empty := file + " is empty"
 	switch {
-	case o.bodyFile != "" && o.bodyFile != "-":
-		text, err = readInput(o.bodyFile, s)
-	case o.bodyFile == "" && o.bodyGiven:
-		text, empty = o.body, "--body is empty"
-	case s.InTerminal:
+	case file != "" && file != "-":
+		text, err = readInput(file, d.Streams)
+	case file == "" && d.isSet("body"):
+		text, empty = d.text("body"), "--body is empty"
+	case d.InTerminal:
 		return "", failure.Usagef("body: there is none, and neither VISUAL nor EDITOR names an editor").WithHint(hint)
 	default:
 		empty = "nothing came in on standard input"
-		text, err = readInput("-", s)
+		text, err = readInput("-", d.Streams)
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -175,47 +102,10 @@ func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
 	return text, nil
 }
 
-// source returns where the body comes from.
-func (o *composeOptions) source() validate.Source {
-	switch {
-	case o.prepared != nil && !o.bodyGiven && o.bodyFile == "":
-		return validate.Source{Draft: o.prepared}
-	case o.bodyFile == "-":
-		return validate.Source{}
-	}
-	return validate.Source{BodyFile: o.bodyFile}
-}
-
-// readInput returns the text of a file, or of standard input for "-". It stops at the size of the
-// largest message.
-func readInput(name string, s *command.Streams) (text string, err error) {
-	input := s.In
-	if name == "-" {
-		name = "standard input"
-	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", err
-		}
-		defer file.Close() // nothing was written, so the error does not matter
-		input = file
-	}
-	data, err := io.ReadAll(io.LimitReader(input, schema.MaxFileSize+1))
-	if err != nil {
-		return "", failure.WithHint(fmt.Errorf("reading %s: %w", name, err), "name a file, or - for standard input")
-	}
-	if len(data) > schema.MaxFileSize {
-		return "", fmt.Errorf("%s is larger than a message may be (%d bytes)", name, schema.MaxFileSize)
-	}
-	return string(data), nil
-}
-
-func typeList() string { return joinNames(schema.Types()) }
-
 func parseType(text string) (schema.Type, error) {
 	t, err := schema.ParseType(strings.ToLower(text))
 	if err != nil {
-		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+typeList()))
+		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+joinNames(schema.Types())))
 	}
 	return t, nil
 }
@@ -276,5 +166,115 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if age, err := schema.ParseDuration(trimmed); err == nil && trimmed != "0" {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", text)
+	return time.Time{}, failure.Usagef("--since: %q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", text)
+}
+
+// scissors is the line that ends what is sent of the text in the editor.
+const scissors = "# ------------------------ >8 ------------------------"
+
+// editorOf returns the words of the user's editor command, or none if there is no terminal for it or
+// the environment names none.
+func editorOf(s *command.Streams) ([]string, error) {
+	if !s.InTerminal || !s.ErrTerminal {
+		return nil, nil
+	}
+	words, err := parseCommand(cmp.Or(s.Getenv("VISUAL"), s.Getenv("EDITOR")))
+	if err != nil {
+		err = failure.Usagef("VISUAL or EDITOR: %w", err)
+	}
+	return words, err
+}
+
+// keptIn says where a text is that was not sent.
+func keptIn(path string) string {
+	return "what you wrote is kept in " + path + "; --body-file sends it"
+}
+
+// writeBody lets the user write the body of the draft in an editor, and returns the file that holds it.
+func (d *delivery) writeBody() (path string, err error) {
+	if err := d.checkBeforeEditing(); err != nil {
+		return "", err
+	}
+	start, err := bodyTemplate(string(d.draft.Type), d.w.Root(), d.w.Dir())
+	if err != nil && !errors.Is(err, contract.ErrNoTemplate) {
+		return "", err
+	}
+	path, text, err := d.edit(string(start))
+	if path == "" {
+		return "", err
+	}
+	if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed == strings.TrimSpace(string(start)) {
+		if err == nil {
+			err = &failure.Error{Code: "nothing_written", Err: errors.New("no text was written, so nothing is sent")}
+		}
+		return "", errors.Join(err, os.Remove(path))
+	}
+	d.draft.Body = schema.TextValue(text)
+	if err != nil {
+		err = failure.WithHint(err, keptIn(path))
+	}
+	return path, err
+}
+
+// checkBeforeEditing returns what is wrong with a message apart from its body.
+func (d *delivery) checkBeforeEditing() error {
+	draft, options := d.draft, d.options()
+	if err := command.CheckSubject(&draft); err != nil {
+		return err
+	}
+	draft.Body = schema.TextValue("x")
+	options.Sign, options.Unsigned = false, true
+	_, _, _, err := d.w.Compose(draft, options)
+	invalid, ok := errors.AsType[*validate.InvalidError](err)
+	if !ok {
+		return err
+	}
+	ofBody := func(d validate.Diagnostic) bool { return d.Field == "body" || strings.HasPrefix(d.Field, "body.") }
+	return slices.DeleteFunc(invalid.Diagnostics, ofBody).Err()
+}
+
+// editorNotes returns the lines below the scissors: instructions, and a summary of the message.
+func (d *delivery) editorNotes() string {
+	m := &d.draft
+	notes := fmt.Sprintf("# Write the message above this line. Text below it is not sent.\n"+
+		"# To cancel, leave nothing above it.\n#\n# A %s from %s to %s: %s\n", m.Type, m.From, joinNames(m.To), m.Subject)
+	if d.answered != nil {
+		notes += fmt.Sprintf("#\n# It answers what %s wrote:\n\n%s\n", d.answered.From, bodyText(d.answered))
+	}
+	return notes
+}
+
+// edit opens an editor on a file that holds the text and, below the scissors, the notes. It returns
+// the path of the file, empty if there is none, and what the user left above the scissors.
+func (d *delivery) edit(text string) (path, edited string, err error) {
+	words, err := editorOf(d.Streams)
+	if err != nil {
+		return "", "", err
+	}
+	file, err := os.CreateTemp("", "oacp-*.md")
+	if err != nil {
+		return "", "", err
+	}
+	path = file.Name()
+	_, err = file.WriteString(text + "\n" + scissors + "\n" + d.editorNotes())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", "", errors.Join(err, os.Remove(path))
+	}
+	// A ^C is for the editor, which has the terminal.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	editor := exec.CommandContext(d.ctx, words[0], append(words[1:], path)...)
+	editor.Stdin, editor.Stdout, editor.Stderr = d.In, d.Err, d.Err
+	if err = editor.Run(); err != nil {
+		err = &failure.Error{Code: "editor", Err: fmt.Errorf("the editor %s: %w", words[0], err), Hint: "set VISUAL or EDITOR to an editor"}
+	}
+	edited, readErr := readInput(path, d.Streams)
+	if readErr != nil {
+		return "", "", errors.Join(err, readErr)
+	}
+	if at := strings.Index("\n"+edited, "\n"+scissors); at >= 0 {
+		edited, err = edited[:at], errors.Join(err, os.Truncate(path, int64(at))) // the user may want to send the file
+	}
+	return path, strings.TrimRight(edited, "\r\n") + "\n", err
 }

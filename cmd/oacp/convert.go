@@ -24,15 +24,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-type convertOptions struct {
-	workspace command.Workspace
-	log       command.BridgeLog
-	to        string
-	paths     []string
-	dryRun    bool
-	json      bool
-}
-
 // What convert converts to.
 const (
 	toBridge  = "bridge"
@@ -40,12 +31,6 @@ const (
 )
 
 func newConvertCommand(s *command.Streams) *cli.Command {
-	var o convertOptions
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)", Destination: &o.to},
-		&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing", Destination: &o.dryRun},
-		command.JSONFlag(&o.json),
-	}
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
@@ -54,74 +39,63 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 		Description: `PATH is a file, a folder with everything below it, or - for standard input (the
 default).
 
---to bridge reads message files and prints records, one per line; with --bridge or
---run-id it appends them to that log. --to mailbox reads bridge logs (in folders,
-the files named bridge.jsonl) and delivers their records to the workspace. Neither
-ever converts the same item twice. Anything that is not a message or record, or cannot
-be delivered, is reported on standard error; the rest is converted.
+--to bridge reads message files and prints records, one per line; oacp mirror writes
+them into a log. --to mailbox reads bridge logs (in folders, the files named
+bridge.jsonl) and delivers their records to the workspace, each once. Anything that is
+not a message or record, or cannot be delivered, is reported on standard error; the
+rest is converted.
 
 EXAMPLES:
    oacp convert --to bridge agents/claude/outbox > claude.jsonl
-   oacp convert --to bridge agents/claude/outbox --run-id 1
    oacp convert --to mailbox ~/.agentpair/runs
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
-		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			o.paths = command.Positionals(c)
-			if err := o.check(c, s); err != nil {
-				return err
-			}
-			return runConvert(c.Context, o, s)
-		},
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing"}),
+		Action: action(s, anyNumber, runConvert),
 	}
 }
 
-func (o *convertOptions) check(c *cli.Context, s *command.Streams) error {
-	if len(o.paths) == 0 {
-		if s.InTerminal {
+func runConvert(c *call) error {
+	if len(c.words) == 0 {
+		if c.InTerminal {
 			return failure.Usagef("needs a file, a folder, or -")
 		}
-		o.paths = []string{"-"}
+		c.words = []string{"-"}
 	}
+	switch to := c.text("to"); {
+	case to != toBridge && to != toMailbox:
+		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(to), toBridge, toMailbox).
+			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, to, "say --to bridge or --to mailbox"))
+	case to == toBridge && c.isOn("dry-run"):
+		return failure.Usagef("--dry-run requires --to mailbox").WithHint("--to bridge only prints")
+	}
+	defer c.catchSignals()()
+	var err error
 	switch {
-	case o.to != toBridge && o.to != toMailbox:
-		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(o.to), toBridge, toMailbox).
-			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, o.to, "say --to bridge or --to mailbox"))
-	case o.to == toMailbox && o.log.Given():
-		return failure.Usagef("--to mailbox reads the logs that are named as PATH").WithHint("oacp mirror --direction in delivers the log of a run")
-	case o.to == toBridge && o.dryRun:
-		return failure.Usagef("--dry-run requires --to mailbox").WithHint("without a log, --to bridge only prints")
+	case c.text("to") == toBridge:
+		err = convertToBridge(c)
+	case c.isOn("dry-run"):
+		err = showConverted(c)
+	default:
+		err = c.open(convertToMailbox)
 	}
-	return o.log.Check(c)
+	return cmp.Or(context.Cause(c.ctx), err)
 }
 
-func runConvert(ctx context.Context, o convertOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	run := o.toMailbox
-	switch {
-	case o.to == toBridge:
-		run = o.toBridge
-	case o.dryRun:
-		run = o.showMessages
-	}
-	err := run(ctx, s)
-	return cmp.Or(context.Cause(ctx), err)
-}
-
-// toBridge makes records of message files.
-func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error {
-	in := s.In
-	if slices.Contains(o.paths, "-") {
-		reading := startReading(ctx, "-", s)
+// convertToBridge makes records of message files.
+func convertToBridge(c *call) error {
+	in := c.In
+	if slices.Contains(c.words, "-") {
+		reading := startReading(c, "-")
 		defer reading.Close() // it never fails
 		in = reading
 	}
 	var messages []*schema.Message
 	var invalid []string
-	for m, err := range validate.ReadFiles(o.paths, in) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for m, err := range validate.ReadFiles(c.words, in) {
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
 		}
 		if err != nil {
 			invalid = append(invalid, err.Error())
@@ -129,18 +103,9 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 		}
 		messages = append(messages, m)
 	}
-	if o.log.Given() {
-		return o.log.With(s, bridge.Options{}, func(log *bridge.Log) error {
-			report, err := mirror.Append(ctx, log, messages)
-			if err != nil {
-				return err
-			}
-			return reportAnswer{Bridge: log.Path(), Report: report, Invalid: invalid}.print(o.json, s)
-		})
-	}
 	records, failed := convert.Records(messages)
 	for _, r := range records {
-		if err := printRecord(r, s); err != nil {
+		if err := printRecord(r, c.Streams); err != nil {
 			return err
 		}
 	}
@@ -148,7 +113,7 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 		invalid = append(invalid, err.Error())
 	}
 	for _, text := range invalid {
-		s.Warn(text)
+		c.Warn(text)
 	}
 	return notConverted(len(invalid))
 }
@@ -161,23 +126,21 @@ func notConverted(count int) error {
 	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Count(count, "item"))}
 }
 
-// toMailbox delivers the records of logs.
-func (o convertOptions) toMailbox(ctx context.Context, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		return o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) error {
-			report, err := mirror.Deliver(ctx, w, name, records)
-			if err != nil {
-				return err
-			}
-			return reportAnswer{Bridge: name, Report: report}.print(o.json, s)
-		})
+// convertToMailbox delivers the records of logs.
+func convertToMailbox(c *call, w *mailbox.Workspace) error {
+	return eachLog(c, func(name string, records iter.Seq2[bridge.Entry, error]) error {
+		report, err := mirror.Deliver(c.ctx, w, name, records)
+		if err != nil {
+			return err
+		}
+		return reportAnswer{Bridge: name, Report: report}.print(c)
 	})
 }
 
-// showMessages prints the messages that records become. Broadcasts go to the agents of the workspace, if there is one.
-func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) error {
+// showConverted prints the messages that records become. Broadcasts go to the agents of the workspace, if there is one.
+func showConverted(c *call) error {
 	var agents []schema.AgentName
-	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
+	err := c.open(func(_ *call, w *mailbox.Workspace) (err error) {
 		agents, err = w.Agents()
 		return err
 	})
@@ -185,11 +148,10 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 		return err
 	}
 	shown, failed := make(map[schema.ID]bool), 0
-	err = o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) error {
+	err = eachLog(c, func(name string, records iter.Seq2[bridge.Entry, error]) error {
 		for e, err := range records {
-			var skipped *bridge.LineError
-			if errors.As(err, &skipped) {
-				s.Warn("skipped " + skipped.Error())
+			if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
+				c.Warn("skipped " + skipped.Error())
 				continue
 			}
 			if err != nil {
@@ -198,14 +160,14 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 			m, err := convert.FromBridge(e.Record, agents)
 			if err != nil {
 				failed++
-				s.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
+				c.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
 				continue
 			}
 			if shown[m.ID] { // a record of the same message to another recipient
 				continue
 			}
 			shown[m.ID] = true
-			if err := o.showMessage(m, s); err != nil {
+			if err := showMessage(c, m); err != nil {
 				return fmt.Errorf("%s:%d: %w", name, e.Line, err)
 			}
 		}
@@ -215,26 +177,26 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 }
 
 // showMessage prints a message as a YAML document, or as JSON.
-func (o convertOptions) showMessage(m *schema.Message, s *command.Streams) error {
-	if o.json {
-		return command.WriteJSONLine(s.Out, m)
+func showMessage(c *call, m *schema.Message) error {
+	if c.json() {
+		return command.WriteJSONLine(c.Out, m)
 	}
 	data, err := schema.Encode(m)
 	if err != nil {
 		return err
 	}
-	if s.OutTerminal {
+	if c.OutTerminal {
 		data = []byte(visible.Lines(string(data)))
 	}
-	_, err = fmt.Fprintf(s.Out, "---\n%s", data)
-	return err
+	c.printf("---\n%s", data)
+	return nil
 }
 
 // eachLog calls use with the records of each log that the paths name. A failure.ErrReported does not keep it from the
 // next log.
-func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
+func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
 	var reported error
-	for _, path := range o.paths {
+	for _, path := range c.words {
 		logs := []string{path}
 		if path != "-" {
 			var err error
@@ -243,7 +205,7 @@ func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use fun
 			}
 		}
 		for _, name := range logs {
-			in := startReading(ctx, name, s)
+			in := startReading(c, name)
 			if name == "-" {
 				name = "<stdin>"
 			}
@@ -260,10 +222,10 @@ func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use fun
 
 // startReading opens and reads a file or, if the path is -, standard input. Either may take forever if it is a pipe:
 // when the context ends, the returned reader fails, and an open or read that goes on is left to the end of the process.
-func startReading(ctx context.Context, path string, s *command.Streams) io.ReadCloser {
+func startReading(c *call, path string) io.ReadCloser {
 	read, write := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = write.CloseWithError(context.Cause(ctx)) }) // it never fails
-	file := io.NopCloser(s.In)
+	stop := context.AfterFunc(c.ctx, func() { _ = write.CloseWithError(context.Cause(c.ctx)) }) // it never fails
+	file := io.NopCloser(c.In)
 	go func() {
 		defer stop()
 		var err error

@@ -80,7 +80,7 @@ func TestSignalBreaksOffConvert(t *testing.T) {
 func TestOpeningAPipeEndsWithTheContext(t *testing.T) {
 	pipe := makePipe(t)
 	ctx, stop := context.WithCancelCause(context.Background())
-	in := startReading(ctx, pipe, &command.Streams{})
+	in := startReading(&call{Streams: &command.Streams{}, ctx: ctx}, pipe)
 	told := errors.New("told to stop")
 	stop(told)
 	if _, err := io.ReadAll(in); !errors.Is(err, told) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/fatih/color"
 	"github.com/mattn/go-shellwords"
@@ -20,12 +19,17 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live/setup"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 // demoFiles holds steps.txt, whose paragraphs are the steps, and the files that steps copy. A line of a step is
 //
 //	$ COMMAND        the command, as a user types it
-//	& COMMAND        a command that runs meanwhile, as in another terminal
 //	fails            the command is to fail
 //	= NAME           NAME stands for the message that the command sent in later steps
 //	+ FILE PATH      FILE is copied to PATH first
@@ -36,10 +40,7 @@ import (
 //go:embed demo
 var demoFiles embed.FS
 
-type demoOptions struct{ keep, json bool }
-
 func newDemoCommand(s *command.Streams) *cli.Command {
-	var o demoOptions
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
@@ -47,52 +48,46 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end. Each
 step shows a command that you can type yourself, and its output.`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "keep", Usage: "keep the folder", Destination: &o.keep},
-			command.JSONFlag(&o.json),
+			&cli.BoolFlag{Name: "keep", Usage: "keep the folder"},
+			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error {
-			if err := command.NoPositionals(c); err != nil {
-				return err
-			}
-			return runDemo(c.Context, o, s)
-		},
+		Action: action(s, 0, runDemo),
 	}
 }
 
-func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error) {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
+func runDemo(c *call) (err error) {
+	defer c.catchSignals()()
 	dir, err := os.MkdirTemp("", "oacp-demo-")
 	if err != nil {
 		return err
 	}
-	if !o.keep {
+	if !c.isOn("keep") {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	steps, err := demoFiles.ReadFile("demo/steps.txt")
 	if err != nil {
 		return err
 	}
-	d := newDemo(dir, s)
+	d := newDemo(dir, c.Streams)
 	for i, step := range strings.Split(string(steps), "\n\n") {
 		result := demoResult{Step: i + 1}
-		err := d.run(ctx, step, &result)
-		if cause := context.Cause(ctx); cause != nil {
+		err := d.run(c.ctx, step, &result)
+		if cause := context.Cause(c.ctx); cause != nil {
 			return cause
 		}
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
-		if err := result.print(o, s); err != nil {
+		if err := result.print(c); err != nil {
 			return err
 		}
 	}
 	switch {
-	case o.json:
-	case o.keep:
-		fmt.Fprintf(s.Out, "The folder is %s\n", visible.Line(dir))
+	case c.json():
+	case c.isOn("keep"):
+		c.printf("The folder is %s\n", visible.Line(dir))
 	default:
-		fmt.Fprintln(s.Out, "The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.")
+		c.printf("The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.\n")
 	}
 	return nil
 }
@@ -127,9 +122,6 @@ type demoResult struct {
 	Command string `json:"command"`
 	Exit    int    `json:"exit"`
 	Output  string `json:"output"`
-	// Beside is the command that ran meanwhile.
-	Beside       string `json:"beside,omitempty"`
-	BesideOutput string `json:"beside_output,omitempty"`
 	// Skipped says why the step did not run.
 	Skipped string `json:"skipped,omitempty"`
 }
@@ -144,8 +136,6 @@ func (d *demo) run(ctx context.Context, step string, r *demoResult) (err error) 
 		switch mark {
 		case "$":
 			r.Command = text
-		case "&":
-			r.Beside = text
 		case "fails":
 			want = failure.ExitFailed
 		case "=":
@@ -167,11 +157,7 @@ func (d *demo) run(ctx context.Context, step string, r *demoResult) (err error) 
 			return err
 		}
 	}
-	if r.Beside == "" {
-		r.Exit, r.Output, err = d.call(ctx, r.Command)
-	} else {
-		err = d.callBoth(ctx, r)
-	}
+	r.Exit, r.Output, err = d.call(ctx, r.Command)
 	r.Command = strings.NewReplacer(d.names...).Replace(r.Command)
 	if err == nil && r.Exit != want {
 		err = fmt.Errorf("%s ended with status %d instead of %d: %s", r.Command, r.Exit, want, r.Output)
@@ -195,24 +181,6 @@ func (d *demo) prepare(ctx context.Context, words []string) error {
 	return os.WriteFile(filepath.Join(d.dir, words[2]), data, 0o644)
 }
 
-// callBoth runs both commands of a step, and stops the one that runs meanwhile.
-func (d *demo) callBoth(ctx context.Context, r *demoResult) (err error) {
-	beside, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error)
-	go func() {
-		exit, output, err := d.call(beside, r.Beside)
-		if err == nil && exit != failure.ExitDone {
-			err = fmt.Errorf("%s ended with status %d: %s", r.Beside, exit, output)
-		}
-		r.BesideOutput = output
-		ended <- err
-	}()
-	r.Exit, r.Output, err = d.call(ctx, r.Command)
-	stop()
-	return errors.Join(err, <-ended)
-}
-
 // call runs a command line, which may begin with "cd FOLDER && ".
 func (d *demo) call(ctx context.Context, line string) (exit int, output string, err error) {
 	words, err := shellwords.Parse(strings.ReplaceAll(line, "&&", "and"))
@@ -222,7 +190,7 @@ func (d *demo) call(ctx context.Context, line string) (exit int, output string, 
 	for i := range words { // a path of Windows has characters that the parser takes
 		words[i] = strings.NewReplacer(d.names...).Replace(words[i])
 	}
-	inner, text := d.streams, new(demoOutput)
+	inner, text := d.streams, new(bytes.Buffer)
 	inner.Dir = d.dir
 	if words[0] == "cd" {
 		inner.Dir, words = filepath.Join(d.dir, words[1]), words[3:]
@@ -232,40 +200,166 @@ func (d *demo) call(ctx context.Context, line string) (exit int, output string, 
 	return exit, text.String(), nil
 }
 
-// demoOutput is the output of a command, of which several goroutines may write.
-type demoOutput struct {
-	lock sync.Mutex
-	bytes.Buffer
-}
-
-func (o *demoOutput) Write(data []byte) (int, error) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	return o.Buffer.Write(data)
-}
-
-func (r demoResult) print(o demoOptions, s *command.Streams) error {
-	if o.json {
-		return command.WriteJSONLine(s.Out, r)
+func (r demoResult) print(c *call) error {
+	if c.json() {
+		return command.WriteJSONLine(c.Out, r)
 	}
 	const columns = 76
 	for _, line := range command.Wrapped(fmt.Sprintf("%d. %s", r.Step, r.Explain), columns) {
-		fmt.Fprintln(s.Out, line)
+		c.printf("%s\n", line)
 	}
-	fmt.Fprintln(s.Out)
+	c.printf("\n")
 	if r.Skipped != "" {
-		fmt.Fprintf(s.Out, "   skipped: %s\n\n", visible.Line(r.Skipped))
-		return s.Out.Flush()
+		c.printf("   skipped: %s\n\n", visible.Line(r.Skipped))
+		return c.Out.Flush()
 	}
-	for _, called := range [][2]string{{r.Beside, r.BesideOutput}, {r.Command, r.Output}} {
-		if called[0] == "" {
+	c.printf("   %s\n", paint(c.Streams, bold, "$ "+r.Command))
+	for line := range strings.Lines(r.Output) {
+		c.printf("   %s", line)
+	}
+	c.printf("\n")
+	return c.Out.Flush()
+}
+
+func newDoctorCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Category:  command.CategoryWorkspace,
+		Usage:     "find and fix problems",
+		ArgsUsage: "[PROJECT]",
+		Description: `doctor checks the programs that agents need, the folders of the workspace, interrupted
+deliveries, messages that are invalid, expired, old or dead, keys, schemas for bodies,
+the files of agents, how git treats messages, and whether mail reaches sessions of claude
+and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
+safe: it delivers sent messages, creates missing folders and status files, and removes
+leftovers. The exit status is 1 if errors remain; warnings do not count.`,
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"},
+			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`"}),
+		Action: ofProject(s, runDoctor),
+	}
+}
+
+func runDoctor(c *call) error {
+	defer c.catchSignals()()
+	report := doctor.Report{Fixed: []string{}}
+	report.Add(doctor.InspectMachine(c.ctx)...)
+	if err := inspect(c, &report); err != nil {
+		return err
+	}
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	if err := printReport(c, &report); err != nil {
+		return err
+	}
+	if report.HasErrors {
+		return failure.ErrReported
+	}
+	return nil
+}
+
+// inspect inspects the workspace, and with --fix repairs it and inspects it again. The machine can
+// be checked without a workspace.
+func inspect(c *call, report *doctor.Report) error {
+	place := c.place.Place(c.Streams)
+	_, err := place.Find()
+	if errors.Is(err, project.ErrUnmarked) {
+		c.place.Dir, err = place.Unmarked(), nil
+	}
+	missing := doctor.Finding{Category: doctor.Categories[0]}
+	_, isUnknown := errors.AsType[*project.UnknownProjectError](err)
+	switch {
+	case errors.Is(err, mailbox.ErrNoWorkspace):
+		missing.Name, missing.Severity = "workspace", doctor.SeveritySkipped
+	case isUnknown:
+		missing.Name, missing.Severity = "project-dir", doctor.SeverityError
+	default:
+		return c.open(func(c *call, w *mailbox.Workspace) error { return inspectWorkspace(c, w, report) })
+	}
+	missing.Message, missing.Hint = err.Error(), failure.Of(err).Hint
+	report.Add(missing)
+	return nil
+}
+
+func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) error {
+	report.Workspace = w.Dir()
+	enclosing, err := enclosingOf(c.Dir, w.Dir())
+	if err != nil {
+		return err
+	}
+	options := doctor.Options{
+		Now: c.Now(), ProjectFolders: c.place.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
+	}
+	var findings []doctor.Finding
+	if c.isOn("fix") {
+		report.Fixed, findings, err = doctor.Repair(c.ctx, w, options)
+	} else {
+		findings, err = doctor.Inspect(c.ctx, w, options)
+	}
+	for _, category := range doctor.Categories {
+		report.Group(category)
+	}
+	report.Add(findings...)
+	if err != nil {
+		return err
+	}
+	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
+	sessions, err := setup.InspectSessions(w, c.Now())
+	report.Add(sessions...)
+	return err
+}
+
+// autonomyOf returns whether oacp run holds the messages of an agent, or why it cannot run.
+func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
+	settings, err := turn.LoadSettings(w, name)
+	return settings.Autonomy, err
+}
+
+// printReport prints the report, and writes it to the file of --output.
+func printReport(c *call, r *doctor.Report) error {
+	if err := c.answer(r, func() { writeReport(r, c.Streams) }); err != nil || c.text("output") == "" {
+		return err
+	}
+	path, err := project.ExpandHome(c.text("output"))
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.Dir, path)
+	}
+	var text bytes.Buffer
+	file := *c.Streams
+	file.Out, file.OutTerminal = bufio.NewWriter(&text), false // no colours
+	err = errors.Join(file.Answer(c.json(), r, func() { writeReport(r, &file) }), file.Out.Flush(), os.MkdirAll(filepath.Dir(path), 0o755))
+	if err == nil {
+		err = os.WriteFile(path, text.Bytes(), 0o644)
+	}
+	if err == nil {
+		_, _ = fmt.Fprintf(c.Err, "oacp: the report is in %s\n", visible.Line(path))
+	}
+	return err
+}
+
+func writeReport(r *doctor.Report, s *command.Streams) {
+	marks := map[doctor.Severity]colors{
+		doctor.SeverityOK: green, doctor.SeverityWarning: yellow,
+		doctor.SeverityError: urgent, doctor.SeveritySkipped: {color.Faint},
+	}
+	for _, c := range r.Categories {
+		if len(c.Results) == 0 {
 			continue
 		}
-		fmt.Fprintf(s.Out, "   %s\n", paint(s, colors{color.Bold}, "$ "+called[0]))
-		for line := range strings.Lines(called[1]) {
-			fmt.Fprintf(s.Out, "   %s", line)
+		fmt.Fprintln(s.Out, paint(s, bold, c.Name))
+		for _, f := range c.Results {
+			mark := paint(s, marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
+			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
+			if f.Hint != "" && f.Severity != doctor.SeverityOK {
+				fmt.Fprintf(s.Out, "         hint: %s\n", visible.Line(f.Hint))
+			}
 		}
-		fmt.Fprintln(s.Out)
 	}
-	return s.Out.Flush()
+	for _, done := range r.Fixed {
+		fmt.Fprintf(s.Out, "fixed: %s\n", visible.Line(done))
+	}
 }

@@ -19,13 +19,6 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// driverOptions say how to reach an agent.
-type driverOptions struct {
-	name, socket, model, allow string
-
-	command []string
-}
-
 // permissionSummary lists the values of --allow.
 const permissionSummary = "none (what their own settings say), edits (of files in their folder), or all"
 
@@ -58,8 +51,8 @@ func checkOrder(words []string) error {
 	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(flag)).WithHint(afterDashes)
 }
 
-// flags returns the flags. Socket says what the command does with --socket.
-func (o *driverOptions) flags(socket string) []cli.Flag {
+// driverFlags says how to reach an agent. Socket says what the command does with --socket.
+func driverFlags(socket string) []cli.Flag {
 	var kinds []string
 	for _, kind := range agent.Kinds() {
 		kinds = append(kinds, kind.Name+" ("+kind.Summary+")")
@@ -67,10 +60,10 @@ func (o *driverOptions) flags(socket string) []cli.Flag {
 	last := len(kinds) - 1
 	summary := strings.Join(kinds[:last], ", ") + " or " + kinds[last]
 	return []cli.Flag{
-		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary, Destination: &o.name},
-		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket, Destination: &o.socket},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude and codex", Destination: &o.model},
-		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do without asking what `PERMISSION` says: " + permissionSummary, Destination: &o.allow},
+		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
+		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude and codex"},
+		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do without asking what `PERMISSION` says: " + permissionSummary},
 	}
 }
 
@@ -86,22 +79,24 @@ func turnTimeout(text string) (time.Duration, error) {
 	return timeout, nil
 }
 
-// override replaces settings of the workspace with those of the command line.
-func (o *driverOptions) override(settings *turn.Settings) error {
-	permission, err := agent.ParsePermission(o.allow)
+// overrideDriver replaces settings of the workspace with those of the command line: its flags, the socket of an Ash
+// bridge, and the command.
+func overrideDriver(c *call, settings *turn.Settings, socket string, command []string) error {
+	name, model, allow := c.text("driver"), c.text("model"), c.text("allow")
+	permission, err := agent.ParsePermission(allow)
 	if err != nil {
 		return failure.Usagef("--allow: %w", err)
 	}
 	names := agent.KindNames()
 	switch {
-	case o.name != "" && !slices.Contains(names, o.name):
-		return failure.Usagef("there is no driver %s", visible.Quote(o.name)).
-			WithHint(spelling.DidYouMean(names, o.name, "there are "+strings.Join(names, ", ")))
-	case o.name != "":
-		settings.SetDriver(o.name)
-	case o.socket != "":
+	case name != "" && !slices.Contains(names, name):
+		return failure.Usagef("there is no driver %s", visible.Quote(name)).
+			WithHint(spelling.DidYouMean(names, name, "there are "+strings.Join(names, ", ")))
+	case name != "":
+		settings.SetDriver(name)
+	case socket != "":
 		settings.SetDriver("ash")
-	case len(o.command) > 0:
+	case len(command) > 0:
 		settings.SetDriver("exec")
 	}
 	kind, err := agent.FindKind(settings.Driver)
@@ -109,20 +104,20 @@ func (o *driverOptions) override(settings *turn.Settings) error {
 		return failure.Usagef("%w", err)
 	}
 	switch {
-	case o.socket != "" && !kind.Socket:
+	case socket != "" && !kind.Socket:
 		return failure.Usagef("--socket is for an Ash bridge, and the driver is %s", kind.Name)
-	case len(o.command) > 0 && !kind.Command:
+	case len(command) > 0 && !kind.Command:
 		return failure.Usagef("the driver %s takes no command, and there is one after --", kind.Name)
-	case (o.model != "" || o.allow != "") && !kind.Model:
+	case (model != "" || allow != "") && !kind.Model:
 		return failure.Usagef("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
 	}
-	settings.Socket = cmp.Or(o.socket, settings.Socket)
-	settings.Model = cmp.Or(o.model, settings.Model)
-	if o.allow != "" {
+	settings.Socket = cmp.Or(socket, settings.Socket)
+	settings.Model = cmp.Or(model, settings.Model)
+	if allow != "" {
 		settings.Allow = permission
 	}
-	if len(o.command) > 0 {
-		settings.Command = o.command
+	if len(command) > 0 {
+		settings.Command = command
 	}
 	return nil
 }

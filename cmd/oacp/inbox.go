@@ -1,16 +1,16 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"time"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -26,16 +26,7 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-type inboxOptions struct {
-	workspace command.Workspace
-	agent     string
-	all, json bool
-	wait      bool
-	limit     time.Duration
-}
-
 func newInboxCommand(s *command.Streams) *cli.Command {
-	var o inboxOptions
 	return &cli.Command{
 		Name:      "inbox",
 		Category:  command.CategoryMessages,
@@ -50,31 +41,13 @@ The other commands accept the short ids in the ID column.
 EXAMPLES:
    oacp inbox --agent codex
    oacp inbox my-project --all --json`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &o.all},
-			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending", Destination: &o.wait},
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)"},
+			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox"},
+			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending"},
 			timeoutFlag(),
-			command.JSONFlag(&o.json),
-			&cli.StringFlag{Name: "from", Hidden: true},
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			if c.IsSet("from") {
-				return failure.Usagef("there is no flag --from").WithHint(
-					"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
-			}
-			if o.all && o.agent != "" {
-				return failure.Usagef("--agent and --all are mutually exclusive")
-			}
-			if c.IsSet("timeout") && !o.wait {
-				return failure.Usagef("--timeout requires --wait")
-			}
-			var err error
-			if o.limit, err = timeLimit(c); err != nil {
-				return err
-			}
-			return runInbox(c.Context, o, s)
-		}),
+			&cli.StringFlag{Name: "from", Hidden: true}),
+		Action: inProject(s, runInbox),
 	}
 }
 
@@ -89,50 +62,72 @@ type listing struct {
 	replies map[schema.ID]conversation.Response
 }
 
-func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
-	// A long listing allocates much and ends soon: collecting garbage less often is faster.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agents, err := o.agents(w, s)
+func runInbox(c *call, w *mailbox.Workspace) error {
+	switch {
+	case c.isSet("from"):
+		return failure.Usagef("there is no flag --from").WithHint(
+			"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
+	case c.isOn("all") && c.agent() != "":
+		return failure.Usagef("--agent and --all are mutually exclusive")
+	case c.isSet("timeout") && !c.isOn("wait"):
+		return failure.Usagef("--timeout requires --wait")
+	}
+	limit, err := timeLimit(c.flags)
+	if err != nil {
+		return err
+	}
+	defer lessGarbageCollection()()
+	agents, err := listedAgents(c, w)
+	if err != nil {
+		return err
+	}
+	if c.isOn("wait") && len(agents) > 0 {
+		defer c.catchSignals()()
+		_, err := awaitPending(c, w, agents, "message", watch.PendingOptions{Timeout: limit, Most: 1}, time.Now())
 		if err != nil {
-			return err
+			return timeoutError(err, "no message came for "+joinNames(agents)+" within "+shortDuration(limit), "run it again to wait longer: it misses nothing in between")
 		}
-		if o.wait && len(agents) > 0 {
-			if err := o.await(ctx, w, agents, s); err != nil {
-				return err
-			}
+	}
+	inboxes, err := listInboxes(c, w, agents)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printInboxJSON(c, w, inboxes)
+	}
+	if c.isOn("all") && len(inboxes) == 0 {
+		printNoAgents(c.Streams)
+	}
+	for i, inbox := range inboxes {
+		if i > 0 {
+			c.printf("\n")
 		}
-		inboxes, err := o.list(ctx, w, agents)
-		if err != nil {
-			return err
-		}
-		if o.json {
-			return o.printJSON(w, inboxes, s)
-		}
-		if o.all && len(inboxes) == 0 {
-			printNoAgents(s)
-		}
-		for i, inbox := range inboxes {
-			if i > 0 {
-				fmt.Fprintln(s.Out)
-			}
-			printInbox(inbox, s)
-		}
-		return nil
-	})
+		printInbox(inbox, c.Streams)
+	}
+	return nil
 }
 
-// list lists the inboxes of the agents.
-func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
+func listedAgents(c *call, w *mailbox.Workspace) ([]schema.AgentName, error) {
+	if c.isOn("all") {
+		return w.Agents()
+	}
+	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	if errors.Is(err, project.ErrNoSender) {
+		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
+	}
+	return []schema.AgentName{agent}, err
+}
+
+func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
 	inboxes := make([]listing, len(agents))
 	checker := trust.NewChecker(w)
 	for i, agent := range agents {
-		entries, err := w.Inbox(ctx, agent)
+		entries, err := w.Inbox(c.ctx, agent)
 		// With --all, an inbox that cannot be listed does not hide the others.
-		if err != nil && (!o.all || context.Cause(ctx) != nil) {
+		if err != nil && (!c.isOn("all") || context.Cause(c.ctx) != nil) {
 			return nil, err
 		}
-		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(ctx, w, agent, entries)}
+		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(c.ctx, w, agent, entries)}
 		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
@@ -144,25 +139,6 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 	return inboxes, nil
 }
 
-// await waits until an inbox holds a message to work on.
-func (o inboxOptions) await(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	_, err := awaitPending(ctx, w, agents, "message", watch.PendingOptions{Timeout: o.limit, Most: 1}, time.Now(), o.json, s)
-	return waitedInVain(err, "no message came for "+joinNames(agents)+" within "+shortDuration(o.limit), "run it again to wait longer: it misses nothing in between")
-}
-
-func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema.AgentName, error) {
-	if o.all {
-		return w.Agents()
-	}
-	agent, err := command.AgentOf(w, o.agent, s)
-	if errors.Is(err, project.ErrNoSender) {
-		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
-	}
-	return []schema.AgentName{agent}, err
-}
-
 func printNoAgents(s *command.Streams) {
 	fmt.Fprintln(s.Out, "there are no agents yet; oacp add-agent NAME adds one")
 }
@@ -170,7 +146,7 @@ func printNoAgents(s *command.Streams) {
 func printInbox(inbox listing, s *command.Streams) {
 	entries := inbox.entries
 	bad := func(err error) string {
-		return paint(s, colors{color.FgRed}, "bad: "+visible.Line(failure.OneLine(err.Error())))
+		return paint(s, red, "bad: "+visible.Line(failure.OneLine(err.Error())))
 	}
 	switch {
 	case inbox.err != nil:
@@ -191,13 +167,13 @@ func printInbox(inbox listing, s *command.Streams) {
 		if e.Err != nil {
 			m, marks = command.Preview(&e), []string{bad(e.Err)}
 			if e.IsHeld() {
-				marks = []string{paint(s, colors{color.FgYellow}, "held: "+visible.Line(inbox.signatures[i].Reason))}
+				marks = []string{paint(s, yellow, "held: "+visible.Line(inbox.signatures[i].Reason))}
 			}
 			if e.Message == nil {
 				m.Subject = e.Name
 			}
 		} else if m.ExpiresAt != "" {
-			marks = append(marks, paint(s, colors{color.FgYellow}, expiry(m, now)))
+			marks = append(marks, paint(s, yellow, expiry(m, now)))
 		}
 		if r := inbox.replies[m.ID]; r.Message != nil {
 			marks = append(marks, replyMark(r.Answers))
@@ -205,10 +181,10 @@ func printInbox(inbox listing, s *command.Streams) {
 		if v := inbox.signatures[i].Verdict; v != "" && !e.IsHeld() {
 			marks = append(marks, signatureText(s, v))
 		}
-		t.add(row{ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			visible.Line(m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
+		t.add(ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
+			visible.Line(m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", "))
 	}
-	t.print(s)
+	t.print()
 	// Bad files come last. The hint for one shows what to do with all.
 	if last := entries[len(entries)-1]; last.Err != nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
@@ -219,29 +195,170 @@ func printInbox(inbox listing, s *command.Streams) {
 func signatureText(s *command.Streams, v signing.Verdict) string {
 	switch v {
 	case signing.VerdictVerified:
-		return paint(s, colors{color.FgGreen}, string(v))
+		return paint(s, green, string(v))
 	case signing.VerdictBad:
-		return paint(s, colors{color.FgRed}, "bad signature")
+		return paint(s, red, "bad signature")
 	}
-	return paint(s, colors{color.FgYellow}, string(v))
+	return paint(s, yellow, string(v))
 }
 
-// shortIDs returns the short form of each message's id, or the whole id if another one has the same
-// short form, or a question mark if there is none.
-func shortIDs(entries []mailbox.Entry) []string {
-	short := make([]string, len(entries))
-	uses := make(map[string]int, len(entries))
-	for i, e := range entries {
-		if e.Message != nil {
-			short[i] = e.Message.ID.Short()
-			uses[short[i]]++
+// inboxJSON is an inbox in the JSON of the reference implementation, with more keys.
+type inboxJSON struct {
+	Agent schema.AgentName `json:"agent"`
+	Inbox string           `json:"inbox_path"`
+	Count int              `json:"message_count"`
+	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
+	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
+	PolicyError string     `json:"policy_error,omitempty"`
+	// Messages is empty here: printInboxJSON writes the messages by itself.
+	Messages []struct{} `json:"messages"`
+	// LoadError says why the inbox cannot be listed.
+	LoadError string `json:"load_error,omitempty"`
+}
+
+// printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
+// them in parallel, and puts them where the rest of the answer has an empty list.
+func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
+	answer := struct {
+		envelope
+		Mode   string      `json:"mode"`
+		Agents []inboxJSON `json:"agents"`
+	}{envelopeOf(w), "agent", []inboxJSON{}}
+	if c.isOn("all") {
+		answer.Mode = "all"
+	}
+	for _, inbox := range inboxes {
+		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
+		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
+			one.VerifyMode = mode
+			if err != nil {
+				one.PolicyError = failure.OneLine(err.Error())
+			}
+		}
+		if inbox.err != nil {
+			one.LoadError = failure.OneLine(inbox.err.Error())
+		}
+		answer.Agents = append(answer.Agents, one)
+	}
+	var frame bytes.Buffer
+	if err := command.WriteJSON(&frame, answer); err != nil {
+		return err
+	}
+	rest := frame.Bytes()
+	for _, inbox := range inboxes {
+		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
+		rest = after
+		c.printf("%s\"messages\": [", before) // Flush returns the first error of all writes
+		for _, part := range encodePending(inbox, c.Now()) {
+			c.Out.Write(part)
+		}
+		c.Out.WriteByte(']')
+	}
+	_, err := c.Out.Write(rest)
+	return err
+}
+
+// encodePending returns the elements of the list of messages, in several parts.
+func encodePending(inbox listing, now time.Time) [][]byte {
+	entries := inbox.entries
+	const chunk, bytesPerEntry = 256, 512
+	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n := range parts {
+		group.Go(func() error {
+			out := make([]byte, 0, chunk*bytesPerEntry)
+			for i := n * chunk; i < min((n+1)*chunk, len(entries)); i++ {
+				if i > 0 {
+					out = append(out, ',')
+				}
+				out = appendPending(out, &inbox, i, now)
+			}
+			parts[n] = out
+			return nil
+		})
+	}
+	_ = group.Wait() // no call returns an error
+	if len(parts) > 0 {
+		parts = append(parts, []byte("\n      "))
+	}
+	return parts
+}
+
+// appendPending appends entry i as an element of the list of messages.
+func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
+	e, signature := &inbox.entries[i], inbox.signatures[i]
+	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
+	var reply schema.ID
+	answered := ""
+	if e.Err != nil {
+		if m = command.Preview(e); e.IsHeld() {
+			held = e.Err.Error()
+		} else if e.Message == nil {
+			loadError = e.Err.Error()
+		} else {
+			invalid = e.Err.Error()
 		}
 	}
-	for i, e := range entries {
-		if e.Message != nil && uses[short[i]] > 1 {
-			short[i] = string(e.Message.ID)
-		}
-		short[i] = cmp.Or(visible.Line(short[i]), "?")
+	if m.ExpiredAt(now) {
+		expired = "true"
 	}
-	return short
+	if r := inbox.replies[m.ID]; r.Message != nil {
+		reply = r.Message.ID
+		if r.Answers {
+			answered = "true"
+		}
+	}
+	out = append(out, "\n        {"...)
+	for i, field := range [...]struct {
+		key, value string
+		optional   bool
+	}{
+		{key: "id", value: string(m.ID)},
+		{key: "from", value: string(m.From)},
+		{key: "type", value: string(m.Type)},
+		{key: "priority", value: string(m.Priority)},
+		{key: "subject", value: m.Subject},
+		{key: "created_at_utc", value: string(m.CreatedAt)},
+		{key: "age", value: spelling.Age(m.CreatedAt.Time(), now)},
+		{key: "file", value: e.Name},
+		{key: "path", value: e.Path},
+		{"conversation_id", string(m.ConversationID), true},
+		{"expires_at", string(m.ExpiresAt), true},
+		{key: "expired", value: expired},
+		{"reply", string(reply), true},
+		{"answered", answered, true},
+		{"signature", string(signature.Verdict), true},
+		{"signature_reason", signature.Reason, true},
+		{"auth", string(signature.Status), true},
+		{"held", held, true},
+		{"error", invalid, true},
+		{"load_error", loadError, true},
+	} {
+		if field.optional && field.value == "" {
+			continue
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
+		if field.key == "expired" || field.key == "answered" {
+			out = append(out, field.value...)
+		} else {
+			out = appendString(out, field.value)
+		}
+	}
+	return append(out, "\n        }"...)
+}
+
+// appendString appends a text in quotes.
+func appendString(out []byte, value string) []byte {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			var quoted bytes.Buffer
+			_ = command.WriteJSONLine(&quoted, value) // a string can always be encoded
+			return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+		}
+	}
+	return append(append(append(out, '"'), value...), '"')
 }

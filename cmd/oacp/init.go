@@ -20,20 +20,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-type initOptions struct {
-	workspace          command.Workspace
-	agents, repository string
-	agentsGiven        bool
-	links              cli.StringSlice
-	git                gitOptions
-	json               bool
-}
-
 // defaultAgents are those of a workspace whose maker names none.
 const defaultAgents = "claude,codex,cursor"
 
 func newInitCommand(s *command.Streams) *cli.Command {
-	var o initOptions
 	return &cli.Command{
 		Name:      "init",
 		Category:  command.CategoryWorkspace,
@@ -53,175 +43,168 @@ EXAMPLES:
    oacp init --agents claude,codex
    oacp init --git
    oacp init my-project --repo ~/src/my-project`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents, Destination: &o.agents},
-			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git", Destination: &o.git.on},
-			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &o.git.remote},
-			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)", Destination: &o.git.branch},
-			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week", Destination: &o.git.all},
-			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job", Destination: &o.git.pending},
-			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch", Destination: &o.git.ref},
-			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "record `PATH` as the repository in workspace.json", Destination: &o.repository},
-			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			if o.workspace.Dir != "" && o.workspace.Project != "" {
-				return failure.Usagef("a project and --dir are mutually exclusive")
-			}
-			if err := o.git.check(c); err != nil {
-				return err
-			}
-			o.agentsGiven = c.IsSet("agents")
-			return runInit(c.Context, o, s)
-		}),
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents},
+			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git"},
+			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)"},
+			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)"},
+			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week"},
+			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job"},
+			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch"},
+			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "record `PATH` as the repository in workspace.json"},
+			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo"}),
+		Action: ofProject(s, runInit),
 	}
 }
 
-func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
-	options, err := o.project(s)
+// checkInit returns an error if the flags contradict each other.
+func checkInit(c *call) error {
+	for _, name := range []string{"remote", "branch", "ref", "all", "pending"} {
+		switch {
+		case c.isSet(name) && !c.isOn("git"):
+			return failure.Usagef("--%s needs --git", name)
+		case c.isSet(name) && fmt.Sprint(c.flags.Value(name)) == "":
+			return failure.Usagef("--%s is empty", name)
+		}
+	}
+	switch {
+	case c.place.Dir != "" && c.place.Project != "":
+		return failure.Usagef("a project and --dir are mutually exclusive")
+	case c.isOn("all") && c.isOn("pending"):
+		return failure.Usagef("--all and --pending are mutually exclusive")
+	case c.text("branch") != "" && c.text("ref") != "":
+		return failure.Usagef("--branch and --ref are mutually exclusive")
+	}
+	return nil
+}
+
+func runInit(c *call) error {
+	if err := checkInit(c); err != nil {
+		return err
+	}
+	options, err := initOptions(c)
 	if err != nil {
 		return err
 	}
-	dir, err := o.folder(s)
+	dir, err := initFolder(c)
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
 	if err != nil {
 		return err
 	}
-	warnings, err := o.checkPlace(s, dir)
+	warnings, err := checkPlace(c, dir)
 	if err != nil {
 		return err
 	}
 	var joining *gitInitialized
-	if o.git.on {
-		var stop func()
-		ctx, stop = command.UntilSignal(ctx)
-		defer stop()
-		if joining, err = o.initGit(ctx, s, dir, &options); err != nil {
-			return cmp.Or(context.Cause(ctx), err)
+	if c.isOn("git") {
+		defer c.catchSignals()()
+		if joining, err = initGit(c, dir, &options); err != nil {
+			return cmp.Or(context.Cause(c.ctx), err)
 		}
 	}
 	made, err := project.Init(dir, options)
 	made.Warnings = append(made.Warnings, warnings...)
 	if err == nil && joining != nil && joining.Joined {
-		err = command.Workspace{Dir: dir}.With(s, nil, func(w *mailbox.Workspace) error { return joining.sync(ctx, w, s) })
+		err = command.Workspace{Dir: dir}.With(c.Streams, nil, func(w *mailbox.Workspace) error { return joining.sync(c, w) })
 	}
 	if err == nil {
-		err = printMade(s, o.json, dir, made, joining, o.next(s, dir, made)...)
+		err = printMade(c, dir, made, joining, nextSteps(c, dir, made)...)
 	}
-	if err == nil && options.Repository != "" && !o.json {
-		fmt.Fprintf(s.Out, "  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
+	if err == nil && options.Repository != "" && !c.json() {
+		c.printf("  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
 			"ln", "-sf", filepath.Join(dir, schema.MarkerName), filepath.Join(options.Repository, ".oacp")))
 	}
 	return err
 }
 
-// project returns what the flags say about the workspace, except its folder.
-func (o *initOptions) project(s *command.Streams) (options project.InitOptions, err error) {
+// initOptions returns what the flags say about the workspace, except its folder.
+func initOptions(c *call) (options project.InitOptions, err error) {
 	options = project.InitOptions{
-		Project: o.workspace.Project, ProjectFolders: o.workspace.Project != "", AgentsIfNew: !o.agentsGiven, Now: s.Now(),
+		Project: c.place.Project, ProjectFolders: c.place.Project != "", AgentsIfNew: !c.isSet("agents"), Now: c.Now(),
 	}
-	if options.Agents, err = parseAgents(o.agents); err != nil {
-		return options, err
+	for name := range strings.SplitSeq(c.text("agents"), ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		agent, err := schema.ParseAgentName(name)
+		if err != nil {
+			return options, err
+		}
+		options.Agents = append(options.Agents, agent)
 	}
-	for _, text := range o.links.Value() {
+	for _, text := range c.texts("link") {
 		link, err := project.ParseLink(text)
 		if err != nil {
 			return options, failure.Usagef("--link: %w", err)
 		}
 		options.Links = append(options.Links, link)
 	}
-	if o.repository != "" {
-		if options.Repository, err = o.repositoryPath(); err != nil {
-			return options, err
+	if c.text("repo") == "" {
+		if len(options.Links) > 0 {
+			err = failure.WithHint(errors.New("--link requires --repo"), "a link leads from artifacts to a file or folder of the repository")
 		}
-	} else if len(options.Links) > 0 {
-		return options, failure.WithHint(errors.New("--link requires --repo"), "a link leads from artifacts to a file or folder of the repository")
+		return options, err
 	}
-	return options, nil
+	if options.Repository, err = project.ExpandHome(c.text("repo")); err == nil {
+		options.Repository, err = filepath.Abs(options.Repository)
+	}
+	if resolved, err := filepath.EvalSymlinks(options.Repository); err == nil {
+		options.Repository = resolved
+	}
+	return options, err
 }
 
-// parseAgents reads a list of names with commas between them.
-func parseAgents(list string) (agents []schema.AgentName, err error) {
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		agent, err := schema.ParseAgentName(name)
-		if err != nil {
-			return nil, err
-		}
-		agents = append(agents, agent)
-	}
-	return agents, nil
-}
-
-// repositoryPath returns the absolute path of --repo without links.
-func (o *initOptions) repositoryPath() (string, error) {
-	path, err := project.ExpandHome(o.repository)
-	if err != nil {
-		return "", err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
-	return path, nil
-}
-
-// folder returns where the workspace is to be.
-func (o *initOptions) folder(s *command.Streams) (string, error) {
+// initFolder returns where the workspace is to be.
+func initFolder(c *call) (string, error) {
 	switch {
-	case o.workspace.Dir != "":
-		return o.workspace.Place(s).Find()
-	case o.workspace.Project != "":
-		return o.workspace.Place(s).ProjectDir()
-	case o.git.on:
-		return gitFolder(s.Dir)
+	case c.place.Dir != "":
+		return c.place.Place(c.Streams).Find()
+	case c.place.Project != "":
+		return c.place.Place(c.Streams).ProjectDir()
+	case c.isOn("git"):
+		return gitFolder(c.Dir)
 	}
-	return s.Dir, nil
+	return c.Dir, nil
 }
 
 // checkPlace returns an error if the workspace cannot be in the folder, and warnings if commands in the
 // working folder use another one.
-func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []string, err error) {
-	if o.workspace.Project != "" {
+func checkPlace(c *call, dir string) (warnings []string, err error) {
+	if c.place.Project != "" {
 		return nil, nil // the folder is below a home
 	}
-	if err := project.CheckFree(dir); err != nil || o.workspace.Dir != "" {
+	if err := project.CheckFree(dir); err != nil || c.place.Dir != "" {
 		return nil, err
 	}
-	if named := s.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, dir) {
+	if named := c.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, dir) {
 		warnings = append(warnings, "commands use the workspace that OACP_WORKSPACE names, "+named)
 	}
-	found, err := workspaceAround(s.Dir)
+	found, err := workspaceAround(c.Dir)
 	switch {
 	case err != nil || sameFolder(found, dir):
 		return warnings, nil // there is none, or this one
-	case !o.git.on:
+	case !c.isOn("git"):
 		return nil, fmt.Errorf("no workspace is made in %s: %w, %s", dir, project.ErrNested, found)
 	}
 	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
 		visible.Shell("oacp", "init", "--git", "--dir", found))), nil
 }
 
-// next says what the user can do about git with a new workspace in a repository.
-func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (next []string) {
+// nextSteps says what the user can do about git with a new workspace in a repository.
+func nextSteps(c *call, dir string, made project.Made) (next []string) {
 	top, err := git.Top(dir)
-	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
+	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}
-	if o.workspace.Dir != "" {
-		commit = append(commit, "--dir", o.workspace.Dir)
+	if c.place.Dir != "" {
+		commit = append(commit, "--dir", c.place.Dir)
 	}
 	next = []string{visible.Shell(commit...) + " commits it with the code, and later its new messages"}
 	below, err := filepath.Rel(top, dir)
-	if around, aroundErr := git.Top(s.Dir); err != nil || aroundErr != nil || around != top {
+	if around, aroundErr := git.Top(c.Dir); err != nil || aroundErr != nil || around != top {
 		return next
 	}
 	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
@@ -238,34 +221,34 @@ func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (n
 }
 
 // printMade says what init and add-agent made, and what the user can do next.
-func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made, git *gitInitialized, next ...string) error {
-	if git != nil {
-		made.Warnings = append(made.Warnings, git.warnings...)
+func printMade(c *call, workspace string, made project.Made, joined *gitInitialized, next ...string) error {
+	if joined != nil {
+		made.Warnings = append(made.Warnings, joined.warnings...)
 	}
 	for _, warning := range made.Warnings {
-		s.Warn(warning)
+		c.Warn(warning)
 	}
-	return s.Answer(asJSON, struct {
+	return c.answer(struct {
 		Workspace string          `json:"workspace"`
 		Made      []string        `json:"made"`
 		Git       *gitInitialized `json:"git,omitempty"`
 		Warnings  []string        `json:"warnings,omitempty"`
 		Next      []string        `json:"next,omitempty"`
-	}{workspace, append([]string{}, made.Paths...), git, made.Warnings, next}, func() {
-		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
+	}{workspace, append([]string{}, made.Paths...), joined, made.Warnings, next}, func() {
+		c.printf("OK: %s\n", visible.Line(workspace))
 		for _, path := range made.Paths {
 			if below, err := filepath.Rel(workspace, path); err == nil {
 				path = below
 			}
-			fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
+			c.printf("  made: %s\n", visible.Line(path))
 		}
-		if git != nil {
-			git.print(s.Out)
+		if joined != nil {
+			joined.print(c)
 		} else if len(made.Paths) == 0 {
-			fmt.Fprintln(s.Out, "  everything was there")
+			c.printf("  everything was there\n")
 		}
 		for _, text := range next {
-			fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(text))
+			c.printf("  next: %s\n", visible.Line(text))
 		}
 	})
 }

@@ -2,18 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -23,32 +18,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// gitOptions are the flags of init for a workspace with a git repository of its own.
-type gitOptions struct {
-	on                  bool
-	remote, branch, ref string
-	all, pending        bool
-}
-
-// check returns an error if the flags contradict each other.
-func (o *gitOptions) check(c *cli.Context) error {
-	for _, name := range []string{"remote", "branch", "ref", "all", "pending"} {
-		switch {
-		case c.IsSet(name) && !o.on:
-			return failure.Usagef("--%s needs --git", name)
-		case c.IsSet(name) && fmt.Sprint(c.Value(name)) == "":
-			return failure.Usagef("--%s is empty", name)
-		}
-	}
-	switch {
-	case o.all && o.pending:
-		return failure.Usagef("--all and --pending are mutually exclusive")
-	case o.branch != "" && o.ref != "":
-		return failure.Usagef("--branch and --ref are mutually exclusive")
-	}
-	return nil
-}
 
 // gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
 // that of the main one.
@@ -77,18 +46,13 @@ func gitFolder(dir string) (string, error) {
 		if err == nil && filepath.Base(target) == schema.MarkerName {
 			return filepath.Dir(target), nil
 		}
-		if err == nil && isDir(target) {
+		if info, statErr := os.Stat(target); err == nil && statErr == nil && info.IsDir() {
 			return target, nil
 		}
 	case info.IsDir():
 		return folder, nil
 	}
 	return "", failure.WithHint(fmt.Errorf("%s is not a folder", folder), "move it away; a link may lead to a workspace")
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // gitInitialized is what init --git says of the repository.
@@ -111,14 +75,14 @@ type gitInitialized struct {
 
 // initGit gives the workspace its repository, and makes a folder for it if there is none. If no agents
 // were named, it decides which ones the workspace gets.
-func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
-	remote, err := project.ExpandHome(o.git.remote)
+func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
+	remote, err := project.ExpandHome(c.text("remote"))
 	if err != nil {
 		return nil, err
 	}
 	enclosing := options.Repository
 	if enclosing == "" {
-		if enclosing, err = enclosingOf(s.Dir, dir); err != nil {
+		if enclosing, err = enclosingOf(c.Dir, dir); err != nil {
 			return nil, err
 		}
 	}
@@ -127,11 +91,11 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	ref := o.git.ref
-	if o.git.branch != "" {
-		ref = "refs/heads/" + o.git.branch
+	ref := c.text("ref")
+	if branch := c.text("branch"); branch != "" {
+		ref = "refs/heads/" + branch
 	}
-	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, All: o.git.all, Pending: o.git.pending})
+	made, err := gitmail.Init(c.ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, All: c.isOn("all"), Pending: c.isOn("pending")})
 	if err != nil {
 		unmake()
 		return nil, err
@@ -140,7 +104,7 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 	if err != nil {
 		return nil, err
 	}
-	if !o.agentsGiven && (made.Found || made.Unreachable != nil || len(known) > 0) {
+	if !c.isSet("agents") && (made.Found || made.Unreachable != nil || len(known) > 0) {
 		options.Agents = nil
 	}
 	g = &gitInitialized{
@@ -170,6 +134,12 @@ func enclosingOf(workingDir, dir string) (string, error) {
 // workspaceAround returns the folder of the workspace that commands in a folder find without a flag or variable.
 func workspaceAround(dir string) (string, error) {
 	return project.Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
+}
+
+func sameFolder(a, b string) bool {
+	first, err := os.Stat(a)
+	second, secondErr := os.Stat(b)
+	return err == nil && secondErr == nil && os.SameFile(first, second)
 }
 
 // makeWorkspace opens the workspace and makes its folder if it is missing. The function that it
@@ -211,15 +181,15 @@ func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 
 // sync brings the mail of a workspace that has just joined. What fails is a warning, because the next
 // sync does it.
-func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace, s *command.Streams) error {
-	r, err := gitmail.Open(ctx, w)
+func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
+	r, err := gitmail.Open(c.ctx, w)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(s, "exchanging mail")
-	result, err := r.Sync(ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
+	bar := newProgress(c.Streams, "exchanging mail")
+	result, err := r.Sync(c.ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
 	bar.clear()
-	if ctx.Err() != nil {
+	if c.ctx.Err() != nil {
 		return err
 	}
 	if err != nil {
@@ -238,8 +208,8 @@ func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace, s *comm
 }
 
 // print says what init did.
-func (g *gitInitialized) print(out io.Writer) {
-	say := func(format string, args ...any) { fmt.Fprintf(out, "  "+format+"\n", args...) }
+func (g *gitInitialized) print(c *call) {
+	say := func(format string, args ...any) { c.printf("  "+format+"\n", args...) }
 	if g.Created {
 		say("made: .git, a repository of its own")
 	}

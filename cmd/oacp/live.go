@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,23 +16,17 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/processgroup"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
-type liveOptions struct {
-	workspace command.Workspace
-	agent     string
-	follow    string
-	sync      command.Sync
-	json      bool
-}
-
 func newLiveCommand(s *command.Streams) *cli.Command {
-	var o liveOptions
 	return &cli.Command{
 		Name:      "live",
 		Category:  command.CategoryTurns,
@@ -41,34 +40,47 @@ sessions.
 EXAMPLES:
    oacp live
    oacp live --agent codex --json`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "list sessions of `AGENT` (default: of all agents)", Destination: &o.agent},
-			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "wake `SESSION` of codex when mail comes, until it ends; hooks start this", Destination: &o.follow},
-			o.sync.Flag(command.Rare),
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			if err := errors.Join(o.sync.Check(), o.workspace.TakeProject(command.Positionals(c))); err != nil {
-				return err
-			}
-			var agent schema.AgentName
-			if c.IsSet("agent") {
-				var err error
-				if agent, err = schema.ParseAgentName(o.agent); err != nil {
-					return failure.Usagef("--agent: %w", err)
-				}
-			}
-			switch {
-			case !c.IsSet("follow") && o.sync.IsSet():
-				return failure.Usagef("--sync needs --follow")
-			case !c.IsSet("follow"):
-				return listSessions(o, agent, s)
-			case agent == "":
-				return failure.Usagef("--follow needs --agent")
-			}
-			return followSession(c.Context, o, agent, s)
-		},
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "agent", Usage: "list sessions of `AGENT` (default: of all agents)"},
+			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "wake `SESSION` of codex when mail comes, until it ends; hooks start this"},
+			new(command.Sync).Flag(command.Rare)),
+		Action: inProject(s, runLive),
 	}
+}
+
+func runLive(c *call, w *mailbox.Workspace) error {
+	var agents []schema.AgentName
+	if c.isSet("agent") {
+		agent, err := schema.ParseAgentName(c.text("agent"))
+		if err != nil {
+			return failure.Usagef("--agent: %w", err)
+		}
+		agents = append(agents, agent)
+	}
+	switch {
+	case c.isSet("follow") && len(agents) == 0:
+		return failure.Usagef("--follow needs --agent")
+	case c.isSet("follow"):
+		return followSession(c, w, agents[0])
+	case c.isSet("sync"):
+		return failure.Usagef("--sync needs --follow")
+	case len(agents) > 0:
+		if err := w.CheckAgent(agents[0]); err != nil {
+			return err
+		}
+	}
+	sessions, err := live.Sessions(w, agents...)
+	if err != nil {
+		return err
+	}
+	entries := make([]sessionEntry, len(sessions))
+	for i := range sessions {
+		entries[i] = entryOf(&sessions[i])
+	}
+	return c.answer(struct {
+		envelope
+		Sessions []sessionEntry `json:"sessions"`
+	}{envelopeOf(w), entries}, func() { printSessions(entries, c.Streams) })
 }
 
 // A sessionEntry is what --json prints of a session.
@@ -84,31 +96,6 @@ type sessionEntry struct {
 	// Shown and Noticed are messages in the inbox.
 	Shown   []schema.ID `json:"shown"`
 	Noticed []schema.ID `json:"noticed"`
-}
-
-func listSessions(o liveOptions, agent schema.AgentName, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		var agents []schema.AgentName
-		if agent != "" {
-			if err := w.CheckAgent(agent); err != nil {
-				return err
-			}
-			agents = append(agents, agent)
-		}
-		sessions, err := live.Sessions(w, agents...)
-		if err != nil {
-			return err
-		}
-		entries := make([]sessionEntry, 0, len(sessions))
-		for _, session := range sessions {
-			entries = append(entries, entryOf(&session))
-		}
-		return s.Answer(o.json, struct {
-			Project   string         `json:"project"`
-			Workspace string         `json:"workspace"`
-			Sessions  []sessionEntry `json:"sessions"`
-		}{project.Name(w), w.Dir(), entries}, func() { printSessions(entries, s) })
-	})
 }
 
 func entryOf(session *live.Session) sessionEntry {
@@ -141,17 +128,13 @@ func printSessions(sessions []sessionEntry, s *command.Streams) {
 	}
 	t := newTable(s, row{"Agent", "Program", "Session", "Process", "Since", "State", "Shown", "Noticed"})
 	for _, e := range sessions {
-		t.add(row{e.Agent, e.Program, shortSession(e.ID), processText(e.Process), spelling.Age(e.Since, s.Now()), e.State, len(e.Shown), len(e.Noticed)})
+		process := "unknown"
+		if e.Process != 0 {
+			process = fmt.Sprint(e.Process)
+		}
+		t.add(e.Agent, e.Program, shortSession(e.ID), process, spelling.Age(e.Since, s.Now()), e.State, len(e.Shown), len(e.Noticed))
 	}
-	t.print(s)
-}
-
-// processText names the process of a session.
-func processText(pid int) string {
-	if pid == 0 {
-		return "unknown"
-	}
-	return fmt.Sprint(pid)
+	t.print()
 }
 
 // An errorLog notes each line that is written to it as an error of a live session.
@@ -171,25 +154,162 @@ func (l *errorLog) Write(text []byte) (int, error) {
 }
 
 // followSession is the process that a hook starts for a session. Nobody sees what it prints.
-func followSession(ctx context.Context, o liveOptions, agent schema.AgentName, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		unseen := *s
-		unseen.Err = &errorLog{w, s.Now}
-		synchronizer, err := o.sync.Open(ctx, &unseen, w)
-		if err != nil {
-			unseen.Warn("sync: " + failure.Of(err).Message())
+func followSession(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
+	unseen := *c.Streams
+	unseen.Err = &errorLog{w, c.Now}
+	c.Streams = &unseen
+	synchronizer, err := c.synchronizer(w)
+	if err != nil {
+		c.Warn("sync: " + failure.Of(err).Message())
+	}
+	defer c.catchSignals()()
+	ctx, end := context.WithCancel(c.ctx)
+	defer end()
+	err = synchronizer.Around(ctx, false, func() error {
+		defer end() // which bounds the last sync
+		return live.Follow(ctx, w, agent, c.text("follow"), c.Now)
+	})
+	if _, stopped := errors.AsType[*failure.SignalError](err); err != nil && !stopped {
+		c.Warn(failure.Of(err).Message())
+	}
+	return err
+}
+
+// hookLimit bounds the work of a hook: the session waits for it.
+const hookLimit = 10 * time.Second
+
+func newHookCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "hook",
+		Hidden:    true,
+		Usage:     "answer a hook of claude or codex",
+		ArgsUsage: "claude|codex",
+		Description: `The hooks that oacp setup writes call this command. It reads the event of a hook from
+standard input and prints the mail that is new to the session, in the form that the
+program reads. It prints nothing if there is no workspace, no agent, or no
+news. An error does not disturb the session: the exit status is 0 all the same, and a
+line in state/live/errors.log says what is wrong. To wake an idle claude it is 2.`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the one named like the program)"},
+			sessionSync(),
+		}, new(command.Workspace).Flags()...),
+		Action: action(s, anyNumber, func(c *call) error {
+			if len(c.words) != 1 || !slices.Contains(live.Programs(), live.Program(c.words[0])) {
+				return failure.Usagef("name the program whose hook this is: claude or codex")
+			}
+			if c.InTerminal {
+				return failure.Usagef("this command is for hooks, which pass an event on standard input").WithHint("oacp setup " + c.words[0] + " writes the hooks")
+			}
+			if err := c.syncFlag().Check(); err != nil {
+				return err
+			}
+			return runHook(c, live.Program(c.words[0]))
+		}),
+	}
+}
+
+// sessionSync returns the flag --sync of commands for sessions.
+func sessionSync() cli.Flag {
+	return &cli.GenericFlag{Name: "sync", Value: new(command.Sync), Usage: "while the session is open, exchange mail with the git remote, every `TIME` (5s)"}
+}
+
+// notPanic makes a panic an error: the programs take the exit status of a crash for an answer.
+func notPanic(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("%v\n%s", cause, debug.Stack())
+	}
+}
+
+// hookPace is the Pace of hooks. Tests shorten it.
+var hookPace time.Duration
+
+// runHook answers an event.
+func runHook(c *call, program live.Program) (err error) {
+	defer notPanic(&err)
+	e, err := live.ReadEvent(c.In)
+	if err != nil {
+		return err
+	}
+	if c.Getenv(orphans.Variable) != "" || live.IsScripted(program, c.Getenv) {
+		return nil // nobody sits in the session, or its runner gives it the mail
+	}
+	place := c.place.Place(c.Streams)
+	if e.Dir != "" {
+		place.WorkingDir = e.Dir
+	}
+	w, err := command.Open(place, nil)
+	if err != nil {
+		return nil // the session has nothing to do with oacp, or there is no workspace for a log
+	}
+	defer func() { _ = w.Close() }() // nothing is written through it
+	agent, known := hookAgent(c, w, program)
+	if !known {
+		return nil
+	}
+	w.ViewAs(agent)
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: c.Getenv, Follow: c.isSet("sync"), Pace: hookPace, Now: c.Now}
+	h.Tools = func() bool { return command.FindSeparate("mcp") != "" } // setup registers it with the hooks
+	exit, err := handleEvent(c, h, e)
+	if err != nil {
+		if noteErr := live.NoteError(w, c.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {
+			return err // which the program may show
 		}
-		ctx, stop := command.UntilSignal(ctx)
-		defer stop()
-		ctx, end := context.WithCancel(ctx)
-		defer end()
-		err = synchronizer.Around(ctx, false, func() error {
-			defer end() // which bounds the last sync
-			return live.Follow(ctx, w, agent, o.follow, s.Now)
-		})
-		if _, stopped := errors.AsType[*failure.SignalError](err); err != nil && !stopped {
-			unseen.Warn(failure.Of(err).Message())
+	}
+	if exit != 0 {
+		return &failure.StatusError{Status: exit}
+	}
+	return nil
+}
+
+// handleEvent prints the answer to an event and returns the exit status.
+func handleEvent(c *call, h *live.Hook, e live.Event) (exit int, err error) {
+	defer notPanic(&err)
+	limit := hookLimit
+	if e.Name == live.FileChanged {
+		limit = live.WakeLimit
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	follow := false
+	err = h.Handle(ctx, e, func(a live.Answer) error {
+		_, err := c.Out.Write(a.Stdout)
+		if err = cmp.Or(err, c.Out.Flush()); err == nil {
+			_, err = c.Err.Write(a.Stderr)
+		}
+		if err == nil {
+			exit, follow = a.Exit, a.Follow
 		}
 		return err
 	})
+	if follow {
+		err = errors.Join(err, startFollower(c, h.Workspace, h.Agent, e.Session))
+	}
+	return exit, err
+}
+
+// hookAgent returns the agent of the workspace for which a session acts.
+func hookAgent(c *call, w *mailbox.Workspace, program live.Program) (agent schema.AgentName, known bool) {
+	if agent, err := project.AgentFromEnvironment(c.Getenv); err == nil && w.Knows(agent) {
+		return agent, true
+	}
+	agent = cmp.Or(c.agent(), schema.AgentName(program))
+	return agent, agent.Valid() && w.Knows(agent)
+}
+
+// startFollower starts the process that follows a session. It outlives this one, and ends with the session.
+func startFollower(c *call, w *mailbox.Workspace, agent schema.AgentName, session string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"live", "--dir", w.Dir(), "--agent", string(agent), "--follow", session}
+	if c.isSet("sync") {
+		args = append(args, "--sync="+c.syncFlag().String())
+	}
+	follower := exec.Command(self, args...)
+	processgroup.LeadSession(follower)
+	if err := follower.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", visible.Quote(self), err)
+	}
+	return follower.Process.Release()
 }

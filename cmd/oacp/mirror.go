@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -12,32 +13,11 @@ import (
 	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-type mirrorOptions struct {
-	workspace command.Workspace
-	log       command.BridgeLog
-	direction string
-	since     string
-	all       bool
-	follow    bool
-	sync      command.Sync
-	noSync    bool
-	json      bool
-}
-
 func newMirrorCommand(s *command.Streams) *cli.Command {
-	var o mirrorOptions
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both), Destination: &o.direction},
-		&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
-		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, including older messages and messages from other logs", Destination: &o.all},
-		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped", Destination: &o.follow},
-		o.sync.Flag(command.Rare),
-		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies", Destination: &o.noSync},
-		command.JSONFlag(&o.json),
-	}
 	return &cli.Command{
 		Name:      "mirror",
 		Category:  command.CategoryBridge,
@@ -63,85 +43,142 @@ EXAMPLES:
    oacp mirror --run-id 1 --direction out
    oacp mirror --run-id 2 --since 2h
    oacp mirror my-project --bridge bridge.jsonl --follow`,
-		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			if err := errors.Join(o.log.Check(c), o.sync.Check()); err != nil {
-				return err
-			}
-			return runMirror(c.Context, o, s)
-		}),
+		Flags: flagsWith(append([]cli.Flag{
+			&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both)},
+			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
+			&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, including older messages and messages from other logs"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
+			new(command.Sync).Flag(command.Rare),
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies"},
+		}, new(command.BridgeLog).WritingFlags()...)...),
+		Action: ofProject(s, runMirror),
 	}
 }
 
-func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
-	m, err := o.mirror(s)
+func runMirror(c *call) error {
+	selected, err := bridgeLog(c.flags)
 	if err != nil {
 		return err
 	}
-	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
-		synchronizer, err := o.sync.Open(ctx, s, w)
+	m := &mirror.Mirror{All: c.isOn("all")}
+	if m.Direction, err = mirror.ParseDirection(c.text("direction")); err != nil {
+		return failure.Usagef("--direction: %w", err)
+	}
+	if since := c.text("since"); since != "" {
+		if m.All {
+			return failure.Usagef("--since and --all are mutually exclusive")
+		}
+		if m.Since, err = parseSince(since, c.Now()); err != nil {
+			return err
+		}
+	}
+	return c.place.With(c.Streams, &mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
+		synchronizer, err := c.synchronizer(w)
 		if err != nil {
 			return err
 		}
-		return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
+		return selected.With(c.Streams, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
 			m.Workspace, m.Log = w, log
-			ctx, stop := command.UntilSignal(ctx)
-			defer stop()
-			if o.follow {
-				return synchronizer.Around(ctx, false, func() error { return o.followMirror(ctx, m, s) })
+			defer c.catchSignals()()
+			if c.isOn("follow") {
+				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m) })
 			}
 			var report mirror.Report
-			synchronizer.Once(ctx)
-			err := synchronizer.Around(ctx, false, func() (err error) {
-				report, err = m.Run(ctx)
+			synchronizer.Once(c.ctx)
+			err := synchronizer.Around(c.ctx, false, func() (err error) {
+				report, err = m.Run(c.ctx)
 				return err
 			})
-			err = cmp.Or(context.Cause(ctx), err)
+			err = cmp.Or(context.Cause(c.ctx), err)
 			// What was done before an error is done.
-			printErr := reportAnswer{Bridge: log.Path(), Report: report}.print(o.json && err == nil, s)
+			printErr := reportAnswer{Bridge: log.Path(), Report: report, asText: err != nil}.print(c)
 			return cmp.Or(err, printErr)
 		})
 	})
 }
 
-// mirror returns the mirror that the flags describe.
-func (o mirrorOptions) mirror(s *command.Streams) (*mirror.Mirror, error) {
-	direction, err := mirror.ParseDirection(o.direction)
-	if err != nil {
-		return nil, failure.Usagef("--direction: %w", err)
-	}
-	m := &mirror.Mirror{Direction: direction, All: o.all}
-	if o.since == "" {
-		return m, nil
-	}
-	if o.all {
-		return nil, failure.Usagef("--since and --all are mutually exclusive")
-	}
-	if m.Since, err = parseSince(o.since, s.Now()); err != nil {
-		return nil, failure.Usagef("--since: %w", err)
-	}
-	return m, nil
-}
-
 // followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
-func (o mirrorOptions) followMirror(ctx context.Context, m *mirror.Mirror, s *command.Streams) error {
+func followMirror(c *call, m *mirror.Mirror) error {
 	var printErr error
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
 		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
 		if passErr != nil {
 			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
-			s.Warn(answer.Error)
+			c.Warn(answer.Error)
 		}
-		err := answer.print(o.json, s)
+		err := answer.print(c)
 		if errors.Is(err, failure.ErrReported) {
 			err = nil
 		}
-		if err = errors.Join(err, s.Out.Flush()); err != nil {
+		if err = errors.Join(err, c.Out.Flush()); err != nil {
 			printErr = err
 			cancel()
 		}
 	})
 	return errors.Join(err, printErr)
+}
+
+// reportAnswer is what mirror and convert did, as JSON.
+type reportAnswer struct {
+	Bridge string `json:"bridge_path,omitempty"`
+	mirror.Report
+	// Error is what stopped the work; it will be tried again.
+	Error string `json:"error,omitempty"`
+
+	// asText prints text even with --json: JSON of an error follows.
+	asText bool
+}
+
+// print says what was done and, on standard error, what was not. It returns failure.ErrReported if
+// something is undeliverable.
+func (a reportAnswer) print(c *call) error {
+	var warnings []string
+	for _, line := range a.Skipped {
+		warnings = append(warnings, fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
+	}
+	warnings = append(warnings, a.Warnings...)
+	if a.MoreWarnings > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more", a.MoreWarnings))
+	}
+	for _, letter := range a.DeadLetters {
+		warnings = append(warnings, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
+	}
+	for _, text := range warnings {
+		c.Warn(text)
+	}
+	var err error
+	if c.json() && !a.asText {
+		err = command.WriteJSONLine(c.Out, a)
+	} else {
+		_, err = fmt.Fprintln(c.Out, a.summary())
+	}
+	if err == nil && len(a.DeadLetters) > 0 {
+		err = failure.ErrReported
+	}
+	return err
+}
+
+// summary says in one line what was done.
+func (a reportAnswer) summary() string {
+	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
+	already := a.AlreadyRecorded + a.AlreadyDelivered
+	if a.Recorded+a.Delivered > 0 {
+		already = 0 // the second direction also finds what the first one just did
+	}
+	for _, more := range []struct {
+		count int
+		what  string
+	}{
+		{already, "there already"},
+		{len(a.DeadLetters), "undeliverable"},
+		{a.LeftOut, "left out"},
+		{len(a.Skipped), "skipped"},
+	} {
+		if more.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", more.count, more.what))
+		}
+	}
+	return strings.Join(parts, ", ") + ": " + visible.Line(a.Bridge)
 }

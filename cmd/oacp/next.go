@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,17 +18,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-type nextOptions struct {
-	workspace         command.Workspace
-	agent             string
-	selection         selection
-	all, thread, json bool
-	limit             time.Duration
-	sync              command.Sync
-}
-
 func newNextCommand(s *command.Streams) *cli.Command {
-	var o nextOptions
 	return &cli.Command{
 		Name:      "next",
 		Category:  command.CategoryMessages,
@@ -46,63 +34,76 @@ EXAMPLES:
    oacp next --agent codex
    oacp next --type question --from claude --timeout 30s
    oacp next --thread`,
-		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "read the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
+		Flags: flagsWith(append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "read the inbox of `AGENT` (default: $OACP_AGENT)"},
 			timeoutFlag(),
-			o.sync.Flag(command.Rare),
-			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message", Destination: &o.thread},
-			&cli.BoolFlag{Name: "all", Usage: "show all pending messages", Destination: &o.all},
-		}, o.selection.flags("only"), []cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()),
-		Action: o.workspace.OfProject(func(c *cli.Context) (err error) {
-			if o.all && o.thread {
-				return failure.Usagef("--all and --thread are mutually exclusive")
-			}
-			if o.limit, err = timeLimit(c); err != nil {
-				return err
-			}
-			if err := errors.Join(o.selection.parse(), o.sync.Check()); err != nil {
-				return err
-			}
-			return runNext(c.Context, o, s)
+			new(command.Sync).Flag(command.Rare),
+			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message"},
+			&cli.BoolFlag{Name: "all", Usage: "show all pending messages"},
+		}, selectionFlags("only")...)...),
+		Action: ofProject(s, func(c *call) error {
+			defer c.catchSignals()()
+			return c.open(runNext)
 		}),
 	}
 }
 
-func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.ActingAgent(w, o.agent, s)
-		if err != nil {
+func runNext(c *call, w *mailbox.Workspace) error {
+	if c.isOn("all") && c.isOn("thread") {
+		return failure.Usagef("--all and --thread are mutually exclusive")
+	}
+	limit, err := timeLimit(c.flags)
+	if err != nil {
+		return err
+	}
+	selected, err := newSelection(c, w)
+	if err != nil {
+		return err
+	}
+	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	if err != nil {
+		return err
+	}
+	options := watch.PendingOptions{Match: selected.matches, Timeout: limit, Most: 1}
+	if c.isOn("all") {
+		options.Most = 0
+	}
+	synchronizer, err := c.synchronizer(w)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	defer synchronizer.Begin(c.ctx, cmp.Or(limit, defaultWait))()
+	found, err := awaitPending(c, w, []schema.AgentName{agent}, selected.String(), options, began)
+	if err != nil {
+		return timeoutError(err, fmt.Sprintf("no %s came for %s within %s", selected, agent, shortDuration(limit)),
+			"run oacp next again to wait longer: it misses nothing in between")
+	}
+	shown := found
+	if c.isOn("thread") {
+		thread, err := conversation.Thread(c.ctx, w, string(found[0].Message.ID))
+		if _, err = warnUnreadable(err, c.Streams); err != nil {
 			return err
 		}
-		o.selection.warn(w, s)
-		options := watch.PendingOptions{Match: o.selection.matches, Timeout: o.limit, Most: 1}
-		if o.all {
-			options.Most = 0
-		}
-		synchronizer, err := o.sync.Open(ctx, s, w)
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		defer synchronizer.Begin(ctx, o.limit).Stop()
-		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.selection.String(), options, began, o.json, s)
-		if err != nil {
-			return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", &o.selection, agent, shortDuration(o.limit)),
-				"run oacp next again to wait longer: it misses nothing in between")
-		}
-		if o.thread {
-			return o.printThread(ctx, w, agent, found[0], s)
-		}
-		return o.print(ctx, w, agent, found, found, s)
-	})
+		shown = conversation.NewFor(thread, agent, found[0])
+	}
+	if err := printAll(withReplies(c.ctx, w, agent, shown), c.json(), !c.isOn("all") && !c.isOn("thread"), c.Streams); err != nil {
+		return err
+	}
+	if err := c.Out.Flush(); err != nil || c.json() {
+		return err
+	}
+	whenDone := "oacp reply ID --ack --body TEXT, or oacp ack ID"
+	if len(found) == 1 {
+		whenDone = afterWork(found[0].Message, c.text("agent"))
+	}
+	_, err = fmt.Fprintln(c.Err, "when done:", whenDone)
+	return err
 }
 
 // awaitPending is watch.AwaitPending, whose timeout counts from the time when the command began. It says on
 // standard error what it waits for, unless it prints JSON, and which files are not messages.
-func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions,
-	began time.Time, asJSON bool, s *command.Streams) ([]mailbox.Entry, error) {
+func awaitPending(c *call, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions, began time.Time) ([]mailbox.Entry, error) {
 	targets := make([]watch.Target, len(agents))
 	for i, agent := range agents {
 		targets[i] = watch.Target{Workspace: w, Agent: agent}
@@ -113,10 +114,10 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 		if e.Name != "" {
 			place += "/" + e.Name
 		}
-		s.Warn(place + ": " + strings.TrimPrefix(failure.OneLine(e.Err.Error()), "reading "+e.Path+": "))
+		c.Warn(place + ": " + strings.TrimPrefix(failure.OneLine(e.Err.Error()), "reading "+e.Path+": "))
 		if e.Name != "" && !hinted { // the hint for one shows what to do with all
 			hinted = true
-			_, _ = fmt.Fprintf(s.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
+			_, _ = fmt.Fprintf(c.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
 	}
 	limit := ""
@@ -124,42 +125,17 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 		limit = " for at most " + shortDuration(options.Timeout)
 		options.Timeout = max(options.Timeout-time.Since(began), 1)
 	}
-	if !asJSON {
-		options.Idle = func() { s.Note("no " + what + " is pending for " + joinNames(agents) + "; waiting" + limit) }
+	if !c.json() {
+		options.Idle = func() { c.Note("no " + what + " is pending for " + joinNames(agents) + "; waiting" + limit) }
 	}
-	return watch.AwaitPending(ctx, targets, options)
+	return watch.AwaitPending(c.ctx, targets, options)
 }
 
-// printThread prints what is new in the conversation of a pending message.
-func (o nextOptions) printThread(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending mailbox.Entry, s *command.Streams) error {
-	thread, err := conversation.Thread(ctx, w, string(pending.Message.ID))
-	if _, err = warnUnreadable(err, s); err != nil {
-		return err
-	}
-	return o.print(ctx, w, agent, conversation.NewFor(thread, agent, pending), []mailbox.Entry{pending}, s)
-}
-
-// print prints messages, then the command that ends the work on the pending ones.
-func (o nextOptions) print(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries, pending []mailbox.Entry, s *command.Streams) error {
-	if err := printAll(withReplies(ctx, w, agent, entries), o.json, !o.all && !o.thread, s); err != nil {
-		return err
-	}
-	if err := s.Out.Flush(); err != nil || o.json {
-		return err
-	}
-	whenDone := "oacp reply ID --ack --body TEXT, or oacp ack ID"
-	if len(pending) == 1 {
-		whenDone = o.afterWork(pending[0].Message)
-	}
-	_, err := fmt.Fprintln(s.Err, "when done:", whenDone)
-	return err
-}
-
-// afterWork returns the command that ends the work on a message.
-func (o nextOptions) afterWork(m *schema.Message) string {
+// afterWork returns the command that ends the work on a message. The agent is empty unless a flag names it.
+func afterWork(m *schema.Message, agent string) string {
 	reply, ack := "oacp reply "+m.ID.Short(), "oacp ack "+m.ID.Short()
-	if o.agent != "" && len(m.To) > 1 { // of several recipients, the commands need the one
-		reply, ack = reply+" --from "+o.agent, ack+" --agent "+o.agent
+	if agent != "" && len(m.To) > 1 { // of several recipients, the commands need the one
+		reply, ack = reply+" --from "+agent, ack+" --agent "+agent
 	}
 	switch {
 	case !m.Type.IsRequest():

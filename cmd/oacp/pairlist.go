@@ -10,45 +10,36 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
 )
 
-// pairRuns says which runs a command is about.
-type pairRuns struct {
-	log  command.BridgeLog
-	json bool
+// pairRunsFlags say which runs a command is about.
+func pairRunsFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "repo", Usage: "use the runs of the repository `DIR` (default: the one around the current folder)"},
+		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)"},
+		jsonFlag(),
+	}, more...)
 }
 
-func (o *pairRuns) flags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "repo", Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
-		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
-		command.JSONFlag(&o.json),
-	}
+func pairLog(c *call) command.BridgeLog {
+	return command.BridgeLog{Repository: c.text("repo"), RunsDir: c.text("runs-dir")}
 }
 
 func newPairListCommand(s *command.Streams) *cli.Command {
-	var o pairRuns
-	var all bool
 	return &cli.Command{
 		Name:  "list",
 		Usage: "list the runs of a repository, newest first",
 		Description: `STATE is running if a process drives the run, and stopped if oacp pair --run-id NUMBER
 can continue it. A run in state log has no agents: a mirror or oacp bridge created it.
 VERDICT is the last verdict of the reviewers.`,
-		Flags: append(o.flags(), &cli.BoolFlag{Name: "all", Usage: "list the runs of every repository", Destination: &all}),
-		Action: func(c *cli.Context) error {
-			if err := command.NoPositionals(c); err != nil {
-				return err
-			}
-			if all && o.log.Repository != "" {
-				return failure.Usagef("--all means every repository, so --repo cannot name one")
-			}
-			return o.list(all, s)
-		},
+		Flags:  pairRunsFlags(&cli.BoolFlag{Name: "all", Usage: "list the runs of every repository"}),
+		Action: action(s, 0, listPairRuns),
 	}
 }
 
@@ -110,8 +101,11 @@ func (r pairRun) verdict() string {
 	return string(r.Verdict.Agent) + " " + cmp.Or(string(r.Verdict.Signal), "unclear")
 }
 
-func (o pairRuns) list(all bool, s *command.Streams) error {
-	root, repository, ids, err := o.log.RepositoryIDs(s, all)
+func listPairRuns(c *call) error {
+	if c.isOn("all") && c.text("repo") != "" {
+		return failure.Usagef("--all means every repository, so --repo cannot name one")
+	}
+	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, c.isOn("all"))
 	if err != nil {
 		return err
 	}
@@ -123,11 +117,11 @@ func (o pairRuns) list(all bool, s *command.Streams) error {
 	for _, overview := range overviews {
 		runs = append(runs, newPairRun(overview))
 	}
-	return s.Answer(o.json, map[string]any{"runs_dir": root, "runs": runs}, func() {
+	return c.answer(map[string]any{"runs_dir": root, "runs": runs}, func() {
 		if len(runs) == 0 {
-			fmt.Fprintf(s.Out, "no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
+			c.printf("no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
 		} else {
-			printRuns(runs, s)
+			printRuns(runs, c.Streams)
 		}
 	})
 }
@@ -143,30 +137,26 @@ func printRuns(runs []pairRun, s *command.Streams) {
 		if !r.Created.IsZero() {
 			started = s.Time(r.Created)
 		}
-		table.add(row{
-			r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
-			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(task),
-		})
+		table.add(r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
+			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(task))
 	}
-	table.print(s)
+	table.print()
 }
 
 func newPairRemoveCommand(s *command.Streams) *cli.Command {
-	var o pairRuns
-	var what pair.Removal
 	return &cli.Command{
 		Name:      "remove",
 		Usage:     "remove finished runs",
 		ArgsUsage: "ID...",
 		Description: `remove deletes the folders of runs, with their logs and transcripts. It never removes a
 run that a process drives.`,
-		Flags: append(o.flags(),
-			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes", Destination: &what.Worktree},
-			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued", Destination: &what.Unfinished},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed and change nothing", Destination: &what.Check}),
-		Action: func(c *cli.Context) error {
+		Flags: pairRunsFlags(
+			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes"},
+			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed and change nothing"}),
+		Action: action(s, anyNumber, func(c *call) error {
 			var ids []int
-			for _, text := range command.Positionals(c) {
+			for _, text := range c.words {
 				id, err := strconv.Atoi(text)
 				if err != nil || id < 1 {
 					return failure.Usagef("%s is not the number of a run", visible.Quote(text)).WithHint("oacp pair list lists the runs")
@@ -178,21 +168,22 @@ run that a process drives.`,
 			}
 			var failed []error
 			for _, id := range ids { // one that cannot be removed does not keep the others
-				failed = append(failed, o.remove(c, id, what, s))
+				failed = append(failed, removePairRun(c, id))
 			}
 			return errors.Join(failed...)
-		},
+		}),
 	}
 }
 
-// remove removes a run and says what is gone.
-func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.Streams) error {
-	o.log.RunID = id
-	run, err := o.log.Run(s)
+// removePairRun removes a run and says what is gone.
+func removePairRun(c *call, id int) error {
+	log, what := pairLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished"), Check: c.isOn("dry-run")}
+	log.RunID = id
+	run, err := log.Run(c.Streams)
 	if err != nil {
 		return failure.WithHint(err, "oacp pair list lists the runs")
 	}
-	removed, err := pair.Remove(c.Context, run, what)
+	removed, err := pair.Remove(c.ctx, run, what)
 	switch {
 	case errors.Is(err, pair.ErrNeverBegun):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --unfinished %d removes it", id))
@@ -202,20 +193,184 @@ func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.S
 		return failure.WithHint(err, "--worktree also removes them; --dry-run --worktree shows them")
 	case err != nil:
 		return err
-	case o.json:
-		return command.WriteJSONLine(s.Out, map[string]any{"id": id, "dry_run": what.Check, "removed": removed})
+	case c.json():
+		return command.WriteJSONLine(c.Out, map[string]any{"id": id, "dry_run": what.Check, "removed": removed})
 	}
 	verb := "removed"
 	if what.Check {
 		verb = "would remove"
 	}
-	fmt.Fprintf(s.Out, "%s run %d: %s\n", verb, id, visible.Line(removed.Folder))
+	c.printf("%s run %d: %s\n", verb, id, visible.Line(removed.Folder))
 	w := removed.Worktree
 	if w != nil && !w.Gone {
-		fmt.Fprintf(s.Out, "%s the worktree %s\n", verb, visible.Line(w.Path))
+		c.printf("%s the worktree %s\n", verb, visible.Line(w.Path))
 	}
 	if w != nil && w.Tip != "" {
-		fmt.Fprintf(s.Out, "%s the branch %s, which was at %s\n", verb, visible.Line(w.Branch), w.Tip)
+		c.printf("%s the branch %s, which was at %s\n", verb, visible.Line(w.Branch), w.Tip)
 	}
 	return nil
+}
+
+// pairPrinter prints the entries of a run. An error of the output does not stop the agents.
+type pairPrinter struct {
+	*pairing
+	err error
+	// reason is what the last entry gave as one.
+	reason string
+	// gone, if not nil, is called when the reader of the output is gone.
+	gone func()
+}
+
+func (p *pairPrinter) print(e pair.Entry) {
+	if e.Type.Detail() && !p.config.Verbose {
+		return
+	}
+	var err error
+	if p.json() {
+		var line []byte
+		if line, err = e.Line(); err == nil {
+			_, err = p.Out.Write(line)
+		}
+	} else {
+		_, err = fmt.Fprint(p.Out, p.text(e))
+	}
+	if err = errors.Join(err, p.Out.Flush()); err != nil && p.err == nil {
+		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) && p.gone != nil {
+			p.gone()
+		}
+	}
+}
+
+// text returns what is printed of an entry: a line with the time, and below it a text that may have
+// several lines. Either may be missing.
+func (p *pairPrinter) text(e pair.Entry) string {
+	words, colors := pairWords(e)
+	var text strings.Builder
+	if words != "" {
+		text.WriteString(p.Clock(e.Timestamp) + "  " + paint(p.Streams, colors, visible.Line(words)) + "\n")
+	}
+	below := ""
+	switch {
+	case e.Summary != nil:
+		below = summaryText(e.Summary, e.RunID)
+	case e.Type == pair.EntryState && e.Content != p.reason+"\n":
+		below = e.Content
+	case e.Type.Detail():
+		below = p.detail(e)
+	default:
+		below, p.reason = e.Reason, e.Reason
+	}
+	for line := range strings.Lines(strings.TrimRight(below, "\n")) {
+		text.WriteString("    " + visible.Lines(strings.TrimRight(line, "\r\n")) + "\n")
+	}
+	return text.String()
+}
+
+// detail returns what an agent says or does during its turn, with its name unless only one agent is
+// shown.
+func (p *pairPrinter) detail(e pair.Entry) string {
+	mark := ""
+	if p.follow == "" {
+		mark = string(e.Agent) + "  "
+	}
+	if e.Type == pair.EntryTool {
+		return mark + "> " + visible.Line(e.Content)
+	}
+	var text strings.Builder
+	for line := range strings.Lines(e.Content) {
+		text.WriteString(mark + line)
+	}
+	return text.String()
+}
+
+// pairWords returns the line about an entry, without its time, "" if there is none.
+func pairWords(e pair.Entry) (string, colors) {
+	took := e.Duration.Round(time.Second)
+	switch e.Type {
+	case pair.EntryStart:
+		return fmt.Sprintf("run %d: %s", e.RunID, e.Content), nil
+	case pair.EntryResume:
+		return fmt.Sprintf("goes on in iteration %d: %s", e.Iteration, e.Content), yellow
+	case pair.EntryIteration:
+		return fmt.Sprintf("iteration %d", e.Iteration), bold
+	case pair.EntryExecute:
+		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
+	case pair.EntryResult:
+		if len(e.Refused) > 0 {
+			return fmt.Sprintf("%s has ended its turn after %v; refused %s", e.Agent, took, refusedText(e.Refused)), yellow
+		}
+		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, took), nil
+	case pair.EntrySignal:
+		return fmt.Sprintf("%s says %s", e.Agent, e.Signal), signalColors[e.Signal]
+	case pair.EntryProving:
+		return "the proof runs: " + e.Content, nil
+	case pair.EntryProof:
+		if e.Error != "" {
+			return e.Error, signalColors[bridge.SignalFail]
+		}
+		return fmt.Sprintf("the proof has succeeded after %v", took), signalColors[bridge.SignalPass]
+	case pair.EntryRestart:
+		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), yellow
+	case pair.EntryRetry:
+		return fmt.Sprintf("%s: %s", e.Agent, e.Content), yellow
+	case pair.EntryUnclear, pair.EntryNotice:
+		return e.Content, yellow
+	case pair.EntryEnd:
+		switch e.State {
+		case pair.Complete:
+			return fmt.Sprintf("run %d is completed in iteration %d", e.RunID, e.Iteration), signalColors[bridge.SignalPass]
+		case pair.Failed:
+			return fmt.Sprintf("run %d has failed in iteration %d", e.RunID, e.Iteration), signalColors[bridge.SignalFail]
+		}
+		return fmt.Sprintf("run %d has stopped in iteration %d and can be continued", e.RunID, e.Iteration), yellow
+	}
+	return "", nil // errors go to standard error
+}
+
+// listedChanges is how many changed files the end of a run shows.
+const listedChanges = 12
+
+// summaryText shows what a run came to.
+func summaryText(summary *pair.Summary, run int) string {
+	var text strings.Builder
+	row := func(name, format string, values ...any) {
+		fmt.Fprintf(&text, "%-8s %s\n", name, visible.Line(fmt.Sprintf(format, values...)))
+	}
+	row("folder", "%s", summary.Folder)
+	listed := min(len(summary.Changes), listedChanges)
+	name := "changed"
+	for _, change := range summary.Changes[:listed] {
+		if change.Untracked {
+			row(name, "%s (untracked)", change.Path)
+		} else {
+			row(name, "%s +%d -%d", change.Path, change.Added, change.Deleted)
+		}
+		name = ""
+	}
+	if more := len(summary.Changes) - listed + summary.Unlisted; more > 0 {
+		row("", "and %d more", more)
+	}
+	spent := summary.Spent
+	used := append([]string{spelling.Count(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}, usageDetails(spent.Usage)...)
+	row("used", "%s", strings.Join(used, ", "))
+	w := summary.Worktree
+	if w == nil {
+		return text.String()
+	}
+	// The next steps with the worktree.
+	step := func(name string, words ...string) { row(name, "%s", visible.Shell(words...)) }
+	if w.Uncommitted {
+		step("commit", "git", "-C", w.Path, "add", "-A")
+		step("", "git", "-C", w.Path, "commit")
+	}
+	step("look", "git", "-C", summary.Repository, "diff", fmt.Sprintf("%.12s", w.Base), w.Branch)
+	step("merge", "git", "-C", summary.Repository, "merge", w.Branch)
+	step("or drop", "oacp", "pair", "remove", "--worktree", fmt.Sprint(run))
+	return text.String()
+}
+
+var signalColors = map[bridge.Signal]colors{
+	bridge.SignalDone: green,
+	bridge.SignalPass: green,
+	bridge.SignalFail: red,
 }

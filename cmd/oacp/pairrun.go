@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -20,67 +22,52 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-func runPair(ctx context.Context, o pairOptions, s *command.Streams) error {
-	if !o.mailbox {
-		return o.drive(ctx, nil, s)
-	}
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
-			if err := w.CheckAgent(schema.AgentName(name)); err != nil {
-				return err
-			}
-		}
-		return o.drive(ctx, w, s)
-	})
-}
-
 // drive drives the run, and carries messages between it and the workspace unless that is nil.
-func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
-	printer := &pairPrinter{o: o, s: s}
+func (p *pairing) drive(w *mailbox.Workspace) (err error) {
+	printer := &pairPrinter{pairing: p}
 	var session *pair.Session
 	options := pair.Options{
-		Observe: printer.print, Warn: func(err error) { s.Warn(err.Error()) },
-		Timeout: o.config.Timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
+		Observe: printer.print, Warn: func(err error) { p.Warn(err.Error()) },
+		Timeout: p.config.Timeout, ProofTimeout: p.proofTimeout, Now: p.Now,
 	}
-	if options.NewDriver, err = o.drivers(s, func() *pair.Session { return session }); err != nil {
+	if options.NewDriver, err = p.drivers(func() *pair.Session { return session }); err != nil {
 		return err
 	}
 	if w != nil {
-		mail := &pairMail{workspace: w, s: s, session: func() *pair.Session { return session }}
+		mail := &pairMail{workspace: w, s: p.Streams, session: func() *pair.Session { return session }}
 		options.Exchange, options.Acknowledge = mail.exchange, mail.acknowledge
 	}
-	if o.config.Tmux {
+	if p.config.Tmux {
 		if err := checkTmux(); err != nil {
 			return err
 		}
 	}
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
+	defer p.catchSignals()()
 	defer command.OutliveOutput()()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(p.ctx)
 	defer cancel(nil)
 	printer.gone = func() { cancel(failure.ErrOutputClosed) }
-	if session, err = o.open(options, s); err != nil {
+	if session, err = p.start(options); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	over := session.Manifest().State.Final()
-	if o.config.Tmux && !over {
-		return o.driveInTmux(ctx, session, printer, s)
+	if p.config.Tmux && !over {
+		return p.driveInTmux(ctx, session, printer)
 	}
-	if o.pane && !over {
-		err = o.showAgents(ctx, session, s)
+	if p.pane && !over {
+		err = p.showAgents(ctx, session)
 	}
-	return o.withResumption(errors.Join(err, session.Run(ctx), printer.err), session)
+	return p.withResumption(errors.Join(err, session.Run(ctx), printer.err), session)
 }
 
 // withResumption adds to the error of a run that can be continued how to do that.
-func (o pairOptions) withResumption(err error, session *pair.Session) error {
+func (p *pairing) withResumption(err error, session *pair.Session) error {
 	var failed *pair.FailedError
 	if err == nil || errors.As(err, &failed) || session.Manifest().State.Final() {
 		return err
 	}
-	words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, o.repeated...)
+	words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, p.repeated...)
 	hint := visible.Shell(words...) + " continues the run"
 	var service *agent.APIError
 	if errors.As(err, &service) && service.Kind == agent.NotLoggedIn {
@@ -91,15 +78,15 @@ func (o pairOptions) withResumption(err error, session *pair.Session) error {
 
 // drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge
 // log.
-func (o pairOptions) drivers(s *command.Streams, session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
-	permission, err := agent.ParsePermission(o.allow)
+func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
+	permission, err := agent.ParsePermission(p.text("allow"))
 	if err != nil {
 		return nil, failure.Usagef("--allow: %w", err)
 	}
 	kinds := make(map[pair.Agent]agent.Kind)
 	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
 		kind := string(name)
-		if o.commands[name] != nil {
+		if p.commands[name] != nil {
 			kind = "exec"
 		}
 		if kinds[name], err = agent.FindKind(kind); err != nil {
@@ -112,31 +99,31 @@ func (o pairOptions) drivers(s *command.Streams, session func() *pair.Session) (
 			mayRun = pair.Settings{Proof: session().Manifest().ProofCommand}.MayRun()
 		}
 		return kinds[name].New(agent.Options{
-			Command: o.commands[name], Dir: dir, Session: id, Allow: permission, MayRun: mayRun,
-			MCP: oacpTools(s, kinds[name].Name, "--agent", string(name), "--bridge", session().Place().BridgePath()),
+			Command: p.commands[name], Dir: dir, Session: id, Allow: permission, MayRun: mayRun,
+			MCP: oacpTools(p.Streams, kinds[name].Name, "--agent", string(name), "--bridge", session().Place().BridgePath()),
 		})
 	}, nil
 }
 
-// open creates a run, or resumes the one that the flags name.
-func (o pairOptions) open(options pair.Options, s *command.Streams) (*pair.Session, error) {
-	if !o.resumed {
-		root, repository, err := o.log.Runs(s)
+// start creates a run, or resumes the one that the flags name.
+func (p *pairing) start(options pair.Options) (*pair.Session, error) {
+	if !p.resumed {
+		root, repository, err := p.log.Runs(p.Streams)
 		if err != nil {
 			return nil, err
 		}
 		if _, err := os.Stat(repository); err != nil {
 			return nil, err
 		}
-		return pair.Create(root, repository, o.config.Settings, options)
+		return pair.Create(root, repository, p.config.Settings, options)
 	}
-	run, err := o.run(s)
+	run, err := p.run()
 	if err != nil {
 		return nil, err
 	}
 	session, err := pair.Resume(run, options)
-	if err == nil && o.maxIterations != 0 {
-		if err = session.SetMaxIterations(o.maxIterations); err != nil {
+	if err == nil && p.isSet("max-iterations") {
+		if err = session.SetMaxIterations(p.flags.Int("max-iterations")); err != nil {
 			err = errors.Join(failure.Usagef("%w", err), session.Close())
 		}
 	}
@@ -144,15 +131,15 @@ func (o pairOptions) open(options pair.Options, s *command.Streams) (*pair.Sessi
 }
 
 // run returns the run that --run-id or --session names.
-func (o pairOptions) run(s *command.Streams) (run bridge.Run, err error) {
-	if o.session == "" {
-		run, err = o.log.Run(s)
+func (p *pairing) run() (run bridge.Run, err error) {
+	if p.text("session") == "" {
+		run, err = p.log.Run(p.Streams)
 	} else {
 		var root, repository string
-		if root, repository, err = o.log.Runs(s); err != nil {
+		if root, repository, err = p.log.Runs(p.Streams); err != nil {
 			return run, err
 		}
-		run, err = pair.FindSession(root, repository, o.session)
+		run, err = pair.FindSession(root, repository, p.text("session"))
 	}
 	if errors.Is(err, bridge.ErrNoRun) {
 		err = failure.WithHint(err,
@@ -161,15 +148,15 @@ func (o pairOptions) run(s *command.Streams) (run bridge.Run, err error) {
 	return run, err
 }
 
-// runPairFollow prints one agent's part of a run until the run stops.
-func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error {
-	run, err := o.run(s)
+// showAgent prints one agent's part of a run until the run stops.
+func (p *pairing) showAgent() error {
+	run, err := p.run()
 	if err != nil {
 		return err
 	}
-	o.config.Verbose = true
-	printer := &pairPrinter{o: o, s: s}
-	for entry, err := range pair.Follow(ctx, pair.Following{Run: run, Agent: pair.Agent(o.follow)}) {
+	p.config.Verbose = true
+	printer := &pairPrinter{pairing: p}
+	for entry, err := range pair.Follow(p.ctx, pair.Following{Run: run, Agent: pair.Agent(p.follow)}) {
 		if err != nil {
 			return err
 		}
@@ -178,6 +165,93 @@ func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error
 		}
 	}
 	return nil
+}
+
+// checkTmux makes sure that tmux can be started.
+func checkTmux() error {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		return failure.WithHint(fmt.Errorf("--tmux: %w", err), "install tmux with your system's package manager, or leave --tmux out")
+	}
+	return nil
+}
+
+// itself is the command line that runs this program on the run.
+func (p *pairing) itself(session *pair.Session) ([]string, error) {
+	run := session.Place()
+	program, err := os.Executable()
+	root, rootErr := filepath.Abs(filepath.Join(run.Folder, "..", ".."))
+	return []string{
+		program, "pair", "--run-id", strconv.Itoa(run.ID), "--repo", session.Manifest().RepoPath, "--runs-dir", root,
+	}, errors.Join(err, rootErr)
+}
+
+// driveInTmux lets another process drive the run in a tmux session, and prints what that process
+// prints. The run does not end with this process.
+func (p *pairing) driveInTmux(ctx context.Context, session *pair.Session, printer *pairPrinter) error {
+	itself, err := p.itself(session)
+	if err != nil {
+		return err
+	}
+	t := pair.Tmux{Dir: p.Dir, Env: os.Environ(), Command: append(append(itself, "--tmux-pane"), p.inTmux...)}
+	if t.Name, err = session.TmuxName(); err != nil {
+		return err
+	}
+	run := session.Place()
+	following := pair.Following{Run: run, MayBegin: func() bool { return t.Alive(ctx) }}
+	if following.From, err = session.Pass(); err != nil {
+		return err
+	}
+	if err := t.Start(ctx); err != nil {
+		return err
+	}
+	attach := "tmux attach -t " + t.Name
+	if p.Getenv("TMUX") != "" {
+		attach = "tmux switch-client -t " + t.Name
+	}
+	if p.json() {
+		p.Note(attach + " shows the run")
+	} else {
+		fmt.Fprintf(p.Out, "%s  shows the run; it goes on if this terminal is closed\n", attach)
+		if err := p.Out.Flush(); err != nil {
+			return command.OutputError(err)
+		}
+	}
+	var stopped error
+	for entry, err := range pair.Follow(ctx, following) {
+		if err != nil {
+			return failure.WithHint(err, "the run continues in tmux: "+attach+" shows it, and ^C there stops it")
+		}
+		if printer.print(entry); printer.err != nil {
+			return printer.err
+		}
+		if entry.Type == pair.EntryError {
+			stopped = errors.New(entry.Error)
+		}
+	}
+	m, err := pair.ReadManifest(run)
+	switch {
+	case err != nil:
+		return err
+	case m.State == pair.Failed:
+		return &pair.FailedError{Run: run.ID, Reason: m.Error}
+	case m.State.Final():
+		return nil
+	case stopped == nil:
+		stopped = fmt.Errorf("the process that drove run %d has ended; %s shows its last output", run.ID, attach)
+	}
+	return p.withResumption(stopped, session)
+}
+
+// showAgents shows the agents in panes above the one in which this process drives the run.
+func (p *pairing) showAgents(ctx context.Context, session *pair.Session) error {
+	itself, err := p.itself(session)
+	if err != nil {
+		return err
+	}
+	m := session.Manifest()
+	return pair.ShowAgents(ctx, m.Agents(), p.Getenv("TMUX_PANE"), func(who pair.Agent) []string {
+		return append(slices.Clip(itself), "--follow", string(who))
+	})
 }
 
 // pairMail carries messages between a run and the mailboxes of a workspace.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -23,16 +22,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-type readOptions struct {
-	workspace      command.Workspace
-	ids            []string
-	agent          string
-	all, raw, json bool
-	unverified     bool
-}
-
 func newReadCommand(s *command.Streams) *cli.Command {
-	var o readOptions
 	return &cli.Command{
 		Name:      "read",
 		Category:  command.CategoryMessages,
@@ -51,106 +41,113 @@ EXAMPLES:
    oacp read ID ID
    oacp read --all --agent codex
    oacp read ID --json | jq -r .body`,
-		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent", Destination: &o.all},
-			&cli.StringFlag{Name: "agent", Usage: "read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "show what is held for want of a verified signature, too", Destination: &o.unverified},
-			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			o.ids = command.Positionals(c)
-			switch {
-			case o.raw && o.json:
-				return failure.Usagef("--raw and --json are mutually exclusive")
-			case o.raw && (o.all || len(o.ids) > 1):
-				return failure.Usagef("--raw prints one file")
-			}
-			if err := checkIDs(o.ids, o.all); err != nil {
-				return err
-			}
-			return runRead(c.Context, o, s)
-		},
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent"},
+			&cli.StringFlag{Name: "agent", Usage: "read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)"},
+			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "show what is held for want of a verified signature, too"},
+			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes"}),
+		Action: action(s, anyNumber, runRead),
 	}
 }
 
 // checkIDs checks that either ids are given, or --all.
-func checkIDs(ids []string, all bool) error {
-	switch {
-	case all && len(ids) > 0:
+func checkIDs(c *call) error {
+	switch all := c.isOn("all"); {
+	case all && len(c.words) > 0:
 		return failure.Usagef("ids and --all are mutually exclusive")
-	case !all && (len(ids) == 0 || slices.Contains(ids, "")):
+	case !all && (len(c.words) == 0 || slices.Contains(c.words, "")):
 		return errNoID().WithHint("oacp inbox lists pending messages; --all takes all of them")
 	}
 	return nil
 }
 
-func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
+func errNoID() *failure.Error {
+	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists pending messages")
+}
+
+func runRead(c *call) error {
+	switch {
+	case c.isOn("raw") && c.json():
+		return failure.Usagef("--raw and --json are mutually exclusive")
+	case c.isOn("raw") && (c.isOn("all") || len(c.words) > 1):
+		return failure.Usagef("--raw prints one file")
+	}
+	if err := checkIDs(c); err != nil {
+		return err
+	}
 	var options mailbox.Options
-	if o.unverified {
+	if c.isOn("unverified") {
 		options.Screen = mailbox.Unscreened
 	}
-	return o.workspace.With(s, &options, func(w *mailbox.Workspace) error {
-		if o.agent != "" {
-			w.ViewAs(schema.AgentName(o.agent))
+	return c.place.With(c.Streams, &options, func(w *mailbox.Workspace) error {
+		if c.agent() != "" {
+			w.ViewAs(c.agent())
 		}
-		if o.all {
-			return o.readAll(ctx, w, s)
+		if c.isOn("all") {
+			return readAll(c, w)
 		}
 		var messages []shown
-		for _, id := range o.ids {
-			found, err := w.FindNamed(ctx, id, schema.AgentName(o.agent))
-			unreadable, err := mailbox.SplitUnreadable(err)
+		for _, id := range c.words {
+			found, err := findToRead(c, w, id)
 			if err != nil {
 				return err
-			}
-			own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return string(e.Agent) == o.agent })
-			if own > 0 {
-				found[0], found[own] = found[own], found[0]
 			}
 			e := found[0]
 			switch {
 			case e.IsHeld():
 				return e.Err
-			case o.raw:
+			case c.isOn("raw"):
 				data, err := w.ReadRaw(e)
-				if err != nil {
-					return err
+				if err == nil {
+					_, err = c.Out.Write(data)
 				}
-				_, err = s.Out.Write(data)
 				return err
 			case e.Message == nil:
 				return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 			}
-			if unreadable != nil {
-				s.Warn("there may be more copies: " + failure.OneLine(unreadable.Error()))
-			}
 			list := places(w, found)
 			for i := range list {
 				if e := found[i : i+1]; e[0].Box == mailbox.Inbox {
-					list[i].setReply(responses(ctx, w, e[0].Agent, e)[e[0].Message.ID])
+					list[i].setReply(responses(c.ctx, w, e[0].Agent, e)[e[0].Message.ID])
 				}
 			}
 			messages = append(messages, shown{e, list})
 		}
-		return printAll(messages, o.json, len(o.ids) == 1, s)
+		return printAll(messages, c.json(), len(c.words) == 1, c.Streams)
 	})
 }
 
+// findToRead returns the copies of a message, first the one to show.
+func findToRead(c *call, w *mailbox.Workspace, id string) ([]mailbox.Entry, error) {
+	found, err := w.FindNamed(c.ctx, id, c.agent())
+	unreadable, err := mailbox.SplitUnreadable(err)
+	if err != nil {
+		return nil, err
+	}
+	own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.agent() })
+	if own > 0 {
+		found[0], found[own] = found[own], found[0]
+	}
+	if unreadable != nil && found[0].Message != nil && !c.isOn("raw") {
+		c.Warn("there may be more copies: " + failure.OneLine(unreadable.Error()))
+	}
+	return found, nil
+}
+
 // readAll shows the inbox of the agent.
-func (o readOptions) readAll(ctx context.Context, w *mailbox.Workspace, s *command.Streams) error {
-	agent, err := command.AgentOf(w, o.agent, s)
+func readAll(c *call, w *mailbox.Workspace) error {
+	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
 	if err != nil {
 		return err
 	}
-	entries, err := w.List(ctx, agent, mailbox.Inbox)
+	entries, err := w.List(c.ctx, agent, mailbox.Inbox)
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 && !o.json {
-		fmt.Fprintf(s.Out, "%s: nothing pending\n", agent)
+	if len(entries) == 0 && !c.json() {
+		c.printf("%s: nothing pending\n", agent)
 	}
-	return printAll(withReplies(ctx, w, agent, entries), o.json, false, s)
+	return printAll(withReplies(c.ctx, w, agent, entries), c.json(), false, c.Streams)
 }
 
 // withReplies returns entries as an agent sees them: with its replies to those that are in its inbox.
@@ -217,9 +214,9 @@ type place struct {
 	Output string `json:"output,omitempty"`
 	// Finding is what the signature of this file is worth to the agent.
 	trust.Finding
-	// Differs says that the file holds another message under the same id.
+	// Differs is set if the file holds another message under the same id.
 	Differs bool `json:"differs,omitempty"`
-	// Reply is the id of what the agent sent in reply while the message is pending. Answered says that
+	// Reply is the id of what the agent sent in reply while the message is pending. Answered is set if
 	// it answers the message.
 	Reply    schema.ID `json:"reply,omitempty"`
 	Answered bool      `json:"answered,omitempty"`
@@ -346,26 +343,10 @@ func replyMark(answered bool) string {
 	return "replied"
 }
 
-// printIndented prints the output of an agent, indented to set it apart.
-func printIndented(s *command.Streams, output string) {
-	for line := range strings.Lines(output) {
-		fmt.Fprintf(s.Out, "    %s\n", printable(s, strings.TrimRight(line, "\r\n")))
-	}
-}
-
-func printField(s *command.Streams, name, value string) {
-	const width = 20
-	label := paint(s, colors{color.Bold}, visible.Line(name+":"))
-	fmt.Fprintf(s.Out, "%s%*s%s\n", label, max(1, width-len(name)-1), "", printable(s, value))
-}
-
 // printBody prints the body of a message. What is not a terminal may be a model, which gets the body as data:
 // below a line that says whose it is, and each line with a mark.
 func printBody(s *command.Streams, m *schema.Message) {
-	text := m.Body.Text
-	if m.Body.Kind == schema.Mapping {
-		text = string(schema.EncodeMapping(m.Body))
-	}
+	text := bodyText(m)
 	if s.OutTerminal {
 		fmt.Fprintln(s.Out, strings.TrimSuffix(visible.Lines(text), "\n"))
 		return
@@ -374,18 +355,9 @@ func printBody(s *command.Streams, m *schema.Message) {
 		printable(s, m.ID.Short()), printable(s, string(m.From)), visible.Fence(text))
 }
 
-// printable returns the text on one line, as visible.Line, and outside a terminal as visible.ModelLine.
-func printable(s *command.Streams, text string) string {
-	if s.OutTerminal {
-		return visible.Line(text)
+func bodyText(m *schema.Message) string {
+	if m.Body.Kind == schema.Mapping {
+		return string(schema.EncodeMapping(m.Body))
 	}
-	return visible.ModelLine(text)
-}
-
-func joinNames[Name ~string](names []Name) string {
-	joined := make([]string, len(names))
-	for i, name := range names {
-		joined[i] = string(name)
-	}
-	return strings.Join(joined, ", ")
+	return m.Body.Text
 }

@@ -18,27 +18,14 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
-type runOptions struct {
-	workspace command.Workspace
-	agent     string
-	driver    driverOptions
-	input     string
-	autonomy  string
-	allowFrom cli.StringSlice
-	once      bool
-	sync      command.Sync
-	output    bool
-	json      bool
-}
-
 func newRunCommand(s *command.Streams) *cli.Command {
-	var o runOptions
 	return &cli.Command{
 		Name:      "run",
 		Category:  command.CategoryTurns,
@@ -58,26 +45,27 @@ in the inbox. With --once, run fails if there were dead letters.
 EXAMPLES:
    oacp run --agent codex --reply -- cat
    oacp run --agent claude --driver claude --allow edits --reply`,
-		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
+		Flags: flagsWith(slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)"},
 			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer"},
-			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body", Destination: &o.input},
-			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)", Destination: &o.autonomy},
-			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others", Destination: &o.allowFrom},
+			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body"},
+			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)"},
+			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others"},
 			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "run turns only for messages whose signature AGENT can verify and hold others"},
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
-			claimFlags()[0], claimFlags()[1], claimFlags()[2],
-			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do", Destination: &o.once},
-			o.sync.Flag(command.Rare),
-			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns", Destination: &o.output},
-			command.JSONFlag(&o.json),
-		}, o.driver.flags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"), o.workspace.Flags()),
-		Action: func(c *cli.Context) error {
-			before, after := command.PositionalsAndRest(c)
+			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that one machine works it: `HOW` is git (default with --sync) or none"},
+			&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
+			&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1, or 20 with --once"},
+			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
+			new(command.Sync).Flag(command.Rare),
+			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
+		}, driverFlags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"))...),
+		Action: action(s, anyNumber, func(c *call) error {
+			before, after := command.PositionalsAndRest(c.flags)
 			if err := checkOrder(after); err != nil {
 				return err
 			}
@@ -86,24 +74,26 @@ EXAMPLES:
 					return failure.Usagef("unexpected argument %s", visible.Quote(word)).WithHint(afterDashes)
 				}
 			}
-			if err := errors.Join(o.sync.Check(), o.workspace.TakeProject(before)); err != nil {
+			if err := c.place.TakeProject(before); err != nil {
 				return err
 			}
-			o.driver.command = after
-			err := runRun(c, o, s)
+			err := c.open(func(c *call, w *mailbox.Workspace) error { return runAgent(c, w, after) })
 			if unknown, ok := errors.AsType[*project.UnknownProjectError](err); ok && len(before) > 0 && len(after) == 0 {
 				err = failure.WithHint(err, spelling.DidYouMean(unknown.Known, unknown.Project, afterDashes))
 			}
 			return err
-		},
+		}),
 	}
 }
 
 // inputs are what a turn can read.
 var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
 
-// override replaces settings with the options of the command line.
-func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
+// runSettings returns the settings of the agent, replaced by the options of the command line.
+func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command []string) (settings turn.Settings, err error) {
+	if settings, err = turn.LoadSettings(w, name); err != nil {
+		return settings, err
+	}
 	for _, count := range []struct {
 		flag      string
 		field     *int
@@ -112,128 +102,115 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 		{"max-attempts", &settings.MaxAttempts, false}, {"parallel", &settings.Parallel, false},
 		{"max-turns", &settings.MaxTurns, true}, {"max-pair-turns", &settings.MaxPairTurns, true},
 	} {
-		n := c.Int(count.flag)
+		n := c.flags.Int(count.flag)
 		switch {
-		case !c.IsSet(count.flag):
+		case !c.isSet(count.flag):
 			continue
 		case n < 1 && !count.unlimited:
-			return failure.Usagef("--%s: %d is less than 1", count.flag, n)
+			return settings, failure.Usagef("--%s: %d is less than 1", count.flag, n)
 		case n < 1 && n != turn.Unlimited:
-			return failure.Usagef("--%s: want a number from 1, or %d for any number", count.flag, turn.Unlimited)
+			return settings, failure.Usagef("--%s: want a number from 1, or %d for any number", count.flag, turn.Unlimited)
 		}
 		*count.field = n
 	}
-	if c.IsSet("timeout") {
-		timeout, err := turnTimeout(c.String("timeout"))
-		if err != nil {
-			return err
+	if c.isSet("timeout") {
+		if settings.Timeout, err = turnTimeout(c.text("timeout")); err != nil {
+			return settings, err
 		}
-		settings.Timeout = timeout
 	}
-	if c.IsSet("reply") {
-		settings.Reply = c.Bool("reply")
+	for flag, field := range map[string]*bool{"reply": &settings.Reply, "require-signed": &settings.RequireSigned} {
+		if c.isSet(flag) {
+			*field = c.isOn(flag)
+		}
 	}
-	if c.IsSet("require-signed") {
-		settings.RequireSigned = c.Bool("require-signed")
-	}
-	if o.input != "" {
-		settings.Input = turn.Input(o.input)
+	if input := c.text("input"); input != "" {
+		settings.Input = turn.Input(input)
 		if !slices.Contains(inputs, settings.Input) {
-			return failure.Usagef("--input: %s is neither message nor body", visible.Quote(o.input))
+			return settings, failure.Usagef("--input: %s is neither message nor body", visible.Quote(input))
 		}
 	}
-	if o.autonomy != "" {
-		autonomy, err := project.ParseAutonomy(o.autonomy)
-		if err != nil {
-			return failure.Usagef("--autonomy: %w", err)
+	if mode := c.text("autonomy"); mode != "" {
+		if settings.Autonomy, err = project.ParseAutonomy(mode); err != nil {
+			return settings, failure.Usagef("--autonomy: %w", err)
 		}
-		settings.Autonomy = autonomy
 	}
-	if names := o.allowFrom.Value(); len(names) > 0 {
-		settings.AllowFrom = nil
-		for _, text := range names {
-			name, err := schema.ParseAgentName(text)
-			if err != nil {
-				return failure.Usagef("--allow-from: %w", err)
+	if names := c.texts("allow-from"); len(names) > 0 {
+		settings.AllowFrom = make([]schema.AgentName, len(names))
+		for i, text := range names {
+			if settings.AllowFrom[i], err = schema.ParseAgentName(text); err != nil {
+				return settings, failure.Usagef("--allow-from: %w", err)
 			}
-			settings.AllowFrom = append(settings.AllowFrom, name)
 		}
 	}
-	if err := overrideClaims(c, settings); err != nil {
-		return err
+	if err := overrideClaims(c, &settings); err != nil {
+		return settings, err
 	}
-	return o.driver.override(settings)
+	return settings, overrideDriver(c, &settings, c.text("socket"), command)
 }
 
-func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		synchronizer, err := o.sync.Open(c.Context, s, w)
-		if err != nil {
-			return err
-		}
-		name, err := command.AgentOf(w, o.agent, s)
-		if err != nil {
-			return err
-		}
-		settings, err := turn.LoadSettings(w, name)
-		if err != nil {
-			return err
-		}
-		if err := o.override(c, &settings); err != nil {
-			return err
-		}
-		claimsByDefault(c.Context, w, &settings, synchronizer != nil)
-		if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
-			if synchronizer, err = command.UsualSync(c.Context, s, w); err != nil {
-				return err
-			}
-		}
-		settings.MCP = oacpTools(s, settings.Driver, "--agent", string(name), "--dir", w.Dir())
-		config, err := settings.Config(name)
-		if err != nil {
-			return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
-		}
-		config.Once = o.once
-		config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
-			err = command.CheckDraft(ctx, w, answer, validate.Source{})
-			return err != nil && failure.Of(err).Code == "invalid_message", err
-		}
-		if err := checkContractProgram(w, config.Reply); err != nil {
-			return err
-		}
-		if err := checkNoSession(w, name); err != nil {
-			return err
-		}
-		printer := &runPrinter{o: o, s: s, ended: make(map[schema.ID]turn.Event)}
-		config.Observe = printer.print
-		var runner *turn.Runner
-		var sessionErr error
-		config.Ready = func() {
-			// A session that began before the inbox was this runner's does not know of it.
-			if sessionErr = checkNoSession(w, name); sessionErr != nil {
-				runner.Finish()
-			} else if !o.once && !o.json {
-				s.Note(waitingText(name, &settings))
-			}
-		}
-		if err := openClaims(c.Context, s, w, &settings, &config); err != nil {
-			return err
-		}
-		if runner, err = turn.New(w, config); err != nil {
-			return err
-		}
-		printer.gone = runner.Finish
-		defer command.OutliveOutput()()
-		ctx, stop := command.UntilSignal(c.Context)
-		defer stop()
-		err = synchronizer.Around(ctx, o.once, func() error { return runner.Run(ctx) })
-		printer.finish()
-		err = errors.Join(err, sessionErr, printer.err)
-		if err == nil && o.once && !o.json && !printer.printed {
-			s.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
-		}
+func runAgent(c *call, w *mailbox.Workspace, words []string) error {
+	synchronizer, err := c.synchronizer(w)
+	if err != nil {
 		return err
-	})
+	}
+	name, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	if err != nil {
+		return err
+	}
+	settings, err := runSettings(c, w, name, words)
+	if err != nil {
+		return err
+	}
+	claimsByDefault(c.ctx, w, &settings, synchronizer != nil)
+	if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
+		if synchronizer, err = command.UsualSync(c.ctx, c.Streams, w); err != nil {
+			return err
+		}
+	}
+	settings.MCP = oacpTools(c.Streams, settings.Driver, "--agent", string(name), "--dir", w.Dir())
+	config, err := settings.Config(name)
+	if err != nil {
+		return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
+	}
+	config.Once = c.isOn("once")
+	config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
+		err = command.CheckDraft(ctx, w, answer, validate.Source{})
+		return err != nil && failure.Of(err).Code == "invalid_message", err
+	}
+	if err := checkContractProgram(w, config.Reply); err != nil {
+		return err
+	}
+	if err := checkNoSession(w, name); err != nil {
+		return err
+	}
+	printer := &runPrinter{call: c, ended: make(map[schema.ID]turn.Event)}
+	config.Observe = printer.print
+	var runner *turn.Runner
+	var sessionErr error
+	config.Ready = func() {
+		// A session that began before the inbox was this runner's does not know of it.
+		if sessionErr = checkNoSession(w, name); sessionErr != nil {
+			runner.Finish()
+		} else if !config.Once && !c.json() {
+			c.Note(waitingText(name, &settings))
+		}
+	}
+	if err := openClaims(c, w, &settings, &config); err != nil {
+		return err
+	}
+	if runner, err = turn.New(w, config); err != nil {
+		return err
+	}
+	printer.gone = runner.Finish
+	defer command.OutliveOutput()()
+	defer c.catchSignals()()
+	err = synchronizer.Around(c.ctx, config.Once, func() error { return runner.Run(c.ctx) })
+	printer.finish()
+	err = errors.Join(err, sessionErr, printer.err)
+	if err == nil && config.Once && !c.json() && !printer.printed {
+		c.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
+	}
+	return err
 }
 
 // waitingText says what a runner waits for and what it then does.
@@ -273,5 +250,64 @@ func checkNoSession(w *mailbox.Workspace, name schema.AgentName) error {
 	if _, ok := errors.AsType[*live.SessionsError](err); ok {
 		return &failure.Error{Code: "live_session", Hint: "close the session, or use another agent for the runner; oacp live lists sessions", Err: err}
 	}
+	return err
+}
+
+// overrideClaims replaces the settings about claims with the options of the command line.
+func overrideClaims(c *call, settings *turn.Settings) error {
+	if c.isSet("claim") {
+		settings.Claim = c.text("claim")
+	}
+	if c.isSet("lease") {
+		var err error
+		if settings.Lease, err = schema.ParseDuration(c.text("lease")); err != nil {
+			return failure.Usagef("--lease: %w", err)
+		}
+	}
+	if c.isSet("claim-batch") {
+		if settings.ClaimBatch = c.flags.Int("claim-batch"); settings.ClaimBatch == 0 { // which a setting leaves to the default
+			return failure.Usagef("--claim-batch: 0 is not between 1 and %d", gitmail.MaxBatch)
+		}
+	}
+	if err := settings.CheckClaims(); err != nil {
+		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
+	}
+	for _, flag := range []string{"lease", "claim-batch"} {
+		if c.isSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.isSet("sync")) {
+			return failure.Usagef("--%s requires --claim git", flag)
+		}
+	}
+	return nil
+}
+
+// claimsByDefault makes a runner that syncs make claims, unless the settings say otherwise: two machines that
+// run one agent without them answer its mail twice.
+func claimsByDefault(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, synced bool) {
+	if settings.Claim == turn.ClaimNone {
+		settings.Claim = ""
+		return
+	}
+	if settings.Claim != "" || !synced {
+		return
+	}
+	if repository, err := gitmail.Open(ctx, w); err == nil && repository.Settings().URL != "" {
+		settings.Claim = turn.ClaimGit
+	}
+}
+
+// openClaims sets the claims of a configuration if the settings ask for some.
+func openClaims(c *call, w *mailbox.Workspace, settings *turn.Settings, config *turn.Config) error {
+	if settings.Claim == "" {
+		return nil
+	}
+	repository, err := gitmail.Open(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	options := command.SyncOptions(w)
+	if config.Once {
+		options.Waiting = c.NoteWaiting
+	}
+	config.Claims, err = repository.NewClaims(c.ctx, config.Agent, settings.Lease, options)
 	return err
 }

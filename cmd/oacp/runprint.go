@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fatih/color"
-
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -20,8 +18,7 @@ import (
 // A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in
 // the end.
 type runPrinter struct {
-	o   runOptions
-	s   *command.Streams
+	*call
 	err error
 	// printed reports that there was an event to print.
 	printed bool
@@ -32,7 +29,7 @@ type runPrinter struct {
 }
 
 func (p *runPrinter) print(e turn.Event) {
-	if e.Kind == turn.EventOutput && !p.o.output || !p.o.json && p.join(&e) {
+	if e.Kind == turn.EventOutput && !p.isOn("show-output") || !p.json() && p.join(&e) {
 		return
 	}
 	p.write(e)
@@ -52,14 +49,14 @@ func (p *runPrinter) write(e turn.Event) {
 	p.printed = true
 	var err error
 	switch {
-	case p.o.json:
-		err = command.WriteJSONLine(p.s.Out, e)
+	case p.json():
+		err = command.WriteJSONLine(p.Out, e)
 	case e.Kind == turn.EventOutput:
-		printIndented(p.s, e.Output.Text)
+		printIndented(p.Streams, e.Output.Text)
 	default:
-		_, err = fmt.Fprintln(p.s.Out, p.line(e))
+		_, err = fmt.Fprintln(p.Out, p.line(e))
 	}
-	if err = errors.Join(err, p.s.Out.Flush()); err != nil && p.err == nil {
+	if err = errors.Join(err, p.Out.Flush()); err != nil && p.err == nil {
 		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) {
 			p.gone()
 		}
@@ -98,28 +95,28 @@ var eventWords = map[turn.EventKind]struct {
 	colors colors
 }{
 	turn.EventStarted:          {word: "turn"},
-	turn.EventSucceeded:        {"done", colors{color.FgGreen}},
-	turn.EventFailed:           {"failed", colors{color.FgRed}},
-	turn.EventInterrupted:      {"stopped", colors{color.FgYellow}},
+	turn.EventSucceeded:        {"done", green},
+	turn.EventFailed:           {"failed", red},
+	turn.EventInterrupted:      {"stopped", yellow},
 	turn.EventAnswered:         {word: "answered"},
 	turn.EventAcknowledged:     {word: "acknowledged"},
 	turn.EventDuplicate:        {word: "duplicate"},
-	turn.EventDeadLetter:       {"dead letter", colors{color.FgRed}},
+	turn.EventDeadLetter:       {"dead letter", red},
 	turn.EventBounced:          {word: "bounced"},
-	turn.EventUnsendable:       {"not sent", colors{color.FgRed}},
-	turn.EventHeld:             {"held", colors{color.FgYellow}},
-	turn.EventExpired:          {"expired", colors{color.FgYellow}},
-	turn.EventClaimedElsewhere: {"elsewhere", colors{color.FgYellow}},
-	turn.EventBound:            {"bound", colors{color.FgYellow}},
-	turn.EventUnavailable:      {"unavailable", colors{color.FgRed}},
-	turn.EventWarning:          {"warning", colors{color.FgYellow}},
-	turn.EventProblem:          {"problem", colors{color.FgRed}},
+	turn.EventUnsendable:       {"not sent", red},
+	turn.EventHeld:             {"held", yellow},
+	turn.EventExpired:          {"expired", yellow},
+	turn.EventClaimedElsewhere: {"elsewhere", yellow},
+	turn.EventBound:            {"bound", yellow},
+	turn.EventUnavailable:      {"unavailable", red},
+	turn.EventWarning:          {"warning", yellow},
+	turn.EventProblem:          {"problem", red},
 }
 
 // id returns an id for a line: a short one on a terminal, where lines are narrow, and the complete
 // one in a log, in which others may begin in the same way.
 func (p *runPrinter) id(id schema.ID) string {
-	if p.s.OutTerminal {
+	if p.OutTerminal {
 		return id.Short()
 	}
 	return string(id)
@@ -127,7 +124,7 @@ func (p *runPrinter) id(id schema.ID) string {
 
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
-	line := p.s.Clock(e.At) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-12s", words.word))
+	line := p.Clock(e.At) + "  " + paint(p.Streams, words.colors, fmt.Sprintf("%-12s", words.word))
 	before := "  " // what the reason follows
 	for _, part := range []string{cmp.Or(p.id(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
@@ -143,7 +140,7 @@ func (p *runPrinter) line(e turn.Event) string {
 		details = append(details, fmt.Sprintf("turn %d", e.Attempt))
 	}
 	if !e.RetryAt.IsZero() {
-		details = append(details, "again at "+p.s.Clock(e.RetryAt))
+		details = append(details, "again at "+p.Clock(e.RetryAt))
 	}
 	if len(details) > 0 {
 		line += "  (" + strings.Join(details, ", ") + ")"

@@ -43,14 +43,14 @@ func TestRunLine(t *testing.T) {
 				`Bash "rm \x1b[2J" (needs --allow all), 2 more: it failed: no host`,
 		},
 	}
-	p := &runPrinter{s: &command.Streams{Getenv: func(string) string { return "" }}}
+	p := &runPrinter{call: &call{Streams: &command.Streams{Getenv: func(string) string { return "" }}}}
 	for _, test := range tests {
 		test.event.At = at
 		if got, want := p.line(test.event), "14:30:05Z  "+test.want; got != want {
 			t.Errorf("line\n%s\nwant\n%s", got, want)
 		}
 	}
-	p.s.OutTerminal = true
+	p.OutTerminal = true
 	event := turn.Event{Kind: turn.EventAnswered, At: at, Envelope: track.Envelope{Key: track.Key{ID: "msg-20260313T1430Z-ann-ab12"}}, Sent: "msg-20260313T1431Z-codex-cd34"}
 	if got, want := p.line(event), at.Local().Format(time.TimeOnly)+"  answered      ab12  with cd34"; got != want {
 		t.Errorf("on a terminal, line\n%s\nwant\n%s", got, want)

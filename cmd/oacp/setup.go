@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -27,14 +25,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-type setupOptions struct {
-	agent                               string
-	user, project, dryRun, remove, json bool
-	sync                                command.Sync
-}
-
 func newSetupCommand(s *command.Streams) *cli.Command {
-	var o setupOptions
 	return &cli.Command{
 		Name:      "setup",
 		Category:  command.CategoryTurns,
@@ -51,64 +42,55 @@ EXAMPLES:
    oacp setup claude
    oacp setup codex --agent reviewer --dry-run`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the one named like the program)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace", Destination: &o.user},
-			&cli.BoolFlag{Name: "project", Category: command.Rare, Usage: "for sessions in this project (default)", Destination: &o.project},
-			sessionSync(&o.sync),
-			&cli.BoolFlag{Name: "dry-run", Usage: "show the changes and write nothing", Destination: &o.dryRun},
-			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote", Destination: &o.remove},
-			command.JSONFlag(&o.json),
+			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the one named like the program)"},
+			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace"},
+			&cli.BoolFlag{Name: "project", Category: command.Rare, Usage: "for sessions in this project (default)"},
+			sessionSync(),
+			&cli.BoolFlag{Name: "dry-run", Usage: "show the changes and write nothing"},
+			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote"},
+			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error {
-			program, err := o.check(c)
-			if err != nil {
-				return err
-			}
-			return runSetup(c.Context, o, program, s)
-		},
+		Action: action(s, 1, runSetup),
 	}
 }
 
-// check checks the command line and returns the program.
-func (o *setupOptions) check(c *cli.Context) (live.Program, error) {
-	program, err := onlyArgument(c, failure.Usagef("needs the program: claude or codex"))
+// runSetup opens the workspace of the project. The setup for all sessions of the user needs none.
+func runSetup(c *call) error {
+	name, err := c.only(failure.Usagef("needs the program: claude or codex"))
+	program := live.Program(name)
 	switch {
-	case err != nil:
-		return "", err
-	case !slices.Contains(live.Programs(), live.Program(program)):
-		return "", failure.Usagef("%s has no setup", visible.Quote(program)).WithHint("the programs are claude and codex")
-	case o.user && o.project:
-		return "", failure.Usagef("--user and --project are mutually exclusive")
-	case o.remove && (o.agent != "" || o.sync.IsSet()):
-		return "", failure.Usagef("--remove takes out everything: --agent and --sync are of no use with it")
-	}
-	return live.Program(program), o.sync.Check()
-}
-
-// runSetup opens the workspace of the project, of which the setup for all sessions of the user needs none.
-func runSetup(ctx context.Context, o setupOptions, program live.Program, s *command.Streams) error {
-	if o.user {
-		return o.run(ctx, program, nil, s)
-	}
-	w, err := command.Open(command.Workspace{}.Place(s), nil)
-	switch {
-	case o.remove && errors.Is(err, mailbox.ErrNoWorkspace): // it went before its setup
-		return o.run(ctx, program, nil, s)
 	case err != nil:
 		return err
+	case !slices.Contains(live.Programs(), program):
+		return failure.Usagef("%s has no setup", visible.Quote(name)).WithHint("the programs are claude and codex")
+	case c.isOn("user") && c.isOn("project"):
+		return failure.Usagef("--user and --project are mutually exclusive")
+	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync")):
+		return failure.Usagef("--remove takes out everything: --agent and --sync are of no use with it")
 	}
-	return errors.Join(o.run(ctx, program, w, s), w.Close())
+	if err := c.syncFlag().Check(); err != nil {
+		return err
+	}
+	if c.isOn("user") {
+		return setUp(c, program, nil)
+	}
+	c.place = command.Workspace{} // --project is another flag here
+	err = c.open(func(c *call, w *mailbox.Workspace) error { return setUp(c, program, w) })
+	if c.isOn("remove") && errors.Is(err, mailbox.ErrNoWorkspace) { // it went before its setup
+		return setUp(c, program, nil)
+	}
+	return err
 }
 
-// options returns what to set up, and whether the PATH leads to this program.
-func (o setupOptions) options(program live.Program, w *mailbox.Workspace, s *command.Streams) (options setup.Options, onPath bool, err error) {
-	options = setup.Options{Program: program, Scope: setup.User, Sync: o.sync.String(), Workspace: w, Getenv: s.Getenv}
-	if options.Agent, err = schema.ParseAgentName(cmp.Or(o.agent, string(program))); err != nil {
+// setupOptions returns what to set up, and whether the PATH leads to this program.
+func setupOptions(c *call, program live.Program, w *mailbox.Workspace) (options setup.Options, onPath bool, err error) {
+	options = setup.Options{Program: program, Scope: setup.User, Sync: c.syncFlag().String(), Workspace: w, Getenv: c.Getenv}
+	if options.Agent, err = schema.ParseAgentName(cmp.Or(c.text("agent"), string(program))); err != nil {
 		return options, false, err
 	}
-	if !o.user {
+	if !c.isOn("user") {
 		options.Scope = setup.Project
-		if options.Dir, err = setup.ProjectDir(program, s.Dir); err == nil && !o.remove {
+		if options.Dir, err = setup.ProjectDir(program, c.Dir); err == nil && !c.isOn("remove") {
 			err = w.CheckAgent(options.Agent)
 		}
 		if err != nil {
@@ -119,39 +101,37 @@ func (o setupOptions) options(program live.Program, w *mailbox.Workspace, s *com
 	return options, onPath, err
 }
 
-func (o setupOptions) run(ctx context.Context, program live.Program, w *mailbox.Workspace, s *command.Streams) error {
-	options, onPath, err := o.options(program, w, s)
+func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
+	options, onPath, err := setupOptions(c, program, w)
 	if err != nil {
 		return err
 	}
 	prepare := setup.Prepare
-	if o.remove {
+	if c.isOn("remove") {
 		prepare = setup.PrepareRemoval
 	}
 	plan, err := prepare(options)
+	if err == nil && !c.isOn("dry-run") {
+		err = plan.Apply()
+	}
 	if err != nil {
 		return err
 	}
-	if !o.dryRun {
-		if err := plan.Apply(); err != nil {
-			return err
-		}
-	}
 	a := setupAnswer{
-		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: o.dryRun, Files: []setupFile{}, removed: o.remove,
+		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: c.isOn("dry-run"), Files: []setupFile{}, removed: c.isOn("remove"),
 	}
-	for _, c := range plan.Changes {
-		a.Files = append(a.Files, setupFile{c.Path, c.Action, c.Parts, c.Backup})
+	for _, change := range plan.Changes {
+		a.Files = append(a.Files, setupFile{change.Path, change.Action, change.Parts, change.Backup})
 	}
-	if o.remove {
-		a.addRemoval(plan, options, s.Dir)
+	if a.removed {
+		a.addRemoval(plan, options)
 	} else {
-		a.addSetup(ctx, plan, options, s.Dir, onPath)
+		a.addSetup(c.ctx, plan, options, c.Dir, onPath)
 	}
-	return s.Answer(o.json, a, func() {
-		a.print(s)
-		if o.dryRun {
-			printDiff(s.Out, plan)
+	return c.answer(a, func() {
+		a.print(c.Streams)
+		if a.DryRun {
+			printDiff(c, plan)
 		}
 	})
 }
@@ -193,21 +173,13 @@ type setupFile struct {
 }
 
 // addRemoval adds what matters after a removal.
-func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options, workingDir string) {
+func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
 	if !plan.IsEmpty() {
 		a.Notes = []string{"open sessions keep the hooks and tools until they end"}
 		return
 	}
-	other, flag := options, " --user"
-	if other.Scope, other.Dir = setup.User, ""; options.Scope == setup.User {
-		other.Scope, flag = setup.Project, ""
-		var err error
-		if other.Dir, err = setup.ProjectDir(options.Program, workingDir); err != nil {
-			return
-		}
-	}
-	if plan, err := setup.PrepareRemoval(other); err == nil && !plan.IsEmpty() {
-		a.Next = fmt.Sprintf("oacp setup %s%s --remove, for the setup %s", options.Program, flag, sessionsOf(other.Dir))
+	if options.Scope == setup.Project {
+		a.Next = fmt.Sprintf("oacp setup %s --user --remove removes the setup for all of your sessions", options.Program)
 	}
 }
 
@@ -318,23 +290,23 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 }
 
-// printDiff shows what a plan changes: the lines that are only in the new or the old file. The others, which may hold keys, are for
-// nobody to see.
-func printDiff(out io.Writer, plan *setup.Plan) {
-	for _, c := range plan.Changes {
-		before, after := linesOf(c.Path, c.Before), linesOf(c.Path, c.After)
+// printDiff prints the lines that are only in the new or the old files of a plan. The others may hold keys.
+func printDiff(c *call, plan *setup.Plan) {
+	for _, change := range plan.Changes {
+		before, after := linesOf(change.Path, change.Before), linesOf(change.Path, change.After)
 		more := make(map[string]int) // how many more of a line there are in the new file
 		for line := range strings.Lines(after) {
 			more[line]++
 		}
 		for line := range strings.Lines(before) {
-			more[line]--
+			if more[line]--; more[line] < 0 {
+				c.printf("-%s", visible.Lines(line))
+			}
 		}
-		text := diff.Diff(c.Path, []byte(before), c.Path, []byte(after))
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-		for i, line := range slices.Collect(strings.Lines(string(text))) {
-			if i < 2 || line[0] == '@' || line[0] == '+' && more[line[1:]] > 0 || line[0] == '-' && more[line[1:]] < 0 {
-				fmt.Fprint(out, visible.Lines(line))
+		for line := range strings.Lines(after) {
+			if more[line] > 0 {
+				more[line]--
+				c.printf("+%s", visible.Lines(line))
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -14,16 +13,12 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newStatusCommand(s *command.Streams) *cli.Command {
-	var o struct {
-		workspace command.Workspace
-		json      bool
-	}
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
@@ -47,19 +42,13 @@ recipient:
 EXAMPLES:
    oacp status
    oacp status ID --json`,
-		Flags: append([]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			args, err := command.AtMost(c, 1)
-			if err != nil {
-				return err
+		Flags: flagsWith(),
+		Action: inWorkspace(s, 1, func(c *call, w *mailbox.Workspace) error {
+			if len(c.words) == 1 {
+				return showProgress(c, w, c.words[0])
 			}
-			return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-				if len(args) == 1 {
-					return showProgress(c.Context, w, args[0], o.json, s)
-				}
-				return showStatuses(c.Context, w, o.json, s)
-			})
-		},
+			return showStatuses(c, w)
+		}),
 	}
 }
 
@@ -89,16 +78,15 @@ func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error
 	return statuses, err
 }
 
-func showStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *command.Streams) error {
-	statuses, err := statusesOf(ctx, w)
+func showStatuses(c *call, w *mailbox.Workspace) error {
+	statuses, err := statusesOf(c.ctx, w)
 	if err != nil {
 		return err
 	}
-	return s.Answer(asJSON, struct {
-		Project   string        `json:"project"`
-		Workspace string        `json:"workspace"`
-		Agents    []agentStatus `json:"agents"`
-	}{project.Name(w), w.Dir(), statuses}, func() { printStatuses(statuses, s) })
+	return c.answer(struct {
+		envelope
+		Agents []agentStatus `json:"agents"`
+	}{envelopeOf(w), statuses}, func() { printStatuses(statuses, c.Streams) })
 }
 
 func printStatuses(statuses []agentStatus, s *command.Streams) {
@@ -114,9 +102,9 @@ func printStatuses(statuses []agentStatus, s *command.Streams) {
 		if !a.Oldest.IsZero() {
 			oldest = spelling.Age(a.Oldest, now)
 		}
-		t.add(row{a.Agent, runnerText(a.AgentStatus, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a.AgentStatus, now)})
+		t.add(a.Agent, runnerText(a.AgentStatus, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a.AgentStatus, now))
 	}
-	t.print(s)
+	t.print()
 	for _, a := range statuses {
 		printDetails(a, now, s)
 	}
@@ -142,7 +130,7 @@ func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 	for _, c := range a.Conversations {
 		bound := ""
 		if c.Bound {
-			bound = paint(s, colors{color.FgYellow}, "; it waits for oacp thread resume "+string(c.ID))
+			bound = paint(s, yellow, "; it waits for oacp thread resume "+string(c.ID))
 		}
 		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Count(c.Turns, "turn"), bound)
 	}
@@ -156,7 +144,7 @@ func runnerText(a track.AgentStatus, s *command.Streams) string {
 	if a.Runner != nil {
 		words = fmt.Sprintf("%d@%s", a.Runner.PID, visible.Line(a.Runner.Host))
 	}
-	return paint(s, colors{color.FgGreen}, words)
+	return paint(s, green, words)
 }
 
 func lastTurnText(a track.AgentStatus, now time.Time) string {
@@ -169,16 +157,16 @@ func lastTurnText(a track.AgentStatus, now time.Time) string {
 	return "failed " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func showProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
-	progress, err := track.Track(ctx, w, id)
-	turn.AddClaims(ctx, w, progress)
+func showProgress(c *call, w *mailbox.Workspace, id string) error {
+	progress, err := track.Track(c.ctx, w, id)
+	turn.AddClaims(c.ctx, w, progress)
 	if len(progress) == 0 {
 		return err
 	}
-	return errors.Join(s.Answer(asJSON, struct {
+	return errors.Join(c.answer(struct {
 		ID         string           `json:"id"`
 		Recipients []track.Progress `json:"recipients"`
-	}{string(progress[0].ID), progress}, func() { printProgress(progress, s) }), err)
+	}{string(progress[0].ID), progress}, func() { printProgress(progress, c.Streams) }), err)
 }
 
 // printProgress prints a line for each recipient, and one for each reply.
@@ -250,4 +238,92 @@ func printReplies(p track.Progress, s *command.Streams) {
 	if p.Answer != "" && !isListed { // its file is gone
 		fmt.Fprintf(s.Out, "    answer: %s\n", visible.Line(string(p.Answer)))
 	}
+}
+
+func newOwedCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "owed",
+		Category:  command.CategoryMessages,
+		Usage:     "list unanswered requests",
+		ArgsUsage: "[PROJECT] [--agent AGENT]",
+		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
+wait for others, oldest first. A request that was acknowledged without an answer is
+still owed; an expired one is not. A task_request waits for a final reply: oacp reply
+--ack or --final makes a notification final.
+
+EXAMPLES:
+   oacp owed --agent codex
+   oacp owed --json`,
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "list what `AGENT` owes and is owed (default: $OACP_AGENT)"}),
+		Action: inProject(s, runOwed),
+	}
+}
+
+func runOwed(c *call, w *mailbox.Workspace) error {
+	defer lessGarbageCollection()()
+	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	if err != nil {
+		return err
+	}
+	owed, err := track.OwedBy(c.ctx, w, agent)
+	unreadable, err := warnUnreadable(err, c.Streams)
+	if err != nil {
+		return err
+	}
+	return c.answer(struct {
+		envelope
+		track.Owed
+		LoadError string `json:"load_error,omitempty"`
+	}{envelopeOf(w), owed, unreadable}, func() { printOwed(owed, c.Streams) })
+}
+
+func printOwed(owed track.Owed, s *command.Streams) {
+	if len(owed.Mine)+len(owed.Theirs) == 0 {
+		fmt.Fprintf(s.Out, "%s: nothing owed\n", owed.Agent)
+		return
+	}
+	if len(owed.Mine) > 0 {
+		fmt.Fprintf(s.Out, "%s owes %s:\n", owed.Agent, spelling.Count(len(owed.Mine), "answer"))
+		printOpen(owed.Mine, "From", func(r track.OpenRequest) schema.AgentName { return r.From }, s)
+	}
+	if len(owed.Theirs) > 0 {
+		if len(owed.Mine) > 0 {
+			fmt.Fprintln(s.Out)
+		}
+		fmt.Fprintf(s.Out, "%s waits for %s:\n", owed.Agent, spelling.Count(len(owed.Theirs), "answer"))
+		printOpen(owed.Theirs, "To", func(r track.OpenRequest) schema.AgentName { return r.To }, s)
+	}
+}
+
+// printOpen prints a line for each request, with the other agent.
+func printOpen(requests []track.OpenRequest, title string, other func(track.OpenRequest) schema.AgentName, s *command.Streams) {
+	var entries []mailbox.Entry // of each request one, although several recipients may owe an answer
+	for _, r := range requests {
+		if len(entries) == 0 || entries[len(entries)-1].Message.ID != r.ID {
+			entries = append(entries, mailbox.Entry{Message: &schema.Message{ID: r.ID}})
+		}
+	}
+	short := make(map[schema.ID]string, len(entries))
+	for i, id := range shortIDs(entries) {
+		short[entries[i].Message.ID] = id
+	}
+	const subject = 6
+	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"}, subject)
+	now := s.Now()
+	for _, r := range requests {
+		t.add(short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject))
+	}
+	t.print()
+}
+
+// openText says where a request is.
+func openText(r track.OpenRequest, now time.Time) string {
+	text := string(r.Stage)
+	if n := len(r.Replies); n > 0 {
+		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
+	}
+	if r.ExpiresAt != "" {
+		text += ", expires in " + spelling.Age(now, r.ExpiresAt.Time())
+	}
+	return text
 }

@@ -3,31 +3,24 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
 )
 
-type syncOptions struct {
-	workspace command.Workspace
-	every     string
-	interval  time.Duration
-	dryRun    bool
-	json      bool
-
-	squash, yes bool
-
-	installHook, removeHook bool
-}
-
 func newSyncCommand(s *command.Streams) *cli.Command {
-	var o syncOptions
 	return &cli.Command{
 		Name:      "sync",
 		Category:  command.CategoryWorkspace,
@@ -50,115 +43,350 @@ EXAMPLES:
    oacp sync
    oacp sync --every 5s
    oacp sync --squash`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Destination: &o.every},
-			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come and go, and change nothing", Destination: &o.dryRun},
-			command.JSONFlag(&o.json),
-			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost", Destination: &o.squash},
-			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask", Destination: &o.yes},
-			&cli.BoolFlag{Name: "install-hook", Category: command.Rare, Usage: "let git pull and git push in your repository start oacp sync", Destination: &o.installHook},
-			&cli.BoolFlag{Name: "remove-hook", Category: command.Rare, Usage: "undo --install-hook", Destination: &o.removeHook},
-		}, o.workspace.Flags()...),
-		Action: o.workspace.OfProject(func(c *cli.Context) error {
-			if err := o.check(c); err != nil {
-				return err
-			}
-			return o.run(c.Context, s)
-		}),
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come and go, and change nothing"},
+			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost"},
+			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask"}),
+		Action: ofProject(s, runSync),
 	}
 }
 
-// check checks the flags.
-func (o *syncOptions) check(c *cli.Context) (err error) {
+func runSync(c *call) (err error) {
 	set := ""
-	for _, name := range []string{"every", "dry-run", "squash", "install-hook", "remove-hook"} {
+	for _, name := range []string{"every", "dry-run", "squash"} {
 		switch {
-		case !c.IsSet(name):
+		case !c.isSet(name):
 		case set != "":
 			return failure.Usagef("--%s and --%s are mutually exclusive", set, name)
 		default:
 			set = name
 		}
 	}
-	switch {
-	case c.IsSet("yes") && !o.squash:
+	if c.isSet("yes") && !c.isOn("squash") {
 		return failure.Usagef("--yes needs --squash")
-	case c.IsSet("every"):
-		o.interval, err = command.SyncInterval("--every", o.every)
 	}
-	return err
-}
-
-func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		if o.installHook || o.removeHook {
-			return o.changeHooks(ctx, w, s)
+	var every time.Duration
+	if c.isSet("every") {
+		if every, err = command.SyncInterval("--every", c.text("every")); err != nil {
+			return err
 		}
-		repository, err := gitmail.Open(ctx, w)
+	}
+	defer c.catchSignals()()
+	return c.open(func(c *call, w *mailbox.Workspace) error {
+		repository, err := gitmail.Open(c.ctx, w)
 		if err != nil {
 			return err
 		}
-		printer := newSyncPrinter(o, w, repository.Settings(), s)
-		switch {
-		case o.squash:
-			if name := repository.Settings().Name(); name != "" {
-				if err := confirm(s, o.yes, "replace the history of "+name+" for all machines, with a forced push?"); err != nil {
-					return err
-				}
-			}
-			options := command.SyncOptions(w)
-			options.Squash, options.Waiting = true, s.NoteWaiting
-			result, err := repository.Sync(ctx, options)
-			if err != nil {
-				return cmp.Or(context.Cause(ctx), err)
-			}
-			return printer.squashed(result.Squashed)
-		case o.interval > 0:
-			return o.keep(ctx, w, repository, printer, s)
+		settings := repository.Settings()
+		p := &syncPrinter{
+			call: c, every: every, remote: command.RemoteState{Name: settings.Name()},
+			answer: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.Ref, DryRun: c.isOn("dry-run")},
 		}
-		result, err := o.once(ctx, w, repository, s)
-		if err != nil && len(result.Changes) == 0 {
+		options := command.SyncOptions(w)
+		options.DryRun = c.isOn("dry-run")
+		if c.isOn("squash") {
+			return squash(c, w, repository)
+		}
+		bar := newProgress(c.Streams, "exchanging mail")
+		first := options
+		first.Progress, first.Waiting = bar.update, bar.waiting
+		result, err := repository.Sync(c.ctx, first)
+		bar.clear()
+		if err != nil {
+			err = cmp.Or(context.Cause(c.ctx), err)
+		}
+		switch {
+		case every > 0:
+			return p.keep(repository, options, result, err)
+		case err != nil && len(result.Changes) == 0:
 			return err
 		}
-		return printer.print(result, err)
+		return p.print(result, err)
 	})
 }
 
-// once syncs, and shows its progress on a terminal.
-func (o *syncOptions) once(ctx context.Context, w *mailbox.Workspace, r *gitmail.Repository, s *command.Streams) (gitmail.Result, error) {
-	bar := newProgress(s, "exchanging mail")
-	options := command.SyncOptions(w)
-	options.DryRun, options.Progress, options.Waiting = o.dryRun, bar.update, bar.waiting
-	result, err := r.Sync(ctx, options)
-	bar.clear()
-	if err != nil {
-		err = cmp.Or(context.Cause(ctx), err)
+func squash(c *call, w *mailbox.Workspace, repository *gitmail.Repository) error {
+	if name := repository.Settings().Name(); name != "" {
+		if err := c.confirm("replace the history of " + name + " for all machines, with a forced push?"); err != nil {
+			return err
+		}
 	}
-	return result, err
+	options := command.SyncOptions(w)
+	options.Squash, options.Waiting = true, c.NoteWaiting
+	result, err := repository.Sync(c.ctx, options)
+	if err != nil {
+		return cmp.Or(context.Cause(c.ctx), err)
+	}
+	done := result.Squashed
+	return c.answer(map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit}, func() {
+		if done.Before == done.After {
+			c.printf("commits: %d, nothing to squash\n", done.Before)
+		} else {
+			c.printf("commits: %d before, %d now\n", done.Before, done.After)
+		}
+	})
 }
 
-// keep syncs until a signal ends it. That is not a failure.
-func (o *syncOptions) keep(ctx context.Context, w *mailbox.Workspace, r *gitmail.Repository, printer *syncPrinter, s *command.Streams) (printErr error) {
-	signals := ctx
-	ctx, cancel := context.WithCancel(ctx)
+// A syncPrinter prints what sync did.
+type syncPrinter struct {
+	*call
+	every    time.Duration
+	remote   command.RemoteState
+	answer   syncAnswer // what all answers have in common
+	began    bool       // something was printed
+	problems string     // the last warnings about problems
+}
+
+// syncAnswer is what sync did, as JSON.
+type syncAnswer struct {
+	Workspace string           `json:"workspace"`
+	Remote    string           `json:"remote,omitempty"`
+	Ref       string           `json:"ref"`
+	DryRun    bool             `json:"dry_run"`
+	In        int              `json:"in"`
+	Out       int              `json:"out"`
+	Changes   []gitmail.Change `json:"changes"`
+	Problems  []syncProblem    `json:"problems,omitempty"`
+	Commit    string           `json:"commit,omitempty"`
+	// Whole is set if the remote had no branch, and gets all mail.
+	Whole bool `json:"whole,omitempty"`
+	// Recovered is set if the sync before this one failed.
+	Recovered bool `json:"recovered,omitempty"`
+	// Error says why the sync ended before all was done.
+	Error string `json:"error,omitempty"`
+	Code  string `json:"code,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+type syncProblem struct {
+	Path  string `json:"path"`
+	Error string `json:"error"`
+}
+
+// keep prints the first sync, and goes on until a signal ends it. That is not a failure.
+func (p *syncPrinter) keep(r *gitmail.Repository, options gitmail.Options, first gitmail.Result, firstErr error) (printErr error) {
+	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	report := func(result gitmail.Result, err error) {
 		if ctx.Err() != nil {
 			return
 		}
-		if printErr = printer.news(result, err); printErr != nil {
+		if printErr = p.news(result, err); printErr != nil {
 			cancel()
 		}
 	}
-	report(o.once(ctx, w, r, s))
+	report(first, firstErr)
 	if ctx.Err() == nil {
-		s.Note("syncs every " + visible.Line(o.interval.String()) + ", ^C stops")
-		r.Every(ctx, o.interval, command.SyncOptions(w), report)
+		p.Note("syncs every " + visible.Line(p.every.String()) + ", ^C stops")
+		r.Every(ctx, p.every, options, report)
 	}
-	if signals.Err() != nil {
+	if p.ctx.Err() != nil {
 		return nil
 	}
 	return printErr
+}
+
+// news prints what one of several syncs did, if it did anything new. It prints a failure only once while
+// the remote keeps failing.
+func (p *syncPrinter) news(result gitmail.Result, err error) error {
+	changed := p.remote.Observe(err, p.Streams)
+	if err == nil && (!p.began || result.Whole || changed && p.json()) || len(result.Changes) > 0 {
+		p.answer.Recovered = changed && err == nil
+		if err := p.write(result, p.answer, err == nil); err != nil {
+			return err
+		}
+	}
+	p.warn(result.Problems)
+	if err != nil && changed && p.json() {
+		f := failure.Of(err)
+		if err := command.WriteJSONLine(p.Out, map[string]string{"error": f.Message(), "code": f.Code, "hint": f.Hint}); err != nil {
+			return err
+		}
+	}
+	return p.Out.Flush()
+}
+
+// print prints what the only sync did before it ended, perhaps with an error, and returns the error unless
+// it is a part of the JSON.
+func (p *syncPrinter) print(result gitmail.Result, err error) error {
+	answer := p.answer
+	if err != nil && p.json() {
+		f := failure.Of(err)
+		answer.Error, answer.Code, answer.Hint = f.Message(), f.Code, f.Hint
+		return cmp.Or(p.write(result, answer, false), error(&failure.StatusError{Status: f.Exit}))
+	}
+	return errors.Join(err, p.write(result, answer, err == nil))
+}
+
+// write writes an answer, completed with what a sync did.
+func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool) (err error) {
+	p.began = true
+	p.warn(result.Problems)
+	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]gitmail.Change{}, result.Changes...), result.Whole
+	for _, change := range result.Changes {
+		if change.Direction == gitmail.In {
+			answer.In++
+		} else {
+			answer.Out++
+		}
+	}
+	for _, problem := range result.Problems {
+		answer.Problems = append(answer.Problems, syncProblem{problem.Path, failure.OneLine(problem.Err.Error())})
+	}
+	if p.json() && p.every > 0 {
+		err = command.WriteJSONLine(p.Out, answer)
+	} else {
+		err = p.call.answer(answer, func() {
+			for _, change := range result.Changes {
+				id := ""
+				if change.ID != "" {
+					id = visible.Line(change.ID.Short()) + "  "
+				}
+				p.printf("%-3s  %s%s\n", change.Direction, id, visible.Line(change.String()))
+			}
+			p.printf("%s\n", answer.summary(done))
+		})
+	}
+	if err = errors.Join(err, p.Out.Flush()); err != nil || p.json() {
+		return err
+	}
+	switch {
+	case answer.Remote == "":
+		p.Note("the workspace has no remote; oacp init --git --remote NAME-OR-URL adds one")
+	case answer.Whole && answer.DryRun:
+		p.Note("the remote does not have the branch: a sync sends all of its history")
+	case answer.Whole && done:
+		p.Note("the remote did not have the branch: all of its history was sent")
+	}
+	return nil
+}
+
+// summary says in one line what was done. Without done, the sync ended before all was.
+func (a *syncAnswer) summary(done bool) string {
+	count := fmt.Sprintf("%d in, %d out", a.In, a.Out)
+	if a.In+a.Out == 0 {
+		count = "nothing new"
+	}
+	switch {
+	case a.DryRun && (a.In+a.Out > 0 || a.Whole):
+		return fmt.Sprintf("%d would come in, %d would go out; nothing is changed", a.In, a.Out)
+	case a.Remote == "" && a.Out > 0:
+		return fmt.Sprintf("%d committed", a.Out)
+	case a.Remote == "":
+		return count
+	case !done:
+		return count + "; not in step with " + visible.Line(a.Remote)
+	}
+	return count + "; in step with " + visible.Line(a.Remote)
+}
+
+// warn says which paths were passed over. It does not repeat itself.
+func (p *syncPrinter) warn(problems []gitmail.Problem) {
+	lines := passedOver(problems)
+	if text := strings.Join(lines, "\n"); text != p.problems {
+		p.problems = text
+		for _, line := range lines {
+			p.Warn(line)
+		}
+	}
+}
+
+// mostProblems is how many problems are named.
+const mostProblems = 10
+
+// passedOver names the files that a sync did not take.
+func passedOver(problems []gitmail.Problem) (lines []string) {
+	for i, problem := range problems {
+		if i == mostProblems {
+			return append(lines, fmt.Sprintf("passed over: %d more files", len(problems)-i))
+		}
+		reason := strings.TrimPrefix(failure.OneLine(problem.Err.Error()), path.Base(problem.Path)+": ")
+		lines = append(lines, "passed over: "+problem.Path+": "+reason)
+	}
+	return lines
+}
+
+func newPruneCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "prune",
+		Category:  command.CategoryWorkspace,
+		Usage:     "remove old mail",
+		ArgsUsage: "[PROJECT] [--older-than 30d]",
+		Description: `prune removes messages that were handled or given up and are older than --older-than,
+and the copies in outboxes that nobody has pending. Pending messages stay, whatever
+their age. A file NAME.retain beside a message NAME keeps it, and so do permissions
+that let only its owner read it: such a dead letter is evidence.
+
+If the workspace is synced by git, the messages go from the branch, too. There a list
+of their names stays, so that no machine brings them back. Other machines keep their
+files until prune runs there. Nothing is pruned unless this command runs.
+
+EXAMPLES:
+   oacp prune --dry-run
+   oacp prune --older-than 90d`,
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "older-than", Usage: "prune what is older than `AGE`, such as 12h or 30d", Value: "30d"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "count, and remove nothing"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
+		Action: ofProject(s, func(c *call) error {
+			defer c.catchSignals()()
+			return c.open(runPrune)
+		}),
+	}
+}
+
+func runPrune(c *call, w *mailbox.Workspace) error {
+	age, err := schema.ParseDuration(c.text("older-than"))
+	if err != nil {
+		return failure.Usagef("--older-than: %w", err)
+	}
+	may, err := w.Prunable(c.ctx, c.Now().Add(-age))
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		mailbox.Pruned
+		// Branch counts the messages that were removed from the branch.
+		Branch int  `json:"branch"`
+		DryRun bool `json:"dry_run"`
+	}
+	repository, err := openRepository(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	verb := "would remove"
+	if answer.DryRun = c.isOn("dry-run"); !answer.DryRun {
+		verb = "removed"
+		counted, err := w.Prune(c.ctx, may, true)
+		if err != nil {
+			return err
+		}
+		question := "remove " + spelling.Count(counted.Messages, "message") + " and " + spelling.Count(counted.Copies, "outbox file") + " here"
+		if repository != nil {
+			question += ", and what is as old from the branch"
+		}
+		if err := c.confirm(question + "?"); err != nil {
+			return err
+		}
+	}
+	if repository != nil {
+		options := command.SyncOptions(w)
+		options.DryRun, options.Prune, options.Waiting = answer.DryRun, may, c.NoteWaiting
+		result, err := repository.Sync(c.ctx, options)
+		if err != nil {
+			return cmp.Or(context.Cause(c.ctx), err)
+		}
+		answer.Branch = result.Pruned
+	}
+	if answer.Pruned, err = w.Prune(c.ctx, may, answer.DryRun); err != nil {
+		return err
+	}
+	return c.answer(answer, func() {
+		c.printf("%s: %s, %s", verb, spelling.Count(answer.Messages, "message"), spelling.Count(answer.Copies, "outbox file"))
+		if repository != nil {
+			c.printf("; from the branch: %s", spelling.Count(answer.Branch, "message"))
+		}
+		c.printf("\n")
+	})
 }

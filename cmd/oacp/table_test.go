@@ -21,9 +21,9 @@ func TestTable(t *testing.T) {
 		var out bytes.Buffer
 		s := &command.Streams{Out: bufio.NewWriter(&out), Width: test.width}
 		table := newTable(s, row{"#", "Name", "Subject"}, test.shorten...)
-		table.add(row{1, "日本語", "a subject of more than sixteen columns"})
-		table.add(row{2, "b", ""})
-		table.print(s)
+		table.add(1, "日本語", "a subject of more than sixteen columns")
+		table.add(2, "b", "")
+		table.print()
 		if err := s.Out.Flush(); err != nil || out.String() != test.want {
 			t.Errorf("%d columns: got\n%swant\n%s", test.width, out.String(), test.want)
 		}

@@ -2,12 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"slices"
+	"strings"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -20,17 +19,7 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
-type threadOptions struct {
-	workspace command.Workspace
-	id        string
-	bodies    bool
-	flat      bool
-	agent     string // of thread resume
-	json      bool
-}
-
 func newThreadCommand(s *command.Streams) *cli.Command {
-	var o threadOptions
 	return &cli.Command{
 		Name:        "thread",
 		Category:    command.CategoryMessages,
@@ -44,56 +33,38 @@ there are several recipients, the least advanced one.
 EXAMPLES:
    oacp thread ID
    oacp thread ID --flat --bodies`,
-		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree", Destination: &o.flat},
-			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &o.bodies},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			var err error
-			if o.id, err = oneID(c); err != nil {
-				return err
-			}
-			return runThread(c.Context, o, s)
-		},
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree"},
+			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full"}),
+		Action: inWorkspace(s, 1, runThread),
 	}
 }
 
-func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
-	// Reading many messages allocates much and ends soon: collecting garbage less often is faster.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		thread, err := track.Thread(ctx, w, o.id)
-		unreadable := ""
-		if len(thread) > 0 {
-			unreadable, err = warnUnreadable(err, s)
-		}
-		if err != nil {
-			return err
-		}
-		if o.flat {
-			conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
-			for i := range thread {
-				thread[i].Branch, thread[i].Below = "", ""
-			}
-		}
-		if o.json {
-			return printThreadJSON(s, w, thread, unreadable)
-		}
-		printThread(s, thread, o.bodies)
-		return nil
-	})
-}
-
-// warnUnreadable warns if the error only says what could not be read, and returns that. Other errors it returns.
-func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
-	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
-	if !ok {
-		return "", err
+func runThread(c *call, w *mailbox.Workspace) error {
+	id, err := c.only(errNoID())
+	if err != nil {
+		return err
 	}
-	unreadable = failure.OneLine(incomplete.Error())
-	s.Warn("there may be more: " + unreadable)
-	return unreadable, nil
+	defer lessGarbageCollection()()
+	thread, err := track.Thread(c.ctx, w, id)
+	unreadable := ""
+	if len(thread) > 0 {
+		unreadable, err = warnUnreadable(err, c.Streams)
+	}
+	if err != nil {
+		return err
+	}
+	if c.isOn("flat") {
+		conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
+		for i := range thread {
+			thread[i].Branch, thread[i].Below = "", ""
+		}
+	}
+	if c.json() {
+		return printThreadJSON(c.Streams, w, thread, unreadable)
+	}
+	printThread(c.Streams, thread, c.isOn("bodies"))
+	return nil
 }
 
 // printThread prints a line for each message, and its body on request.
@@ -112,10 +83,10 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 		}
 		title := visible.Line(m.Subject)
 		if n.Err != nil {
-			title += "  " + paint(s, colors{color.FgRed}, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
+			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
-		t.add(row{n.Branch + ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
-			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title})
+		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
+			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
 	fmt.Fprintln(s.Out, lines[0])
@@ -156,7 +127,6 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.No
 }
 
 func newThreadResumeCommand(s *command.Streams) *cli.Command {
-	var o threadOptions
 	return &cli.Command{
 		Name:      "resume",
 		Usage:     "resume a conversation that reached its limit on turns",
@@ -168,42 +138,187 @@ of a message in it.
 EXAMPLES:
    oacp thread resume CONVERSATION
    oacp thread resume ID`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)", Destination: &o.agent},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			var err error
-			if o.id, err = oneID(c); err != nil {
-				return err
-			}
-			return resumeThread(c.Context, o, s)
-		},
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)"}),
+		Action: inWorkspace(s, 1, resumeThread),
 	}
 }
 
-func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		id := schema.ConversationID(o.id)
-		if _, err := schema.ParseConversationID(id); err != nil {
-			found, err := w.Find(ctx, o.id)
-			if _, err = mailbox.SplitUnreadable(err); err != nil {
-				return err
+func resumeThread(c *call, w *mailbox.Workspace) error {
+	named, err := c.only(errNoID())
+	if err != nil {
+		return err
+	}
+	id := schema.ConversationID(named)
+	if _, err := schema.ParseConversationID(id); err != nil {
+		found, err := w.Find(c.ctx, named)
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
+			return err
+		}
+		id = conversation.Of(found[0].Message)
+	}
+	var agents []schema.AgentName
+	if c.agent() != "" {
+		agents = append(agents, c.agent())
+	}
+	resumed, err := track.Resume(c.ctx, w, id, agents...)
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"conversation_id": id, "agents": resumed}, func() {
+		for _, agent := range resumed {
+			c.printf("OK: %s goes on with %s\n", id, agent)
+		}
+	})
+}
+
+// listedBoxes are the boxes that list can be asked for.
+var listedBoxes = []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
+
+func newListCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "list",
+		Category:  command.CategoryFiles,
+		Usage:     "find messages",
+		ArgsUsage: "[PROJECT]",
+		Description: `list shows every message once, newest last, with its stage for each recipient, as
+oacp status explains it. With --box, list shows the contents of that folder. oacp restore puts a message back.
+
+EXAMPLES:
+   oacp list --since 2h --to codex
+   oacp list --box dead_letter
+   oacp list --from claude --subject port --json`,
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ"},
+			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`"},
+			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`"},
+			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box"},
+			&cli.StringFlag{Name: "type", Usage: "of `TYPE`"},
+			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case"},
+			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter"},
+			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`"}),
+		Action: inProject(s, runList),
+	}
+}
+
+// listQuery checks the flags.
+func listQuery(c *call) (q track.Query, err error) {
+	q = track.Query{
+		Box: mailbox.Box(c.text("box")), Agent: c.agent(), From: schema.AgentName(c.text("from")), To: schema.AgentName(c.text("to")),
+		Subject: c.text("subject"), Limit: c.flags.Int("limit"),
+	}
+	if c.text("type") != "" {
+		if q.Type, err = parseType(c.text("type")); err != nil {
+			return q, err
+		}
+	}
+	switch {
+	case q.Box != "" && !slices.Contains(listedBoxes, q.Box):
+		return q, failure.Usagef("--box: there is no box %s", visible.Quote(string(q.Box))).WithHint("the boxes are inbox, outbox, archive and dead_letter")
+	case q.Limit < 0:
+		return q, failure.Usagef("--limit: %d is negative", q.Limit)
+	case c.text("since") == "":
+		return q, nil
+	}
+	q.Since, err = parseSince(c.text("since"), c.Now())
+	return q, err
+}
+
+func runList(c *call, w *mailbox.Workspace) error {
+	query, err := listQuery(c)
+	if err != nil {
+		return err
+	}
+	messages, err := track.List(c.ctx, w, query)
+	if _, incomplete := errors.AsType[*mailbox.UnreadableError](err); err != nil && !incomplete {
+		return err
+	}
+	if len(messages) == 0 && err == nil {
+		// An agent that is gone may have messages; a name that never was has none.
+		for _, name := range []schema.AgentName{query.Agent, query.From, query.To} {
+			if name != "" {
+				err = errors.Join(err, w.CheckAgent(name))
 			}
-			id = conversation.Of(found[0].Message)
 		}
-		var agents []schema.AgentName
-		if o.agent != "" {
-			agents = append(agents, schema.AgentName(o.agent))
-		}
-		resumed, err := track.Resume(ctx, w, id, agents...)
 		if err != nil {
 			return err
 		}
-		return s.Answer(o.json, map[string]any{"conversation_id": id, "agents": resumed}, func() {
-			for _, agent := range resumed {
-				fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", id, agent)
-			}
-		})
-	})
+	}
+	return errors.Join(c.answer(newListAnswer(w, messages), func() { printList(messages, c.Streams) }), err)
+}
+
+func printList(messages []track.Listed, s *command.Streams) {
+	if len(messages) == 0 {
+		fmt.Fprintln(s.Out, "no message fits")
+		return
+	}
+	const subject, others = 6, 95
+	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"}, others, subject)
+	for _, m := range messages {
+		created := "?"
+		if at := m.CreatedAt.Time(); !at.IsZero() {
+			created = s.Time(at)
+		}
+		stage := stageTexts(m.Recipients, s)
+		if held := stageWord(track.StageHeld, s); m.Copies[0].IsHeld() && !slices.Contains(stage, held) {
+			stage = append(stage, held)
+		} else if m.Err != nil && !m.Copies[0].IsHeld() {
+			stage = append(stage, paint(s, red, "not valid"))
+		}
+		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
+		t.add(known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
+			visible.Line(m.Subject), strings.Join(stage, ", "))
+	}
+	t.print()
+}
+
+// stageTexts says what the recipients did: in one word, if all did the same.
+func stageTexts(recipients []track.Recipient, s *command.Streams) (texts []string) {
+	same := len(recipients) > 0
+	for _, r := range recipients {
+		same = same && r.Stage == recipients[0].Stage
+		texts = append(texts, visible.Line(string(r.Agent))+" "+stageWord(r.Stage, s))
+	}
+	if same {
+		return []string{stageWord(recipients[0].Stage, s)}
+	}
+	return texts
+}
+
+func stageWord(stage track.Stage, s *command.Streams) string {
+	switch stage {
+	case track.StageDead:
+		return paint(s, red, string(stage))
+	case track.StageDone, track.StageAnswered, track.StageUnknown:
+		return string(stage)
+	}
+	return paint(s, yellow, string(stage))
+}
+
+// listedJSON is a message that list found.
+type listedJSON struct {
+	head
+	ParentID   schema.ID         `json:"parent_message_id,omitempty"`
+	Recipients []track.Recipient `json:"recipients"`
+	Places     []place           `json:"places"`
+	Error      string            `json:"error,omitempty"`
+}
+
+// listAnswer is the JSON of list.
+type listAnswer struct {
+	envelope
+	Messages []listedJSON `json:"messages"`
+}
+
+func newListAnswer(w *mailbox.Workspace, messages []track.Listed) listAnswer {
+	listed := make([]listedJSON, len(messages))
+	for i, m := range messages {
+		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.ParentID, Recipients: m.Recipients}
+		for _, e := range m.Copies {
+			listed[i].Places = append(listed[i].Places, place{Agent: e.Agent, Box: e.Box, Path: e.Path})
+		}
+		if m.Err != nil {
+			listed[i].Error = failure.OneLine(m.Err.Error())
+		}
+	}
+	return listAnswer{envelopeOf(w), listed}
 }

@@ -3,33 +3,30 @@ package main
 import (
 	"context"
 	"errors"
-	"runtime/debug"
+	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 	"github.com/oacp-go/oacp/validate/change"
 )
 
-type validateOptions struct {
-	paths   []string
-	changed string
-	format  string
-	json    bool
-	quiet   bool
-}
-
 var validateFormats = []string{"text", "json", "sarif", "github"}
 
 func newValidateCommand(s *command.Streams) *cli.Command {
-	var o validateOptions
 	return &cli.Command{
 		Name:      "validate",
 		Category:  command.CategoryFiles,
@@ -53,69 +50,190 @@ EXAMPLES:
    oacp validate agents --format sarif > oacp.sarif
    oacp send … --dry-run | oacp validate -`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch", Destination: &o.changed},
-			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
-			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems", Destination: &o.quiet},
+			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch"},
+			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text"},
+			&cli.BoolFlag{Name: "json", Usage: "the same as --format json"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems"},
 		},
-		Action: func(c *cli.Context) error {
-			o.paths = command.Positionals(c)
-			isChange := c.IsSet("changed")
-			if len(o.paths) == 0 && !isChange {
-				return failure.Usagef("needs a file, a folder, or -")
-			}
-			if o.json {
-				o.format = "json"
-			}
-			if !slices.Contains(validateFormats, o.format) {
-				return failure.Usagef("--format: there is no format %s", visible.Quote(o.format)).
-					WithHint(spelling.DidYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
-			}
-			if isChange && slices.Contains(o.paths, "-") {
-				return failure.Usagef("--changed checks files in git, not standard input")
-			}
-			if isChange && o.changed == "" {
-				return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
-			}
-			return runValidate(c.Context, o, s)
-		},
+		Action: action(s, anyNumber, runValidate),
 	}
 }
 
-func runValidate(ctx context.Context, o validateOptions, s *command.Streams) error {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	// Large folders make much garbage at once, and the process ends soon.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+func runValidate(c *call) error {
+	isChange, base, format := c.isSet("changed"), c.text("changed"), c.text("format")
+	if c.json() {
+		format = "json"
+	}
+	switch {
+	case len(c.words) == 0 && !isChange:
+		return failure.Usagef("needs a file, a folder, or -")
+	case !slices.Contains(validateFormats, format):
+		return failure.Usagef("--format: there is no format %s", visible.Quote(format)).
+			WithHint(spelling.DidYouMean(validateFormats, format, "the formats are "+strings.Join(validateFormats, ", ")))
+	case isChange && slices.Contains(c.words, "-"):
+		return failure.Usagef("--changed checks files in git, not standard input")
+	case isChange && base == "":
+		return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
+	}
+	defer c.catchSignals()()
+	defer lessGarbageCollection()()
 	contracts := &contract.Workspaces{Program: command.ContractProgram}
-	files := &validate.FilesOptions{Stdin: s.In, Contract: contracts.Judge}
+	files := &validate.FilesOptions{Stdin: c.In, Contract: contracts.Judge}
 	var result *validate.Result
 	var err error
-	if o.changed != "" {
-		result, err = change.Check(ctx, change.Options{Dir: s.Dir, Base: o.changed, Paths: o.paths, Files: files})
+	if isChange {
+		result, err = change.Check(c.ctx, change.Options{Dir: c.Dir, Base: base, Paths: c.words, Files: files})
 	} else {
-		result, err = validate.Files(ctx, o.paths, files)
+		result, err = validate.Files(c.ctx, c.words, files)
 	}
 	err = errors.Join(err, contracts.Close())
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
 	}
 	if err != nil {
 		return err
 	}
 	result.Files = append(result.Files, contracts.Problems()...)
-	switch o.format {
+	switch format {
 	case "json":
-		err = result.WriteJSON(s.Out)
+		err = result.WriteJSON(c.Out)
 	case "sarif":
-		err = result.WriteSARIF(s.Out, command.BuildVersion().Version)
+		err = result.WriteSARIF(c.Out, command.BuildVersion().Version)
 	case "github":
-		err = result.WriteGitHub(s.Out)
+		err = result.WriteGitHub(c.Out)
 	default:
-		err = result.WriteText(s.Out, s.Color(), o.quiet)
+		err = result.WriteText(c.Out, c.Color(), c.isOn("quiet"))
 	}
 	if err == nil && result.HasErrors() {
 		err = failure.ErrReported
 	}
 	return err
+}
+
+func newSchemaCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "schema",
+		Category:  command.CategoryFiles,
+		Usage:     "print a JSON Schema",
+		ArgsUsage: "[SCHEMA]",
+		Description: `schema prints a JSON Schema (draft 2020-12): that of a message, or the one named
+SCHEMA. SCHEMA is a message type with a typed body (handoff), bridge-record,
+ash-command, ash-event, or one of the workspace's own schemas, for a message type
+(question) or a channel (channel-findings). If a schema of the workspace has the name
+of a built-in one, use its file name: handoff.schema.json.
+
+An editor with a YAML language server checks a message file that starts with this line:
+
+   # yaml-language-server: $schema=message.schema.json
+
+EXAMPLES:
+   oacp schema > message.schema.json
+   oacp schema --list
+   oacp schema channel-findings`,
+		Flags:  flagsWith(&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas"}),
+		Action: action(s, 1, runSchema),
+	}
+}
+
+func runSchema(c *call) error {
+	if c.isOn("list") && len(c.words) > 0 {
+		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0]))
+	}
+	asked, names := append(c.words, schema.MessageDocument)[0], schemaNames()
+	if !c.isOn("list") && slices.Contains(names, asked) {
+		document, err := schemaDocument(asked)
+		if err == nil {
+			_, err = c.Out.Write(document)
+		}
+		return err
+	}
+	return withSchemas(c.place, c.Streams, func(root *os.Root, dir string) error {
+		own, err := contract.Names(root, dir)
+		if err != nil {
+			return err
+		}
+		for i, name := range own {
+			if slices.Contains(names, name) {
+				own[i] += contract.Suffix
+			}
+		}
+		names = append(names, own...)
+		if c.isOn("list") {
+			return c.answer(names, func() { c.printf("%s\n", strings.Join(names, "\n")) })
+		}
+		name := strings.TrimSuffix(asked, contract.Suffix)
+		if !slices.Contains(own, name) && !slices.Contains(own, asked) {
+			return failure.Usagef("there is no schema %s", visible.Quote(asked)).
+				WithHint(spelling.DidYouMean(names, asked, "the schemas are "+strings.Join(names, ", ")))
+		}
+		schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+		if err == nil {
+			err = schemas.Err()
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(c.Out, strings.TrimRight(schemas.Text(name), "\n"))
+		}
+		return err
+	})
+}
+
+// withSchemas calls use with the workspace, or with a nil root if there is none here.
+func withSchemas(o command.Workspace, s *command.Streams, use func(root *os.Root, dir string) error) error {
+	err := o.With(s, nil, func(w *mailbox.Workspace) error { return use(w.Root(), w.Dir()) })
+	if errors.Is(err, mailbox.ErrNoWorkspace) && o == (command.Workspace{}) {
+		return use(nil, "")
+	}
+	return err
+}
+
+// lineSchemas are the schemas of lines of JSON.
+var lineSchemas = map[string]func() []byte{
+	"bridge-record": bridge.RecordSchema,
+	"ash-command":   ash.CommandSchema,
+	"ash-event":     ash.EventSchema,
+}
+
+func schemaNames() []string {
+	return append(schema.DocumentNames(), slices.Sorted(maps.Keys(lineSchemas))...)
+}
+
+func schemaDocument(name string) ([]byte, error) {
+	if document, ok := lineSchemas[name]; ok {
+		return document(), nil
+	}
+	return schema.Document(name)
+}
+
+// printTemplate prints a body to fill in, for a type of message that has one or for a schema of the
+// workspace. Types that oacp knows need no workspace.
+func printTemplate(c *call) error {
+	name := c.text("template")
+	return withSchemas(c.place, c.Streams, func(root *os.Root, dir string) error {
+		text, err := bodyTemplate(name, root, dir)
+		if errors.Is(err, contract.ErrNoTemplate) {
+			own, err := contract.Names(root, dir)
+			if err != nil {
+				return err
+			}
+			names := contract.TemplateNames(own)
+			return failure.Usagef("--template: there is no template for %s", visible.Quote(name)).
+				WithHint(spelling.DidYouMean(names, name, "any text is a valid body; there are templates for "+strings.Join(names, ", ")))
+		}
+		if err != nil {
+			return err
+		}
+		return c.answer(map[string]string{"template": name, "yaml": string(text)}, func() { c.printf("%s", text) })
+	})
+}
+
+// bodyTemplate returns a body to fill in.
+func bodyTemplate(name string, root *os.Root, dir string) ([]byte, error) {
+	schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+	if err == nil {
+		err = schemas.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return schemas.Template(name)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
@@ -20,14 +21,7 @@ import (
 // exitNotVerified is the status of verify for a signature that is not good.
 const exitNotVerified = 3
 
-type verifyOptions struct {
-	workspace        command.Workspace
-	receiver, pins   string
-	quarantine, json bool
-}
-
 func newVerifyCommand(s *command.Streams) *cli.Command {
-	var o verifyOptions
 	return &cli.Command{
 		Name:      "verify",
 		Category:  command.CategorySigning,
@@ -48,43 +42,38 @@ If the file cannot be read, the status is 2. verify changes nothing without
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
    oacp verify message.yaml --receiver codex --project my-project --json`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`", Destination: &o.receiver},
-			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`", Destination: &o.pins},
-			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder", Destination: &o.quarantine},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			file, err := onlyArgument(c, failure.Usagef("needs a FILE"))
-			if err != nil {
-				return err
-			}
-			return runVerify(o, file, s)
-		},
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`"},
+			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"},
+			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder"}),
+		Action: action(s, 1, runVerify),
 	}
 }
 
-func runVerify(o verifyOptions, file string, s *command.Streams) error {
-	data, err := readFile(file, schema.MaxFileSize)
+func runVerify(c *call) error {
+	file, err := c.only(failure.Usagef("needs a FILE"))
+	if err != nil {
+		return err
+	}
+	data, err := readRegular(file)
 	if err != nil {
 		return failure.Usagef("%w", err)
 	}
-	source, pins, pinsErr, err := o.findPins(file, s)
+	source, pins, pinsErr, err := findPins(c, file)
 	if err != nil {
 		return err
 	}
 	result := trust.Verify(data, pins, pinsErr)
-	report := trust.NewReport(result, source, s.Now())
-	if o.quarantine && result.Status == signing.Invalid {
-		if report.QuarantineCopy, err = trust.Quarantine(file, data, s.Now()); err != nil {
+	report := trust.NewReport(result, source, c.Now())
+	if c.isOn("quarantine") && result.Status == signing.Invalid {
+		if report.QuarantineCopy, err = trust.Quarantine(file, data, c.Now()); err != nil {
 			return err
 		}
 	}
-	if err := s.Answer(o.json, report, func() { fmt.Fprintln(s.Out, visible.Line(annotation(report))) }); err != nil {
+	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {
 		return err
 	}
-	switch result.Status {
-	case signing.Unsigned, signing.Verified:
+	if result.Status == signing.Unsigned || result.Status == signing.Verified {
 		return nil
 	}
 	return &failure.StatusError{Status: exitNotVerified}
@@ -92,33 +81,30 @@ func runVerify(o verifyOptions, file string, s *command.Streams) error {
 
 // findPins returns the pins that count and the path of their file. The error pinsErr says why they
 // cannot be used; the file can be judged all the same.
-func (o *verifyOptions) findPins(file string, s *command.Streams) (source string, pins []trust.Entry, pinsErr, err error) {
-	if o.pins != "" {
-		source = o.pins
-		data, err := readFile(source, schema.MaxFileSize)
+func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr, err error) {
+	if source = c.text("pins"); source != "" {
+		data, err := readRegular(source)
 		if err != nil {
 			return source, nil, err, nil
 		}
 		pins, err = trust.ParsePins(source, data)
 		return source, pins, err, nil
 	}
-	place, receiver := o.workspace.Place(s), schema.AgentName(o.receiver)
+	place, receiver := c.place, schema.AgentName(c.text("receiver"))
 	if receiver == "" {
 		if place.Dir, receiver = mailboxOf(file); receiver == "" {
 			return "", nil, nil, nil // nobody's pins
 		}
 	}
-	w, err := command.Open(place, nil)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	defer w.Close() // nothing was written
-	if err := w.CheckAgent(receiver); err != nil {
-		return "", nil, nil, err
-	}
-	source = filepath.Join(w.Dir(), filepath.FromSlash(trust.PinsName(receiver)))
-	pins, pinsErr = trust.Pins(w, receiver)
-	return source, pins, pinsErr, nil
+	err = place.With(c.Streams, nil, func(w *mailbox.Workspace) error {
+		if err := w.CheckAgent(receiver); err != nil {
+			return err
+		}
+		source = filepath.Join(w.Dir(), filepath.FromSlash(trust.PinsName(receiver)))
+		pins, pinsErr = trust.Pins(w, receiver)
+		return nil
+	})
+	return source, pins, pinsErr, err
 }
 
 // mailboxOf returns the workspace and the agent of a file in a mailbox. The agent of an outbox is
@@ -135,34 +121,25 @@ func mailboxOf(file string) (workspace string, agent schema.AgentName) {
 	return filepath.FromSlash(at.Workspace), at.Agent
 }
 
-// readFile returns the bytes of a regular file, and one more than the limit if it is larger.
-func readFile(path string, limit int64) ([]byte, error) {
+// readRegular returns the bytes of a regular file, and one more than a message may have if it is larger.
+func readRegular(path string) ([]byte, error) {
 	file, err := durable.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() // nothing was written
-	return io.ReadAll(io.LimitReader(file, limit+1))
+	return io.ReadAll(io.LimitReader(file, schema.MaxFileSize+1))
 }
 
-// label returns the answer as the reference implementation says it.
-func label(status signing.Status) string {
-	switch status {
-	case signing.Verified:
-		return "signed-verified"
-	case signing.Untrusted:
-		return "signed-unknown-kid"
-	case signing.Invalid:
-		return "signed-INVALID"
-	case signing.Revoked:
-		return "signed-REVOKED"
-	}
-	return "unsigned"
+// labels are the answers as the reference implementation says them.
+var labels = map[signing.Status]string{
+	signing.Unsigned: "unsigned", signing.Verified: "signed-verified", signing.Untrusted: "signed-unknown-kid",
+	signing.Invalid: "signed-INVALID", signing.Revoked: "signed-REVOKED",
 }
 
 // annotation says the answer in a line, in the form of the reference implementation.
 func annotation(r trust.Report) string {
-	line := "[oacp-auth] " + label(r.Status)
+	line := "[oacp-auth] " + labels[r.Status]
 	if r.Signer != "" {
 		line += " signer=" + string(r.Signer)
 	}

@@ -54,134 +54,121 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// waitedInVain returns the error of a wait whose time is over, with its own exit status, and err if
+// timeoutError returns the error of a wait whose time is over, with its own exit status, and err if
 // that says something else.
-func waitedInVain(err error, text, hint string) error {
+func timeoutError(err error, text, hint string) error {
 	if !errors.Is(err, watch.ErrTimeout) {
 		return err
 	}
 	return &failure.Error{Code: "timeout", Exit: failure.ExitInVain, Err: errors.New(text), Hint: hint}
 }
 
-// What --wait waits for.
+// A waitFor is what --wait waits for.
+type waitFor string
+
 const (
-	waitForNoticed = "noticed"
-	waitForAck     = "ack"
-	waitForReply   = "reply"
-	waitForAny     = "any"
+	waitForNoticed waitFor = "noticed"
+	waitForAck     waitFor = "ack"
+	waitForReply   waitFor = "reply"
+	waitForAny     waitFor = "any"
 )
 
-var waits = []string{waitForNoticed, waitForAck, waitForReply, waitForAny}
+var waits = []waitFor{waitForNoticed, waitForAck, waitForReply, waitForAny}
 
-// waitOptions are the flags of send and reply for what happens after the delivery.
-type waitOptions struct {
-	// what is empty if the command does not wait.
-	what  string
-	limit time.Duration
-}
-
-func (o *waitOptions) flag() cli.Flag {
-	return &cli.GenericFlag{Name: "wait", Usage: "wait until acknowledged, or `WHAT`: noticed, reply, any", Value: o}
-}
-
-func (o *waitOptions) String() string { return o.what }
+func (w *waitFor) String() string { return string(*w) }
 
 // IsBoolFlag allows --wait without a value.
-func (o *waitOptions) IsBoolFlag() bool { return true }
+func (w *waitFor) IsBoolFlag() bool { return true }
 
 // Accepts reports whether the word after --wait is its value, not an argument of the command.
-func (o *waitOptions) Accepts(word string) bool {
-	return slices.Contains(waits, word)
-}
+func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, waitFor(word)) }
 
-// Set takes the value, which is "true" if --wait has none. check checks it.
-func (o *waitOptions) Set(text string) error {
-	if o.what = text; text == "true" {
-		o.what = waitForAck
+// Set takes the value, which is "true" if --wait has none. checkWait checks it.
+func (w *waitFor) Set(text string) error {
+	if *w = waitFor(text); text == "true" {
+		*w = waitForAck
 	}
 	return nil
 }
 
-// check checks both flags.
-func (o *waitOptions) check(c *cli.Context) (err error) {
+// checkWait checks --wait and --timeout.
+func (d *delivery) checkWait() (err error) {
 	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it), --wait=reply (answered) " +
 		"or --wait=any (answered, or other mail comes)"
 	switch {
-	case c.IsSet("wait") && !o.Accepts(o.what):
-		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(o.what)).WithHint(choices)
-	case c.IsSet("timeout") && o.what == "":
+	case d.isSet("wait") && !slices.Contains(waits, d.wait):
+		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
+	case d.isSet("timeout") && d.wait == "":
 		return failure.Usagef("--timeout requires --wait").WithHint(choices)
 	}
-	o.limit, err = timeLimit(c)
+	d.limit, err = timeLimit(d.flags)
 	return err
 }
 
-// before returns what the sender's inbox holds before the message is sent.
-func (o *waitOptions) before(w *mailbox.Workspace, sender schema.AgentName) (map[string]bool, error) {
-	if o.what != waitForReply && o.what != waitForAny {
+// inboxBefore returns what the sender's inbox holds before the message is sent.
+func (d *delivery) inboxBefore() (map[string]bool, error) {
+	if d.wait != waitForReply && d.wait != waitForAny {
 		return nil, nil
 	}
-	return watch.Names(w, sender)
-}
-
-// endsWait reports whether other mail to the sender ends the wait for an answer.
-func (o *waitOptions) endsWait(m *schema.Message) bool {
-	return o.what == waitForAny || m.Priority == schema.P0
+	return watch.Names(d.w, d.draft.From)
 }
 
 // await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
-func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, before map[string]bool, s *command.Streams) error {
-	if o.wait.limit > 0 {
+func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error) {
+	ctx, m := d.ctx, r.Message
+	if d.limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.wait.limit, watch.ErrTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, d.limit, watch.ErrTimeout)
 		defer cancel()
 	}
-	if !o.quiet && !o.json {
-		if err := o.announceWait(w, r.Message, s); err != nil {
+	if !d.isOn("quiet") && !d.json() {
+		if err := d.announceWait(m); err != nil {
 			return err
 		}
 	}
-	if o.wait.what == waitForNoticed {
-		if err := track.AwaitNoticed(ctx, w, r); err != nil {
-			return o.stillSent(r.Message, err)
-		}
-		return o.printNoticed(ctx, w, r.Message, s)
+	var arrived watch.Arrival
+	switch d.wait {
+	case waitForNoticed:
+		err = track.AwaitNoticed(ctx, d.w, r)
+	case waitForAck:
+		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
+	default:
+		// Other mail to the sender may end the wait for an answer.
+		arrived, err = watch.AwaitReply(ctx, d.w, r, watch.ReplyOptions{
+			Before: before, Other: func(m *schema.Message) bool { return d.wait == waitForAny || m.Priority == schema.P0 },
+		})
 	}
-	if o.wait.what != waitForAck {
-		arrived, err := watch.AwaitReply(ctx, w, r, watch.ReplyOptions{Before: before, Other: o.wait.endsWait})
-		if err != nil {
-			return o.stillSent(r.Message, err)
-		}
-		return o.printArrival(ctx, w, r.Message, arrived, s)
-	}
-	if err := watch.AwaitAcknowledged(ctx, w, r, nil); err != nil {
-		return o.stillSent(r.Message, err)
-	}
-	if o.json {
-		return command.WriteJSONLine(s.Out, map[string]any{"acknowledged": r.Message.ID})
-	}
-	if !o.quiet {
-		fmt.Fprintf(s.Out, "acknowledged: %s\n", r.Message.ID)
+	switch {
+	case err != nil:
+		return d.stillSent(m, err)
+	case d.wait == waitForNoticed:
+		return d.printNoticed(m)
+	case d.wait != waitForAck:
+		return d.printArrival(m, arrived)
+	case d.json():
+		return command.WriteJSONLine(d.Out, map[string]any{"acknowledged": m.ID})
+	case !d.isOn("quiet"):
+		d.printf("acknowledged: %s\n", m.ID)
 	}
 	return nil
 }
 
 // announceWait says what the command waits for, which recipients have open sessions, and which have neither
 // a session nor a runner.
-func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s *command.Streams) error {
+func (d *delivery) announceWait(m *schema.Message) error {
 	limit := "without a limit"
-	if o.wait.limit > 0 {
-		limit = "for at most " + shortDuration(o.wait.limit)
+	if d.limit > 0 {
+		limit = "for at most " + shortDuration(d.limit)
 	}
-	what := map[string]string{
+	what := map[waitFor]string{
 		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
 		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
 		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
 		waitForAny:     "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
-	}[o.wait.what]
+	}[d.wait]
 	var open, idle []schema.AgentName
 	for _, to := range m.To {
-		sessions, err := live.Sessions(w, to)
+		sessions, err := live.Sessions(d.w, to)
 		if err != nil {
 			return err
 		}
@@ -189,10 +176,10 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 			open = append(open, to)
 			continue
 		}
-		if o.sync.IsSet() {
+		if d.exchanger != nil {
 			continue // it may run on another machine
 		}
-		running, err := track.IsRunning(w, to)
+		running, err := track.IsRunning(d.w, to)
 		if err != nil {
 			return err
 		}
@@ -204,44 +191,44 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		limit += "; open sessions: " + joinNames(open)
 	}
 	switch {
-	case len(idle) > 0 && o.wait.what == waitForNoticed:
+	case len(idle) > 0 && d.wait == waitForNoticed:
 		limit += "; neither an open session nor oacp run gets the mail of " + joinNames(idle)
 	case len(idle) > 0:
 		limit += "; no oacp run works the inbox of " + joinNames(idle)
 	}
-	s.Note(what + ", " + limit)
+	d.Note(what + ", " + limit)
 	return nil
 }
 
 // stillSent makes an error that ends the wait say that the message is sent.
-func (o deliverOptions) stillSent(m *schema.Message, err error) error {
+func (d *delivery) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " says how far it is"
 	what := "there was no answer"
-	switch o.wait.what {
+	switch d.wait {
 	case waitForAck:
 		what = "there was no acknowledgement"
 	case waitForNoticed:
 		what = "nobody noticed it"
 	}
-	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(o.wait.limit))
+	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(d.limit))
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
 		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
 	}
-	return waitedInVain(err, text, ask)
+	return timeoutError(err, text, ask)
 }
 
 // printNoticed prints how far the message got with each recipient.
-func (o deliverOptions) printNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, s *command.Streams) error {
-	if o.quiet && !o.json {
+func (d *delivery) printNoticed(m *schema.Message) error {
+	if d.isOn("quiet") && !d.json() {
 		return nil
 	}
-	progress, err := track.Track(ctx, w, string(m.ID))
+	progress, err := track.Track(d.ctx, d.w, string(m.ID))
 	if err != nil {
 		return err
 	}
-	if !o.json {
-		turn.AddClaims(ctx, w, progress)
-		printProgress(progress, s)
+	if !d.json() {
+		turn.AddClaims(d.ctx, d.w, progress)
+		printProgress(progress, d.Streams)
 		return nil
 	}
 	type recipient struct {
@@ -256,36 +243,36 @@ func (o deliverOptions) printNoticed(ctx context.Context, w *mailbox.Workspace, 
 			by[i].Noticed = &p.Noticed[0]
 		}
 	}
-	return command.WriteJSONLine(s.Out, map[string]any{"noticed": m.ID, "by": by})
+	return command.WriteJSONLine(d.Out, map[string]any{"noticed": m.ID, "by": by})
 }
 
 // printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,
-// the exit status is that of a wait in vain.
-func (o deliverOptions) printArrival(ctx context.Context, w *mailbox.Workspace, sent *schema.Message, arrived watch.Arrival, s *command.Streams) (err error) {
+// the exit status is that of a timeout.
+func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (err error) {
 	if !arrived.Answers {
 		err = &failure.StatusError{Status: failure.ExitInVain}
 	}
-	if o.json {
+	if d.json() {
 		key := "reply"
 		if !arrived.Answers {
 			key = "mail"
 		}
-		return cmp.Or(command.WriteJSONLine(s.Out, map[string]any{key: arrived.Message, "path": arrived.Path}), err)
+		return cmp.Or(command.WriteJSONLine(d.Out, map[string]any{key: arrived.Message, "path": arrived.Path}), err)
 	}
 	pending := arrived.Box == mailbox.Inbox
-	if copied, findErr := w.Pending(ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
+	if copied, findErr := d.w.Pending(d.ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
 		pending, arrived.Entry = true, copied
 	}
-	fmt.Fprintln(s.Out)
-	printMessage(s, arrived.Entry, places(w, []mailbox.Entry{arrived.Entry}))
-	if flushErr := s.Out.Flush(); flushErr != nil {
+	d.printf("\n")
+	printMessage(d.Streams, arrived.Entry, places(d.w, []mailbox.Entry{arrived.Entry}))
+	if flushErr := d.Out.Flush(); flushErr != nil {
 		return flushErr
 	}
 	if !arrived.Answers {
-		s.Note(fmt.Sprintf("that is other mail, not an answer; oacp status %s says how far your message is", sent.ID.Short()))
+		d.Note(fmt.Sprintf("that is other mail, not an answer; oacp status %s says how far your message is", sent.ID.Short()))
 	}
 	if pending {
-		s.Note("it stays in the inbox of " + string(sent.From) + " until oacp ack " + arrived.Message.ID.Short())
+		d.Note("it stays in the inbox of " + string(sent.From) + " until oacp ack " + arrived.Message.ID.Short())
 	}
 	return err
 }

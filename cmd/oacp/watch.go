@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,17 +22,7 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-type watchOptions struct {
-	dir, home, agent, since, stateID    string
-	projects                            cli.StringSlice
-	allProjects, archived, follow, json bool
-	// once has no effect: without follow, watch ends by itself.
-	once bool
-	sync command.Sync
-}
-
 func newWatchCommand(s *command.Streams) *cli.Command {
-	var o watchOptions
 	return &cli.Command{
 		Name:      "watch",
 		Category:  command.CategoryFiles,
@@ -58,47 +47,43 @@ EXAMPLES:
    oacp watch --agent codex --json
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive", Destination: &o.follow},
-			o.sync.Flag(""),
-			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
-			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch", Destination: &o.since},
-			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox", Destination: &o.stateID},
-			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox", Destination: &o.archived},
-			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &o.projects},
-			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent", Destination: &o.allProjects},
-			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`", Destination: &o.dir},
-			&cli.StringFlag{Name: "oacp-dir", Category: command.OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
-			command.JSONFlag(&o.json),
+			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive"},
+			new(command.Sync).Flag(""),
+			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Hidden: true},
+			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch"},
+			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox"},
+			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox"},
+			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated"},
+			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent"},
+			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`"},
+			&cli.StringFlag{Name: "oacp-dir", Category: command.OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)"},
+			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error {
-			if c.IsSet("state-id") && !schema.IsNamePart(o.stateID) {
-				return failure.Usagef("--state-id: %s: want 1 to 64 letters, digits, dots, underscores or hyphens", visible.Quote(o.stateID))
-			}
-			return runWatch(c.Context, o, append(o.projects.Value(), command.Positionals(c)...), s)
-		},
+		Action: action(s, anyNumber, runWatch),
 	}
 }
 
-func runWatch(ctx context.Context, o watchOptions, projects []string, s *command.Streams) (err error) {
+func runWatch(c *call) (err error) {
+	projects := append(c.texts("project"), c.words...)
+	stateID, follow := c.text("state-id"), c.isOn("follow")
 	switch {
-	case o.allProjects && len(projects) > 0:
+	case c.isSet("state-id") && !schema.IsNamePart(stateID):
+		return failure.Usagef("--state-id: %s: want 1 to 64 letters, digits, dots, underscores or hyphens", visible.Quote(stateID))
+	case c.isOn("all-projects") && len(projects) > 0:
 		return failure.Usagef("--all-projects and a project are mutually exclusive")
-	case o.dir != "" && (o.allProjects || len(projects) > 0):
+	case c.place.Dir != "" && (c.isOn("all-projects") || len(projects) > 0):
 		return failure.Usagef("--dir and a project are mutually exclusive")
 	case slices.Contains(projects, ""):
 		return failure.Usagef("the project name is empty")
-	case o.follow && o.once:
+	case follow && c.isOn("once"):
 		return failure.Usagef("--follow and --once are mutually exclusive")
 	}
-	if err := o.sync.Check(); err != nil {
+	since, err := parseSince(c.text("since"), c.Now())
+	if err != nil {
 		return err
 	}
-	since, err := parseSince(o.since, s.Now())
-	if err != nil {
-		return failure.Usagef("--since: %w", err)
-	}
-	targets, failed, err := o.open(projects, s)
+	targets, failed, err := watchTargets(c, projects)
 	defer func() {
 		for _, target := range targets {
 			err = errors.Join(err, target.Workspace.Close())
@@ -108,70 +93,66 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 		return err
 	}
 	for _, event := range failed {
-		if err := o.printEvent(event, s); err != nil {
+		if err := printEvent(c, event); err != nil {
 			return err
 		}
 	}
 	if len(targets) == 0 {
 		return failure.ErrReported
 	}
-	ok, err := o.watch(ctx, targets, since, s)
+	options := &watch.Options{Cursor: true, StateID: stateID, Since: since, Archived: c.isOn("show-archived")}
+	ok, err := watchTargetsUntil(c, targets, options)
 	if err != nil {
 		return err
 	}
-	if s.OutTerminal && !o.follow && !o.json {
-		_, _ = fmt.Fprintln(s.Err, "hint: with --follow, watch goes on") // nothing is lost without it
+	if c.OutTerminal && !follow && !c.json() {
+		_, _ = fmt.Fprintln(c.Err, "hint: with --follow, watch goes on") // nothing is lost without it
 	}
-	if !o.follow && (!ok || len(failed) > 0) {
+	if !follow && (!ok || len(failed) > 0) {
 		return failure.ErrReported
 	}
 	return nil
 }
 
-// watch prints the events of the targets. It reports whether there was no error among them.
-func (o watchOptions) watch(ctx context.Context, targets []watch.Target, since time.Time, s *command.Streams) (ok bool, err error) {
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
+// watchTargetsUntil prints the events of the targets, with --follow until a signal. It reports whether there was no
+// error among them.
+func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) (ok bool, err error) {
+	defer c.catchSignals()()
 	workspaces := make([]*mailbox.Workspace, len(targets))
 	for i, target := range targets {
 		workspaces[i] = target.Workspace
 	}
-	synchronizer, err := o.sync.Open(ctx, s, workspaces...)
+	synchronizer, err := c.synchronizer(workspaces...)
 	if err != nil {
 		return false, err
 	}
-	var begun *command.Beginning
-	if o.follow {
-		defer synchronizer.Start(ctx, false)()
+	follow := c.isOn("follow")
+	if follow {
+		defer synchronizer.Start(c.ctx, false)()
 	} else {
-		begun = synchronizer.Begin(ctx, 0)
-		defer begun.Stop()
+		defer synchronizer.Begin(c.ctx, 0)()
 	}
-	watcher, err := watch.New(targets, &watch.Options{Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived})
+	watcher, err := watch.New(targets, options)
 	if err != nil { // no target can be watched
-		return false, cmp.Or(o.printEvent(newFailure(targets, err), s), failure.ErrReported)
+		return false, cmp.Or(printEvent(c, newFailure(targets, err)), failure.ErrReported)
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
-	if o.follow {
-		return o.printEvents(watcher.Events(ctx), s)
+	if follow {
+		return printEvents(c, watcher.Events(c.ctx))
 	}
-	ok, err = o.printEvents(watcher.Scan(ctx), s)
-	if err == nil && begun.Await(ctx) {
-		late, err := o.printEvents(watcher.Scan(ctx), s)
-		return ok && late, err
-	}
-	return ok, cmp.Or(err, context.Cause(ctx))
+	ok, err = printEvents(c, watcher.Scan(c.ctx))
+	return ok, cmp.Or(err, context.Cause(c.ctx))
 }
 
 // printEvents reports whether there was no error among the events.
-func (o watchOptions) printEvents(events iter.Seq2[watch.Event, error], s *command.Streams) (ok bool, err error) {
+func printEvents(c *call, events iter.Seq2[watch.Event, error]) (ok bool, err error) {
 	ok = true
 	for event, err := range events {
 		if err != nil {
 			return false, err
 		}
 		// The event counts as printed when the loop asks for the next one.
-		if err := o.printEvent(event, s); err != nil {
+		if err := printEvent(c, event); err != nil {
 			return false, err
 		}
 		ok = ok && (event.Kind != watch.EventError || isMail(event))
@@ -188,11 +169,11 @@ func newFailure(targets []watch.Target, err error) watch.Event {
 	return event
 }
 
-// open opens the workspaces to watch. An event says what cannot be watched. The caller closes the
+// watchTargets opens the workspaces to watch. An event says what cannot be watched. The caller closes the
 // workspaces, even after an error.
-func (o watchOptions) open(projects []string, s *command.Streams) (targets []watch.Target, failed []watch.Event, err error) {
-	place := command.Workspace{Dir: o.dir, Home: o.home}.Place(s)
-	if o.allProjects {
+func watchTargets(c *call, projects []string) (targets []watch.Target, failed []watch.Event, err error) {
+	place := command.Workspace{Dir: c.place.Dir, Home: c.place.Home}.Place(c.Streams)
+	if c.isOn("all-projects") {
 		if projects, err = place.Projects(); err != nil {
 			return nil, nil, err
 		}
@@ -200,7 +181,7 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 		projects = []string{""}
 	}
 	fail := func(path string, err error) {
-		entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Path: path, Err: err}
+		entry := mailbox.Entry{Agent: c.agent(), Path: path, Err: err}
 		failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
 	}
 	for _, place.Project = range projects {
@@ -210,7 +191,7 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 			fail(path, err)
 			continue
 		}
-		agent, err := command.AgentOf(w, o.agent, s)
+		agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
 		if err == nil && w.Knows(agent) {
 			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
 			continue
@@ -220,7 +201,7 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 			return targets, nil, errors.Join(err, w.Close())
 		case err != nil:
 			fail("", err)
-		case !o.allProjects:
+		case !c.isOn("all-projects"):
 			fail(filepath.Dir(w.BoxPath(agent, mailbox.Inbox)), w.CheckAgent(agent))
 		}
 		if err := w.Close(); err != nil {
@@ -234,8 +215,8 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 	return targets, failed, nil
 }
 
-func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
-	if e.Err != nil && !(o.json && isMail(e)) { // the event itself says what is wrong with the message
+func printEvent(c *call, e watch.Event) error {
+	if e.Err != nil && !(c.json() && isMail(e)) { // the event itself says what is wrong with the message
 		text := failure.OneLine(e.Err.Error())
 		if e.Path != "" {
 			text = e.Path + ": " + text
@@ -249,23 +230,23 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 			text += "hint: " + visible.Line(hint) + "\n"
 		}
 		// If this fails there is no one left to tell; the event itself goes to standard output.
-		_, _ = fmt.Fprint(s.Err, text)
+		_, _ = fmt.Fprint(c.Err, text)
 	}
 	if isMail(e) {
 		e.Kind, e.Message = watch.EventArrived, command.Preview(&e.Entry)
 	}
 	switch {
-	case o.json:
-		if err := command.WriteJSONLine(s.Out, newWatchJSON(e)); err != nil {
+	case c.json():
+		if err := command.WriteJSONLine(c.Out, newWatchJSON(e)); err != nil {
 			return err
 		}
 	case e.Message != nil:
 		m := e.Message
-		fmt.Fprintf(s.Out, "%s project=%s agent=%s file=%s type=%s priority=%s id=%s from=%s %s\n",
+		c.printf("%s project=%s agent=%s file=%s type=%s priority=%s id=%s from=%s %s\n",
 			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name), visible.Line(string(m.Type)),
 			visible.Line(string(m.Priority)), visible.Line(cmp.Or(m.ID.Short(), "?")), visible.Line(string(m.From)), visible.Line(m.Subject))
 	}
-	return s.Out.Flush()
+	return c.Out.Flush()
 }
 
 // isMail reports whether an error is about a message that is not valid. It is printed as far as it

@@ -16,26 +16,29 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// A call is a command line taken apart.
+// A call is a command line taken apart. The library takes flags only before other arguments, so this
+// package sorts them first.
 type call struct {
+	program *Program
+	streams *Streams
 	// command is nil if the command line names none.
 	command *cli.Command
 	flags   []argument
-	// rest are the other arguments. A "--" separates those that the user separated.
-	rest []string
+	// words are the other arguments. A "--" separates those that the user separated.
+	words []string
 
-	// help asks to explain the command or the topic, with all flags if all is set.
-	help, all bool
-	topic     *guide.Page
+	// help asks to explain the command or the topic, with all flags if all is set. asked means that the
+	// word help came first.
+	help, asked, all bool
+	topic            *guide.Page
 
-	// separate is the name of a program that is called instead, with the arguments in rest.
+	// separate is the name of a program that is called instead, with the arguments in words.
 	separate string
 }
 
 // An argument is a flag of the command line with its value, if it has one.
 type argument struct {
 	flag     cli.Flag
-	written  string // as the user wrote it, but in full, without the value
 	value    string
 	hasValue bool
 }
@@ -66,7 +69,7 @@ func (c *call) run(ctx context.Context) error {
 			return failure.Usagef("--%s: %w", flagNames(a.flag)[0], err).WithHint("see oacp help " + c.name())
 		}
 	}
-	if err := set.Parse(append([]string{"--"}, c.rest...)); err != nil {
+	if err := set.Parse(append([]string{"--"}, c.words...)); err != nil {
 		return err
 	}
 	context := cli.NewContext(&cli.App{}, set, nil)
@@ -74,59 +77,88 @@ func (c *call) run(ctx context.Context) error {
 	return c.command.Action(context)
 }
 
-// parse finds the command, its flags, in any place, and its other arguments. What
-// follows a "--" is not a flag. Unknown commands and flags are errors, and so is a flag in place of
-// the value of another one.
-func (p *Program) parse(args []string, s *Streams) (*call, error) {
-	parser := parser{program: p, streams: s}
-	for all := args; len(args) > 0 && args[0] != "--"; {
-		rest, err := parser.next(args)
-		if err != nil {
+// parse finds the command, its flags, and its other arguments. What follows a "--" is not a flag. Unknown
+// commands and flags are errors, and so is a flag in place of the value of another one.
+func (p *Program) parse(words []string, s *Streams) (*call, error) {
+	c := &call{program: p, streams: s}
+	for len(words) > 0 && words[0] != "--" && c.separate == "" {
+		var err error
+		if words, err = c.take(words); err != nil {
 			return nil, err
 		}
-		if parser.separate != "" && parser.help {
-			help := slices.DeleteFunc([]string{"--help", "--all"}, func(f string) bool { return f == "--all" && !slices.Contains(all, f) })
-			return &call{separate: parser.separate, rest: help}, nil
-		} else if parser.separate != "" { // all arguments but the name are those of the program
-			return &call{separate: parser.separate, rest: slices.Concat(all[:len(all)-len(args)], rest)}, nil
+	}
+	switch {
+	case c.separate != "" && c.help:
+		c.words = []string{"--help"}
+		if c.all || slices.Contains(words, "--all") {
+			c.words = append(c.words, "--all")
 		}
-		args = rest
+		return c, nil
+	case c.asked && len(c.words) > 0:
+		return nil, c.unexplained(c.words[0])
 	}
-	return parser.finish(args)
+	c.words = append(c.words, words...)
+	c.help = c.help || c.command == nil && len(c.words) == 0
+	return c, nil
 }
 
-type parser struct {
-	program *Program
-	streams *Streams
-	all     []*cli.Command // every command, once it was needed
-
-	command     *cli.Command
-	flags       []argument
-	positionals []string
-	separate    string
-
-	// help asks for help, allFlags for a long one. asked means that the word help came first.
-	help, allFlags, asked bool
-	topic                 *guide.Page
+// take takes the name of a command, a flag, or another argument.
+func (c *call) take(words []string) (rest []string, err error) {
+	word := words[0]
+	switch {
+	case word == "-h" || word == "--help" || word == "-help":
+		c.help = true
+	case word == "--all" && c.help:
+		c.all = true
+	case (word == "-V" || word == "--version") && c.command == nil:
+		return append([]string{"version"}, words[1:]...), nil
+	case len(word) > 1 && word[0] == '-' && c.command == nil:
+		return nil, errNoCommand()
+	case len(word) > 1 && word[0] == '-':
+		return c.takeFlag(words)
+	case c.enter(word):
+	case c.command != nil || c.topic != nil:
+		c.words = append(c.words, word)
+	case c.program.isSeparate(word):
+		c.separate = word
+	case c.asked:
+		return nil, c.unexplained(word)
+	default:
+		return nil, c.program.unknownCommand(word)
+	}
+	return words[1:], nil
 }
 
-// commands returns the commands that the next word may name.
-func (p *parser) commands() []*cli.Command {
-	if p.command != nil {
-		return p.command.Subcommands
-	}
-	if p.all == nil {
-		p.all = p.program.commands(p.streams)
-	}
-	return p.all
+func errNoCommand() error {
+	return failure.Usagef("no command is given").WithHint("see oacp help; flags come after the command")
 }
 
-func (p *Program) commands(s *Streams) []*cli.Command {
-	all := make([]*cli.Command, len(p.Commands))
-	for i, entry := range p.Commands {
-		all[i] = prepared(entry.New(s), "oacp")
+// enter goes to the command, subcommand or topic of the name.
+func (c *call) enter(name string) bool {
+	switch {
+	case c.topic != nil || len(c.words)+len(c.flags) > 0:
+		return false
+	case c.command != nil:
+		at := slices.IndexFunc(c.command.Subcommands, func(sub *cli.Command) bool { return sub.Name == name })
+		if at >= 0 {
+			c.command = c.command.Subcommands[at]
+		}
+		return at >= 0
+	case name == "help":
+		c.help, c.asked = true, true
+		return true
+	case c.asked:
+		if c.topic = topic(name); c.topic != nil {
+			return true
+		}
 	}
-	return all
+	for _, entry := range c.program.Commands {
+		if entry.Name == name {
+			c.command = prepared(entry.New(c.streams), "oacp")
+			return true
+		}
+	}
+	return false
 }
 
 // prepared sets the names under which help texts show a command and its subcommands.
@@ -138,164 +170,96 @@ func prepared(c *cli.Command, parent string) *cli.Command {
 	return c
 }
 
-// next takes one flag, command name or other argument.
-func (p *parser) next(args []string) (rest []string, err error) {
-	word := args[0]
-	switch {
-	case word == "-h" || word == "--help" || word == "-help":
-		p.help = true
-	case word == "--all" && p.help:
-		p.allFlags = true
-	case (word == "-V" || word == "--version") && p.command == nil:
-		return append([]string{"version"}, args[1:]...), nil
-	case len(word) > 1 && word[0] == '-':
-		return p.flag(args)
-	case len(p.positionals) == 0 && p.enter(word):
-	case p.command != nil || p.topic != nil:
-		p.positionals = append(p.positionals, word)
-	case p.program.isSeparate(word):
-		p.separate = word
-	case p.asked:
-		return nil, p.unexplained(word)
-	default:
-		return nil, p.program.unknownCommand(word)
+// takeFlag takes a flag with its value.
+func (c *call) takeFlag(words []string) (rest []string, err error) {
+	written, value, hasValue := strings.Cut(words[0], "=")
+	f, err := c.flag(written)
+	if err != nil {
+		return nil, err
 	}
-	return args[1:], nil
-}
-
-// enter goes to the command or subcommand of the name.
-func (p *parser) enter(name string) bool {
-	switch {
-	case p.command == nil && name == "help":
-		p.help, p.asked = true, true
-		return true
-	case p.command == nil && p.asked && p.topic == nil:
-		if p.topic = topic(name); p.topic != nil {
-			return true
-		}
-	case p.topic != nil:
-		return false
-	}
-	if p.command == nil && p.all == nil { // the flags of other commands were not needed so far
-		for _, entry := range p.program.Commands {
-			if entry.Name == name {
-				p.command = prepared(entry.New(p.streams), "oacp")
-				return true
-			}
-		}
-		return false
-	}
-	for _, c := range p.commands() {
-		if c.Name == name {
-			p.command = c
-			return true
-		}
-	}
-	return false
-}
-
-// flag takes a flag with its value. Before the command is known, the flag of any command is
-// accepted; finish checks whether it belongs to the command.
-func (p *parser) flag(args []string) (rest []string, err error) {
-	written, value, hasValue := strings.Cut(args[0], "=")
-	known := p.find(strings.TrimLeft(written, "-"))
-	if known == nil {
-		if written, err = p.complete(written); err != nil {
-			return nil, err
-		}
-		known = p.find(strings.TrimLeft(written, "-"))
-	}
-	args = args[1:]
-	optional := optionalValue(known)
+	words = words[1:]
+	name, optional := "--"+flagNames(f)[0], optionalValue(f)
 	switch {
 	case hasValue:
-	case optional != nil && len(args) > 0 && optional.Accepts(args[0]):
-		value, hasValue, args = args[0], true, args[1:]
-	case !takesValue(known):
-	case len(args) == 0:
-		return nil, p.usage("%s needs a value", written)
+	case optional != nil && len(words) > 0 && optional.Accepts(words[0]):
+		value, hasValue, words = words[0], true, words[1:]
+	case !takesValue(f):
+	case len(words) == 0:
+		return nil, c.usage("%s needs a value", name)
+	case words[0] == "--", strings.HasPrefix(words[0], "--") && len(c.matching(words[0])) > 0:
+		return nil, c.usage("%s needs a value", name).WithHint("if " + words[0] + " is the value, write " + name + "=" + words[0])
 	default:
-		if p.looksLikeFlag(args[0]) {
-			return nil, p.usage("%s needs a value", written).
-				WithHint("if " + args[0] + " is the value, write " + written + "=" + args[0])
+		value, hasValue, words = words[0], true, words[1:]
+	}
+	c.flags = append(c.flags, argument{f, value, hasValue})
+	return words, nil
+}
+
+// flag returns the flag of the command that is written, in full or not: --subject for --subj.
+func (c *call) flag(written string) (cli.Flag, error) {
+	found := c.matching(written)
+	switch len(found) {
+	case 0:
+		return nil, c.unknownFlag(written)
+	case 1:
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i, f := range found {
+		names[i] = "--" + flagNames(f)[0]
+	}
+	return nil, c.usage("several flags begin with %s: %s", written, strings.Join(names, ", "))
+}
+
+// matching returns the flag that is written in full, or the long flags that begin with what is written. Hidden
+// flags must be written in full.
+func (c *call) matching(written string) (found []cli.Flag) {
+	prefix, long := strings.CutPrefix(written, "--")
+	for _, f := range c.command.Flags {
+		names := flagNames(f)
+		switch {
+		case slices.Contains(names, strings.TrimLeft(written, "-")):
+			return []cli.Flag{f}
+		case long && prefix != "" && isVisible(f) && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }):
+			found = append(found, f)
 		}
-		value, hasValue, args = args[0], true, args[1:]
 	}
-	p.flags = append(p.flags, argument{known, written, value, hasValue})
-	return args, nil
+	return found
 }
 
-// looksLikeFlag reports whether a word in place of a value is "--" or a long flag.
-func (p *parser) looksLikeFlag(word string) bool {
-	name, long := strings.CutPrefix(word, "--")
-	return long && (name == "" || p.find(name) != nil || len(longFlags(p.command, name)) > 0)
+func (c *call) usage(format string, args ...any) *failure.Error {
+	return failure.Usagef("%s: %w", c.name(), fmt.Errorf(format, args...))
 }
 
-// finish returns the call. dashed begins with "--" or is empty.
-func (p *parser) finish(dashed []string) (*call, error) {
-	c := &call{command: p.command, flags: p.flags, rest: append(p.positionals, dashed...)}
-	c.help = p.help || p.command == nil && len(p.flags)+len(dashed) == 0
-	c.all, c.topic = p.allFlags, p.topic
-	switch {
-	case p.asked && len(p.positionals) > 0:
-		return nil, p.unexplained(p.positionals[0])
-	case c.help, p.command == nil:
-		return c, nil
-	}
-	for i, taken := range c.flags {
-		if c.flags[i].flag = commandFlag(p.command, strings.TrimLeft(taken.written, "-")); c.flags[i].flag == nil {
-			return nil, p.unknownFlag(taken.written)
-		}
-	}
-	return c, nil
-}
-
-func (p *parser) usage(format string, args ...any) *failure.Error {
-	err := fmt.Errorf(format, args...)
-	if p.command != nil {
-		err = fmt.Errorf("%s: %w", strings.TrimPrefix(p.command.HelpName, "oacp "), err)
-	}
-	return failure.Usagef("%w", err)
-}
-
-func (p *parser) unknownFlag(written string) error {
-	commands, help := []*cli.Command{p.command}, "oacp help"
-	if p.command == nil {
-		commands = p.commands()
-	} else {
-		help += strings.TrimPrefix(p.command.HelpName, "oacp")
-	}
+func (c *call) unknownFlag(written string) error {
 	var names []string
-	for _, c := range commands {
-		for _, f := range c.Flags {
-			names = append(names, slices.DeleteFunc(flagNames(f), func(n string) bool { return len(n) == 1 })...)
-		}
+	for _, f := range c.command.Flags {
+		names = append(names, slices.DeleteFunc(flagNames(f), func(n string) bool { return len(n) == 1 })...)
 	}
-	e := p.usage("there is no flag %s", written)
+	e := c.usage("there is no flag %s", written)
 	if near := spelling.Nearest(strings.TrimLeft(written, "-"), names); near != "" {
 		return e.WithHint("did you mean --" + near + "?")
 	}
-	return e.WithHint("see " + help + "; arguments that begin with a hyphen go behind --")
+	return e.WithHint("see oacp help " + c.name() + "; arguments that begin with a hyphen go behind --")
 }
 
 // unexplained returns the error that there is no help on the word.
-func (p *parser) unexplained(word string) error {
-	var names []string
+func (c *call) unexplained(word string) error {
+	var known []Candidate
 	help := "oacp help"
 	switch {
-	case p.command != nil:
-		for _, sub := range p.command.Subcommands {
-			names = append(names, sub.Name)
-		}
-		help += strings.TrimPrefix(p.command.HelpName, "oacp")
-	case p.topic != nil:
-		help += " " + p.topic.Name
-	case slices.Contains(p.program.Reference, word):
-		return p.program.unknownCommand(word)
+	case c.command != nil:
+		known, help = subcommands(c.command), "oacp help "+c.name()
+	case c.topic != nil:
+		help += " " + c.topic.Name
+	case slices.Contains(c.program.Reference, word):
+		return c.program.unknownCommand(word)
 	default:
-		for _, known := range append(topicCandidates(), p.program.commandCandidates(p.streams)...) {
-			names = append(names, known.Name)
-		}
+		known = append(topics(), c.program.candidates(c.streams)...)
+	}
+	names := make([]string, len(known))
+	for i, candidate := range known {
+		names[i] = candidate.Name
 	}
 	err := failure.Usagef("there is no help on %s", visible.Quote(strings.TrimPrefix(help+" "+word, "oacp help ")))
 	if near := spelling.Nearest(word, names); near != "" {
@@ -348,12 +312,6 @@ func PositionalsAndRest(c *cli.Context) (before, after []string) {
 	return args, nil
 }
 
-// NoPositionals returns an error if the command has arguments that are not flags.
-func NoPositionals(c *cli.Context) error {
-	_, err := AtMost(c, 0)
-	return err
-}
-
 // AtMost returns the arguments of a command that are not flags, and an error if they are more than the count.
 func AtMost(c *cli.Context, count int) ([]string, error) {
 	args := Positionals(c)
@@ -363,7 +321,7 @@ func AtMost(c *cli.Context, count int) ([]string, error) {
 	return args, nil
 }
 
-// wantsJSON reports whether the command line asks for JSON, also if it cannot be parsed.
+// wantsJSON reports whether the command line asks for JSON, even if it cannot be parsed.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
@@ -375,4 +333,48 @@ func wantsJSON(args []string) bool {
 		}
 	}
 	return false
+}
+
+// flagNames returns the name of a flag and then its aliases. The library's own method runs a
+// regular expression for each.
+func flagNames(f cli.Flag) []string {
+	switch f := f.(type) {
+	case *cli.StringFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	case *cli.BoolFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	case *cli.IntFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	case *cli.StringSliceFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	}
+	return f.Names()
+}
+
+// isVisible reports whether help and completion show a flag.
+func isVisible(f cli.Flag) bool {
+	canHide, ok := f.(cli.VisibleFlag)
+	return !ok || canHide.IsVisible()
+}
+
+// An optionalFlag is the value of a flag that can be given without a value.
+type optionalFlag interface {
+	IsBoolFlag() bool
+	// Accepts reports whether the word after the flag is its value.
+	Accepts(word string) bool
+}
+
+// takesValue reports whether a flag without "=" must be followed by its value.
+func takesValue(f cli.Flag) bool {
+	_, isBool := f.(*cli.BoolFlag)
+	return !isBool && optionalValue(f) == nil
+}
+
+// optionalValue returns the value of a flag that can be given without one, and nil for other flags.
+func optionalValue(f cli.Flag) optionalFlag {
+	if generic, ok := f.(*cli.GenericFlag); ok {
+		value, _ := generic.Value.(optionalFlag)
+		return value
+	}
+	return nil
 }

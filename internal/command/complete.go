@@ -46,18 +46,11 @@ func (p *Program) printCandidates(ctx context.Context, words []string, s *Stream
 	if len(words) == 0 {
 		return nil
 	}
-	c := &Completion{Context: ctx, Streams: s, program: p, parser: parser{program: p, streams: s}}
-	current := words[len(words)-1]
-	rest, ok := c.parse(words[:len(words)-1])
-	if !ok {
-		return nil
-	}
-	if name := c.parser.separate; name != "" {
-		return p.completeSeparate(name, words)
-	}
-	for _, candidate := range c.candidates(rest, current) {
+	c := &Completion{Context: ctx, Streams: s, line: &call{program: p, streams: s}}
+	last := len(words) - 1
+	for _, candidate := range c.candidates(words[:last], words[last]) {
 		line := candidate.Name
-		if line == "" || visible.Line(line) != line || line != filesMark && !strings.HasPrefix(line, current) {
+		if line == "" || visible.Line(line) != line || line != filesMark && !strings.HasPrefix(line, words[last]) {
 			continue
 		}
 		if candidate.Usage != "" {
@@ -65,18 +58,13 @@ func (p *Program) printCandidates(ctx context.Context, words []string, s *Stream
 		}
 		fmt.Fprintln(s.Out, line)
 	}
-	return nil
-}
-
-// completeSeparate lets a program that is installed with this one complete its own arguments. Other
-// programs may not know how.
-func (p *Program) completeSeparate(name string, words []string) error {
-	path := FindSeparate(name)
-	if path == "" || !p.ships(name) {
-		return nil
+	// A program that is installed with this one completes its own arguments. Others may not know how.
+	if name := c.line.separate; name != "" && p.ships(name) {
+		if path := FindSeparate(name); path != "" {
+			return p.Exec(path, append([]string{path, completeCommand}, words[slices.Index(words, name)+1:]...))
+		}
 	}
-	at := slices.Index(words, name)
-	return p.Exec(path, slices.Concat([]string{path, completeCommand}, words[:at], words[at+1:]))
+	return nil
 }
 
 // A Completion is a command line whose last word is unfinished. Errors leave the list of candidates
@@ -85,78 +73,56 @@ type Completion struct {
 	Context context.Context
 	Streams *Streams
 
-	program *Program
-	parser  parser
+	line *call
 }
 
-// parse takes the finished words. It returns a flag whose value is next, or a "--" with what
-// follows it.
-func (c *Completion) parse(words []string) (rest []string, ok bool) {
-	for len(words) > 0 && words[0] != "--" && c.parser.separate == "" {
-		if len(words) == 1 && strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "=") {
-			f := c.parser.find(strings.TrimLeft(words[0], "-"))
-			if f != nil && takesValue(f) {
-				return words, true
+// candidates takes the finished words, and returns what the current one may become.
+func (c *Completion) candidates(words []string, current string) []Candidate {
+	for len(words) > 0 && words[0] != "--" && c.line.separate == "" {
+		if len(words) == 1 && strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "=") && c.line.command != nil {
+			if f, err := c.line.flag(words[0]); err == nil && takesValue(f) {
+				return c.values(Placeholder(f), current)
 			}
 		}
 		var err error
-		if words, err = c.parser.next(words); err != nil {
-			return nil, false
+		if words, err = c.line.take(words); err != nil {
+			return nil
 		}
 	}
-	return words, true
-}
-
-func (c *Completion) candidates(rest []string, current string) []Candidate {
-	command := c.parser.command
+	command := c.line.command
 	switch {
-	case len(rest) == 1 && rest[0] != "--":
-		return c.values(Placeholder(c.parser.find(strings.TrimLeft(rest[0], "-"))), current)
-	case len(rest) == 0 && strings.HasPrefix(current, "-"):
-		return c.flags(current)
-	case command == nil && len(rest) == 0:
-		if c.parser.topic != nil {
-			return nil
-		} else if c.parser.asked {
-			return append(topicCandidates(), c.commands()...)
-		}
-		return c.commands()
-	case command == nil:
+	case c.line.separate != "":
 		return nil
-	case c.parser.asked:
+	case len(words) == 0 && strings.HasPrefix(current, "-"):
+		return c.flags(current)
+	case command == nil && (len(words) > 0 || c.line.topic != nil):
+		return nil
+	case command == nil && c.line.asked:
+		return append(topics(), c.line.program.candidates(c.Streams)...)
+	case command == nil:
+		return c.line.program.candidates(c.Streams)
+	case c.line.asked:
 		return subcommands(command)
-	case len(rest) == 0 && len(c.parser.positionals) == 0 && len(command.Subcommands) > 0:
+	case len(words) == 0 && len(c.line.words) == 0 && len(command.Subcommands) > 0:
 		return append(c.positional(0, current), subcommands(command)...)
-	case len(rest) > 0 && strings.Contains(command.ArgsUsage, "[-- "):
+	case len(words) > 0 && strings.Contains(command.ArgsUsage, "[-- "):
 		return Files() // a command line of its own follows
 	}
-	return c.positional(len(c.parser.positionals)+max(0, len(rest)-1), current)
-}
-
-// commands returns all commands with those that are programs of their own.
-func (c *Completion) commands() []Candidate { return c.program.commandCandidates(c.Streams) }
-
-func (p *Program) commandCandidates(s *Streams) []Candidate {
-	var found []Candidate
-	for _, group := range p.helpGroups(s) {
-		found = append(found, group.Commands...)
-	}
-	return found
-}
-
-func subcommands(command *cli.Command) []Candidate {
-	found := make([]Candidate, len(command.Subcommands))
-	for i, sub := range command.Subcommands {
-		found[i] = Candidate{sub.Name, sub.Usage}
-	}
-	return found
+	return c.positional(len(c.line.words)+max(0, len(words)-1), current)
 }
 
 // flags returns the flags of the command, or the values of the flag before "=".
 func (c *Completion) flags(current string) []Candidate {
-	command := c.parser.command
+	command := c.line.command
+	if command == nil {
+		return []Candidate{{"--help", "explain oacp"}, {"--version", "print the version"}}
+	}
 	if name, value, ok := strings.Cut(current, "="); ok {
-		found := c.values(Placeholder(c.parser.find(strings.TrimLeft(name, "-"))), value)
+		f, err := c.line.flag(name)
+		if err != nil {
+			return nil
+		}
+		found := c.values(Placeholder(f), value)
 		for i := range found {
 			if found[i].Name != filesMark {
 				found[i].Name = name + "=" + found[i].Name
@@ -164,43 +130,34 @@ func (c *Completion) flags(current string) []Candidate {
 		}
 		return found
 	}
-	if command == nil {
-		return []Candidate{{"--help", "explain oacp"}, {"--version", "print the version"}}
-	}
-	found := []Candidate{{"--help", "explain " + command.Name}}
-	if c.parser.help {
+	if c.line.help {
 		return []Candidate{{"--all", "explain every flag"}}
 	}
+	found := []Candidate{{"--help", "explain " + command.Name}}
 	for _, f := range command.Flags {
-		documented, ok := f.(cli.DocGenerationFlag)
-		if visible, canHide := f.(cli.VisibleFlag); !ok || canHide && !visible.IsVisible() {
-			continue
+		if isVisible(f) {
+			found = append(found, Candidate{"--" + flagNames(f)[0], strings.ReplaceAll(usageOf(f), "`", "")})
 		}
-		found = append(found, Candidate{"--" + flagNames(f)[0], strings.ReplaceAll(documented.GetUsage(), "`", "")})
 	}
 	return found
 }
 
 // Placeholder returns the name that the help of a flag gives its value.
 func Placeholder(f cli.Flag) string {
-	documented, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return ""
-	}
-	_, rest, _ := strings.Cut(documented.GetUsage(), "`")
+	_, rest, _ := strings.Cut(usageOf(f), "`")
 	name, _, _ := strings.Cut(rest, "`")
 	return name
 }
 
 // Command returns the name of the command whose words are completed.
-func (c *Completion) Command() string { return c.parser.command.Name }
+func (c *Completion) Command() string { return c.line.command.Name }
 
 // positional returns candidates for an argument that is not a flag, by its placeholder. The last
 // placeholder holds for all arguments that follow.
 func (c *Completion) positional(index int, current string) []Candidate {
 	var names []string
 	repeated := false
-	for word := range strings.FieldsSeq(c.parser.command.ArgsUsage) {
+	for word := range strings.FieldsSeq(c.line.command.ArgsUsage) {
 		if strings.Contains(word, "--") || word == "|" { // what follows are flags
 			break
 		}
@@ -226,14 +183,14 @@ func (c *Completion) values(placeholder, current string) []Candidate {
 		case "NUMBER":
 			found = append(found, c.runNumbers()...)
 		case "COMMAND":
-			found = append(found, c.commands()...)
+			found = append(found, c.line.program.candidates(c.Streams)...)
 		case "SHELL":
 			found = append(found, Words(shells)...)
 		case "FILE", "DIR", "PATH":
 			found = append(found, Files()...)
 		default:
-			if c.program.Complete != nil {
-				found = append(found, c.program.Complete(c, name, current)...)
+			if c.line.program.Complete != nil {
+				found = append(found, c.line.program.Complete(c, name, current)...)
 			}
 		}
 	}
@@ -243,9 +200,9 @@ func (c *Completion) values(placeholder, current string) []Candidate {
 // Workspace returns what the command line says of the workspace.
 func (c *Completion) Workspace() Workspace {
 	o := Workspace{Dir: c.value("dir"), Project: c.value("project"), Home: c.value("oacp-dir")}
-	command := c.parser.command
-	if o.Project == "" && command != nil && strings.HasPrefix(command.ArgsUsage, "[PROJECT") && len(c.parser.positionals) > 0 {
-		o.Project = c.parser.positionals[0]
+	command := c.line.command
+	if o.Project == "" && command != nil && strings.HasPrefix(command.ArgsUsage, "[PROJECT") && len(c.line.words) > 0 {
+		o.Project = c.line.words[0]
 	}
 	return o
 }
@@ -253,7 +210,7 @@ func (c *Completion) Workspace() Workspace {
 // value returns the value of a flag.
 func (c *Completion) value(name string) string {
 	value := ""
-	for _, a := range c.parser.flags {
+	for _, a := range c.line.flags {
 		if flagNames(a.flag)[0] == name {
 			value = a.value
 		}
@@ -264,15 +221,11 @@ func (c *Completion) value(name string) string {
 // runNumbers returns the numbers of the repository's runs.
 func (c *Completion) runNumbers() []Candidate {
 	log := BridgeLog{Repository: c.value("repo"), RunsDir: c.value("runs-dir")}
-	root, repository, err := log.Runs(c.Streams)
+	root, _, ids, err := log.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return nil
 	}
-	id, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return nil
-	}
-	runs, _ := bridge.Runs(root, id)
+	runs, _ := bridge.Runs(root, ids...)
 	found := make([]Candidate, len(runs))
 	for i, run := range runs {
 		found[i].Name = strconv.Itoa(run.ID)

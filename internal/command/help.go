@@ -48,7 +48,7 @@ USAGE:
    oacp COMMAND [arguments and flags in any order]
    oacp help COMMAND|TOPIC [--all]
 `)
-	groups := append(p.helpGroups(s), helpGroup{"Topics", topicCandidates()})
+	groups := append(p.helpGroups(s), helpGroup{"Topics", topics()})
 	width := 0
 	for _, g := range groups {
 		width = max(width, widest(g.Commands))
@@ -97,7 +97,7 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 // sortFlags returns the flags that a page describes, and the names of those that it only names.
 func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, workspace bool) {
 	for _, f := range flags {
-		if canHide, ok := f.(cli.VisibleFlag); ok && !canHide.IsVisible() {
+		if !isVisible(f) {
 			continue
 		}
 		category := ""
@@ -137,17 +137,22 @@ func flagSynopsis(f cli.Flag) string {
 
 // flagUsage returns what a flag means, with its default value.
 func flagUsage(f cli.Flag) string {
-	documented, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return ""
+	usage, value := strings.ReplaceAll(usageOf(f), "`", ""), ""
+	if documented, ok := f.(cli.DocGenerationFlag); ok {
+		value = strings.Trim(documented.GetDefaultText(), `"`)
 	}
-	usage := strings.ReplaceAll(documented.GetUsage(), "`", "")
-	value := strings.Trim(documented.GetDefaultText(), `"`)
 	value = strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(value) // 2h0m0s is 2h
 	if !takesValue(f) || slices.Contains([]string{"", "0", "0s"}, value) {
 		return usage
 	}
 	return usage + " (default: " + value + ")"
+}
+
+func usageOf(f cli.Flag) string {
+	if documented, ok := f.(cli.DocGenerationFlag); ok {
+		return documented.GetUsage()
+	}
+	return ""
 }
 
 // widest returns the length of the longest name.
@@ -178,7 +183,7 @@ func topic(name string) *guide.Page {
 	return nil
 }
 
-func topicCandidates() []Candidate {
+func topics() []Candidate {
 	var found []Candidate
 	for _, t := range guide.Pages() {
 		found = append(found, Candidate{t.Name, t.Usage})
@@ -209,11 +214,10 @@ func (p *Program) helpGroups(s *Streams) []helpGroup {
 		}
 		groups[at].Commands = append(groups[at].Commands, c)
 	}
-	for _, c := range p.commands(s) {
-		if c.Hidden {
-			continue // programs call it
+	for _, entry := range p.Commands {
+		if c := entry.New(s); !c.Hidden {
+			add(c.Category, Candidate{c.Name, c.Usage})
 		}
-		add(c.Category, Candidate{c.Name, c.Usage})
 	}
 	for _, c := range p.Separate {
 		if c.Usage != "" {
@@ -224,6 +228,22 @@ func (p *Program) helpGroups(s *Streams) []helpGroup {
 		add("Other programs", Candidate{name, "run " + separatePrefix + name})
 	}
 	return groups
+}
+
+// candidates returns all commands, and the programs that are commands.
+func (p *Program) candidates(s *Streams) (found []Candidate) {
+	for _, group := range p.helpGroups(s) {
+		found = append(found, group.Commands...)
+	}
+	return found
+}
+
+func subcommands(command *cli.Command) []Candidate {
+	found := make([]Candidate, len(command.Subcommands))
+	for i, sub := range command.Subcommands {
+		found[i] = Candidate{sub.Name, sub.Usage}
+	}
+	return found
 }
 
 // NewHelpCommand lists and completes "help". The parser itself carries it out.

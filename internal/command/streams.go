@@ -2,15 +2,24 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
@@ -26,7 +35,7 @@ type Streams struct {
 	// text is never cut.
 	Width int
 
-	// AsPerson says that a person wants the command, not a program: see SessionAgent.
+	// AsPerson is set if a person wants the command, not a program: see SessionAgent.
 	AsPerson bool
 
 	Getenv func(string) string
@@ -98,4 +107,167 @@ func writeJSON(w io.Writer, value any, indent string) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
 	return encoder.Encode(value)
+}
+
+// Zone returns the zone of the times that a command prints for people: the local one on a terminal,
+// and UTC elsewhere, so that a file or another program gets the same text on every machine. Times
+// in JSON are always in UTC.
+func (s *Streams) Zone() *time.Location {
+	if s.OutTerminal {
+		return time.Local
+	}
+	return time.UTC
+}
+
+// Clock returns the time of day to the second, in the Zone. Outside a terminal it ends in Z.
+func (s *Streams) Clock(at time.Time) string { return s.format(at, time.TimeOnly) }
+
+// Time returns the date and the time of day to the second, in the Zone. Outside a terminal it ends
+// in Z.
+func (s *Streams) Time(at time.Time) string { return s.format(at, time.DateTime) }
+
+func (s *Streams) format(at time.Time, layout string) string {
+	text := at.In(s.Zone()).Format(layout)
+	if !s.OutTerminal {
+		text += "Z"
+	}
+	return text
+}
+
+// Cost returns an amount of dollars as people read it, "" if there is none.
+func Cost(usd float64) string {
+	switch {
+	case usd >= 0.01:
+		return fmt.Sprintf("$%.2f", usd)
+	case usd > 0:
+		return "<$0.01"
+	}
+	return ""
+}
+
+// Count returns a number of tokens as people read it, such as 40k, and "" for none.
+func Count(tokens int64) string {
+	switch {
+	case tokens >= 10_000_000:
+		return strconv.FormatInt(tokens/1_000_000, 10) + "M"
+	case tokens >= 10_000:
+		return strconv.FormatInt(tokens/1000, 10) + "k"
+	case tokens > 0:
+		return strconv.FormatInt(tokens, 10)
+	}
+	return ""
+}
+
+// Version says what the program was built from.
+type Version struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"commit_time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// BuildVersion returns what the Go tools recorded in the program.
+func BuildVersion() Version {
+	v := Version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			v.Commit = setting.Value
+		case "vcs.time":
+			v.Time = setting.Value
+		case "vcs.modified":
+			v.Modified = setting.Value == "true"
+		}
+	}
+	return v
+}
+
+// NewVersionCommand returns the command that prints the version.
+func NewVersionCommand(s *Streams) *cli.Command {
+	var asJSON bool
+	return &cli.Command{
+		Name:     "version",
+		Category: CategoryProgram,
+		Usage:    "print the version",
+		Flags:    []cli.Flag{JSONFlag(&asJSON)},
+		Action: func(c *cli.Context) error {
+			if _, err := AtMost(c, 0); err != nil {
+				return err
+			}
+			return s.Answer(asJSON, BuildVersion(), func() { fmt.Fprintln(s.Out, BuildVersion()) })
+		},
+	}
+}
+
+// String returns the version on one line, with the commit if it is known.
+func (v Version) String() string {
+	commit := ""
+	switch {
+	case v.Commit != "" && v.Modified:
+		commit = fmt.Sprintf(" (%.12s, modified)", v.Commit)
+	case v.Commit != "":
+		commit = fmt.Sprintf(" (%.12s)", v.Commit)
+	}
+	return fmt.Sprintf("oacp %s%s %s %s", v.Version, commit, v.Go, v.Platform)
+}
+
+// UntilSignal returns a context that SIGINT, SIGTERM or SIGHUP cancels, with a *failure.SignalError
+// as its cause. A second SIGINT or SIGTERM kills the process. The caller must call stop, which
+// restores the signals. Commands that have nothing to clean up do not need UntilSignal.
+//
+// A second SIGHUP never kills, because a terminal that closes sends several. A SIGHUP that is
+// ignored, as under nohup, stays ignored.
+func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals, hangups := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(hangups, syscall.SIGHUP)
+	}
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		var got os.Signal
+		select {
+		case got = <-signals:
+		case got = <-hangups:
+		case <-ctx.Done():
+			return
+		}
+		signal.Stop(signals)
+		number, _ := got.(syscall.Signal)
+		cancel(&failure.SignalError{Signal: number})
+	})
+	return ctx, func() {
+		signal.Stop(signals)
+		signal.Stop(hangups)
+		cancel(nil)
+		waiting.Wait()
+	}
+}
+
+// OutputError returns the error of a write. It matches failure.ErrOutputClosed if the reader of the
+// output is gone.
+func OutputError(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("%w: %w", failure.ErrOutputClosed, err)
+	}
+	return err
+}
+
+// OutliveOutput lets the process continue after the reader of its output is gone, so that it can
+// finish its work: writes fail instead of raising SIGPIPE. Processes that it starts still die of
+// SIGPIPE. The caller must call the function returned.
+func OutliveOutput() func() {
+	pipes := make(chan os.Signal, 1) // nobody receives from it
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return func() { signal.Stop(pipes) }
 }

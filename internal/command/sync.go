@@ -27,8 +27,7 @@ const (
 	shortestSync = 100 * time.Millisecond
 )
 
-// A Sync is the flag --sync of commands that work or wait. It keeps the workspace in step with its git
-// remote meanwhile.
+// A Sync is the flag --sync of commands that work or wait. They sync the workspace with its git remote meanwhile.
 type Sync struct {
 	text  string
 	every time.Duration
@@ -81,18 +80,23 @@ func SyncInterval(flag, text string) (time.Duration, error) {
 	return every, nil
 }
 
-// A Synchronizer keeps workspaces in step with their remotes while a command works. A remote that
+// A Synchronizer syncs workspaces with their remotes while a command works. A remote that
 // fails is a warning, printed once; so is its recovery. A nil Synchronizer does nothing.
 type Synchronizer struct {
-	streams      *Streams
-	every        time.Duration
-	workspaces   []*mailbox.Workspace
-	repositories []*gitmail.Repository
-	// remotes are the states of the repositories' remotes. The lock guards them.
-	lock    sync.Mutex
-	remotes []RemoteState
-	// isSilent says that the remotes did not answer from the beginning to the end of the work.
-	isSilent bool
+	every   time.Duration
+	remotes []*remote
+}
+
+// A remote is that of one workspace. The lock guards what follows it.
+type remote struct {
+	repository *gitmail.Repository
+	options    gitmail.Options
+	streams    *Streams
+
+	lock  sync.Mutex
+	state RemoteState
+	// heard is set when a sync has ended, with or without an error.
+	heard bool
 }
 
 // Open returns the synchronizer of the workspaces, or nil without --sync. It fails if no workspace has
@@ -102,27 +106,29 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 	if !o.IsSet() {
 		return nil, nil
 	}
-	y := &Synchronizer{streams: s, every: o.every}
+	y := &Synchronizer{every: o.every}
 	var without []string
 	var missing error
 	for _, w := range workspaces {
 		repository, err := gitmail.Open(ctx, w)
-		switch {
-		case errors.Is(err, gitmail.ErrNoRepository):
+		if errors.Is(err, gitmail.ErrNoRepository) {
 			without, missing = append(without, project.Name(w)), err
-		case err != nil:
+			continue
+		} else if err != nil {
 			return nil, err
-		default:
-			y.workspaces, y.repositories = append(y.workspaces, w), append(y.repositories, repository)
-			y.remotes = append(y.remotes, RemoteState{Name: repository.Settings().Name()})
-			if known, err := w.Agents(); err == nil && len(known) == 0 {
-				if err := y.first(ctx); err != nil {
-					return nil, err
-				}
+		}
+		r := &remote{repository: repository, options: SyncOptions(w), streams: s, state: RemoteState{Name: repository.Settings().Name()}}
+		y.remotes = append(y.remotes, r)
+		if known, err := w.Agents(); err == nil && len(known) == 0 {
+			ctx, stop := UntilSignal(ctx)
+			r.sync(ctx)
+			cause := context.Cause(ctx)
+			if stop(); cause != nil {
+				return nil, cause
 			}
 		}
 	}
-	if len(y.repositories) == 0 {
+	if len(y.remotes) == 0 {
 		return nil, missing
 	}
 	if len(without) > 0 {
@@ -137,58 +143,82 @@ func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchron
 	return usual.Open(ctx, s, w)
 }
 
-// Once syncs each workspace once, and reports whether all are in step. It says what it waits for.
-func (y *Synchronizer) Once(ctx context.Context) bool {
-	if y == nil {
-		return true
-	}
-	done := true
-	for i := range y.repositories {
-		done = y.once(ctx, i) && done
-	}
-	return done
+// SyncOptions returns the options of every sync of a workspace: a message that another machine restored
+// also gets new turns here.
+func SyncOptions(w *mailbox.Workspace) gitmail.Options {
+	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
+		_, err := track.Restore(ctx, w, string(m.ID), agent, false)
+		return err
+	}}
 }
 
-// errNoAnswer says that a remote holds up a command no longer.
+const (
+	// patience is how long the work on what is pending here waits for a sync. A remote that answers
+	// has then said what other machines acknowledged, and one that hangs does not stop the work.
+	patience = 2 * time.Second
+	// lastSync bounds the sync after a signal. That sync pushes the results of the work if the remote answers.
+	lastSync = 5 * time.Second
+)
+
+// errNoAnswer is the error of a remote for which a command no longer waits.
 var errNoAnswer = fmt.Errorf("the remote did not answer within %v", patience)
 
-// Briefly is Once for a command whose work is done: it waits two seconds for a remote to answer. A sync of another process
-// that begins meanwhile is enough, so commands that send at the same time share a push.
-func (y *Synchronizer) Briefly(ctx context.Context) bool {
-	if y == nil {
-		return true
-	}
-	done := true
-	for i := range y.repositories {
-		done = y.briefly(ctx, i) && done
-	}
-	return done
+// sync syncs once, and says what it waits for.
+func (r *remote) sync(ctx context.Context) error {
+	options := r.options
+	options.Waiting = r.streams.NoteWaiting
+	_, err := r.repository.Sync(ctx, options)
+	return r.observe(ctx, err)
 }
 
-func (y *Synchronizer) briefly(ctx context.Context, i int) (done bool) {
-	o := y.options(i)
-	o.Waiting, o.Share = y.streams.NoteWaiting, true
+// syncBriefly is sync for a command whose work is done: it waits two seconds for the remote to answer. A sync of another
+// process that begins meanwhile is enough, so commands that send at the same time share a push.
+func (r *remote) syncBriefly(ctx context.Context) error {
+	options := r.options
+	options.Waiting, options.Share = r.streams.NoteWaiting, true
 	limited, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
-	_, err := y.repositories[i].SyncUntil(limited, o)
-	y.observe(ctx, i, err)
-	return err == nil
+	_, err := r.repository.SyncUntil(limited, options)
+	return r.observe(ctx, err)
 }
 
-// first syncs the last workspace once. A signal ends it, and is the error.
-func (y *Synchronizer) first(ctx context.Context) error {
-	ctx, stop := UntilSignal(ctx)
-	defer stop()
-	y.once(ctx, len(y.repositories)-1)
-	return context.Cause(ctx)
+// observe notes how a sync ended, and returns its error.
+func (r *remote) observe(ctx context.Context, err error) error {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if ctx.Err() == nil {
+		r.heard = true
+		r.state.Observe(err, r.streams)
+	}
+	return err
 }
 
-func (y *Synchronizer) once(ctx context.Context, i int) (done bool) {
-	o := y.options(i)
-	o.Waiting = y.streams.NoteWaiting
-	_, err := y.repositories[i].Sync(ctx, o)
-	y.observe(ctx, i, err)
-	return err == nil
+// answers reports whether the last sync succeeded, and whether one has ended.
+func (r *remote) answers() (answers, heard bool) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.state.answers, r.heard
+}
+
+// Once syncs each workspace once. It says what it waits for.
+func (y *Synchronizer) Once(ctx context.Context) {
+	if y != nil {
+		for _, r := range y.remotes {
+			_ = r.sync(ctx) // it has warned
+		}
+	}
+}
+
+// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether all
+// workspaces are in step.
+func (y *Synchronizer) Briefly(ctx context.Context) bool {
+	done := true
+	if y != nil {
+		for _, r := range y.remotes {
+			done = r.syncBriefly(ctx) == nil && done
+		}
+	}
+	return done
 }
 
 // Start syncs each workspace again and again until the caller calls stop: the first time at once if
@@ -204,18 +234,18 @@ func (y *Synchronizer) Start(ctx context.Context, sends bool) (stop func()) {
 func (y *Synchronizer) start(ctx context.Context, sends bool, first func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	for i, r := range y.repositories {
+	for _, r := range y.remotes {
 		running.Go(func() {
-			report := func(_ gitmail.Result, err error) { y.observe(ctx, i, err) }
 			if sends {
-				report(r.SyncUntil(ctx, y.options(i)))
+				_, err := r.repository.SyncUntil(ctx, r.options)
+				_ = r.observe(ctx, err)
 				first()
 				select {
 				case <-ctx.Done():
 				case <-time.After(y.every):
 				}
 			}
-			r.Every(ctx, y.every, y.options(i), report)
+			r.repository.Every(ctx, y.every, r.options, func(_ gitmail.Result, err error) { _ = r.observe(ctx, err) })
 		})
 	}
 	return func() {
@@ -224,86 +254,61 @@ func (y *Synchronizer) start(ctx context.Context, sends bool, first func()) (sto
 	}
 }
 
-// patience is how long the work on what is pending here waits for the first sync. A remote that answers
-// has then said what other machines acknowledged, and one that hangs does not stop the work.
-const patience = 2 * time.Second
-
-// A Beginning is the first sync of a command that ends by itself.
-type Beginning struct {
-	y *Synchronizer
-	// done is closed when the first sync has ended. It is nil if Begin waited for that.
-	done <-chan struct{}
-	stop func()
-}
-
 // Begin syncs as Start does, at once, and waits until each workspace was synced once, but not longer than
-// the limit, which may be 0 for none, and two seconds. The caller calls Stop.
-func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) *Beginning {
+// the limit and two seconds. Without a limit, it then says what it waits for, for two more seconds: the command
+// works only once. The caller calls stop.
+func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop func()) {
 	if y == nil {
-		return &Beginning{stop: func() {}}
+		return func() {}
 	}
 	var first sync.WaitGroup
-	first.Add(len(y.repositories))
-	b := &Beginning{y: y, stop: y.start(ctx, true, first.Done)}
+	first.Add(len(y.remotes))
+	stop = y.start(ctx, true, first.Done)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		first.Wait()
 	}()
-	late := time.NewTimer(min(cmp.Or(limit, patience), patience))
-	defer late.Stop()
-	select {
-	case <-done:
-	case <-late.C:
-		b.done = done
-	}
-	return b
-}
-
-// Await waits for the first sync if Begin did not, for two more seconds, and reports whether mail may have come since
-// then.
-func (b *Beginning) Await(ctx context.Context) bool {
-	if b.done == nil {
-		return false
-	}
-	b.y.streams.NoteWaiting(b.y.remotes[0].Name)
-	select {
-	case <-b.done:
-		b.done = nil
-		return ctx.Err() == nil
-	case <-time.After(patience):
-		for i := range b.y.remotes {
-			b.y.unanswered(ctx, i)
+	ends := func(after time.Duration) bool {
+		select {
+		case <-done:
+			return true
+		case <-ctx.Done():
+			return true
+		case <-time.After(after):
+			return false
 		}
-	case <-ctx.Done():
 	}
-	return false
+	if ends(min(cmp.Or(limit, patience), patience)) || limit > 0 {
+		return stop
+	}
+	y.remotes[0].streams.NoteWaiting(y.remotes[0].state.Name)
+	if !ends(patience) {
+		for _, r := range y.remotes {
+			r.lock.Lock()
+			if !r.heard {
+				url := gitmail.PublicURL(r.repository.Settings().URL)
+				r.state.Observe(&gitmail.RemoteError{URL: url, Err: errNoAnswer}, r.streams)
+			}
+			r.lock.Unlock()
+		}
+	}
+	return stop
 }
 
-// Stop ends all syncs.
-func (b *Beginning) Stop() { b.stop() }
-
-func (y *Synchronizer) options(i int) gitmail.Options { return SyncOptions(y.workspaces[i]) }
-
-// SyncOptions returns the options of every sync of a workspace: a message that another machine restored
-// gets new turns here, too.
-func SyncOptions(w *mailbox.Workspace) gitmail.Options {
-	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
-		_, err := track.Restore(ctx, w, string(m.ID), agent, false)
-		return err
-	}}
-}
-
-// lastSync bounds the sync after a signal. That sync pushes the results of the work if the remote answers.
-const lastSync = 5 * time.Second
-
-// Around calls work, and syncs meanwhile and once more after it. If work ends by itself, it syncs before it,
-// too; mail of a first sync that takes long is work for a second call.
+// Around calls work, and syncs meanwhile and once more after it. If work ends by itself, it also syncs before it.
 func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error) error {
 	if y == nil {
 		return work()
 	}
-	err := y.during(ctx, ends, work)
+	var stop func()
+	if ends {
+		stop = y.Begin(ctx, 0)
+	} else {
+		stop = y.Start(ctx, false)
+	}
+	err := work()
+	stop()
 	if ctx.Err() != nil {
 		// A second signal ends the last sync with its git, which a killed process would leave behind.
 		var stop, cancel func()
@@ -312,65 +317,22 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 		ctx, cancel = context.WithTimeout(ctx, lastSync)
 		defer cancel()
 	}
-	for i := range y.repositories {
-		switch {
-		case y.answers(i): // it may carry much mail now
-			y.once(ctx, i)
-		case !y.isSilent:
-			y.briefly(ctx, i)
+	for _, r := range y.remotes {
+		switch answers, heard := r.answers(); {
+		case answers: // it may carry much mail now
+			_ = r.sync(ctx)
+		case heard || !ends:
+			_ = r.syncBriefly(ctx)
 		}
 	}
 	return err
-}
-
-// during calls work, and syncs meanwhile.
-func (y *Synchronizer) during(ctx context.Context, ends bool, work func() error) error {
-	if !ends {
-		defer y.Start(ctx, false)()
-		return work()
-	}
-	begun := y.Begin(ctx, 0)
-	defer begun.Stop()
-	err := work()
-	if err == nil && begun.Await(ctx) {
-		err = work()
-	}
-	select {
-	case <-begun.done:
-	default:
-		y.isSilent = begun.done != nil
-	}
-	return err
-}
-
-// observe notes how a sync ended.
-func (y *Synchronizer) observe(ctx context.Context, i int, err error) {
-	y.lock.Lock()
-	defer y.lock.Unlock()
-	if ctx.Err() == nil {
-		y.remotes[i].Observe(err, y.streams)
-	}
-}
-
-// answers reports whether the last sync succeeded.
-func (y *Synchronizer) answers(i int) bool {
-	y.lock.Lock()
-	defer y.lock.Unlock()
-	return y.remotes[i].answers
-}
-
-// unanswered notes that a remote did not answer yet, unless it did.
-func (y *Synchronizer) unanswered(ctx context.Context, i int) {
-	if !y.answers(i) {
-		y.observe(ctx, i, &gitmail.RemoteError{URL: gitmail.PublicURL(y.repositories[i].Settings().URL), Err: errNoAnswer})
-	}
 }
 
 // A RemoteState remembers whether syncs with a remote fail, to say so once.
 type RemoteState struct {
 	// Name is what messages call the remote.
 	Name string
-	// failing is the code of the last failure, or empty, and answers says that the last sync succeeded.
+	// failing is the code of the last failure, or empty. answers is set if the last sync succeeded.
 	failing string
 	answers bool
 }

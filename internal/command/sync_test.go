@@ -26,7 +26,6 @@ func TestSyncFlag(t *testing.T) {
 		{args: "run --sync project", every: usualSync, rest: "project"},
 		{args: "run --sync 2s project", every: 2 * time.Second, rest: "project"},
 		{args: "run --sync -- 2s", every: usualSync, rest: "-- 2s"},
-		{args: "--sync 2s run", every: 2 * time.Second},
 		{args: "run --sync 5", failure: "--sync: \"5\" is not a duration: it has no unit"},
 		{args: "run --sync=often", failure: "--sync: \"often\" is not a duration"},
 		{args: "run --sync 99ms", failure: "--sync: \"99ms\" is less than 100ms"},

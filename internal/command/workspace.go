@@ -2,10 +2,16 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -13,6 +19,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // A Workspace says which workspace a command uses.
@@ -45,16 +52,6 @@ func (o *Workspace) TakeProject(args []string) error {
 	}
 	o.Project = args[0]
 	return nil
-}
-
-// OfProject returns the action of a command that takes the name of a project, or no argument.
-func (o *Workspace) OfProject(action cli.ActionFunc) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if err := o.TakeProject(Positionals(c)); err != nil {
-			return err
-		}
-		return action(c)
-	}
 }
 
 // Place returns where to look for the workspace.
@@ -168,4 +165,208 @@ func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inS
 	}
 	agent, err = project.SessionAgent(here, s.Getenv)
 	return agent, errors.Join(err, here.Close()) == nil
+}
+
+// ContractProgram returns the path of the program that checks bodies against the schemas of a
+// workspace, or nothing if it is not installed.
+func ContractProgram() string { return FindSeparate("contract") }
+
+// CheckSubject returns an error if the subject of a message has several lines.
+func CheckSubject(m *schema.Message) error {
+	if !strings.ContainsAny(strings.TrimSpace(m.Subject), "\r\n") {
+		return nil
+	}
+	return &failure.Error{
+		Code: "invalid_message", Err: errors.New("subject: contains a line break"), Hint: "a subject is one line; the body can have more",
+	}
+}
+
+// CheckDraft returns the error of CheckSubject, or one if the body of a message is a template in which
+// nothing is filled in, or if it does not fit the schemas of the workspace. Every command that sends
+// what a person or an agent wrote calls it first. Source is where the body was read from.
+func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
+	if err := CheckSubject(draft); err != nil {
+		return err
+	}
+	if isBlankForm(draft) {
+		return &failure.Error{
+			Code: "invalid_message", Err: errors.New("body: all of its fields are empty"), Hint: "fill in the values after the colons",
+		}
+	}
+	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
+}
+
+// isBlankForm reports whether the body has fields and nothing in them, in a type for which there is a
+// template. In other types, a text such as "Done:" only looks like one.
+func isBlankForm(m *schema.Message) bool {
+	if !slices.Contains(schema.DocumentNames(), string(m.Type)) {
+		return false
+	}
+	fields, ok, _ := validate.BodyFields(m)
+	return ok && len(fields.Pairs) > 1 && !isFilledIn(fields)
+}
+
+// isFilledIn reports whether there is a text in a value.
+func isFilledIn(v schema.Value) bool {
+	return strings.TrimSpace(v.Text) != "" || slices.ContainsFunc(v.Items, isFilledIn) ||
+		slices.ContainsFunc(v.Pairs, func(p schema.Pair) bool { return isFilledIn(p.Value) })
+}
+
+// Preview returns what a list shows of a message file that is not valid: what could be read of the
+// message and, as the reference implementation shows it, a question mark for what could not, and the
+// time of the file if that of the message is not known.
+func Preview(e *mailbox.Entry) *schema.Message {
+	m := schema.Message{Subject: "(no subject)"}
+	var invalid *validate.InvalidError
+	switch {
+	case e.Message != nil:
+		m = *e.Message
+		m.Subject = cmp.Or(m.Subject, "(no subject)")
+	case e.IsHeld():
+		m.Subject = "(held: unverified under enforce)"
+	case errors.As(e.Err, &invalid):
+		m.Subject = "(invalid YAML)"
+	default:
+		m.Subject = "(unreadable)"
+	}
+	m.From = cmp.Or(m.From, "?")
+	m.Type = cmp.Or(m.Type, "?")
+	m.Priority = cmp.Or(m.Priority, "?")
+	if m.CreatedAt.Time().IsZero() {
+		m.CreatedAt = schema.NewTimestamp(e.Modified)
+	}
+	return &m
+}
+
+// RunsVariable names the folder of runs if --runs-dir does not.
+const RunsVariable = "OACP_RUNS"
+
+// A BridgeLog says which bridge log a command means.
+type BridgeLog struct {
+	File       string
+	RunID      int
+	Repository string
+	RunsDir    string
+	// Create is for commands that write into the log.
+	Create bool
+}
+
+// Flags returns the flags that fill in the fields.
+func (o *BridgeLog) Flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "bridge", Usage: "use the log `FILE`", Destination: &o.File},
+		&cli.IntFlag{Name: "run-id", Usage: "use the log of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
+		&cli.StringFlag{Name: "repo", Category: Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
+		&cli.StringFlag{Name: "runs-dir", Category: Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.RunsDir},
+	}
+}
+
+// WritingFlags are the flags of a command that writes into the log.
+func (o *BridgeLog) WritingFlags() []cli.Flag {
+	return append(o.Flags(), &cli.BoolFlag{Name: "create", Usage: "create the run --run-id if it does not exist", Destination: &o.Create})
+}
+
+// Check refuses what the flags cannot mean together.
+func (o BridgeLog) Check(c *cli.Context) error {
+	switch {
+	case c.IsSet("run-id") && o.RunID < 1:
+		return failure.Usagef("--run-id: runs are numbered from 1")
+	case o.File != "" && (c.IsSet("run-id") || o.Repository != "" || o.Create):
+		return failure.Usagef("--bridge names the log, so --run-id, --repo and --create cannot")
+	case o.Create && !c.IsSet("run-id"):
+		return failure.Usagef("--create requires --run-id")
+	}
+	return nil
+}
+
+// Given reports whether the command line names a log.
+func (o BridgeLog) Given() bool {
+	return o.File != "" || o.RunID != 0 || o.Repository != "" || o.RunsDir != ""
+}
+
+// selector returns what the flags and the environment say.
+func (o BridgeLog) selector(s *Streams) bridge.Selector {
+	return bridge.Selector{
+		File: o.File, Root: cmp.Or(o.RunsDir, s.Getenv(RunsVariable)),
+		Repository: o.Repository, Dir: s.Dir, RunID: o.RunID, MayMake: o.Create,
+	}
+}
+
+// Runs returns the folder of all runs and the repository that is meant.
+func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
+	return o.selector(s).Folders()
+}
+
+// RepositoryIDs returns the folder of all runs, what to call the repository that is meant, and its id. With all, it means every
+// repository.
+func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
+	root, name, err = o.Runs(s)
+	if err != nil {
+		return "", "", nil, err
+	}
+	if all {
+		ids, err = bridge.Repositories(root)
+		return root, "all repositories", ids, err
+	}
+	id, err := bridge.RepositoryID(name)
+	return root, name, []string{id}, err
+}
+
+// Select returns the log that is meant. Its run may be missing.
+func (o BridgeLog) Select(s *Streams) (bridge.Location, error) { return o.selector(s).Select() }
+
+// existing returns the log that is meant, and an error if its run is missing.
+func (o BridgeLog) existing(s *Streams) (bridge.Location, error) {
+	log, err := o.Select(s)
+	if err == nil {
+		err = log.Err()
+	}
+	return log, err
+}
+
+// Run returns the run that is meant.
+func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
+	log, err := o.existing(s)
+	return log.Run, err
+}
+
+// With opens the log to write into it. If the repository has no run, With makes the first one.
+func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log) error) error {
+	log, err := o.Select(s)
+	if err == nil {
+		err = log.Make(s.Now())
+	}
+	if errors.Is(err, bridge.ErrNoRun) {
+		return failure.WithHint(err, "oacp bridge lists the runs; --create makes this one, --bridge names another log")
+	}
+	if err != nil {
+		return err
+	}
+	options.RunID = log.Run.ID
+	return UseLog(log.Path, options, s, use)
+}
+
+// Reading opens the log to read it. A file that is named must exist; the log of a run begins with
+// its first record.
+func (o BridgeLog) Reading(s *Streams, use func(*bridge.Log) error) error {
+	log, err := o.existing(s)
+	if err == nil && o.File != "" {
+		_, err = os.Stat(o.File)
+	}
+	if err != nil {
+		return err
+	}
+	return UseLog(log.Path, bridge.Options{}, s, use)
+}
+
+// UseLog opens a log, and closes it after use.
+func UseLog(path string, options bridge.Options, s *Streams, use func(*bridge.Log) error) (err error) {
+	options.Warn = func(err error) { s.Warn(err.Error()) }
+	options.Now = s.Now
+	log, err := bridge.Open(path, &options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return use(log)
 }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+func newAddAgentCommand(s *command.Streams) *cli.Command {
+	runtimes := strings.Join(project.Runtimes, ", ")
+	return &cli.Command{
+		Name:      "add-agent",
+		Category:  command.CategoryWorkspace,
+		Usage:     "add an agent's mailbox",
+		ArgsUsage: "[PROJECT] NAME",
+		Description: `With --runtime, add-agent also writes a card and a status file. Commands that run in
+that runtime read the card to find out which agent they act for. The model and the
+description come from agents/NAME/profile.yaml in the home, if it exists. add-agent
+keeps existing files. oacp remove-agent removes an agent.
+
+EXAMPLES:
+   oacp add-agent reviewer
+   oacp add-agent my-project codex --runtime codex`,
+		Flags: flagsWith(&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + runtimes}),
+		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
+			options := project.AgentOptions{Runtime: c.text("runtime"), ProjectFolders: c.place.Project != "", Now: c.Now()}
+			if options.Runtime != "" && !slices.Contains(project.Runtimes, options.Runtime) {
+				return failure.Usagef("--runtime: there is no runtime %s", visible.Quote(options.Runtime)).
+					WithHint("the runtimes are " + runtimes)
+			}
+			if _, err := schema.ParseAgentName(string(agent)); err != nil {
+				return err
+			}
+			place, err := c.place.Place(s), error(nil)
+			if options.Runtime != "" {
+				options.Home, err = place.HomeDir()
+			}
+			if err == nil && place.Project != "" {
+				err = place.ClaimProject()
+			}
+			if err != nil {
+				return err
+			}
+			return c.open(func(c *call, w *mailbox.Workspace) error {
+				made, err := project.AddAgent(w, agent, options)
+				if err != nil {
+					return err
+				}
+				return printMade(c, w.Dir(), made, nil)
+			})
+		}),
+	}
+}
+
+// ofAgent returns the action of a command whose last argument is an agent. A project may stand before it.
+func ofAgent(s *command.Streams, run func(*call, schema.AgentName) error) cli.ActionFunc {
+	return func(flags *cli.Context) error {
+		c := newCall(s, flags)
+		last := len(c.words) - 1
+		if last < 0 {
+			return failure.Usagef("needs the name of the agent")
+		}
+		if err := c.place.TakeProject(c.words[:last]); err != nil {
+			return err
+		}
+		return run(c, schema.AgentName(c.words[last]))
+	}
+}
+
+func newRemoveAgentCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "remove-agent",
+		Hidden:    true, // add-agent and sync name it
+		Category:  command.CategoryWorkspace,
+		Usage:     "remove an agent's mailbox",
+		ArgsUsage: "[PROJECT] NAME",
+		Description: `remove-agent moves the folder of an agent out of the workspace, to state/removed, with
+all its mail. If the workspace is synced by git, the agent goes from the branch, and with
+the next sync from all other machines; their folders move to state/removed, too.
+Messages that the agent sent to others stay with them. add-agent adds it again, empty.
+
+EXAMPLES:
+   oacp remove-agent cursor --dry-run
+   oacp remove-agent cursor`,
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would go, and remove nothing"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
+		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
+			defer c.catchSignals()()
+			return c.open(func(c *call, w *mailbox.Workspace) error { return removeAgent(c, w, agent) })
+		}),
+	}
+}
+
+func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	pending, err := w.Inbox(c.ctx, agent)
+	if err != nil {
+		return err
+	}
+	repository, err := openRepository(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%s here", agent)
+	if repository != nil {
+		what = fmt.Sprintf("%s from all machines", agent)
+	}
+	withMail := fmt.Sprintf("%s, with %s pending", what, spelling.Count(len(pending), "message"))
+	text := "would remove " + withMail
+	if !c.isOn("dry-run") {
+		if err := c.confirm("remove " + withMail + "?"); err != nil {
+			return err
+		}
+		if repository == nil {
+			err = gitmail.SetAside(w, agent, c.Now())
+		} else {
+			options := command.SyncOptions(w)
+			options.RemoveAgent, options.Waiting = agent, c.NoteWaiting
+			_, err = repository.Sync(c.ctx, options)
+		}
+		if err != nil {
+			return cmp.Or(context.Cause(c.ctx), err)
+		}
+		text = "removed " + what + "; its folder is in state/removed"
+	}
+	answer := map[string]any{"agent": agent, "pending": len(pending), "dry_run": c.isOn("dry-run")}
+	return c.answer(answer, func() { c.printf("%s\n", text) })
+}
+
+// openRepository returns the git repository of a workspace, or nil if it has none.
+func openRepository(ctx context.Context, w *mailbox.Workspace) (*gitmail.Repository, error) {
+	repository, err := gitmail.Open(ctx, w)
+	if errors.Is(err, gitmail.ErrNoRepository) {
+		return nil, nil
+	}
+	return repository, err
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A call is a command that is carried out.
+type call struct {
+	*command.Streams
+	ctx   context.Context
+	flags *cli.Context
+	// words are the arguments that are not flags.
+	words []string
+	// place says which workspace is meant.
+	place command.Workspace
+}
+
+func newCall(s *command.Streams, c *cli.Context) *call {
+	return &call{s, c.Context, c, command.Positionals(c), command.Workspace{Dir: c.String("dir"), Home: c.String("oacp-dir"), Project: c.String("project")}}
+}
+
+// anyNumber is the number of arguments of a command that takes any.
+const anyNumber = 1 << 30
+
+// action returns the action of a command that takes at most so many arguments.
+func action(s *command.Streams, most int, run func(*call) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if _, err := command.AtMost(c, most); err != nil {
+			return err
+		}
+		return run(newCall(s, c))
+	}
+}
+
+// inWorkspace returns the action of a command that uses a workspace and takes at most so many arguments.
+func inWorkspace(s *command.Streams, most int, run func(*call, *mailbox.Workspace) error) cli.ActionFunc {
+	return action(s, most, func(c *call) error { return c.open(run) })
+}
+
+// inProject returns the action of a command that uses the workspace of the project that its argument names, if any.
+func inProject(s *command.Streams, run func(*call, *mailbox.Workspace) error) cli.ActionFunc {
+	return ofProject(s, func(c *call) error { return c.open(run) })
+}
+
+// ofProject is inProject for a command that opens the workspace itself.
+func ofProject(s *command.Streams, run func(*call) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		made := newCall(s, c)
+		if err := made.place.TakeProject(made.words); err != nil {
+			return err
+		}
+		return run(made)
+	}
+}
+
+// needsCommand returns the action of a command that was called without the name of one below it.
+func needsCommand(c *cli.Context) error {
+	var names []string
+	for _, sub := range c.Command.Subcommands {
+		names = append(names, sub.Name)
+	}
+	if rest := command.Positionals(c); len(rest) > 0 {
+		return command.UnknownCommand(names, rest[0], c.Command.HelpName)
+	}
+	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, joinNames(names)).WithHint("see oacp help " + c.Command.Name)
+}
+
+// open calls run with the workspace that is meant.
+func (c *call) open(run func(*call, *mailbox.Workspace) error) error {
+	return c.place.With(c.Streams, nil, func(w *mailbox.Workspace) error { return run(c, w) })
+}
+
+func (c *call) text(flag string) string    { return c.flags.String(flag) }
+func (c *call) texts(flag string) []string { return c.flags.StringSlice(flag) }
+func (c *call) isOn(flag string) bool      { return c.flags.Bool(flag) }
+func (c *call) isSet(flag string) bool     { return c.flags.IsSet(flag) }
+func (c *call) json() bool                 { return c.flags.Bool("json") }
+
+// agent returns the agent that --agent names, which may be none.
+func (c *call) agent() schema.AgentName { return schema.AgentName(c.text("agent")) }
+
+// answer prints the answer of the command: as JSON, or as the text that print prints.
+func (c *call) answer(answer any, print func()) error { return c.Answer(c.json(), answer, print) }
+
+// printf prints a line, or a part of one.
+func (c *call) printf(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
+
+// only returns the only argument, or the error that it is missing.
+func (c *call) only(missing error) (string, error) {
+	if len(c.words) == 0 || c.words[0] == "" {
+		return "", missing
+	}
+	return c.words[0], nil
+}
+
+// catchSignals makes signals end the context of the call, until the caller calls stop.
+func (c *call) catchSignals() (stop func()) {
+	c.ctx, stop = command.UntilSignal(c.ctx)
+	return stop
+}
+
+// synchronizer returns what --sync asks for, or nil.
+func (c *call) synchronizer(workspaces ...*mailbox.Workspace) (*command.Synchronizer, error) {
+	if err := c.syncFlag().Check(); err != nil {
+		return nil, err
+	}
+	return c.syncFlag().Open(c.ctx, c.Streams, workspaces...)
+}
+
+func (c *call) syncFlag() *command.Sync { return c.flags.Generic("sync").(*command.Sync) }
+
+// lessGarbageCollection makes a command that reads much and ends soon faster, until the caller calls reset.
+func lessGarbageCollection() (reset func()) {
+	before := debug.SetGCPercent(400)
+	return func() { debug.SetGCPercent(before) }
+}
+
+// flagsWith returns flags with --json and those that name a workspace.
+func flagsWith(flags ...cli.Flag) []cli.Flag {
+	return append(append(flags, jsonFlag()), new(command.Workspace).Flags()...)
+}
+
+func jsonFlag() cli.Flag { return command.JSONFlag(nil) }
+
+// An envelope is how an answer about a workspace begins.
+type envelope struct {
+	Project   string `json:"project"`
+	Workspace string `json:"workspace"`
+}
+
+func envelopeOf(w *mailbox.Workspace) envelope { return envelope{project.Name(w), w.Dir()} }
+
+// recipients is one name as a string and several as an array, as in a message file.
+type recipients []schema.AgentName
+
+func (r recipients) MarshalJSON() ([]byte, error) {
+	if len(r) == 1 {
+		return json.Marshal(r[0])
+	}
+	return json.Marshal(append([]schema.AgentName{}, r...))
+}
+
+// A head is what answers say about a message.
+type head struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	To             recipients            `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+}
+
+func headOf(m *schema.Message) head {
+	return head{m.ID, m.From, m.To, m.Type, m.Priority, m.Subject, m.CreatedAt, m.ExpiresAt, m.ConversationID}
+}
+
+// withKeys returns the JSON object of a value, followed by the keys of more.
+func withKeys(value, more any) (json.RawMessage, error) {
+	var first, second bytes.Buffer
+	if err := errors.Join(command.WriteJSONLine(&first, value), command.WriteJSONLine(&second, more)); err != nil {
+		return nil, err
+	}
+	object := bytes.TrimSuffix(bytes.TrimSpace(first.Bytes()), []byte("}"))
+	return append(append(object, ','), bytes.TrimPrefix(second.Bytes(), []byte("{"))...), nil
+}
+
+func joinNames[Name ~string](names []Name) string {
+	joined := make([]string, len(names))
+	for i, name := range names {
+		joined[i] = string(name)
+	}
+	return strings.Join(joined, ", ")
+}
+
+// readInput returns the text of a file, or of standard input for "-". It stops at the size of the
+// largest message.
+func readInput(name string, s *command.Streams) (text string, err error) {
+	input := s.In
+	if name == "-" {
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close() // nothing was written, so the error does not matter
+		input = file
+	}
+	data, err := io.ReadAll(io.LimitReader(input, schema.MaxFileSize+1))
+	if err != nil {
+		return "", failure.WithHint(fmt.Errorf("reading %s: %w", name, err), "name a file, or - for standard input")
+	}
+	if len(data) > schema.MaxFileSize {
+		return "", fmt.Errorf("%s is larger than a message may be (%d bytes)", name, schema.MaxFileSize)
+	}
+	return string(data), nil
+}
+
+// confirm asks a question on a terminal, unless the user has said --yes. Programs that call the command have said
+// what they want.
+func (c *call) confirm(question string) error {
+	if c.isOn("yes") || !c.InTerminal || !c.ErrTerminal {
+		return nil
+	}
+	fmt.Fprintf(c.Err, "%s [y/N] ", visible.Line(question))
+	line, err := bufio.NewReader(c.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return &failure.StatusError{Status: 1}
+	}
+	return nil
+}
+
+// warnUnreadable warns if the error only says what could not be read, and returns that. Other errors it returns.
+func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
+	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
+	if !ok {
+		return "", err
+	}
+	unreadable = failure.OneLine(incomplete.Error())
+	s.Warn("there may be more: " + unreadable)
+	return unreadable, nil
+}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+func newKeyCommand(s *command.Streams) *cli.Command {
+	// Keys belong to no workspace: they are in the folder that holds the projects.
+	flags := func(agent string) []cli.Flag {
+		return []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: agent},
+			&cli.StringFlag{Name: "oacp-dir", Category: command.Rare, Usage: "keys are in the folder keys of `DIR` (default $OACP_HOME, then ~/oacp)"},
+			jsonFlag(),
+		}
+	}
+	return &cli.Command{
+		Name:     "key",
+		Category: command.CategorySigning,
+		Usage:    "manage signing keys",
+		Description: `A key belongs to one agent on this machine. The private key stays in $OACP_HOME/keys
+(by default ~/oacp/keys), readable only by you; oacp trust import takes the public key.`,
+		Flags:  []cli.Flag{jsonFlag()},
+		Action: needsCommand,
+		Subcommands: []*cli.Command{{
+			Name:      "gen",
+			Usage:     "create a key for an agent",
+			ArgsUsage: "[--agent AGENT]",
+			Description: `gen writes the private key and, next to it, KEY.pub.json for receivers to import. An
+agent with several keys signs with all of them, so that receivers can switch to a new
+key in their own time.
+
+EXAMPLES:
+   oacp key gen --agent claude
+   oacp key gen --agent claude --json | jq -r .public_stub_path`,
+			Flags:  flags("create the key for `AGENT` (default: $OACP_AGENT, $AGENT_NAME, or the runtime)"),
+			Action: action(s, 0, runKeyGen),
+		}, {
+			Name:      "list",
+			Usage:     "list the keys on this machine",
+			ArgsUsage: "[--agent AGENT]",
+			Flags:     flags("list the keys of `AGENT`"),
+			Action:    action(s, 0, runKeyList),
+		}},
+	}
+}
+
+func keyStore(c *call) (signing.Store, error) {
+	home, err := c.place.Place(c.Streams).HomeDir()
+	return signing.NewStore(home), err
+}
+
+// keyJSON is what both commands say about a key.
+type keyJSON struct {
+	Agent     schema.AgentName `json:"agent"`
+	KeyID     signing.KeyID    `json:"kid"`
+	CreatedAt schema.Timestamp `json:"created_at_utc"`
+	Path      string           `json:"key_path"`
+}
+
+func newKeyJSON(k *signing.Key) keyJSON { return keyJSON{k.Agent, k.ID, k.CreatedAt, k.Path} }
+
+func runKeyGen(c *call) error {
+	agent := c.agent()
+	if agent == "" {
+		var err error
+		agent, err = project.AgentFromEnvironment(c.Getenv)
+		if runtime := project.CurrentRuntime(c.Getenv); errors.Is(err, project.ErrNoSender) && runtime != "" {
+			agent, err = schema.AgentName(runtime), nil
+		}
+		if err != nil {
+			// The reference implementation does not count this as a wrong command line.
+			return &failure.Error{Code: "no_agent", Err: err, Hint: "name the agent with --agent, or set OACP_AGENT"}
+		}
+	}
+	store, err := keyStore(c)
+	if err != nil {
+		return err
+	}
+	key, err := store.Generate(agent, c.Now())
+	if err != nil {
+		return err
+	}
+	return c.answer(struct {
+		keyJSON
+		AgentURN string `json:"agent_urn"`
+		Instance string `json:"instance_urn"`
+		StubPath string `json:"public_stub_path"`
+	}{newKeyJSON(key), key.AgentURN(), key.InstanceURN(), key.StubPath()}, func() {
+		c.printf("OK: %s has a new key\n", agent)
+		for _, line := range [][2]string{
+			{"kid", string(key.ID)}, {"agent", key.AgentURN()}, {"instance", key.InstanceURN()},
+			{"private", key.Path}, {"public", key.StubPath()},
+		} {
+			c.printf("  %-9s %s\n", line[0]+":", visible.Line(line[1]))
+		}
+	})
+}
+
+func runKeyList(c *call) error {
+	store, err := keyStore(c)
+	if err != nil {
+		return err
+	}
+	keys, err := store.List(c.agent())
+	if err != nil {
+		return err
+	}
+	list := make([]keyJSON, len(keys))
+	for i, k := range keys {
+		list[i] = newKeyJSON(k)
+	}
+	return c.answer(list, func() {
+		if len(keys) == 0 {
+			c.printf("There are no keys. oacp key gen makes one.\n")
+		}
+		for _, k := range keys {
+			c.printf("%s\n", visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.ID, k.CreatedAt, k.Path)))
+		}
+	})
+}
+
+func newTrustCommand(s *command.Streams) *cli.Command {
+	flags := func(agent string, more ...cli.Flag) []cli.Flag {
+		return flagsWith(append([]cli.Flag{&cli.StringFlag{Name: "agent", Usage: agent}}, more...)...)
+	}
+	return &cli.Command{
+		Name:     "trust",
+		Category: command.CategorySigning,
+		Usage:    "manage the keys that agents trust",
+		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
+only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
+lists known keys and grants nothing. sign-policy protects the pins and config.yaml, in
+which signing: verify_mode: enforce makes AGENT read only verified messages.`,
+		Flags:  []cli.Flag{jsonFlag()},
+		Action: needsCommand,
+		Subcommands: []*cli.Command{{
+			Name:      "import",
+			Usage:     "let an agent trust a key",
+			ArgsUsage: "FILE --agent AGENT",
+			Description: `FILE is a KEY.pub.json that oacp key gen wrote. import adds the key to the catalog of
+the workspace and to the pins of AGENT. Make sure that you know where FILE comes from:
+the holder of the private key can sign for the agent that FILE names. A key that AGENT
+has revoked stays revoked.
+
+EXAMPLES:
+   oacp trust import /mnt/stick/KEY.pub.json --agent codex
+   oacp trust import KEY.pub.json --project my-project --catalog-only`,
+			Flags: flags("let `AGENT` trust the key",
+				&cli.BoolFlag{Name: "catalog-only", Usage: "only add the key to the catalog, which grants nothing"}),
+			Action: inWorkspace(s, 1, runTrustImport),
+		}, {
+			Name:        "list",
+			Usage:       "list the catalog, and the keys that agents trust",
+			ArgsUsage:   "[PROJECT] [--agent AGENT]",
+			Description: "EXAMPLES:\n   oacp trust list --project my-project",
+			Flags:       flags("list the pins of `AGENT` only"),
+			Action:      inProject(s, runTrustList),
+		}, {
+			Name:      "revoke",
+			Usage:     "revoke trust in a key",
+			ArgsUsage: "KEY (--agent AGENT | --all-receivers)",
+			Description: `KEY is a key id, as oacp trust list shows it. A revoked key verifies nothing, not even
+messages that it signed earlier. Importing the key again does not undo this.
+
+EXAMPLES:
+   oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --agent codex
+   oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --all-receivers`,
+			Flags: flags("revoke the key for `AGENT`",
+				&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it"}),
+			Action: inWorkspace(s, 1, runTrustRevoke),
+		}, {
+			Name:      "sign-policy",
+			Usage:     "sign the files that say what an agent trusts",
+			ArgsUsage: "[PROJECT] --agent AGENT",
+			Description: `sign-policy signs config.yaml and trust/allowed_signers.yaml of AGENT with its own
+key. From then on, on this machine, they count only with a good signature: run it
+again after each change to config.yaml. trust import and revoke sign the file that
+they change. If config.yaml has no good signature, AGENT reads only verified messages,
+and oacp run does not start.
+
+EXAMPLES:
+   oacp trust sign-policy --project my-project --agent codex`,
+			Flags: flags("sign the files of `AGENT`",
+				&cli.StringFlag{Name: "kid", Category: command.Rare, Usage: "sign with the key `KEY` only (default: all keys of AGENT)"}),
+			Action: inProject(s, runTrustSignPolicy),
+		}},
+	}
+}
+
+func runTrustImport(c *call, w *mailbox.Workspace) error {
+	file, err := c.only(failure.Usagef("needs the FILE of a public key"))
+	agent := c.agent()
+	switch {
+	case err != nil:
+		return err
+	case c.isOn("catalog-only"):
+		agent = ""
+	case agent == "":
+		return failure.Usagef("needs --agent, the agent to trust the key, or --catalog-only")
+	}
+	text, err := readInput(file, c.Streams)
+	var stub signing.PublicStub
+	if err == nil {
+		if stub, err = signing.ParsePublicStub([]byte(text)); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if err != nil {
+		return failure.WithHint(err, "import the KEY.pub.json that oacp key gen wrote, unchanged")
+	}
+	done, err := trust.Import(c.ctx, w, stub, agent)
+	if err != nil {
+		return err
+	}
+	return c.answer(done, func() {
+		c.printf("OK: imported %s (%s)\n  catalog: %-9s %s\n", done.KeyID, done.Agent, done.Catalog, visible.Line(done.CatalogPath))
+		if done.Receiver == "" {
+			c.printf("  pins:    skipped; nobody trusts it because of this\n")
+		} else {
+			c.printf("  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
+		}
+	})
+}
+
+func runTrustList(c *call, w *mailbox.Workspace) error {
+	list := struct {
+		Catalog []trust.Entry                      `json:"catalog"`
+		Pins    map[schema.AgentName][]trust.Entry `json:"pins"`
+	}{[]trust.Entry{}, make(map[schema.AgentName][]trust.Entry)}
+	agents := []schema.AgentName{c.agent()}
+	var err error
+	if c.agent() == "" {
+		agents, err = w.Agents()
+	} else if _, err = schema.ParseAgentName(c.text("agent")); err != nil {
+		err = failure.Usagef("--agent: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	listed, err := trust.Catalog(w)
+	if err != nil {
+		return err
+	}
+	list.Catalog = append(list.Catalog, listed...)
+	for _, agent := range agents {
+		pins, err := trust.Pins(w, agent)
+		if err != nil {
+			return err
+		}
+		if pins != nil {
+			list.Pins[agent] = pins
+		}
+	}
+	return c.answer(list, func() {
+		c.printf("Catalog: %s\n", spelling.Count(len(listed), "key"))
+		for _, l := range listed {
+			c.printf("  %s  %s\n", l.KeyID, l.Agent)
+		}
+		if len(list.Pins) == 0 {
+			c.printf("Pins: nobody has any, so no signature is trusted\n")
+		}
+		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
+			c.printf("Pins of %s: %s\n", agent, spelling.Count(len(list.Pins[agent]), "key"))
+			for _, p := range list.Pins[agent] {
+				c.printf("  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
+			}
+		}
+	})
+}
+
+func runTrustRevoke(c *call, w *mailbox.Workspace) error {
+	text, err := c.only(failure.Usagef("needs the id of a KEY"))
+	switch {
+	case err != nil:
+		return err
+	case (c.agent() == "") != c.isOn("all-receivers"):
+		return failure.Usagef("needs either --agent or --all-receivers")
+	}
+	id, err := signing.ParseKeyID(text)
+	if err != nil {
+		return failure.WithHint(err, "oacp trust list shows the ids of keys")
+	}
+	done, err := trust.Revoke(c.ctx, w, id, c.agent())
+	if err != nil {
+		return err
+	}
+	return c.answer(done, func() {
+		c.printf("OK: revoked %s\n", done.KeyID)
+		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
+			c.printf("  %s: %s\n", agent, done.Receivers[agent])
+		}
+	})
+}
+
+func runTrustSignPolicy(c *call, w *mailbox.Workspace) error {
+	agent, err := schema.ParseAgentName(c.text("agent"))
+	if err != nil {
+		return failure.Usagef("needs --agent, the agent whose files are to be signed")
+	}
+	done, err := trust.SignPolicy(c.ctx, w, agent, signing.KeyID(c.text("kid")), c.Now())
+	if err != nil {
+		return err
+	}
+	return c.answer(done, func() {
+		for _, one := range done {
+			verb := "signed"
+			if one.Again {
+				verb = "re-signed"
+			}
+			c.printf("OK: %s %s\n", verb, visible.Line(one.Path))
+			for _, id := range one.KeyIDs {
+				c.printf("  kid: %s\n", id)
+			}
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/clipperhouse/displaywidth"
+	"github.com/fatih/color"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A table aligns rows in columns without lines around them, so that its text can be copied and cut
+// apart. It is our own because a library of tables makes every command start later.
+type table struct {
+	s    *command.Streams
+	rows [][]string
+	// The columns in shorten, counted from 1, are cut if the table is wider than the terminal. A width
+	// of 0 cuts nothing.
+	width   int
+	shorten []int
+}
+
+// row holds the values of the cells of a row.
+type row []any
+
+// cells measures cells, which may be coloured.
+var cells = displaywidth.Options{ControlSequences: true}
+
+// newTable returns a table with a header. On a terminal the columns to shorten share the width that
+// the others leave; in a pipe nothing is cut.
+func newTable(s *command.Streams, header row, shorten ...int) *table {
+	t := &table{s: s, width: s.Width, shorten: shorten}
+	for i, name := range header {
+		header[i] = paint(s, bold, fmt.Sprint(name))
+	}
+	t.add(header...)
+	return t
+}
+
+func (t *table) add(values ...any) {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = fmt.Sprint(value)
+		if !t.s.OutTerminal {
+			texts[i] = visible.ModelLine(texts[i])
+		}
+	}
+	t.rows = append(t.rows, texts)
+}
+
+// print prints the lines of the table.
+func (t *table) print() {
+	for _, line := range t.lines() {
+		fmt.Fprintln(t.s.Out, line)
+	}
+}
+
+// lines returns the header and the rows without the blanks that align the last column.
+func (t *table) lines() []string {
+	widths := make([]int, len(t.rows[0]))
+	for _, texts := range t.rows {
+		for i, text := range texts {
+			widths[i] = max(widths[i], cells.String(text))
+		}
+	}
+	t.narrow(widths)
+	lines := make([]string, len(t.rows))
+	for n, texts := range t.rows {
+		var line strings.Builder
+		for i, text := range texts {
+			text = cells.TruncateString(text, widths[i], "…")
+			line.WriteString(text + strings.Repeat(" ", widths[i]-cells.String(text)+2))
+		}
+		lines[n] = strings.TrimRight(line.String(), " ")
+	}
+	return lines
+}
+
+// narrow cuts the widest columns, as far as the table is wider than the terminal.
+func (t *table) narrow(widths []int) {
+	const least = 16
+	total := 0
+	for _, width := range widths {
+		if width > 0 {
+			total += width + 2
+		}
+	}
+	for excess := total - 2 - t.width; t.width > 0 && excess > 0 && len(t.shorten) > 0; excess-- {
+		widest := slices.MaxFunc(t.shorten, func(a, b int) int { return widths[a-1] - widths[b-1] })
+		if widths[widest-1] <= least {
+			return
+		}
+		widths[widest-1]--
+	}
+}
+
+// colors are how a text looks on a terminal.
+type colors []color.Attribute
+
+var (
+	bold   = colors{color.Bold}
+	red    = colors{color.FgRed}
+	green  = colors{color.FgGreen}
+	yellow = colors{color.FgYellow}
+	urgent = colors{color.FgRed, color.Bold}
+)
+
+// paint colours a text on a terminal.
+func paint(s *command.Streams, as colors, line string) string {
+	if !s.Color() || len(as) == 0 || line == "" {
+		return line
+	}
+	c := color.New(as...)
+	c.EnableColor() // Streams have decided
+	return c.Sprint(line)
+}
+
+// priorityText colours what is urgent.
+func priorityText(s *command.Streams, p schema.Priority) string {
+	return paint(s, map[schema.Priority]colors{schema.P0: urgent, schema.P1: yellow}[p], visible.Line(string(p)))
+}
+
+// printField prints a name and a value, which begins in the same column for all names.
+func printField(s *command.Streams, name, value string) {
+	const width = 20
+	label := paint(s, bold, visible.Line(name+":"))
+	fmt.Fprintf(s.Out, "%s%*s%s\n", label, max(1, width-len(name)-1), "", printable(s, value))
+}
+
+// printIndented prints the output of an agent, indented to set it apart.
+func printIndented(s *command.Streams, output string) {
+	for line := range strings.Lines(output) {
+		fmt.Fprintf(s.Out, "    %s\n", printable(s, strings.TrimRight(line, "\r\n")))
+	}
+}
+
+// printable returns the text on one line, as visible.Line, and outside a terminal as visible.ModelLine.
+func printable(s *command.Streams, text string) string {
+	if s.OutTerminal {
+		return visible.Line(text)
+	}
+	return visible.ModelLine(text)
+}
+
+// shortIDs returns the short form of each message's id, or the whole id if another one has the same
+// short form, or a question mark if there is none.
+func shortIDs(entries []mailbox.Entry) []string {
+	short := make([]string, len(entries))
+	uses := make(map[string]int, len(entries))
+	for i, e := range entries {
+		if e.Message != nil {
+			short[i] = e.Message.ID.Short()
+			uses[short[i]]++
+		}
+	}
+	for i, e := range entries {
+		if e.Message != nil && uses[short[i]] > 1 {
+			short[i] = string(e.Message.ID)
+		}
+		short[i] = cmp.Or(visible.Line(short[i]), "?")
+	}
+	return short
+}
+
+// A progress shows on a terminal how far long work is. Work of less than a second shows nothing.
+type progress struct {
+	s     *command.Streams
+	what  string
+	start time.Time
+	shown time.Time // when the line was last drawn; zero if there is no line
+}
+
+const (
+	progressAfter = time.Second
+	progressEvery = 100 * time.Millisecond
+)
+
+func newProgress(s *command.Streams, what string) *progress {
+	return &progress{s: s, what: what, start: s.Now()}
+}
+
+// update is called by one goroutine at a time. With nothing done, the work starts again.
+func (p *progress) update(done, total int) {
+	now := p.s.Now()
+	if done == 0 {
+		p.clear()
+		p.start = now
+	}
+	if !p.s.ErrTerminal || total <= 0 || now.Sub(p.start) < progressAfter || now.Sub(p.shown) < progressEvery {
+		return
+	}
+	p.shown = now
+	// An error of the terminal does not stop the work.
+	_, _ = fmt.Fprintf(p.s.Err, "\r%s %3d%% (%d/%d)\x1b[K", p.what, done*100/total, done, total)
+}
+
+// waiting says what the work waits for.
+func (p *progress) waiting(what string) {
+	p.clear()
+	p.s.NoteWaiting(what)
+}
+
+// clear removes the line before anything else is printed.
+func (p *progress) clear() {
+	if !p.shown.IsZero() {
+		_, _ = fmt.Fprint(p.s.Err, "\r\x1b[K")
+		p.shown = time.Time{}
+	}
+}
