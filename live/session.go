@@ -31,7 +31,8 @@ type Session struct {
 	Host    string    `json:"host"`
 	Dir     string    `json:"dir"`
 	Began   time.Time `json:"began"`
-	// Working says that a turn is running, unless a person has interrupted it. Transcript is the program's record of the session.
+	// Working reports whether a turn is running that nobody has interrupted. Transcript is the program's
+	// record of the session.
 	Working    bool   `json:"working"`
 	Transcript string `json:"transcript,omitempty"`
 	// Looked is the time of the inbox when it held nothing that was not shown to the session. It is zero if
@@ -97,8 +98,7 @@ func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, err
 	return readSession(dir, id)
 }
 
-// Alive reports whether the session may have somebody who sits in it: its process lives. Of a session on
-// another host, nothing is known.
+// Alive reports whether the process of the session lives. It is false for a session on another host.
 func (s *Session) Alive() bool { return s.Host == hostname() && s.lives() }
 
 // isDead reports whether the session is known to have ended.

@@ -23,8 +23,7 @@ type Received struct {
 	Pending []schema.AgentName
 }
 
-// RefusedError says that a received file is not delivered, because of what its name or its content
-// says.
+// RefusedError reports that a received file is not delivered, because of its name or content.
 type RefusedError struct {
 	Name string
 	Err  error

@@ -29,7 +29,7 @@ const (
 	deliveryRounds = 10
 )
 
-// errComposeAgain says that a message could not be committed because another process took its file
+// errComposeAgain reports that a message could not be committed because another process took its file
 // name or id, or removed its staged copies. The message has no staged copies left.
 var errComposeAgain = errors.New("another process used its file name or id, or removed its staged copies")
 

@@ -93,7 +93,7 @@ func Resume(run bridge.Run, options Options) (_ *Session, err error) {
 	return s, nil
 }
 
-// BusyError says that another process drives the run.
+// BusyError reports that another process drives the run.
 type BusyError struct {
 	*exclusive.HeldError
 	Run int

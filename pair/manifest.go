@@ -49,9 +49,9 @@ type Manifest struct {
 	// Error says why the run failed.
 	Error string `json:"error,omitempty"`
 
-	// Cursors are the ends of what each agent has read of the bridge in finished turns.
+	// Cursors are the places up to which each agent has read the bridge in finished turns.
 	Cursors Cursors `json:"cursors"`
-	// Acknowledged are the ends of what Options.Acknowledge has received of that.
+	// Acknowledged are the places up to which Options.Acknowledge has received that.
 	Acknowledged Cursors `json:"acknowledged"`
 	// TaskRecord is the id of the record with the task.
 	TaskRecord string `json:"task_record,omitempty"`

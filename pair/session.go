@@ -45,7 +45,7 @@ func (o *Options) fill() {
 	}
 }
 
-// ErrTimeout says that Run exceeded Options.Timeout. The run can be resumed.
+// ErrTimeout reports that Run exceeded Options.Timeout. The run can be resumed.
 var ErrTimeout = errors.New("the session timed out")
 
 // FailedError is returned if a run has failed.

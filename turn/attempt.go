@@ -28,7 +28,7 @@ type worker struct {
 	drivers    *agent.Pool
 }
 
-// workOn does what was decided about a message that this machine holds.
+// workOn carries out the decision about a message that this machine holds.
 func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
 	raw, m, err := k.read(k.entryOf(it))
 	switch {

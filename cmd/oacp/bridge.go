@@ -217,7 +217,7 @@ func recordOf(c *call) (r bridge.Record, err error) {
 	if r.To == r.From {
 		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
 	}
-	// The content is what is given, or what is piped in. A signal needs none.
+	// The content is the value of the flag or the piped input. A signal needs none.
 	if r.Content = c.text("content"); r.Content != "" && r.Content != "-" || r.Content == "" && signal != "" {
 		return r, nil
 	}

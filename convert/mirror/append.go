@@ -88,7 +88,7 @@ func (a *appender) write(ctx context.Context, messages []*schema.Message) (again
 	}
 	receipts, err := a.log.SendAll(ctx, records)
 	if errors.Is(err, bridge.ErrNotSynced) {
-		return nil, err // what was written may not survive, so it does not count
+		return nil, err // the new records may not survive a crash, so they do not count
 	}
 	for i, receipt := range receipts {
 		switch {

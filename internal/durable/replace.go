@@ -64,7 +64,7 @@ func (d *Dir) prepare(syncFile func(*os.File) error, name string, data []byte, m
 // Publish replaces the file, or gives the new one its name.
 func (r *Replacement) Publish() error { return r.dir.SetAside(r.hidden, r.name) }
 
-// Discard removes what was written.
+// Discard removes the replacement.
 func (r *Replacement) Discard() error { return r.dir.Remove(r.hidden) }
 
 // createTemporary makes a hidden file with a name of its own.

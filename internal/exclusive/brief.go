@@ -12,8 +12,8 @@ const Brief = time.Second
 
 const unknownHolder = "another process"
 
-// TakeBriefly takes such a lock. If another process holds it all the time, for example because it is
-// stopped, the error names that process.
+// TakeBriefly takes such a lock. If another process holds it throughout, for example because it is stopped,
+// the error names that process.
 func TakeBriefly(lock *flock.Flock) error {
 	for end := time.Now().Add(Brief); ; time.Sleep(retry) {
 		switch locked, err := lock.TryLock(); {

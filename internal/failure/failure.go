@@ -127,7 +127,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usagef returns an error that says that the command line is wrong.
+// Usagef returns an error for a wrong command line.
 func Usagef(format string, args ...any) *Error {
 	return &Error{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
 }
@@ -149,11 +149,11 @@ type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
-// ErrOutputClosed says that the reader of the output is gone. The program exits silently, as a
+// ErrOutputClosed reports that the reader of the output is gone. The program exits silently, as a
 // process killed by SIGPIPE.
 var ErrOutputClosed = errors.New("the output is closed")
 
-// A SignalError says that a signal stopped the command.
+// A SignalError reports that a signal stopped the command.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return "stopped by " + e.Signal.String() }
