@@ -82,6 +82,7 @@ type Log struct {
 // appendFile is what Send needs of the log opened for appending.
 type appendFile interface {
 	jsonl.File
+	Sync() error
 	io.Closer
 }
 

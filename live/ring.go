@@ -171,7 +171,7 @@ func (f *follower) read() (ended bool) {
 	if err == nil && (f.file == nil || !sameState(info, f.file)) {
 		f.state, err = readSession(f.dir, f.id)
 	}
-	if err == nil && f.state.Alive() {
+	if err == nil && f.state.alive() {
 		f.met, f.seen, f.file = true, now, info
 		return false
 	}

@@ -82,7 +82,7 @@ func Sessions(w *mailbox.Workspace, agents ...schema.AgentName) (sessions []Sess
 		if err != nil {
 			return nil, err
 		}
-		sessions = append(sessions, slices.DeleteFunc(found, func(s Session) bool { return !s.Alive() })...)
+		sessions = append(sessions, slices.DeleteFunc(found, func(s Session) bool { return !s.alive() })...)
 	}
 	slices.SortStableFunc(sessions, func(a, b Session) int { return a.Began.Compare(b.Began) })
 	return sessions, nil
@@ -98,8 +98,8 @@ func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, err
 	return readSession(dir, id)
 }
 
-// Alive reports whether the process of the session lives. It is false for a session on another host.
-func (s *Session) Alive() bool { return s.Host == hostname() && s.lives() }
+// alive reports whether the process of the session lives. It is false for a session on another host.
+func (s *Session) alive() bool { return s.Host == hostname() && s.lives() }
 
 // isDead reports whether the session is known to have ended.
 func (s *Session) isDead() bool {

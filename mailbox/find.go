@@ -71,7 +71,7 @@ func find(ctx context.Context, w *Workspace, id string, named []Box) ([]Entry, e
 	}
 	found, err := l.find(ctx, id, everywhere)
 	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
-		return l.find(ctx, id, Everything) // a name need not tell the id
+		return l.find(ctx, id, everything) // a name need not tell the id
 	}
 	return found, err
 }

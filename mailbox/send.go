@@ -266,7 +266,7 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 			return false, err
 		}
 		if o.received != nil && name == o.name && !bytes.Equal(data, o.data) {
-			return false, fmt.Errorf("%w: %s", ErrNameTaken, o.outbox.Box.Path(name))
+			return false, fmt.Errorf("%w: %s", errNameTaken, o.outbox.Box.Path(name))
 		}
 		if signing.SameContent(data, o.data) {
 			o.name = name

@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// Version is the version of the manifests that this package writes, and the latest it reads.
-const Version = 2
+// manifestVersion is the version of the manifests that this package writes, and the latest it reads.
+const manifestVersion = 2
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
 // its names; version, base_commit, cursors, acknowledged, task_record, round, verdict
@@ -200,8 +200,8 @@ func parseManifest(data []byte) (m Manifest, err error) {
 	m.Unknown, err = bridge.DecodeManifest(data, &m)
 	var mistyped *json.UnmarshalTypeError
 	switch {
-	case m.Version > Version:
-		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, Version)
+	case m.Version > manifestVersion:
+		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, manifestVersion)
 	case m.Version < 1 && (err == nil || errors.As(err, &mistyped)):
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
 	}

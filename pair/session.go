@@ -192,7 +192,7 @@ func (s *Session) save() error {
 
 // moveTo changes the state, and notes that once it is on disk.
 func (s *Session) moveTo(next State) error {
-	state, err := s.manifest.State.To(next)
+	state, err := s.manifest.State.to(next)
 	if err != nil {
 		return err
 	}

@@ -266,7 +266,7 @@ func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 		"OACP_WORKSPACE=" + k.workspace.Dir(),
 		"OACP_AGENT=" + string(k.config.Agent),
 		"OACP_ATTEMPT=" + strconv.Itoa(attempt),
-		FenceVariable + "=",
+		fenceVariable + "=",
 	}
 	if k.config.Claims != nil {
 		env[len(env)-1] += strconv.Itoa(attempt)

@@ -218,9 +218,9 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	}
 }
 
-// FenceVariable is the variable of a turn that holds the number of its claim on the message. It rises with each turn on
+// fenceVariable is the variable of a turn that holds the number of its claim on the message. It rises with each turn on
 // any machine. It is empty without claims.
-const FenceVariable = "OACP_FENCE"
+const fenceVariable = "OACP_FENCE"
 
 // A FencedError reports that a turn answers or acknowledges a message that another machine has taken over.
 type FencedError struct {
@@ -239,7 +239,7 @@ func (e *FencedError) Error() string {
 // belongs to, as of the last sync. Getenv returns variables of the process; without those of a turn on this message, there
 // is nothing to check.
 func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, getenv func(string) string) error {
-	fence, err := strconv.Atoi(getenv(FenceVariable))
+	fence, err := strconv.Atoi(getenv(fenceVariable))
 	if err != nil || getenv("OACP_MESSAGE_ID") != string(id) {
 		return nil
 	}

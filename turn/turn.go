@@ -134,7 +134,7 @@ func (c *Config) complete() error {
 	if _, err := schema.ParseAgentName(string(c.Agent)); err != nil {
 		return err
 	}
-	if c.Agent == Postmaster {
+	if c.Agent == mailbox.Postmaster {
 		return mailbox.ErrPostmaster
 	}
 	if c.NewDriver == nil {

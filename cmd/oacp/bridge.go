@@ -289,7 +289,7 @@ EXAMPLES:
 	}
 }
 
-// showLogs shows the runs of the repository that is meant, or of all, one below the other.
+// showLogs shows the runs of the selected repository, or of all, one below the other.
 func showLogs(c *call, selected command.BridgeLog) error {
 	root, repository, ids, err := selected.RepositoryIDs(c.Streams, c.isOn("all"))
 	if err != nil {

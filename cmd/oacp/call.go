@@ -83,7 +83,7 @@ func needsCommand(c *cli.Context) error {
 	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, joinNames(names)).WithHint("see oacp help " + c.Command.Name)
 }
 
-// open calls run with the workspace that is meant.
+// open calls run with the selected workspace.
 func (c *call) open(run func(*call, *mailbox.Workspace) error) error {
 	return c.place.With(c.Streams, nil, func(w *mailbox.Workspace) error { return run(c, w) })
 }

@@ -238,7 +238,7 @@ func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	return done, nil
 }
 
-// Report says what a Mirror, Append or Deliver did.
+// Report says what a Mirror or Deliver did.
 type Report struct {
 	// Recorded counts the records that were appended to the log, and AlreadyRecorded those that it
 	// had before.
@@ -279,8 +279,8 @@ type SkippedLine struct {
 // maxWarnings bounds the memory that a long log of odd records takes.
 const maxWarnings = 1000
 
-// Quiet reports whether nothing was done, and nothing is to be reported.
-func (r *Report) Quiet() bool {
+// quiet reports whether nothing was done, and nothing is to be reported.
+func (r *Report) quiet() bool {
 	return r.Recorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
 }
 

@@ -14,7 +14,7 @@ import (
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
 // new one.
 func (d *Dir) Replace(name string, data []byte, mode fs.FileMode) error {
-	return d.replace(replacing{SyncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
+	return d.replace(replacing{syncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
 }
 
 // replacing is what makes a replacement durable. Tests put faults behind it.

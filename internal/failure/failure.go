@@ -19,8 +19,8 @@ const (
 	ExitUsage  = 2
 	// ExitInVain is the status of a command that waited for a message until its time was over.
 	ExitInVain = 3
-	// ExitSignal plus its number is the status of a command that a signal stopped.
-	ExitSignal = 128
+	// exitSignal plus its number is the status of a command that a signal stopped.
+	exitSignal = 128
 )
 
 // CodeUsage is the code of a wrong command line or of wrong arguments.
@@ -52,10 +52,10 @@ func Of(err error) Failure {
 	case errors.Is(err, ErrReported):
 		return f
 	case errors.Is(err, ErrOutputClosed):
-		f.Exit = ExitSignal + int(syscall.SIGPIPE)
+		f.Exit = exitSignal + int(syscall.SIGPIPE)
 		return f
 	case isSignal:
-		f.Code, f.Exit = "interrupted", ExitSignal+int(signal.Signal)
+		f.Code, f.Exit = "interrupted", exitSignal+int(signal.Signal)
 	default:
 		f.Code, f.Hint = classify(err)
 	}

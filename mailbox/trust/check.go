@@ -2,7 +2,6 @@ package trust
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -65,9 +64,6 @@ type Finding struct {
 	// Reason says why the message is not verified.
 	Reason string `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
 }
-
-// Text returns the verdict and the reason.
-func (f Finding) Text() string { return strings.TrimSuffix(string(f.Verdict)+": "+f.Reason, ": ") }
 
 // Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to
 // a receiver without pins, for copies of what the owner sent, and for what is not a message.

@@ -125,7 +125,7 @@ func (b *box) nextLook(now time.Time) time.Time {
 	}
 	var next time.Time
 	for _, seen := range b.unsettled {
-		next = earliest(next, seen.QuietAt())
+		next = earliest(next, seen.quietAt())
 	}
 	return next
 }

@@ -56,6 +56,7 @@ type Journal struct {
 // journalFile is what a journal needs of its open file.
 type journalFile interface {
 	jsonl.File
+	Sync() error
 	io.Closer
 }
 

@@ -165,8 +165,8 @@ func newSource(config config) *source {
 	}
 }
 
-// Gather returns a snapshot, which says what could not be read. The error is the context's.
-func (s *source) Gather(ctx context.Context) (Snapshot, error) {
+// gather returns a snapshot, which says what could not be read. The error is the context's.
+func (s *source) gather(ctx context.Context) (Snapshot, error) {
 	s.current++
 	snapshot := Snapshot{At: time.Now().UTC().Truncate(time.Second), zone: s.config.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
 	for _, w := range s.config.Workspaces {
