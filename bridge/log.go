@@ -165,7 +165,9 @@ func (l *Log) forget() error {
 	if l.file != nil {
 		err = l.file.Close()
 	}
-	l.file, l.partial, l.indexFrom = nil, 0, 0
+	l.file = nil
+	l.partial = 0
+	l.indexFrom = 0
 	l.use(index{})
 	return err
 }
@@ -173,7 +175,9 @@ func (l *Log) forget() error {
 // use continues with another index, behind the lines that it covers.
 func (l *Log) use(x index) {
 	l.warn(l.index.close())
-	l.index, l.read, l.recent = x, x.extent, map[uint64][]cell{}
+	l.index = x
+	l.read = x.extent
+	l.recent = map[uint64][]cell{}
 	l.read.Status = x.Status.clone()
 }
 

@@ -311,7 +311,7 @@ func BenchmarkValidate(b *testing.B) {
 				contracts := &contract.Workspaces{Program: func() string { return path }}
 				options := &validate.FilesOptions{}
 				if use {
-					options.Contract = contracts.Judge
+					options.Contract = contracts.CheckOf
 				}
 				result, err := validate.Files(b.Context(), []string{filepath.Join(dir, "agents")}, options)
 				if err = errors.Join(err, contracts.Close()); err != nil || len(result.Files) != count || result.HasErrors() {

@@ -81,9 +81,9 @@ type workspace struct {
 	startErr error
 }
 
-// Judge returns a function that says what the schemas of the workspace say against the body of a
-// message in a file, or nil if there is no schema for it. It is for validate.FilesOptions.
-func (w *Workspaces) Judge(file string, m *schema.Message) func(context.Context) ([]validate.Objection, error) {
+// CheckOf returns a function that checks the body of a message in a file against the schemas of its
+// workspace, or nil if there are none for it. It is for validate.FilesOptions.
+func (w *Workspaces) CheckOf(file string, m *schema.Message) func(context.Context) ([]validate.Objection, error) {
 	at := w.of(file)
 	if at == nil {
 		return nil

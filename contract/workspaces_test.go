@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestJudgeFromManyGoroutines is for the race detector: validate judges files side by side.
-func TestJudgeFromManyGoroutines(t *testing.T) {
+// TestCheckOfFromManyGoroutines is for the race detector: validate checks files side by side.
+func TestCheckOfFromManyGoroutines(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string]string{"workspace.json": "{}", "agents/a/inbox/x": "", "schemas/question.schema.json": "{}"} {
 		path := filepath.Join(dir, name)
@@ -25,11 +25,11 @@ func TestJudgeFromManyGoroutines(t *testing.T) {
 	for range 8 {
 		group.Go(func() error {
 			m := &schema.Message{Type: schema.Question}
-			judge := w.Judge(filepath.Join(dir, "agents", "a", "inbox", "x"), m)
-			if judge == nil {
-				return errors.New("want a judge")
+			check := w.CheckOf(filepath.Join(dir, "agents", "a", "inbox", "x"), m)
+			if check == nil {
+				return errors.New("want a function")
 			}
-			if _, err := judge(t.Context()); !errors.Is(err, ErrNotInstalled) {
+			if _, err := check(t.Context()); !errors.Is(err, ErrNotInstalled) {
 				return errors.Join(errors.New("want ErrNotInstalled"), err)
 			}
 			return nil

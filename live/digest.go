@@ -165,9 +165,9 @@ func (d *digest) nameMail() (named int) {
 	if len(d.mail) == 0 {
 		return 0
 	}
-	heading, left := spelling.Count(len(d.mail), "message"), len(d.mail)
+	heading, left := spelling.Plural(len(d.mail), "message"), len(d.mail)
 	if d.Backlog > 0 {
-		heading, left = spelling.Count(d.Backlog, "waiting message"), d.Backlog
+		heading, left = spelling.Plural(d.Backlog, "waiting message"), d.Backlog
 	}
 	if !d.Greeting {
 		heading += foreign + ". Tell your user what came (oacp read ID; " + d.answer() + "; oacp ack ID)"
@@ -194,7 +194,7 @@ func (d *digest) mailLine(m *Mail, most int) string {
 	if m.Err != nil {
 		reason = failure.OneLine(m.Err.Error())
 	}
-	head := "- " + shortened(visible.ModelLine(visible.Shell(m.File)), maxFile) + d.marks(m) + ": "
+	head := "- " + shortened(visible.ModelLine(visible.ShellCommand(m.File)), maxFile) + d.marks(m) + ": "
 	if e := (mailbox.Entry{Err: m.Err}); e.IsHeld() {
 		head += "held: "
 	} else {
@@ -235,7 +235,7 @@ func (d *digest) marks(m *Mail) string {
 
 // nameOwed adds a line for each of the oldest requests that are owed, as far as they fit.
 func (d *digest) nameOwed() {
-	heading := "You owe " + spelling.Count(len(d.Owed), "answer")
+	heading := "You owe " + spelling.Plural(len(d.Owed), "answer")
 	for i, r := range d.Owed {
 		line := d.line(&schema.Message{ID: r.ID, From: r.From, Type: r.Type, Priority: r.Priority, CreatedAt: r.CreatedAt, Subject: r.Subject}, "", math.MaxInt)
 		if i == 0 {

@@ -256,7 +256,11 @@ func (h *Hook) calledBy() runningProcess {
 // is the one that is found in the session's folder.
 func (h *Hook) attach(s *Session, e Event) {
 	p := h.calledBy()
-	s.Host, s.Dir, s.Transcript, s.Process, s.Server = hostname(), e.Dir, e.Transcript, p.Process, Process{}
+	s.Host = hostname()
+	s.Dir = e.Dir
+	s.Transcript = e.Transcript
+	s.Process = p.Process
+	s.Server = Process{}
 	if !p.shared() {
 		return
 	}

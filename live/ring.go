@@ -172,7 +172,9 @@ func (f *follower) read() (ended bool) {
 		f.state, err = readSession(f.dir, f.id)
 	}
 	if err == nil && f.state.alive() {
-		f.met, f.seen, f.file = true, now, info
+		f.met = true
+		f.seen = now
+		f.file = info
 		return false
 	}
 	f.file = nil

@@ -65,7 +65,7 @@ func (s *Session) decideReview() error {
 func (s *Session) nextIteration() error {
 	m := &s.manifest
 	if m.CurrentIteration >= m.MaxIterations {
-		return s.fail("not done after " + spelling.Count(m.CurrentIteration, "iteration"))
+		return s.fail("not done after " + spelling.Plural(m.CurrentIteration, "iteration"))
 	}
 	m.CurrentIteration++
 	m.Round = newRound(Agent(m.PrimaryAgent))

@@ -99,7 +99,7 @@ func (s *Session) runCommand(ctx context.Context, command []string) (*ProofResul
 	if stopComes(ctx, s.stopDelay) {
 		return nil, context.Cause(ctx)
 	}
-	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), proofFailure(err), tail(result.Tail, maxProofOutput))
+	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.ShellCommand(command...), proofFailure(err), tail(result.Tail, maxProofOutput))
 	return &ProofResult{Report: report, LastLine: result.LastLine}, nil
 }
 

@@ -157,7 +157,7 @@ func (s Settings) MayRun() []string {
 	}
 	var texts []string
 	for _, command := range commands {
-		texts = append(texts, visible.Shell(command...))
+		texts = append(texts, visible.ShellCommand(command...))
 	}
 	return append([]string{strings.Join(texts, " && ")}, texts...)
 }

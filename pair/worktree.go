@@ -38,7 +38,7 @@ func baseCommit(repository string) (string, error) {
 func (m *Manifest) checkFolder() error {
 	_, err := os.Stat(m.Dir())
 	if err != nil && m.WorktreePath != "" {
-		again := visible.Shell("git", "-C", m.RepoPath, "worktree", "add", "--force", m.WorktreePath, m.branch())
+		again := visible.ShellCommand("git", "-C", m.RepoPath, "worktree", "add", "--force", m.WorktreePath, m.branch())
 		err = fmt.Errorf("%w; to make the worktree again from its branch: %s", err, again)
 	}
 	return err

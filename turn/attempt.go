@@ -143,7 +143,7 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 		}
 		if retries++; isWorthSaying(retries) {
 			e := EventWarning.about(rec)
-			e.Reason = shown.Acts[0].Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
+			e.Reason = shown.Acts[0].Text + " (" + spelling.Plural(retries, "failure") + " in this turn)"
 			k.events.publish(e)
 		}
 	}, nil)
@@ -156,7 +156,9 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 // succeed records the success, together with the answer that is to be sent.
 func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Record, result agent.Result) error {
 	f := track.Succeeded.About(rec)
-	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), track.Usage(result.Usage)
+	f.Session = result.SessionID
+	f.DurationMS = result.Duration.Milliseconds()
+	f.Usage = track.Usage(result.Usage)
 	if f.Send = k.answer(m, rec, result); f.Send == nil && k.config.Reply && m.Type.ExpectsAnswer() {
 		f.Reason = "there is no output, so there is no answer"
 	}
@@ -164,7 +166,10 @@ func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Reco
 		return err
 	}
 	e := EventSucceeded.about(rec)
-	e.Reason, e.Duration, e.Usage, e.Refused = f.Reason, result.Duration, result.Usage, result.Refused
+	e.Reason = f.Reason
+	e.Duration = result.Duration
+	e.Usage = result.Usage
+	e.Refused = result.Refused
 	k.events.publish(e)
 	return nil
 }
@@ -211,7 +216,10 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
-	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), track.Usage(result.Usage)
+	f.Reason = failureReason(err, result.LastLine)
+	f.Output = result.Tail
+	f.DurationMS = result.Duration.Milliseconds()
+	f.Usage = track.Usage(result.Usage)
 	if rec.Attempts < k.config.MaxAttempts && !gone {
 		f.RetryAt = k.now().Add(k.config.backoff(rec.Attempts)).UTC()
 	}
@@ -219,7 +227,11 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 		return outcome{item: it, started: true, stop: err}
 	}
 	e := EventFailed.about(rec)
-	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = f.Reason, err, f.RetryAt, result.Duration, result.Usage
+	e.Reason = f.Reason
+	e.Err = err
+	e.RetryAt = f.RetryAt
+	e.Duration = result.Duration
+	e.Usage = result.Usage
 	e.Refused, e.LastLine = result.Refused, result.LastLine
 	k.events.publish(e)
 	if gone || !f.RetryAt.IsZero() {

@@ -28,7 +28,7 @@ type closer struct {
 
 // deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
 func (c *closer) deadLetter(it *item, m *schema.Message, rec *track.Record) outcome {
-	reason := fmt.Sprintf("given up after %s: %s", spelling.Count(rec.Attempts, "turn"), rec.Reason)
+	reason := fmt.Sprintf("given up after %s: %s", spelling.Plural(rec.Attempts, "turn"), rec.Reason)
 	f := track.Dead.About(rec)
 	f.Reason, f.Send = reason, c.bounce(m, rec, reason)
 	if err := c.journal.Append(f, true); err != nil {
@@ -59,7 +59,10 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	}
 	rec := track.Record{Envelope: track.Envelope{File: e.Name, Key: track.Key{Fingerprint: track.Fingerprint(raw)}}}
 	if m != nil {
-		rec.ID, rec.From, rec.Type, rec.Subject = m.ID, m.From, m.Type, m.Subject
+		rec.ID = m.ID
+		rec.From = m.From
+		rec.Type = m.Type
+		rec.Subject = m.Subject
 	}
 	f := track.Dead.About(&rec)
 	f.Reason = "the file is not a valid message: " + reason.Error()

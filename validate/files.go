@@ -152,8 +152,8 @@ func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byt
 	out := &r.files[i]
 	in.run(out.Name, data)
 	if in.isMessage() && contract != nil {
-		if judge := contract(out.Name, &in.message); judge != nil {
-			objections, err := judge(ctx)
+		if check := contract(out.Name, &in.message); check != nil {
+			objections, err := check(ctx)
 			if err != nil {
 				return err
 			}

@@ -40,10 +40,10 @@ func (r *Result) Count() Count {
 // String returns the numbers in words.
 func (c Count) String() string {
 	if c.Errors == 0 && c.Warnings == 0 {
-		return spelling.Count(c.Files, "file")
+		return spelling.Plural(c.Files, "file")
 	}
 	return fmt.Sprintf("%s, %d invalid: %s, %s",
-		spelling.Count(c.Files, "file"), c.Invalid, spelling.Count(c.Errors, "error"), spelling.Count(c.Warnings, "warning"))
+		spelling.Plural(c.Files, "file"), c.Invalid, spelling.Plural(c.Errors, "error"), spelling.Plural(c.Warnings, "warning"))
 }
 
 // WriteJSON writes the result as one JSON object: the numbers of files, invalid files, errors and

@@ -122,7 +122,7 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 	if repository != nil {
 		what = fmt.Sprintf("%s from all machines", agent)
 	}
-	withMail := fmt.Sprintf("%s, with %s pending", what, spelling.Count(len(pending), "message"))
+	withMail := fmt.Sprintf("%s, with %s pending", what, spelling.Plural(len(pending), "message"))
 	text := "would remove " + withMail
 	if !c.isOn("dry-run") {
 		if err := c.confirm("remove " + withMail + "?"); err != nil {

@@ -108,7 +108,7 @@ func (a commitJSON) print(c *call) {
 		where = "to " + visible.Line(*a.Branch)
 	}
 	subject, _, _ := strings.Cut(a.Message, "\n")
-	what := fmt.Sprintf("%s %s: %s", spelling.Count(len(a.Files), "file"), where, visible.Line(subject))
+	what := fmt.Sprintf("%s %s: %s", spelling.Plural(len(a.Files), "file"), where, visible.Line(subject))
 	if a.DryRun {
 		c.printf("would commit %s\n", what)
 		for _, file := range a.Files {

@@ -123,7 +123,7 @@ func notConverted(count int) error {
 	if count == 0 {
 		return nil
 	}
-	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Count(count, "item"))}
+	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Plural(count, "item"))}
 }
 
 // convertToMailbox delivers the records of logs.

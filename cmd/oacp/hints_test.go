@@ -42,7 +42,7 @@ func literal(e ast.Expr) (text string, isText bool) {
 			right = standIn
 		}
 		return left + right, e.Op == token.ADD && (ok || alsoOK)
-	case *ast.CallExpr: // visible.Shell("oacp", "read", name)
+	case *ast.CallExpr: // visible.ShellCommand("oacp", "read", name)
 		var words []string
 		for _, argument := range e.Args {
 			word, ok := literal(argument)

@@ -113,7 +113,7 @@ func runInit(c *call) error {
 		err = printMade(c, dir, made, joining, nextSteps(c, dir, made)...)
 	}
 	if err == nil && options.Repository != "" && !c.json() {
-		c.printf("  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
+		c.printf("  with a link, commands in the repository find the workspace: %s\n", visible.ShellCommand(
 			"ln", "-sf", filepath.Join(dir, schema.MarkerName), filepath.Join(options.Repository, ".oacp")))
 	}
 	return err
@@ -189,7 +189,7 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 		return nil, fmt.Errorf("no workspace is made in %s: %w, %s", dir, project.ErrNested, found)
 	}
 	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
-		visible.Shell("oacp", "init", "--git", "--dir", found))), nil
+		visible.ShellCommand("oacp", "init", "--git", "--dir", found))), nil
 }
 
 // nextSteps says what the user can do about git with a new workspace in a repository.
@@ -202,7 +202,7 @@ func nextSteps(c *call, dir string, made project.Made) (next []string) {
 	if c.place.Dir != "" {
 		commit = append(commit, "--dir", c.place.Dir)
 	}
-	next = []string{visible.Shell(commit...) + " commits it with the code, and later its new messages"}
+	next = []string{visible.ShellCommand(commit...) + " commits it with the code, and later its new messages"}
 	below, err := filepath.Rel(top, dir)
 	if around, aroundErr := git.Top(c.Dir); err != nil || aroundErr != nil || around != top {
 		return next
@@ -216,7 +216,7 @@ func nextSteps(c *call, dir string, made project.Made) (next []string) {
 			}
 		}
 	}
-	return append(next, visible.Shell(append([]string{"printf", `%s\n`}, patterns...)...)+
+	return append(next, visible.ShellCommand(append([]string{"printf", `%s\n`}, patterns...)...)+
 		` >> "$(git rev-parse --git-path info/exclude)" keeps it out of git`)
 }
 

@@ -235,7 +235,7 @@ func (g *gitInitialized) print(c *call) {
 	case g.Remote == "":
 		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
 	case g.Joined:
-		text := spelling.Count(g.Received, "message") + " came"
+		text := spelling.Plural(g.Received, "message") + " came"
 		if g.Sent > 0 {
 			text += fmt.Sprintf(", %d went", g.Sent)
 		}

@@ -267,7 +267,7 @@ func runTrustList(c *call, w *mailbox.Workspace) error {
 		}
 	}
 	return c.answer(list, func() {
-		c.printf("Catalog: %s\n", spelling.Count(len(listed), "key"))
+		c.printf("Catalog: %s\n", spelling.Plural(len(listed), "key"))
 		for _, l := range listed {
 			c.printf("  %s  %s\n", l.KeyID, l.Agent)
 		}
@@ -275,7 +275,7 @@ func runTrustList(c *call, w *mailbox.Workspace) error {
 			c.printf("Pins: nobody has any, so no signature is trusted\n")
 		}
 		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
-			c.printf("Pins of %s: %s\n", agent, spelling.Count(len(list.Pins[agent]), "key"))
+			c.printf("Pins of %s: %s\n", agent, spelling.Plural(len(list.Pins[agent]), "key"))
 			for _, p := range list.Pins[agent] {
 				c.printf("  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
 			}

@@ -81,7 +81,7 @@ func newDialogue(t *testing.T) *dialogue {
 	path := strings.Join([]string{bin, programs, os.Getenv("PATH")}, string(os.PathListSeparator))
 	d.env = append(d.env, "PATH="+path, "SHELL=/bin/bash", "OACP_AGENT=", "AGENT_NAME=", "OACP_RUNNER=")
 	// The shell that codex runs commands in is one for a login.
-	if err := os.WriteFile(filepath.Join(home, ".profile"), []byte("export PATH="+visible.Shell(path)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, ".profile"), []byte("export PATH="+visible.ShellCommand(path)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -351,14 +351,14 @@ func summaryText(summary *pair.Summary, run int) string {
 		row("", "and %d more", more)
 	}
 	spent := summary.Spent
-	used := append([]string{spelling.Count(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}, usageDetails(spent.Usage)...)
+	used := append([]string{spelling.Plural(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}, usageDetails(spent.Usage)...)
 	row("used", "%s", strings.Join(used, ", "))
 	w := summary.Worktree
 	if w == nil {
 		return text.String()
 	}
 	// The next steps with the worktree.
-	step := func(name string, words ...string) { row(name, "%s", visible.Shell(words...)) }
+	step := func(name string, words ...string) { row(name, "%s", visible.ShellCommand(words...)) }
 	if w.Uncommitted {
 		step("commit", "git", "-C", w.Path, "add", "-A")
 		step("", "git", "-C", w.Path, "commit")

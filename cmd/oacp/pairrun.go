@@ -68,7 +68,7 @@ func (p *pairing) withResumption(err error, session *pair.Session) error {
 		return err
 	}
 	words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, p.repeated...)
-	hint := visible.Shell(words...) + " continues the run"
+	hint := visible.ShellCommand(words...) + " continues the run"
 	var service *agent.APIError
 	if errors.As(err, &service) && service.Kind == agent.NotLoggedIn {
 		hint = service.Advice + "; then " + hint

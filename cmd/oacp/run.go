@@ -218,13 +218,13 @@ func waitingText(name schema.AgentName, settings *turn.Settings) string {
 	var what string
 	switch settings.Driver {
 	case "ash":
-		what = "goes to the Ash bridge " + cmp.Or(settings.Socket, visible.Shell(settings.Command...))
+		what = "goes to the Ash bridge " + cmp.Or(settings.Socket, visible.ShellCommand(settings.Command...))
 	case "claude", "codex":
 		what = fmt.Sprintf("is a turn of %s with --allow %s", settings.Driver, cmp.Or(settings.Allow, agent.PermitNothing))
 	case "echo":
 		what = "is echoed"
 	default:
-		what = "starts " + visible.Shell(settings.Command...)
+		what = "starts " + visible.ShellCommand(settings.Command...)
 	}
 	text := fmt.Sprintf("waiting for mail to %s, ^C stops; each message %s", name, what)
 	if !settings.Reply {

@@ -133,7 +133,7 @@ func (p *runPrinter) line(e turn.Event) string {
 	}
 	var details []string
 	if e.Usage.Turns > 0 {
-		details = append(details, spelling.Count(int(e.Usage.Turns), "model turn"))
+		details = append(details, spelling.Plural(int(e.Usage.Turns), "model turn"))
 	}
 	details = append(details, usageDetails(e.Usage)...)
 	if e.Kind == turn.EventStarted && e.Attempt > 1 {

@@ -258,7 +258,7 @@ func explainWords(c *call, err error) error {
 	})
 	if len(agents) == 0 {
 		if unknown && spelling.Nearest(unknownProject.Project, unknownProject.Known) == "" {
-			err = failure.WithHint(err, "the argument of send is a project; to pass a body, write "+visible.Shell("--body", words[0]))
+			err = failure.WithHint(err, "the argument of send is a project; to pass a body, write "+visible.ShellCommand("--body", words[0]))
 		}
 		return err
 	}
@@ -266,7 +266,7 @@ func explainWords(c *call, err error) error {
 	if len(words) > 0 {
 		flags = append(flags, "--body", strings.Join(words, " "))
 	}
-	return failure.WithHint(err, strings.Join(agents, " and ")+" can be a recipient: write "+visible.Shell(flags...))
+	return failure.WithHint(err, strings.Join(agents, " and ")+" can be a recipient: write "+visible.ShellCommand(flags...))
 }
 
 func runReply(c *call) error {

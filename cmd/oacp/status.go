@@ -132,7 +132,7 @@ func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 		if c.Bound {
 			bound = paint(s, yellow, "; it waits for oacp thread resume "+string(c.ID))
 		}
-		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Count(c.Turns, "turn"), bound)
+		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Plural(c.Turns, "turn"), bound)
 	}
 }
 
@@ -178,7 +178,7 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 			line += noticedText(p.Noticed, s)
 		}
 		if p.Attempts > 1 && p.Stage != track.StageDead { // the reason says so
-			line += ", after " + spelling.Count(p.Attempts, "turn")
+			line += ", after " + spelling.Plural(p.Attempts, "turn")
 		}
 		if p.Reason != "" {
 			line += ": " + visible.Line(p.Reason)
@@ -219,7 +219,7 @@ func noticedText(by []track.Noticed, s *command.Streams) string {
 	}
 	text := fmt.Sprintf(" by %s session %s at %s", visible.Line(first.Program), visible.Line(shortSession(first.Session)), at)
 	if more := len(by) - 1; more > 0 {
-		text += ", and by " + spelling.Count(more, "more session")
+		text += ", and by " + spelling.Plural(more, "more session")
 	}
 	return text
 }
@@ -283,14 +283,14 @@ func printOwed(owed track.Owed, s *command.Streams) {
 		return
 	}
 	if len(owed.Mine) > 0 {
-		fmt.Fprintf(s.Out, "%s owes %s:\n", owed.Agent, spelling.Count(len(owed.Mine), "answer"))
+		fmt.Fprintf(s.Out, "%s owes %s:\n", owed.Agent, spelling.Plural(len(owed.Mine), "answer"))
 		printOpen(owed.Mine, "From", func(r track.OpenRequest) schema.AgentName { return r.From }, s)
 	}
 	if len(owed.Theirs) > 0 {
 		if len(owed.Mine) > 0 {
 			fmt.Fprintln(s.Out)
 		}
-		fmt.Fprintf(s.Out, "%s waits for %s:\n", owed.Agent, spelling.Count(len(owed.Theirs), "answer"))
+		fmt.Fprintf(s.Out, "%s waits for %s:\n", owed.Agent, spelling.Plural(len(owed.Theirs), "answer"))
 		printOpen(owed.Theirs, "To", func(r track.OpenRequest) schema.AgentName { return r.To }, s)
 	}
 }

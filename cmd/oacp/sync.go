@@ -362,7 +362,7 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 		if err != nil {
 			return err
 		}
-		question := "remove " + spelling.Count(counted.Messages, "message") + " and " + spelling.Count(counted.Copies, "outbox file") + " here"
+		question := "remove " + spelling.Plural(counted.Messages, "message") + " and " + spelling.Plural(counted.Copies, "outbox file") + " here"
 		if repository != nil {
 			question += ", and what is as old from the branch"
 		}
@@ -383,9 +383,9 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	return c.answer(answer, func() {
-		c.printf("%s: %s, %s", verb, spelling.Count(answer.Messages, "message"), spelling.Count(answer.Copies, "outbox file"))
+		c.printf("%s: %s, %s", verb, spelling.Plural(answer.Messages, "message"), spelling.Plural(answer.Copies, "outbox file"))
 		if repository != nil {
-			c.printf("; from the branch: %s", spelling.Count(answer.Branch, "message"))
+			c.printf("; from the branch: %s", spelling.Plural(answer.Branch, "message"))
 		}
 		c.printf("\n")
 	})

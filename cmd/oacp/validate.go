@@ -78,7 +78,7 @@ func runValidate(c *call) error {
 	defer c.catchSignals()()
 	defer lessGarbageCollection()()
 	contracts := &contract.Workspaces{Program: command.ContractProgram}
-	files := &validate.FilesOptions{Stdin: c.In, Contract: contracts.Judge}
+	files := &validate.FilesOptions{Stdin: c.In, Contract: contracts.CheckOf}
 	var result *validate.Result
 	var err error
 	if isChange {

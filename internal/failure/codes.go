@@ -121,7 +121,7 @@ var rules = []rule{
 	{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 	{"held", hinting(func(e *mailbox.HeldError) string {
 		name := filepath.Base(e.Path)
-		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.Shell(name))
+		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.ShellCommand(name))
 	})},
 	{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 		return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
@@ -138,19 +138,19 @@ var rules = []rule{
 	{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
 		const most = 5
 		names := e.Names[:min(most, len(e.Names))]
-		return visible.Shell(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
+		return visible.ShellCommand(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
 	})},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {
 			return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
 		}
-		return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
+		return visible.ShellCommand("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
 	})},
 	{"object_format", about(gitmail.ErrObjectFormat, func(e *gitmail.RepositoryError) string {
 		return e.Remake() + " makes one in the format of the remote; all messages are in the workspace, so none is lost"
 	})},
 	{"hook_refused", about(gitmail.ErrHook, func(e *gitmail.RepositoryError) string {
-		return visible.Shell("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
+		return visible.ShellCommand("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
 	})},
 	{"remote_refused", refused},
 	{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
@@ -161,11 +161,11 @@ var rules = []rule{
 	{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
 	{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
 	{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {
-		return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
+		return "fix the signing program, or commit mail without signatures: " + visible.ShellCommand("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
 	})},
 	{"remote_unreachable", as[*turn.UnclaimedError]("the mail stays in the inbox; if no other machine works it, oacp run --claim none gives it turns without the remote")},
 	{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
-		return "mail waits for the next sync; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
+		return "mail waits for the next sync; " + visible.ShellCommand("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
 	})},
 	{"no_key", hinting(func(e *signing.NoKeyError) string {
 		if e.KeyID != "" {
@@ -175,7 +175,7 @@ var rules = []rule{
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
 	{"bad_policy", hinting(func(e *trust.PolicyError) string {
-		return "if the change was intended, " + visible.Shell("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
+		return "if the change was intended, " + visible.ShellCommand("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
 	})},
 	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
 	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
@@ -226,7 +226,7 @@ var rules = []rule{
 	{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
 	{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
 	{"index_locked", hinting(func(e *commit.LockedError) string {
-		return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
+		return "wait for the other git command; if none is running, remove the file: " + visible.ShellCommand("rm", e.Path)
 	})},
 	{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
 	{"unknown_revision", hinting(func(e *change.RevisionError) string {
@@ -278,7 +278,7 @@ func unavailable(err error) (hint string, ok bool) {
 	case !errors.Is(err, agent.ErrUnavailable):
 		return "", false
 	case isProgram && strings.ContainsAny(program.Name, "|&;<>$`*~("):
-		hint = "the command runs without a shell; to use one: -- " + visible.Shell("sh", "-c", program.Name)
+		hint = "the command runs without a shell; to use one: -- " + visible.ShellCommand("sh", "-c", program.Name)
 	case isProgram && strings.ContainsAny(program.Name, " \t\n"):
 		hint = "the program and its arguments are separate words: -- " + strings.Join(strings.Fields(program.Name), " ")
 	case isProgram && errors.Is(err, fs.ErrPermission):

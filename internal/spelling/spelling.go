@@ -1,5 +1,5 @@
-// Package spelling finds the name that a misspelled one means, and spells numbers of things
-// and lengths of time.
+// Package spelling suggests corrections of misspelled names, and writes counts and lengths of time
+// in words.
 package spelling
 
 import (
@@ -90,8 +90,8 @@ func PlainYAML(text string) string {
 	return strings.NewReplacer("!!seq", "a list", "!!map", "a mapping", "!!null", "nothing", "!!str ", "", "!!int ", "", "!!float ", "", "!!bool ", "").Replace(text)
 }
 
-// Count returns a number of things in words: "1 file", "2 files".
-func Count(n int, noun string) string {
+// Plural returns a number of things in words: "1 file", "2 files".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

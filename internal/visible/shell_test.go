@@ -24,8 +24,8 @@ func TestShell(t *testing.T) {
 		{[]string{"\u202e", "\xff1"}, `$'\342\200\256' $'\3771'`},
 	}
 	for _, test := range tests {
-		if got := Shell(test.words...); got != test.want {
-			t.Errorf("Shell(%q) is %s, want %s", test.words, got, test.want)
+		if got := ShellCommand(test.words...); got != test.want {
+			t.Errorf("ShellCommand(%q) is %s, want %s", test.words, got, test.want)
 		}
 	}
 }
@@ -43,9 +43,9 @@ func FuzzShell(f *testing.F) {
 		if strings.Contains(word, "\x00") {
 			t.Skip("an argument cannot contain a NUL")
 		}
-		command := Shell(word, "end")
+		command := ShellCommand(word, "end")
 		if Line(command) != command {
-			t.Errorf("Shell(%q) is %q, want visible characters only", word, command)
+			t.Errorf("ShellCommand(%q) is %q, want visible characters only", word, command)
 		}
 		output, err := exec.Command(shell, "--norc", "-c", `printf '%s\0' `+command).Output()
 		if err != nil {

@@ -100,10 +100,10 @@ func Quote(text string) string {
 	return `"` + Line(text) + `"`
 }
 
-// Shell returns a command of these words, as a person can copy it into a shell: a word that means
+// ShellCommand returns a command of these words, as a person can copy it into a shell: a word that means
 // more to a shell than itself is quoted. Characters that have no visible form are written out in
 // the form $'…', which bash, zsh and ksh read.
-func Shell(words ...string) string {
+func ShellCommand(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		quoted[i] = shellWord(word)

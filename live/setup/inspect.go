@@ -148,7 +148,7 @@ func (f found) again() string {
 	if own := f.words(); own != nil && !slices.Equal(own[3:], []string{"--agent", string(f.Program)}) {
 		words = append(words, own[3:]...)
 	}
-	return visible.Shell(words...)
+	return visible.ShellCommand(words...)
 }
 
 // managed is the folder with the settings that an organization prescribes for claude. Tests replace it.

@@ -61,7 +61,7 @@ func (o Options) hookCommand() string {
 	if o.Sync != "" && o.Sync != "true" {
 		words = append(words, o.Sync)
 	}
-	return visible.Shell(words...)
+	return visible.ShellCommand(words...)
 }
 
 // fromEnvironment and a closing brace are around the agent of claude's server, which is another if the

@@ -44,7 +44,7 @@ func (c mcpCall) other() error {
 	if c.Command == "" {
 		return errOtherServer
 	}
-	return fmt.Errorf("%w: %s", errOtherServer, visible.Shell(append([]string{c.Command}, c.Args...)...))
+	return fmt.Errorf("%w: %s", errOtherServer, visible.ShellCommand(append([]string{c.Command}, c.Args...)...))
 }
 
 // checkOwn returns an error if a server has settings that are not among those that setup writes.

@@ -89,7 +89,7 @@ const mostLines = 100
 
 // Text returns the message of a commit: a subject and, if that does not say all, a line for each event.
 func (c Changes) Text() string {
-	subject := cmp.Or(gitmail.Subject(c.Events), "workspace: "+spelling.Count(len(c.Files), "file"))
+	subject := cmp.Or(gitmail.Subject(c.Events), "workspace: "+spelling.Plural(len(c.Files), "file"))
 	if len(c.Events) == 0 || len(c.Events) == 1 && c.Events[0].String() == subject {
 		return subject
 	}

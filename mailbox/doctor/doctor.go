@@ -189,7 +189,7 @@ func (i *inspection) workspace() {
 		i.add(schema.AgentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
 		return
 	}
-	i.add(schema.AgentsName+"/", SeverityOK, "", "%s", spelling.Count(len(i.agents), "agent"))
+	i.add(schema.AgentsName+"/", SeverityOK, "", "%s", spelling.Plural(len(i.agents), "agent"))
 }
 
 // mend makes a Mend of a single repair.

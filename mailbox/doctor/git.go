@@ -98,7 +98,7 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 		last = "the last sync was " + spelling.Age(at, i.Now) + " ago"
 	}
 	if unsent > 0 {
-		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", spelling.Count(unsent, "change"), last)
+		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", spelling.Plural(unsent, "change"), last)
 	} else {
 		i.add("sync", SeverityOK, "", "nothing to send; %s", last)
 	}

@@ -57,7 +57,7 @@ var inboxTroubles = []inboxTrouble{
 		if slices.Contains(i.agents, e.Message.From) {
 			return "", ""
 		}
-		return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From), visible.Shell("oacp", "add-agent", string(e.Message.From))
+		return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From), visible.ShellCommand("oacp", "add-agent", string(e.Message.From))
 	}},
 }
 
@@ -68,7 +68,7 @@ func BadFileHint(e mailbox.Entry) string {
 		name = []string{"--", e.Name}
 	}
 	command := func(words ...string) string {
-		return visible.Shell(slices.Concat([]string{"oacp"}, words, []string{"--agent", string(e.Agent)}, name)...)
+		return visible.ShellCommand(slices.Concat([]string{"oacp"}, words, []string{"--agent", string(e.Agent)}, name)...)
 	}
 	if e.IsHeld() {
 		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; %s moves the file to the archive", e.Agent, command("ack"))
@@ -77,7 +77,7 @@ func BadFileHint(e mailbox.Entry) string {
 }
 
 func listHint(e *mailbox.Entry) string {
-	return visible.Shell("oacp", "inbox", "--agent", string(e.Agent)) + " lists the inbox"
+	return visible.ShellCommand("oacp", "inbox", "--agent", string(e.Agent)) + " lists the inbox"
 }
 
 // inbox checks an agent's pending messages.

@@ -158,7 +158,7 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 	letters := len(slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) }))
 	if letters > 0 {
 		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again",
-			"%s", spelling.Count(letters, "dead letter"))
+			"%s", spelling.Plural(letters, "dead letter"))
 	}
 }
 

@@ -47,7 +47,7 @@ func (i *inspection) trust() {
 					"%s trusts the key %s of %s, which the catalog does not list", agent, p.KeyID, p.Agent)
 			}
 		}
-		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, spelling.Count(len(list), "key"), active)
+		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, spelling.Plural(len(list), "key"), active)
 		i.unpinned(agent, catalog, list)
 	}
 	if len(i.findings) == before {
@@ -74,7 +74,7 @@ func (i *inspection) catalog(pinned bool) (catalog []trust.Entry, usable bool) {
 		i.add("trust-catalog-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%v", err)
 		return nil, false
 	}
-	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, spelling.Count(len(catalog), "key"))
+	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, spelling.Plural(len(catalog), "key"))
 	return catalog, true
 }
 

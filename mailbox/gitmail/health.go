@@ -52,7 +52,7 @@ func (e *RepositoryError) Remake() string {
 		words = append(words, "--ref", e.Ref)
 	}
 	own := filepath.Join(e.Dir, gitName)
-	return visible.Shell("mv", own, own+"-damaged") + "; " + visible.Shell(words...)
+	return visible.ShellCommand("mv", own, own+"-damaged") + "; " + visible.ShellCommand(words...)
 }
 
 // about returns the error for a repository with the settings that has to be made anew.

@@ -222,7 +222,10 @@ func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 
 // postpone leaves everything to the next tick, because the box cannot be read now.
 func (b *box) postpone() {
-	b.relist, b.recheck, b.todo, b.folder = false, false, nil, nil
+	b.relist = false
+	b.recheck = false
+	b.todo = nil
+	b.folder = nil
 	clear(b.unsettled)
 }
 

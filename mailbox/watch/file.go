@@ -71,7 +71,9 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
 		f.settled = f.seen.isQuiet(now)
 		return f
 	case err != nil:
-		f.state, f.err, f.settled = fileBad, err, true
+		f.state = fileBad
+		f.err = err
+		f.settled = true
 		return f
 	}
 	f.seen = f.seen.Seen(info, now)
@@ -136,7 +138,9 @@ func (b *box) compare(f finding, follow bool) []change {
 		return nil
 	}
 	c := change{box: b, entry: b.entry(f.name)}
-	c.entry.Message, c.entry.Err, c.entry.Modified = f.message, f.err, f.seen.Modified
+	c.entry.Message = f.message
+	c.entry.Err = f.err
+	c.entry.Modified = f.seen.Modified
 	if f.state == fileMessage {
 		c.message = summarize(f.name, f.message, f.seen.Version)
 	}

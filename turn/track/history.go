@@ -188,18 +188,34 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	switch f.Kind {
 	case Held:
 		rec.Envelope = f.Envelope
-		rec.Held, rec.HeldBy, rec.Removed = f.Reason, f.By, time.Time{}
+		rec.Held = f.Reason
+		rec.HeldBy = f.By
+		rec.Removed = time.Time{}
 	case Removed:
-		rec.Held, rec.HeldBy, rec.Removed = "", "", f.At
+		rec.Held = ""
+		rec.HeldBy = ""
+		rec.Removed = f.At
 	case Started:
 		rec.Envelope = f.Envelope
 		rec.Attempts = max(rec.Attempts+1, f.Attempt)
-		rec.Running, rec.Marks, rec.Started, rec.RetryAt = true, f.Marks, f.At, time.Time{}
-		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
+		rec.Running = true
+		rec.Marks = f.Marks
+		rec.Started = f.At
+		rec.RetryAt = time.Time{}
+		rec.Held = ""
+		rec.HeldBy = ""
+		rec.Removed = time.Time{}
 		h.countTurn(rec)
 	case Succeeded, Failed, Lost:
-		rec.Running, rec.Marks, rec.Lost, rec.Ended, rec.RetryAt = false, nil, f.Kind == Lost, f.At, f.RetryAt
-		rec.Reason, rec.Output, rec.DurationMS, rec.Usage = f.Reason, f.Output, f.DurationMS, f.Usage
+		rec.Running = false
+		rec.Marks = nil
+		rec.Lost = f.Kind == Lost
+		rec.Ended = f.At
+		rec.RetryAt = f.RetryAt
+		rec.Reason = f.Reason
+		rec.Output = f.Output
+		rec.DurationMS = f.DurationMS
+		rec.Usage = f.Usage
 		h.last = rec
 		h.failures++
 		if f.Kind == Succeeded {
@@ -215,9 +231,15 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Running, rec.Marks = false, nil
 	case Dead:
 		rec.Envelope = f.Envelope
-		rec.Running, rec.Marks, rec.Lost, rec.Ended = false, nil, false, f.At
+		rec.Running = false
+		rec.Marks = nil
+		rec.Lost = false
+		rec.Ended = f.At
 		rec.Attempts = max(rec.Attempts, f.Attempt)
-		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = Dead, false, f.Reason, f.Send
+		rec.Outcome = Dead
+		rec.Settled = false
+		rec.Reason = f.Reason
+		rec.Unsent = f.Send
 	case Answered, Bounced:
 		rec.Unsent = nil
 		if f.Kind == Answered || rec.Outcome == Dead {

@@ -182,7 +182,10 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 		return p, err
 	}
 	rec := state.record(m)
-	p.Attempts, p.Started, p.Ended, p.Reason = rec.Attempts, inSeconds(rec.Started), inSeconds(rec.Ended), rec.Reason
+	p.Attempts = rec.Attempts
+	p.Started = inSeconds(rec.Started)
+	p.Ended = inSeconds(rec.Ended)
+	p.Reason = rec.Reason
 	for _, n := range rec.Noticed {
 		p.Noticed = append(p.Noticed, Noticed{n.Session, n.Program, inSeconds(n.At)})
 	}

@@ -145,7 +145,10 @@ func turnOf(rec *Record) Turn {
 	t := Turn{Envelope: rec.Envelope, Attempt: rec.Attempts, Started: inSeconds(rec.Started)}
 	t.Fingerprint, t.File = "", ""
 	if !rec.Running {
-		t.Ended, t.Succeeded, t.Reason, t.Usage = inSeconds(rec.Ended), rec.Outcome == Succeeded, rec.Reason, rec.Usage
+		t.Ended = inSeconds(rec.Ended)
+		t.Succeeded = rec.Outcome == Succeeded
+		t.Reason = rec.Reason
+		t.Usage = rec.Usage
 	}
 	return t
 }
