@@ -66,7 +66,7 @@ type Log struct {
 	pause      func(context.Context, time.Duration) error
 
 	mu         sync.Mutex // guards what follows
-	closed     bool       // written with sending held too
+	closed     bool       // written with sending also held
 	file       *os.File   // for reading; nil while there is no log
 	info       os.FileInfo
 	index      index
