@@ -34,8 +34,9 @@ var imports = map[string][]string{
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
-	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/gitmail"},
-	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica"},
+	"mailbox/history": {"schema"},
+	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/history"},
+	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica", "mailbox/history"},
 	"mailbox/replica": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
 
@@ -64,7 +65,7 @@ var imports = map[string][]string{
 		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/git", "internal/guide", "internal/orphans", "internal/spelling",
 		"internal/visible",
 	},
 }
