@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -109,10 +110,11 @@ func TestOneProgramLinksTheSchemaLibrary(t *testing.T) {
 	}
 }
 
-// Upper bounds in lines.
+// Upper bounds: lines of functions and files, and methods of types.
 const (
 	maxFunction = 80
 	maxFile     = 400
+	maxMethods  = 40
 )
 
 // A sourceFile is a file of a package, parsed.
@@ -331,7 +333,9 @@ func prints(of, name string) bool {
 	return false
 }
 
+// TestSizes bounds what a reader has to keep in mind: the lines of a file and of a function, and the methods of a type.
 func TestSizes(t *testing.T) {
+	methods := make(map[string]int)
 	for _, f := range programFiles(t) {
 		if lines := f.set.Position(f.tree.FileEnd).Line; lines > maxFile {
 			f.report(t, f.tree, "%s has %d lines; the maximum is %d", f.name(), lines, maxFile)
@@ -340,6 +344,12 @@ func TestSizes(t *testing.T) {
 			function, ok := declaration.(*ast.FuncDecl)
 			if !ok {
 				continue
+			}
+			if function.Recv != nil {
+				receiver := f.folder + "." + strings.TrimPrefix(types.ExprString(function.Recv.List[0].Type), "*")
+				if methods[receiver]++; methods[receiver] == maxMethods+1 {
+					f.report(t, function, "%s has more than %d methods", receiver, maxMethods)
+				}
 			}
 			lines := f.set.Position(function.End()).Line - f.set.Position(function.Pos()).Line + 1
 			if lines > maxFunction {
