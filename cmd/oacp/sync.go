@@ -134,7 +134,7 @@ type syncPrinter struct {
 	*call
 	every    time.Duration
 	remote   command.RemoteState
-	answer   syncAnswer // what all answers have in common
+	answer   syncAnswer // the fields that all answers share
 	began    bool       // something was printed
 	problems string     // the last warnings about problems
 }
@@ -263,7 +263,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	return nil
 }
 
-// summary says in one line what was done. Without done, the sync ended before all was.
+// summary sums up the sync on one line. Without done, the sync ended early.
 func (a *syncAnswer) summary(done bool) string {
 	count := fmt.Sprintf("%d in, %d out", a.In, a.Out)
 	if a.In+a.Out == 0 {

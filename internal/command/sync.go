@@ -81,8 +81,8 @@ func SyncInterval(flag, text string) (time.Duration, error) {
 	return every, nil
 }
 
-// A Synchronizer syncs workspaces with their remotes while a command works. A remote that
-// fails is a warning, printed once; so is its recovery. A nil Synchronizer does nothing.
+// A Synchronizer syncs workspaces with their remotes while a command works. It prints one warning when a
+// remote fails, and one line when the remote recovers. A nil Synchronizer does nothing.
 type Synchronizer struct {
 	every   time.Duration
 	remotes []*remote
@@ -210,8 +210,8 @@ func (y *Synchronizer) Once(ctx context.Context) {
 	}
 }
 
-// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether all
-// workspaces are in step.
+// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether
+// all workspaces are synced.
 func (y *Synchronizer) Briefly(ctx context.Context) bool {
 	done := true
 	if y != nil {

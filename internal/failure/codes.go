@@ -46,7 +46,7 @@ type rule struct {
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
 	if unreadable, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
-		err = unreadable.Err // whatever else it says, that is why
+		err = unreadable.Err // this cause precedes all others
 	}
 	for _, r := range rules {
 		hint, ok := r.match(err)

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -129,14 +128,4 @@ func (i *inspection) around(ctx context.Context) {
 		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",
 			"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
 	}
-}
-
-// examples joins the first three texts.
-func examples(all []string) string {
-	const most = 3
-	text := strings.Join(all[:min(most, len(all))], "; ")
-	if more := len(all) - most; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
 }
