@@ -64,6 +64,7 @@ func newDialogue(t *testing.T) *dialogue {
 		}
 	})
 	home := t.TempDir()
+	outlive(t, home)
 	d := &dialogue{
 		t: t, began: time.Now(), oacp: filepath.Join(bin, "oacp"), home: home, project: filepath.Join(t.TempDir(), "shop"),
 		permits: make(map[string]chan struct{}),
