@@ -100,7 +100,7 @@ func isOtherFormat(err error) bool {
 		strings.Contains(said, "unexpected capabilities^")
 }
 
-// explain finds out whether a sync failed because the repository is damaged.
+// explain finds out whether a sync failed because git is too old or the repository is damaged.
 func (r *Repository) explain(ctx context.Context, err error) error {
 	remote, isRemote := errors.AsType[*RemoteError](err)
 	switch exit := git.Exit(err); {
@@ -110,6 +110,9 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 		return r.settings.about(r.w, ErrObjectFormat, err)
 	case exit <= 0, errors.Is(err, syscall.ENOSPC), isRemote && !remote.Refused:
 		return err
+	}
+	if unusable := git.Check(ctx); unusable != nil {
+		return unusable
 	}
 	s, damage := check(ctx, r.w)
 	if damage != nil {
