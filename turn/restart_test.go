@@ -258,7 +258,7 @@ func TestFailsAfterItWasTakenOut(t *testing.T) {
 		wantTexts(t, "dead letters", subjects(t, w, "codex", mailbox.DeadLetters))
 		wantTexts(t, "messages to the sender", subjects(t, w, "claude", mailbox.Inbox))
 		if p := progress(t, w, id); p.Stage != track.StageDone {
-			t.Errorf("of %d attempts: the message is %s, want acknowledged", attempts, p.Stage)
+			t.Errorf("of %d attempts: the message is %s, want done", attempts, p.Stage)
 		}
 	}
 }

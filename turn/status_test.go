@@ -95,7 +95,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 		}
 		return strings.Join(text, ", ")
 	}
-	if got, want := stages(), "codex acknowledged, gemini waiting"; got != want {
+	if got, want := stages(), "codex done, gemini waiting"; got != want {
 		t.Errorf("stages %s, want %s", got, want)
 	}
 	answer := conversation.Reply(sent, "codex")
@@ -176,6 +176,6 @@ func TestDoneByHandAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := progress(t, w, rec.ID); p.Stage != track.StageDone || p.Reason != "" {
-		t.Errorf("progress %+v, want acknowledged, without a reason", p)
+		t.Errorf("progress %+v, want done, without a reason", p)
 	}
 }

@@ -42,6 +42,7 @@ func newCodexScene(t *testing.T, script modelstub.Script, folders ...string) *co
 		t.Fatal(err)
 	}
 	s := &codexScene{t: t, codex: modelstub.Program(t, "codex"), oacp: oacp, home: t.TempDir(), server: modelstub.Start(t, script)}
+	outlive(t, s.home)
 	s.env = s.server.CodexTerminalEnv(t, s.home, folders...)
 	var groups []string
 	for _, event := range []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"} {
@@ -165,6 +166,31 @@ func followerOf(t *testing.T, w *mailbox.Workspace, id string) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// outlive lets the test end only after all processes with the home folder have ended. The one that follows a session
+// writes into the workspace when the session was killed.
+func outlive(t *testing.T, home string) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var running []string
+		err := watch.Await(ctx, nil, func() (bool, error) {
+			running = nil
+			files, err := filepath.Glob("/proc/[0-9]*/environ")
+			for _, file := range files {
+				environment, _ := os.ReadFile(file) // the process may have ended
+				if strings.Contains(string(environment), "HOME="+home+"\x00") {
+					running = append(running, filepath.Dir(file))
+				}
+			}
+			return len(running) == 0, err
+		})
+		for _, process := range running {
+			arguments, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+			t.Errorf("waiting for the end of %s, which is %q: %v", process, arguments, err)
+		}
+	})
 }
 
 // isRunning reports whether a process has not ended.

@@ -64,6 +64,7 @@ func newDialogue(t *testing.T) *dialogue {
 		}
 	})
 	home := t.TempDir()
+	outlive(t, home)
 	d := &dialogue{
 		t: t, began: time.Now(), oacp: filepath.Join(bin, "oacp"), home: home, project: filepath.Join(t.TempDir(), "shop"),
 		permits: make(map[string]chan struct{}),
@@ -129,7 +130,7 @@ func (d *dialogue) explain() {
 		return
 	}
 	d.t.Logf("claude:\n%s\ncodex:\n%s", d.claude.Screen(), d.codex.Screen())
-	files, _ := filepath.Glob(filepath.Join(d.project, "state", "live", "*", "*"))
+	files, _ := filepath.Glob(filepath.Join(d.project, "state", "live", "*", "[!.]*")) // not the locks
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		d.t.Logf("%s: %s %v", file, data, err)
@@ -394,7 +395,7 @@ func TestDialogue(t *testing.T) {
 	d.codex.Await("Claude says that #42 is merged since this morning.")
 	d.awaitIdle("codex")
 	d.awaitIdle("claude")
-	d.wantStatus(answered, `codex: acknowledged; noticed by codex session`)
+	d.wantStatus(answered, `codex: done; noticed by codex session`)
 	d.showAll()
 	d.run("oacp thread " + asked)
 	d.close()

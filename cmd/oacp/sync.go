@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -146,7 +147,7 @@ type syncAnswer struct {
 	DryRun    bool             `json:"dry_run"`
 	In        int              `json:"in"`
 	Out       int              `json:"out"`
-	Changes   []gitmail.Change `json:"changes"`
+	Changes   []history.Change `json:"changes"`
 	Problems  []syncProblem    `json:"problems,omitempty"`
 	Commit    string           `json:"commit,omitempty"`
 	// Whole is set if the remote had no branch, and gets all mail.
@@ -223,9 +224,9 @@ func (p *syncPrinter) print(result gitmail.Result, err error) error {
 func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool) (err error) {
 	p.began = true
 	p.warn(result.Problems)
-	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]gitmail.Change{}, result.Changes...), result.Whole
+	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]history.Change{}, result.Changes...), result.Whole
 	for _, change := range result.Changes {
-		if change.Direction == gitmail.In {
+		if change.Direction == history.In {
 			answer.In++
 		} else {
 			answer.Out++

@@ -32,8 +32,8 @@ func TestReadError(t *testing.T) {
 	})
 	const reason = "input/output error"
 	id := strings.Fields(c.must(t, "list"))[7:][0]
-	if got := c.must(t, "list"); !strings.Contains(got, "pending") {
-		t.Errorf("list printed\n%s\nwant the message pending", got)
+	if got := c.must(t, "list"); !strings.Contains(got, " waiting") {
+		t.Errorf("list printed\n%s\nwant the message waiting", got)
 	}
 	if got := c.must(t, "status", id); !strings.Contains(got, "b: waiting: reading "+files[0]+": "+reason) {
 		t.Errorf("status printed\n%s\nwant the message waiting, and the error", got)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -287,7 +288,7 @@ func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop fun
 		for _, r := range y.remotes {
 			r.lock.Lock()
 			if !r.heard {
-				url := gitmail.PublicURL(r.repository.Settings().URL)
+				url := git.PublicURL(r.repository.Settings().URL)
 				r.state.Observe(&gitmail.RemoteError{URL: url, Err: errNoAnswer}, r.streams)
 			}
 			r.lock.Unlock()

@@ -157,7 +157,7 @@ var rules = []rule{
 	{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
 		return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
 	})},
-	{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
+	{"tracked", is(git.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
 	{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
 	{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
 	{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {

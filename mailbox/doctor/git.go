@@ -79,7 +79,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 			return
 		}
 	}
-	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), gitmail.PublicURL(s.URL))
+	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), git.PublicURL(s.URL))
 }
 
 // repository inspects the commits, and what is in none.
@@ -111,9 +111,13 @@ func (i *inspection) around(ctx context.Context) {
 		return
 	}
 	name := filepath.Base(i.w.Dir())
-	ignored, err := gitmail.IsHidden(ctx, i.w, i.Enclosing)
+	enclosing, err := git.Enclose(ctx, i.w.Dir(), i.Enclosing)
+	ignored := false
+	if err == nil {
+		ignored, err = enclosing.IsIgnored(ctx)
+	}
 	switch {
-	case errors.Is(err, gitmail.ErrTracked):
+	case errors.Is(err, git.ErrTracked):
 		i.add(name, SeverityError, "git rm -r --cached takes them out of the next commit, and keeps the files", "%v", err)
 		return
 	case err != nil:

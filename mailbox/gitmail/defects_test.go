@@ -238,10 +238,11 @@ func TestEmptiedRefs(t *testing.T) {
 	}
 }
 
-// TestStaleLocks syncs after git was killed while it moved a ref, also while the clock was wrong.
+// TestStaleLocks syncs after git was killed while it moved a ref, also while the clock was wrong. A young lock may be that
+// of a git that is at work, so the sync waits until it is old.
 func TestStaleLocks(t *testing.T) {
 	t.Parallel()
-	for name, age := range map[string]time.Duration{"old": time.Minute, "of the future": -24 * time.Hour} {
+	for name, age := range map[string]time.Duration{"old": time.Minute, "of the future": -24 * time.Hour, "young": git.LockAge - time.Second} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetwork(t, 1, both...)
 			m := n.machines[0]
@@ -251,14 +252,17 @@ func TestStaleLocks(t *testing.T) {
 			if err := os.Chtimes(lock, at, at); err != nil {
 				t.Fatal(err)
 			}
-			if names, _, err := git.Locks(m.w.Root(), ".git", time.Now()); err != nil || len(names) != 1 {
-				t.Errorf("stale locks are %q, %v; want one", names, err)
+			if _, young, err := git.Locks(m.w.Root(), ".git", at.Add(age)); err != nil || (len(young) > 0) != (name == "young") {
+				t.Errorf("young locks are %q, %v", young, err)
 			}
 			r := m.send("claude", "codex")
-			start := time.Now()
 			m.sync()
-			if waited := time.Since(start); waited > 15*time.Second {
+			ended := time.Now()
+			if waited := ended.Sub(at.Add(age)); waited > 15*time.Second {
 				t.Errorf("the sync waited %v for the lock", waited)
+			}
+			if held := ended.Sub(at); name == "young" && held < git.LockAge {
+				t.Errorf("the sync took a lock away after %v", held)
 			}
 			m.want("codex", mailbox.Inbox, r)
 			n.checkEqual()
