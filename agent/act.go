@@ -40,12 +40,12 @@ func describeTool(name, argument string) string {
 	return name + ": " + argument
 }
 
-// mainArguments are the members of a tool's input that say most about a call, the best first.
+// mainArguments are the members of a tool's input that tell most about a call, the best first.
 var mainArguments = []string{
 	"command", "file_path", "notebook_path", "path", "pattern", "query", "url", "skill", "subject", "content", "description", "prompt",
 }
 
-// mainArgument returns what says most about the input of a tool.
+// mainArgument returns the member of a tool's input that tells most about the call.
 func mainArgument(input json.RawMessage) string {
 	var members map[string]any
 	if json.Unmarshal(input, &members) == nil {

@@ -65,7 +65,7 @@ func (c *child) launch(ctx context.Context, path string, command []string, dir s
 	stderr, stderrEnd, stderrErr := os.Pipe()
 	cmd.Stdout, cmd.Stderr = stdoutEnd, stderrEnd
 	if err = errors.Join(outErr, stderrErr); err == nil {
-		// The program gets SIGTERM even if this process dies, because it then ends its tools, too.
+		// The program gets SIGTERM even if this process dies, because it then also ends its tools.
 		c.process, err = processgroup.Start(cmd, syscall.SIGTERM)
 	}
 	if err != nil {

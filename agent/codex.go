@@ -47,7 +47,7 @@ type codex struct {
 	// The rest is about the running turn. Request is the id of the request that starts it, id the
 	// program's own id of the turn.
 	request, id string
-	// words is the last that the agent said.
+	// words is the agent's last message.
 	words   string
 	usage   Usage
 	refused []Refusal
@@ -68,8 +68,8 @@ func codexArguments(o *Options) []string {
 // codexKey returns the key to log in with, "" for the login that the program has stored.
 func codexKey(o *Options) string { return lookupVariable(o.Env, "CODEX_API_KEY") }
 
-// codexMCP returns the configuration of a server as arguments. Its values are TOML, in which the
-// strings of JSON are strings, too.
+// codexMCP returns the configuration of a server as arguments. Its values are TOML, which has the string
+// syntax of JSON.
 func codexMCP(name string, server MCPServer) []string {
 	key := "mcp_servers." + name + "."
 	return []string{
@@ -313,7 +313,7 @@ func (c *codex) count(n *codexNotice) {
 	c.usage = Usage{InputTokens: total.Input - c.counted.Input, OutputTokens: total.Output - c.counted.Output}
 }
 
-// result returns the last that the agent said as the answer, or all of it if the turn broke off.
+// result returns the agent's last message as the answer, or all messages if the turn broke off.
 func (c *codex) result(t *residentTurn) (Result, error) {
 	result := t.said.result()
 	if c.words != "" {

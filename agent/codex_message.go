@@ -65,14 +65,14 @@ type codexItem struct {
 	Query string `json:"query"`
 }
 
-// codexAction is what the server makes of a command. The type unknown holds the whole
-// command line; other types leave parts out.
+// codexAction is one action of a command as the server parses it. The type unknown holds the whole command
+// line; other types omit parts.
 type codexAction struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
 }
 
-// codexCommand returns what exactly is given to the shell, "" if the server does not tell.
+// codexCommand returns the exact text that the shell gets, "" if the server does not tell.
 func codexCommand(actions []codexAction) string {
 	if len(actions) != 1 || actions[0].Type != "unknown" {
 		return ""
@@ -102,7 +102,7 @@ func (i *codexItem) calls() []Act {
 	return []Act{{ToolCall, what}}
 }
 
-// refusal returns what was not permitted, if the item is that.
+// refusal returns the action that was not permitted, if the item is a refusal.
 func (i *codexItem) refusal() (r Refusal, ok bool) {
 	r = Refusal{Count: 1, Allow: PermitAll}
 	switch {
@@ -128,7 +128,7 @@ type codexFailure struct {
 	Message string `json:"message"`
 	// Info is a word, or an object of one word and the details.
 	Info json.RawMessage `json:"codexErrorInfo"`
-	// Details is the failure itself if the message only says that the program tries again.
+	// Details is the failure itself if the message only announces another try.
 	Details string `json:"additionalDetails"`
 }
 
@@ -156,7 +156,7 @@ func (f *codexFailure) text() string {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal([]byte(f.Message), &answer) // else it is no such answer
+	_ = json.Unmarshal([]byte(f.Message), &answer) // a failure without an answer in JSON
 	return cmp.Or(answer.Error.Message, answer.Detail, f.Message)
 }
 

@@ -40,7 +40,7 @@ func NewExec(options Options) Driver {
 	return e
 }
 
-// ExitError says that a command failed.
+// ExitError reports that a command failed.
 type ExitError struct {
 	// Code is the exit status, -1 when a signal ended the command.
 	Code int
@@ -67,8 +67,8 @@ func (e *execDriver) Start(context.Context) (err error) {
 	return err
 }
 
-// findProgram returns the absolute path of a command's program, which it looks up as a shell in dir
-// does. It returns an error if the folder is missing, too.
+// findProgram returns the absolute path of a command's program. It searches as a shell in dir does, and
+// returns an error if dir is missing.
 func findProgram(dir string, command []string) (string, error) {
 	if len(command) == 0 || command[0] == "" {
 		return "", fmt.Errorf("%w: no command is given", ErrUnavailable)

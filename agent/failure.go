@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ErrUnknownSession says that the agent does not have the session to continue. Start and Turn
+// ErrUnknownSession reports that the agent does not have the session to continue. Start and Turn
 // return it; a driver without a session starts a new one.
 var ErrUnknownSession = errors.New("the agent does not know the session")
 
@@ -174,7 +174,7 @@ func kindOfText(said string) APIErrorKind {
 	return failureTexts.find(func(text string) bool { return strings.Contains(said, text) })
 }
 
-// reason returns what was said of a failure, or that nothing was.
+// reason returns the text of a failure, or a text for a failure that has none.
 func reason(said string) string {
 	return cmp.Or(strings.TrimSpace(said), "no reason is given")
 }
@@ -203,7 +203,7 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 	return e
 }
 
-// DiedError says that the agent's program ended in the middle of a turn.
+// DiedError reports that the agent's program ended in the middle of a turn.
 type DiedError struct {
 	// Program is the agent's name.
 	Program string

@@ -23,7 +23,7 @@ type Kind struct {
 	// New returns a driver of this kind.
 	New func(Options) Driver
 
-	// missing is the error for options with neither a command nor a socket, nil if the kind needs
+	// missing is the error for options without the command or socket that the kind needs, nil if it needs
 	// neither.
 	missing error
 }

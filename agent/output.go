@@ -38,7 +38,7 @@ func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) }
 // addStderr records text as error output.
 func (o *output) addStderr(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
 
-// result returns what was collected so far.
+// result returns the output collected so far.
 func (o *output) result() Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()

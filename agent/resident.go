@@ -16,8 +16,8 @@ import (
 //
 // A program that ended is started again, in its session, by the next turn. Variables of a request
 // cannot reach a program that runs already, so the driver ignores them. An interrupt that comes
-// after the turn has ended well changes nothing. Failures of the model's service are *APIErrors; if
-// the context ends while the program waits for the service, the error is one, too.
+// after the turn has ended well changes nothing. Failures of the model's service are *APIErrors, and so is
+// the error if the context ends while the program waits for the service.
 type resident struct {
 	options Options
 	release release
@@ -46,8 +46,7 @@ type protocol interface {
 	interrupt()
 	// receive handles a line of output. The turn is nil between turns.
 	receive(t *residentTurn, line []byte)
-	// result returns what a turn that is over came to, and an error if the program says that it
-	// failed.
+	// result returns the outcome of a turn that is over, and an error if the program reports that it failed.
 	result(t *residentTurn) (Result, error)
 	// died says why the program ended on its own. The lock is not held.
 	died() error
@@ -60,7 +59,7 @@ type program struct {
 	driver   *resident
 	// answer receives the answer to a call.
 	answer chan []byte
-	// noise is what the program printed that is not messages.
+	// noise is the output of the program that is not messages.
 	noise *output
 	// turn is the running turn, nil if there is none. The child's lock guards it.
 	turn *residentTurn
@@ -284,7 +283,7 @@ func (t *residentTurn) follow(ctx context.Context) error {
 	}
 }
 
-// unattended denies what nobody is there to allow.
+// unattended denies requests that only a person could allow.
 const unattended = "nobody is there to allow this: the session runs unattended, and only what its permissions allow beforehand can be done"
 
 // denial returns why the program may not do what it asks permission for, "" if it may. Trusted

@@ -30,8 +30,8 @@ func (f *sdkFold) add(m *claudeMessage) string {
 	return ""
 }
 
-// finish returns the result, and an error if the agent says that the turn failed. The answer is the
-// text of the result message or, without one, all that the assistant said.
+// finish returns the result, and an error if the agent reports that the turn failed. The answer is the text
+// of the result message or, without one, all texts of the assistant.
 func (f *sdkFold) finish() (Result, error) {
 	result := f.said.result()
 	result.SessionID = f.session

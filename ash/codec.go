@@ -22,7 +22,7 @@ type Query struct {
 	IncludePartialMessages bool
 }
 
-// Error says that something went wrong at the bridge. A [Client] returns it as the error of the query.
+// Error reports that something went wrong at the bridge. A [Client] returns it as the error of the query.
 type Error struct {
 	// Text is what the bridge said.
 	Text string
@@ -35,12 +35,12 @@ func (e Error) Error() string { return "ash: the bridge reports: " + e.Text }
 const MaxLine = 50 << 20
 
 var (
-	// ErrBadLine says that a line is not a command or event of this protocol.
+	// ErrBadLine reports that a line is not a command or event of this protocol.
 	ErrBadLine = errors.New("ash: bad line")
-	// ErrLineTooLong says that a line is longer than [MaxLine].
+	// ErrLineTooLong reports that a line is longer than [MaxLine].
 	ErrLineTooLong = fmt.Errorf("ash: line longer than %d bytes", MaxLine)
 
-	// errUnknownName says that a well-formed line names an unknown command or event.
+	// errUnknownName reports that a well-formed line names an unknown command or event.
 	errUnknownName = errors.New("ash: unknown name")
 )
 
@@ -48,7 +48,7 @@ var (
 type command struct {
 	// name is query, resume, interrupt or shutdown.
 	name string
-	// Query is that of a query. A resume has only the session.
+	// Query is the query of a query. A resume has only the session.
 	Query
 }
 

@@ -130,9 +130,8 @@ func (c *connection) startTurn(ctx context.Context, cmd command) error {
 	return nil
 }
 
-// runTurn runs a turn and writes its done, under the lock that a new turn needs, so that a host
-// that reacts to the done at once is not refused. If writing fails, the connection's reader fails,
-// too.
+// runTurn runs a turn and writes its done. It holds the lock that a new turn needs, so that a host that
+// reacts to the done at once is not refused. If writing fails, the connection's reader also fails.
 func (c *connection) runTurn(ctx context.Context, cmd command) {
 	err := worthReporting(ctx, c.handle(ctx, cmd))
 	if err != nil {

@@ -109,7 +109,7 @@ func (c *Client) finish(turn *hostTurn) {
 	close(turn.over)
 }
 
-// write sends a command. It returns ErrNotSent if the bridge cannot have got all of it.
+// write sends a command. It returns ErrNotSent if the bridge cannot have received all of it.
 func (c *Client) write(ctx context.Context, cmd command) error {
 	line, err := cmd.encode()
 	if err != nil {
@@ -124,8 +124,8 @@ func (c *Client) write(ctx context.Context, cmd command) error {
 	return nil
 }
 
-// runTurn sends a command and yields the messages of its turn. Left reports that the loop wants no
-// more. On return the turn is over, or the connection is closed.
+// runTurn sends a command and yields the messages of its turn. When left is set, the loop wants no more. On
+// return the turn is over, or the connection is closed.
 func (c *Client) runTurn(
 	ctx context.Context, turn *hostTurn, cmd command, yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {

@@ -22,7 +22,7 @@ import (
 var (
 	// ErrSocketInUse is returned if a server answers on the socket.
 	ErrSocketInUse = errors.New("ash: socket in use")
-	// ErrSocketPath says that a path is too long for a socket, or taken by another file.
+	// ErrSocketPath reports that a path is too long for a socket, or taken by another file.
 	ErrSocketPath = errors.New("ash: bad socket path")
 )
 

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose
-// known fields have the documented JSON types (null is as good as absent) and which has an id or a
-// type; anything else is an error. Unknown fields, types and signals, and bytes that are not UTF-8
+// ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
+// fields have the documented JSON types or are null, which counts as absent. The object must have an id or
+// a type; anything else is an error. Unknown fields, types and signals, and bytes that are not UTF-8
 // are allowed; see [Record.Warnings]. Of a repeated field the last value counts, as in
 // encoding/json.
 func ParseRecord(line []byte) (Record, error) {
@@ -115,7 +115,7 @@ func setNumber(to *int, raw string) error {
 		*to = 0
 		return nil
 	}
-	// JSON has one kind of number: 1.0 and 1e2 are integers too. Beyond 2^53 several integers are
+	// JSON has one kind of number: 1.0 and 1e2 are also integers. Beyond 2^53 several integers are
 	// one float.
 	number, err := strconv.ParseFloat(raw, 64)
 	*to = int(number)
@@ -125,7 +125,8 @@ func setNumber(to *int, raw string) error {
 	return nil
 }
 
-// unquote returns the text of a JSON string; of one that is not valid, what is between its quotes.
+// unquote returns the text of a JSON string. If the string is not valid, it returns the text between the
+// quotes.
 func unquote(raw string) string {
 	inner := raw[1 : len(raw)-1]
 	if strings.IndexByte(inner, '\\') < 0 && utf8.ValidString(inner) {

@@ -48,7 +48,7 @@ func (c Cursor) Line() int {
 	return int(p.line)
 }
 
-// find returns the cursor's place in what was read of the log. The caller holds mu.
+// find returns the cursor's place in the part of the log that was read. The caller holds mu.
 func (l *Log) find(c Cursor) (position, error) {
 	if c == "" {
 		return position{}, nil

@@ -48,7 +48,7 @@ const (
 	mergeRatio = 4
 )
 
-// errDamaged says that the index is not what this package wrote, or not about the log as it is now.
+// errDamaged reports that this package did not write the index, or that the index does not match the log.
 var errDamaged = errors.New("index does not fit the log")
 
 // checksum returns the CRC-32C of the parts, one behind the other.
@@ -66,8 +66,8 @@ type indexFile struct {
 	Parts       []partInfo `json:"parts"`
 }
 
-// loadIndex reads the index in folder of the log, which has size bytes. Without an index, or with
-// one that is of no use, it returns an empty one. Parts are opened when they are first used.
+// loadIndex reads the index in folder of the log, which has size bytes. If there is no usable index, it
+// returns an empty one. Parts are opened when they are first used.
 func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) {
 	data, err := readFile(filepath.Join(folder, indexFileName), maxIndexFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -82,6 +82,7 @@ type Log struct {
 // appendFile is what Send needs of the log opened for appending.
 type appendFile interface {
 	jsonl.File
+	Sync() error
 	io.Closer
 }
 
@@ -176,8 +177,8 @@ func (l *Log) use(x index) {
 	l.read.Status = x.Status.clone()
 }
 
-// refresh reads what was appended to the log since the last call. locked says that the caller holds
-// the log's lock. The caller holds mu.
+// refresh reads the records appended to the log since the last call. The caller holds mu; locked reports
+// whether it also holds the log's lock.
 func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if l.closed {
 		return errClosed
@@ -339,8 +340,8 @@ func (l *Log) extendIndex() (readAgain bool) {
 	return false
 }
 
-// warnOfIndex reports an index that cannot be used. One that this process may not write is as good
-// as none.
+// warnOfIndex reports an index that cannot be used. An index that this process may not write is ignored
+// silently.
 func (l *Log) warnOfIndex(err error) {
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
 		l.warn(fmt.Errorf("index of %s: %w", l.path, err))

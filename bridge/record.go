@@ -91,9 +91,8 @@ func (r Record) IsFor(agent string) bool {
 	return r.To == agent
 }
 
-// SaysTheSame reports whether two records have the same type, sender, receiver, content and signal.
-// Records that differ may share a documented ID: it does not cover the signal, nor where one field
-// ends and the next begins.
+// SaysTheSame reports whether two records have the same type, sender, receiver, content and signal. Records
+// that differ may share a documented ID: it covers neither the signal nor the borders between fields.
 func (r Record) SaysTheSame(other Record) bool {
 	return r.Type == other.Type && r.From == other.From && r.To == other.To && r.Content == other.Content && r.Signal == other.Signal
 }

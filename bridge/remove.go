@@ -38,7 +38,7 @@ func (r Run) remove() error {
 			return err
 		}
 	}
-	// Under another name nobody takes what is left of it for a run.
+	// A reader that lists runs does not find a half-removed run under its new name.
 	doomed := filepath.Join(parent, ".removed-"+strconv.Itoa(r.ID))
 	if err := os.RemoveAll(doomed); err != nil {
 		return err

@@ -42,7 +42,7 @@ type Location struct {
 	root, repository string
 }
 
-// Select returns the log that is meant, without making anything. A file need not exist, but its
+// Select returns the selected log, without making anything. A file need not exist, but its
 // folder must. The error matches ErrNoRun if RunID names a run that does not exist, unless MayMake
 // is set.
 func (s Selector) Select() (Location, error) {
@@ -80,7 +80,7 @@ func (s Selector) Select() (Location, error) {
 	return l, nil
 }
 
-// Folders returns the folder of all runs and the repository that are meant.
+// Folders returns the folder of all runs and the selected repository.
 func (s Selector) Folders() (root, repository string, err error) {
 	root, repository = s.Root, s.Repository
 	if root == "" {

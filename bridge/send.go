@@ -66,7 +66,7 @@ func (l *Log) SendAll(ctx context.Context, records []Record) ([]Receipt, error) 
 		return nil, ctx.Err()
 	}
 	receipts, err := l.lockAndAppend(ctx, prepared)
-	// Duplicates are synced too: the process that wrote them may have been killed before its fsync.
+	// Duplicates are also synced: the process that wrote them may have been killed before its fsync.
 	if len(receipts) > 0 && !l.options.NoSync {
 		if syncErr := l.writer.Sync(); syncErr != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %s: %w", ErrNotSynced, l.path, syncErr))

@@ -22,11 +22,11 @@ import (
 // Program is the name of the program that applies schemas.
 const Program = "oacp-contract"
 
-// ErrNotInstalled says that a body has to fit a schema and the program that applies schemas is
-// missing.
+// ErrNotInstalled reports that a body needs a check against a schema, but the program that applies schemas
+// is missing.
 var ErrNotInstalled = errors.New("the program " + Program + " is neither next to oacp nor on the PATH")
 
-// ErrNoAnswer says that the program ended or was too slow, so nothing can be said about a body.
+// ErrNoAnswer reports that the program ended or was too slow, so the body is not checked.
 var ErrNoAnswer = errors.New("the program " + Program + " did not say whether the body matches")
 
 // answerTimeout is how long the program may take to answer. No schema and body that people wrote

@@ -192,8 +192,8 @@ func (s *Schemas) Err() error {
 	return &SchemaError{all}
 }
 
-// A SchemaError says that a schema of the workspace cannot be applied, so nothing can be said about
-// the bodies that it is for.
+// A SchemaError reports that a schema of the workspace cannot be applied, so the bodies that it is for are
+// not checked.
 type SchemaError struct{ Diagnostics validate.Diagnostics }
 
 // Error returns the first problem.

@@ -57,19 +57,19 @@ type Request struct {
 type Answer struct {
 	ID         uint64      `json:"id"`
 	Violations []Violation `json:"violations,omitempty"`
-	// Error says that the schemas could not be applied to this body.
+	// Error tells why the schemas could not be applied to this body.
 	Error string `json:"error,omitempty"`
 }
 
 // A Violation is a part of a body that does not fit a schema.
 type Violation struct {
-	// At leads to the part, by keys and indexes. Key says that the key at its end is meant.
+	// At leads to the part, by keys and indexes. If Key is set, the key at its end is meant.
 	At  []string `json:"at"`
 	Key bool     `json:"key,omitempty"`
 	// Message says what is wrong. Advice is what the schema says about the part, if it says anything.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// FreeText says that the body is text where the schema demands fields.
+	// FreeText reports whether the body is text where the schema demands fields.
 	FreeText bool `json:"free_text,omitempty"`
 	// File and Line are the place of the keyword in the schema.
 	File string `json:"file"`
@@ -80,7 +80,7 @@ type Violation struct {
 type question struct {
 	Request
 	fields schema.Value
-	// problems says why the text of the body is no YAML.
+	// problems tells why the text of the body is not YAML.
 	problems validate.Diagnostics
 }
 

@@ -30,10 +30,9 @@ func TemplateNames(own []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(append(names, own...))))
 }
 
-// Template returns a YAML body to fill in, for the body that oacp knows for a type and the schema of
-// the workspace, as far as there are such: the fields in their order, those that are not demanded as
-// comments, and what is said about each. What has to be filled in is empty, so that it is refused as
-// long as it is not.
+// Template returns a YAML body to fill in, made from the fields that oacp knows for a type and the schema
+// of the workspace: the fields in their order, optional ones as comments, each with its description.
+// Required values are empty, so that the body is refused until they are filled in.
 func (s *Schemas) Template(name string) ([]byte, error) {
 	t := templater{files: make(map[string]schema.Value)}
 	for file, text := range s.files {

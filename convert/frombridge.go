@@ -91,8 +91,8 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 	return &m, nil
 }
 
-// isRecordOf reports whether the record agrees with the one made of the message, but for lines that
-// idLine added.
+// isRecordOf reports whether the record agrees with the one made of the message, ignoring lines that idLine
+// added.
 func isRecordOf(r, made bridge.Record, m *schema.Message) bool {
 	return made.Type == r.Type && made.Signal == r.Signal && made.From == r.From && made.To == r.To &&
 		withoutIDLines(made.Content, m.ID) == withoutIDLines(r.Content, m.ID)
@@ -210,8 +210,8 @@ func randOf(r bridge.Record, at time.Time, part int) string {
 	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// Fingerprint returns 24 hexadecimal digits that differ for records that say something different,
-// also if they have the same id.
+// Fingerprint returns 24 hexadecimal digits that differ for records with different content, even if they
+// have the same id.
 func Fingerprint(r bridge.Record) string {
 	const digits = 24
 	h := sha256.New()
@@ -221,7 +221,7 @@ func Fingerprint(r bridge.Record) string {
 	return hex.EncodeToString(h.Sum(nil))[:digits]
 }
 
-// timeOf reads a timestamp. One that is no time, or not of the years 1 to 9999, is 1970.
+// timeOf reads a timestamp. It returns the year 1970 for text that is not a time of the years 1 to 9999.
 func timeOf(text string) (at time.Time, ok bool) {
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC()

@@ -147,8 +147,8 @@ func Missing(m *schema.Message, find func(id string) ([]bridge.Entry, error)) (m
 	return missing, found, nil
 }
 
-// Carries reports whether the record carries the message in its metadata. A record that carries one
-// message of a broadcast carries the others too.
+// Carries reports whether the record carries the message in its metadata. A record that carries one message
+// of a broadcast carries all of them.
 func Carries(r bridge.Record, m *schema.Message) bool {
 	carried, _ := Carried(r)
 	if carried == nil {

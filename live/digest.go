@@ -34,7 +34,7 @@ type Mail struct {
 	// File is the name of the message's file.
 	File string
 	Err  error
-	// Elsewhere says that the message was shown to another session of the agent.
+	// Elsewhere reports whether another session of the agent was shown the message.
 	Elsewhere bool
 	// Signature is what the signature is worth; empty if nobody checks it.
 	Signature signing.Verdict
@@ -46,7 +46,7 @@ type Mail struct {
 type DigestOptions struct {
 	Agent   schema.AgentName
 	Project string
-	// Tools says that the session has the tools of oacp mcp.
+	// Tools reports whether the session has the tools of oacp mcp.
 	Tools bool
 	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
@@ -261,7 +261,7 @@ func more(n int, command string) string {
 	return strconv.Itoa(n) + " more: oacp " + command + "\n"
 }
 
-// id returns the short id of a message, or the whole id if the short one names another one too.
+// id returns the short id of a message, or the whole id if the short one is ambiguous.
 func (d *digest) id(id schema.ID) string {
 	short := id.Short()
 	if i, _ := slices.BinarySearch(d.shortIDs, short); i+1 < len(d.shortIDs) && strings.HasPrefix(d.shortIDs[i+1], short) {

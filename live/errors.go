@@ -25,7 +25,7 @@ const (
 	maxErrors = 64 << 10
 )
 
-// A SessionsError says that an agent has living sessions, which get its mail.
+// A SessionsError reports that an agent has living sessions, which get its mail.
 type SessionsError struct {
 	Agent    schema.AgentName
 	Sessions []Session

@@ -23,7 +23,7 @@ type Event struct {
 	Transcript string
 	// Source says how a session starts: startup, resume, clear or compact.
 	Source string
-	// StopActive says that a hook held the session at its last Stop.
+	// StopActive reports whether a hook held the session at its last Stop.
 	StopActive bool
 	// Prompt is the prompt that was submitted.
 	Prompt string
@@ -48,7 +48,8 @@ func (e *Event) matters() bool {
 	return false
 }
 
-// isAsked reports whether a person caused the event. The prompt of a hook that has woken claude is a notification.
+// isAsked reports whether a person caused the event. When a hook wakes claude, the prompt is a
+// notification, which no person wrote.
 func (e *Event) isAsked() bool {
 	return e.Name == SessionStart || e.Name == UserPromptSubmit && !strings.HasPrefix(e.Prompt, "<task-notification>")
 }

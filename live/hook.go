@@ -24,7 +24,7 @@ type Hook struct {
 	Getenv func(string) string
 	// Tools says whether the sessions have the tools of oacp mcp; nil is no.
 	Tools func() bool
-	// Follow says that Follow does more than ring codex, so that each session needs it.
+	// Follow makes each session need a follower, not only those of codex.
 	Follow bool
 	// Pace is the time in which all digests that no person asks for cost at most DefaultBudget; zero is a minute.
 	Pace time.Duration
@@ -35,8 +35,8 @@ type Hook struct {
 }
 
 const (
-	// burst is how long the inbox must not change before a wake: one wake is for all. Collect is the most that a wake waits for that,
-	// and collectMore if there was other mail in the last minute.
+	// burst is how long the inbox must not change before a wake, so that a burst of mail causes one wake.
+	// collect bounds that wait, and collectMore if there was other mail in the last minute.
 	burst       = 300 * time.Millisecond
 	collect     = time.Second
 	collectMore = 5 * time.Second
@@ -213,7 +213,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	return errors.Join(noteErr, err)
 }
 
-// known returns the state of a session, if there is one. One that makes no sense is as good as none.
+// known returns the state of a session, and whether there is one. A damaged state counts as missing.
 func (h *Hook) known(dir *durable.Dir, id string) (s Session, known bool, err error) {
 	s, err = readSession(dir, id)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {

@@ -12,8 +12,8 @@
 // A message is shown once to each session, or again if the program may have taken back the prompt that it came with.
 // It is noticed when the model has answered a request that carried it: see proof. An idle codex has no event for new mail, so Follow rings it.
 //
-// The state is in state/live/AGENT/SESSION.json. It need not survive a crash of the machine, which ends
-// the sessions, too.
+// The state is in state/live/AGENT/SESSION.json. It need not survive a crash of the machine, which also
+// ends the sessions.
 package live
 
 import (
@@ -45,8 +45,8 @@ const (
 	SessionEnd       = "SessionEnd"
 )
 
-// wakes reports whether mail is worth a turn of an idle session. Expired mail and notices are not, nor
-// is a notification that answers nothing and is not urgent.
+// wakes reports whether mail is worth a turn of an idle session. Expired mail and notices are not. A
+// notification is only if it answers something or is urgent.
 func wakes(m *schema.Message, now time.Time) bool {
 	if m.ExpiredAt(now) || m.IsNotice() {
 		return false

@@ -32,18 +32,19 @@ const (
 	// name: the shortest line costs eight tokens.
 	backlogBudget = 300
 	maxBacklog    = backlogBudget / 8
-	// noticeLimit is how long mail is for the session only that it was shown to, if that does not notice it.
+	// noticeLimit is how long mail is reserved for the session that it was shown to, if that session does
+	// not notice it.
 	noticeLimit = 2 * time.Minute
 	defaultPace = time.Minute
 )
 
 // inboxNames are the files in an inbox that were not shown to the session.
 type inboxNames struct {
-	// changed is when the folder last changed, and stable says that a later change has another time.
+	// changed is when the folder last changed. If stable, any later change has another time.
 	changed time.Time
 	stable  bool
-	// backlog has those that a digest had no room for, in the order in which they are to be shown. The others
-	// are fresh. Held says that there are more, which another session has.
+	// backlog has those that a digest had no room for, in the order in which they are to be shown. The
+	// others are fresh. held reports whether another session has more.
 	fresh   map[string]bool
 	backlog []string
 	held    bool
@@ -150,7 +151,7 @@ func (s *Session) show(mail []Mail, o DigestOptions, event string) (text string,
 	return text, left
 }
 
-// shows reports whether an event is one to show mail at. Those that cause a turn need mail that is worth one.
+// shows reports whether mail is shown at an event. Events that cause a turn need mail that is worth one.
 func (e *Event) shows(mail []Mail, now time.Time) bool {
 	switch {
 	case e.Name != Stop && e.Name != FileChanged:
@@ -196,7 +197,8 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 	return n, nil
 }
 
-// read reads files in the inbox, in its order. Unsettled says that it left some out, because they may not be complete.
+// read reads files in the inbox, in its order. unsettled reports whether it skipped files that may be
+// incomplete.
 func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []Mail, unsettled bool, err error) {
 	if len(names) == 0 {
 		return nil, false, nil
@@ -225,8 +227,9 @@ func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail 
 	return mail, unsettled, err
 }
 
-// owed returns the requests that wait for the agent's answer and are neither among the mail nor with another session. It
-// returns none if the search fails or takes long: the digest is useful without them.
+// owed returns the requests that wait for the agent's answer, except those among the mail and those that
+// another session has. It returns none if the search fails or takes long: the digest is useful without
+// them.
 func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequest {
 	known := make(map[string]schema.ID, len(mail)+len(o.shown))
 	maps.Copy(known, o.shown)
@@ -245,7 +248,7 @@ func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequ
 type others struct {
 	// shown are the files that were shown to them, and the ids of the messages.
 	shown map[string]schema.ID
-	// idle says that one is idle that is to be woken first: of claude, or for codex an earlier one.
+	// idle reports whether an idle session is to be woken first: for claude any, for codex an earlier one.
 	idle bool
 	// until is when the first file that they have not noticed is for other sessions. It is zero if there is none.
 	until time.Time

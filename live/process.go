@@ -54,8 +54,8 @@ func (p *runningProcess) scripted() bool {
 	return false
 }
 
-// IsScripted reports whether the session that called the hook that this process is belongs to a script: nobody
-// sits in a session of claude -p or codex exec.
+// IsScripted reports whether a script runs the session that called this hook: nobody watches a session of
+// claude -p or codex exec.
 func IsScripted(program Program, getenv func(string) string) bool {
 	if program == Claude {
 		return getenv("CLAUDE_CODE_SESSION_ATTENDED") == "0"
@@ -68,7 +68,7 @@ func IsScripted(program Program, getenv func(string) string) bool {
 var shells = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env", "busybox"}
 
 // caller returns the process that called the hook that this process is: the one that claude names in the
-// environment, or the nearest ancestor that is no shell.
+// environment, or the nearest ancestor that is not a shell.
 func caller(program Program, getenv func(string) string) runningProcess {
 	if pid, err := strconv.Atoi(getenv("CLAUDE_PID")); err == nil && pid > 1 && program == Claude {
 		if p := readProcess(pid); p.PID > 0 {

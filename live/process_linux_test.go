@@ -14,7 +14,7 @@ func TestSharedProcess(t *testing.T) {
 	s := Session{Program: Codex, Host: hostname(), Dir: dir, Server: readProcess(seat.process.Process.Pid).Process}
 	want := func(what string, alive bool) {
 		t.Helper()
-		if s.Alive() != alive {
+		if s.alive() != alive {
 			t.Errorf("%s: the session lives: %t", what, !alive)
 		}
 		if s.Attended() {

@@ -39,10 +39,10 @@ const (
 	ringLimit = 30 * time.Second
 )
 
-// Follow waits until a session has ended: it has no state any more, its process has ended, or the
-// workspace is gone. It then forgets the session. Another process that follows the session ends the wait,
-// too. Meanwhile Follow rings a session of codex that is idle when mail comes that wakes: it queues a
-// prompt that says how many messages wait. The hook of that prompt shows them.
+// Follow waits until a session has ended: its state or the workspace is gone, or its process has ended.
+// Then it forgets the session. The wait also ends if another process follows the session. Meanwhile Follow
+// rings a session of codex that is idle when mail comes that wakes: it queues a prompt that tells how many
+// messages wait. The hook of that prompt shows them.
 //
 // Follow rings only if the session is in a terminal: codex would also run the turn of a closed one. It notes
 // errors with NoteError and continues. If the context ends first, Follow returns its cause. Now returns the
@@ -86,7 +86,7 @@ type follower struct {
 	// state is the session as it was read last, and file that file.
 	state Session
 	file  fs.FileInfo
-	// met says that the session was alive, and seen when its state was readable last.
+	// met reports whether the session was ever alive. seen is when its state was last readable.
 	met  bool
 	seen time.Time
 	// idle is the time of the inbox when it held nothing to ring for, and idleFile the state file then.
@@ -154,14 +154,14 @@ func (f *follower) note(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != f.failure {
-		// If it cannot be noted, there is nobody to say it to.
+		// Nobody can be told if this fails.
 		_ = NoteError(f.hook.Workspace, f.hook.now(), fmt.Errorf("following %s session %s: %w", f.state.Program, f.id, err))
 	}
 	f.failure = text
 }
 
-// read reads the state of the session, and reports whether the session has ended. There is no file if that
-// is not known.
+// read reads the state of the session, and reports whether the session has ended. It returns no file if it
+// does not know.
 func (f *follower) read() (ended bool) {
 	if !isThere(f.hook.Workspace) {
 		return true
@@ -171,7 +171,7 @@ func (f *follower) read() (ended bool) {
 	if err == nil && (f.file == nil || !sameState(info, f.file)) {
 		f.state, err = readSession(f.dir, f.id)
 	}
-	if err == nil && f.state.Alive() {
+	if err == nil && f.state.alive() {
 		f.met, f.seen, f.file = true, now, info
 		return false
 	}
@@ -213,15 +213,15 @@ func (f *follower) due(ctx context.Context) ([]string, error) {
 	return f.unshown(ctx)
 }
 
-// ringable reports whether a ring would begin a turn before somebody's eyes, and no event is to come that
-// shows the mail. The state last changed at the given time. After an interruption, codex keeps what is queued until its user sends a
-// prompt, which shows the mail.
+// ringable reports whether a ring would begin a turn in view of the user, and no event that shows the mail
+// is due. The state last changed at the given time. After an interruption, codex keeps what is queued until
+// its user sends a prompt, which shows the mail.
 func (s *Session) ringable(changed, now time.Time) bool {
 	busy := s.Working && (now.Sub(changed) < silence || s.Interrupted())
 	return s.Program == Codex && s.Attended() && !busy
 }
 
-// unanswered reports whether nothing of what the last ring was for was shown to the session, and some of that is
+// unanswered reports whether the session was shown none of the files of the last ring, and some of them are
 // still in the inbox.
 func (f *follower) unanswered() bool {
 	return !f.state.knows(f.rung) && slices.ContainsFunc(f.rung, f.isInInbox)

@@ -31,7 +31,8 @@ type Session struct {
 	Host    string    `json:"host"`
 	Dir     string    `json:"dir"`
 	Began   time.Time `json:"began"`
-	// Working says that a turn is running, unless a person has interrupted it. Transcript is the program's record of the session.
+	// Working reports whether a turn is running that nobody has interrupted. Transcript is the program's
+	// record of the session.
 	Working    bool   `json:"working"`
 	Transcript string `json:"transcript,omitempty"`
 	// Looked is the time of the inbox when it held nothing that was not shown to the session. It is zero if
@@ -81,7 +82,7 @@ func Sessions(w *mailbox.Workspace, agents ...schema.AgentName) (sessions []Sess
 		if err != nil {
 			return nil, err
 		}
-		sessions = append(sessions, slices.DeleteFunc(found, func(s Session) bool { return !s.Alive() })...)
+		sessions = append(sessions, slices.DeleteFunc(found, func(s Session) bool { return !s.alive() })...)
 	}
 	slices.SortStableFunc(sessions, func(a, b Session) int { return a.Began.Compare(b.Began) })
 	return sessions, nil
@@ -97,9 +98,8 @@ func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, err
 	return readSession(dir, id)
 }
 
-// Alive reports whether the session may have somebody who sits in it: its process lives. Of a session on
-// another host, nothing is known.
-func (s *Session) Alive() bool { return s.Host == hostname() && s.lives() }
+// alive reports whether the process of the session lives. It is false for a session on another host.
+func (s *Session) alive() bool { return s.Host == hostname() && s.lives() }
 
 // isDead reports whether the session is known to have ended.
 func (s *Session) isDead() bool {

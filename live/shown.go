@@ -16,8 +16,8 @@ type Shown struct {
 	Key track.Key `json:"key,omitzero"`
 	// Proof is empty once the message is noticed, and of a file that is not a message.
 	Proof proof `json:"proof,omitempty"`
-	// Prompted says that it came with a prompt of claude, and that nothing has happened since: claude drops it
-	// if a person takes the prompt back or another hook blocks it. Codex keeps it.
+	// Prompted reports whether the message came with a prompt of claude and nothing has happened since.
+	// Claude drops it if a person takes the prompt back or another hook blocks it. Codex keeps it.
 	Prompted bool `json:"prompted,omitempty"`
 }
 
@@ -45,8 +45,8 @@ const (
 	none proof = ""
 )
 
-// proofAfter returns the proof for a message that a hook of this event shows. Working says that a turn, and
-// perhaps a tool, was running.
+// proofAfter returns the proof for a message that a hook of this event shows. working reports whether a
+// turn, and perhaps a tool, was running.
 func proofAfter(event string, working bool) proof {
 	switch {
 	case event == FileChanged:

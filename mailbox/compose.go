@@ -161,8 +161,8 @@ func (b *batch) giveID(o *outgoing) error {
 	return err
 }
 
-// startConversation returns the id of a conversation that the message begins. The number of a batch that
-// sends nothing is random, and so is it if numbers cannot be counted, which is no reason not to send.
+// startConversation returns the id of a conversation that the message begins. Its number is random in a
+// batch that sends nothing, and when numbers cannot be counted.
 func (b *batch) startConversation(m *schema.Message) schema.ConversationID {
 	number, err := uint64(0), errors.ErrUnsupported
 	if b.outgoing != nil {
@@ -201,8 +201,8 @@ func isUnique(w *Workspace, m *schema.Message, name string) bool {
 	return w.long || name != m.FileName()
 }
 
-// shortNameTaken reports whether one of the message's boxes has a file of its short name. A box that
-// cannot be looked at refuses its copy later, and says why.
+// shortNameTaken reports whether one of the message's boxes has a file of its short name. It ignores a box
+// that it cannot read: that box refuses its copy later, with the cause.
 func shortNameTaken(w *Workspace, m *schema.Message) bool {
 	names := []string{schema.BoxPath(m.From, Outbox)}
 	for _, to := range m.To {
@@ -247,7 +247,7 @@ var ErrPostmaster = fmt.Errorf("%s is the reserved sender of notices and not an 
 // ErrIDTaken is returned for a message whose given id belongs to another message.
 var ErrIDTaken = errors.New("another message has this id")
 
-// Receipt says where the copies of a sent message are.
+// Receipt has the paths of the copies of a sent message.
 type Receipt struct {
 	// Message is the message as it was sent, with its id and time.
 	Message *schema.Message
@@ -271,7 +271,7 @@ type Result struct {
 	Err error
 }
 
-// QueuedError says that a message was sent, but is not in some inboxes. Its copies stay staged until
+// QueuedError reports that a message was sent, but is not in some inboxes. Its copies stay staged until
 // Recover can publish them, unless the error is ErrGone.
 type QueuedError struct {
 	ID     schema.ID
@@ -287,7 +287,7 @@ func (e *QueuedError) Error() string {
 // Unwrap returns the cause.
 func (e *QueuedError) Unwrap() error { return e.Err }
 
-// NotDurableError says that a message was sent and is in every inbox, but may be lost if the
+// NotDurableError reports that a message was sent and is in every inbox, but may be lost if the
 // machine crashes: a sync failed after the commit. Sending it again would duplicate it.
 type NotDurableError struct {
 	ID  schema.ID

@@ -31,9 +31,9 @@
 // bytes and file names. If an outbox already has a message, its copies were published here, and
 // missing ones were acknowledged, so nothing arrives twice.
 //
-// [Workspace.Acknowledge] moves a handled message to the archive, a folder in the inbox. Nothing
-// deletes handled messages. Older tools do: a message that is in the outbox of its sender and in no
-// box of the recipient counts as acknowledged, too.
+// [Workspace.Acknowledge] moves a handled message to the archive, a folder in the inbox. Nothing deletes
+// handled messages. Older tools do: a message that is in the outbox of its sender and in no box of the
+// recipient also counts as acknowledged.
 //
 // A box can be a separate mount point, such as an inbox bind-mounted into a container. A rename
 // cannot cross mounts, so a hidden copy is staged in the box, after a durable mark in

@@ -12,12 +12,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Find returns the files of the message that the text names; see schema.ID.Match. If several match,
-// and only one of them is in an inbox, Find returns that one. Valid messages come first, each in
-// the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError, a *ShortIDError or
-// an *AmbiguousError if there is no single such message; a *NotFoundError comes with an *UnreadableError
-// if folders could not be read, and with a *HeldError if a file that is held may be the message. With a plain *UnreadableError, Find also returns the files that it
-// could read, of which there is at least one; see SplitUnreadable.
+// Find returns the files of the message that the text names; see schema.ID.Match. If several messages match
+// and only one is in an inbox, Find returns that one. Valid files come first, each in the order inbox,
+// archive, dead letters, outbox. If there is no single match, Find returns a *NotFoundError, a
+// *ShortIDError or an *AmbiguousError. A *NotFoundError comes with an *UnreadableError if folders could not
+// be read, and with a *HeldError if a held file may be the message. With a plain *UnreadableError, Find
+// also returns the files that it could read, of which there is at least one; see SplitUnreadable.
 //
 // A complete id tells which names its files have, unless another tool made them. If each recipient has such
 // a file, Find lists no folder, and misses copies under other names. It looks for the beginning of an id in
@@ -71,7 +71,7 @@ func find(ctx context.Context, w *Workspace, id string, named []Box) ([]Entry, e
 	}
 	found, err := l.find(ctx, id, everywhere)
 	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
-		return l.find(ctx, id, Everything) // a name need not tell the id
+		return l.find(ctx, id, everything) // a name need not tell the id
 	}
 	return found, err
 }
@@ -200,7 +200,7 @@ func findNamed(ctx context.Context, w *Workspace, idOrName string, agent schema.
 	switch {
 	case len(found) == 0:
 		return find(ctx, w, idOrName, named)
-	case unreadable.Err != nil: // that inbox may have such a file, too
+	case unreadable.Err != nil: // that inbox may also have such a file
 		return nil, fmt.Errorf("%s: %w", idOrName, &unreadable)
 	}
 	e, err := onlyEntry(schema.ID(idOrName), found)

@@ -49,8 +49,8 @@ func (f folder) names() ([]string, error) {
 	return names, ignoreMissing(err)
 }
 
-// check returns the check of the files: that of its owner, unless these are what the owner sent, and
-// that of the agent that looks.
+// check returns the checks of the owner and of the agent that looks. The owner does not check files that it
+// sent.
 func (f folder) check() func(data []byte) *HeldError {
 	askers := []schema.AgentName{f.agent}
 	if f.box == Outbox {

@@ -10,7 +10,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// NotFoundError says that the workspace does not have a message.
+// NotFoundError reports that the workspace does not have a message.
 type NotFoundError struct {
 	// ID is the id, or the part of one, that was looked for.
 	ID        string
@@ -90,7 +90,7 @@ func SplitUnreadable(err error) (*UnreadableError, error) {
 	return nil, err
 }
 
-// NotPendingError says that a message is not in an inbox, or no longer.
+// NotPendingError reports that a message is not in an inbox, perhaps no longer.
 type NotPendingError struct {
 	ID schema.ID
 	// Agent is the owner of the inbox; empty means all inboxes.
@@ -138,5 +138,5 @@ func (e *SeveralFilesError) Error() string {
 	return fmt.Sprintf("message %s is in %d files of the inbox of %s", e.ID, len(e.Names), e.Agent)
 }
 
-// IsGone reports whether the error says that a message file no longer exists.
+// IsGone reports whether the error means that a message file no longer exists.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

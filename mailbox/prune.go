@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// RetainSuffix ends the name of a file beside a message that keeps the message from being pruned.
-const RetainSuffix = ".retain"
+// retainSuffix ends the name of a file beside a message that keeps the message from being pruned.
+const retainSuffix = ".retain"
 
 // Pruned counts what Prune removed, or would remove.
 type Pruned struct {
@@ -47,7 +47,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 				return nil, err
 			}
 			for _, name := range names {
-				if kept, ok := strings.CutSuffix(name, RetainSuffix); ok {
+				if kept, ok := strings.CutSuffix(name, retainSuffix); ok {
 					spared[kept] = true
 				}
 				if box != DeadLetters || !schema.IsMessageFile(name) {

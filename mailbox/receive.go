@@ -23,8 +23,7 @@ type Received struct {
 	Pending []schema.AgentName
 }
 
-// RefusedError says that a received file is not delivered, because of what its name or its content
-// says.
+// RefusedError reports that a received file is not delivered, because of its name or content.
 type RefusedError struct {
 	Name string
 	Err  error
@@ -36,15 +35,15 @@ func (e *RefusedError) Error() string { return e.Name + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// ErrNameTaken is returned for a received file if the outbox has a file of its name with other bytes.
-var ErrNameTaken = errors.New("the outbox has another file of this name")
+// errNameTaken is returned for a received file if the outbox has a file of its name with other bytes.
+var errNameTaken = errors.New("the outbox has another file of this name")
 
 // Receive delivers messages that were sent on another machine, exactly as SendAll delivers new ones.
 // It makes missing mailboxes. The results are in the order of the files; a receipt has the inboxes that
 // got a copy. If the sender's outbox has the message already, the receipt says so, and no inbox gets a
 // copy: the recipients without one have acknowledged it.
 //
-// The error is a *RefusedError if something is wrong with the file; it matches ErrNameTaken or ErrIDTaken
+// The error is a *RefusedError if something is wrong with the file; it matches errNameTaken or ErrIDTaken
 // if another message has its name or id. Other errors are those of Send.
 func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	messages := make([]*outgoing, len(files))
@@ -53,7 +52,7 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	}
 	results := deliverAll(ctx, w, messages, nil)
 	for i, result := range results {
-		if errors.Is(result.Err, ErrNameTaken) || errors.Is(result.Err, ErrIDTaken) {
+		if errors.Is(result.Err, errNameTaken) || errors.Is(result.Err, ErrIDTaken) {
 			results[i].Err = &RefusedError{files[i].Name, result.Err}
 		}
 	}

@@ -25,9 +25,9 @@ type Recovered struct {
 	DeadLetters []string
 }
 
-// Recover completes deliveries that a crash interrupted or an inbox refused: it publishes copies of
-// sent messages, and removes copies of unsent messages. It leaves the copies of living processes
-// alone. Any number of processes may run it at any time, during deliveries too.
+// Recover completes deliveries that a crash interrupted or an inbox refused: it publishes copies of sent
+// messages, and removes copies of unsent messages. It leaves the copies of living processes alone. Any
+// number of processes may run it at any time, even during deliveries.
 func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error) {
 	b, err := openBatch(w, nil)
 	if err != nil {

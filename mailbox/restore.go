@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// PendingError says that a message cannot be restored because it is pending: in the inbox, or on its
+// PendingError reports that a message cannot be restored because it is pending: in the inbox, or on its
 // way there.
 type PendingError struct {
 	ID    schema.ID
@@ -40,7 +40,7 @@ func (w *Workspace) Restorable(ctx context.Context, m *schema.Message, agent sch
 // publishes such a copy: the message stays as it was.
 const restoring Box = "restoring"
 
-// restorable says how a message can be restored.
+// restorable describes how a message can be restored.
 type restorable struct {
 	source Entry
 	data   []byte

@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// A HeldError says that a file in a mailbox is not read as a message, because an agent reads only what
-// has a verified signature. It has nothing of what the file holds.
+// A HeldError reports that a file in a mailbox is not read as a message, because an agent reads only
+// verified messages. It has nothing of the content of the file.
 type HeldError struct {
 	Path string
 	// Agent is the one that reads only verified messages.
@@ -32,11 +32,11 @@ func (e *HeldError) Error() string {
 // A ScreenFunc returns the check of an agent that reads only verified messages, nil if it reads all.
 type ScreenFunc func(w *Workspace, agent schema.AgentName) Check
 
-// A Check returns why the bytes of a file are not to be read, nil if they are. In the agent's own mailbox, a
-// message that is not to the agent is held, too.
+// A Check returns why the bytes of a file are not to be read, nil if they are. In the agent's own mailbox,
+// it also holds messages that are not to the agent.
 type Check func(data []byte, own bool) *HeldError
 
-// Unscreened is a ScreenFunc for those who want to look at everything.
+// Unscreened is a ScreenFunc for those who may look at everything.
 func Unscreened(*Workspace, schema.AgentName) Check { return nil }
 
 // screenWithoutKeys is the ScreenFunc of a workspace without keys. It holds everything for an agent whose

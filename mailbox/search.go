@@ -13,8 +13,8 @@ import (
 // A NameFilter reports whether a file of this name is to be opened.
 type NameFilter func(name string) bool
 
-// Everything wants all files, for Search.
-func Everything(schema.AgentName, Box) NameFilter { return func(string) bool { return true } }
+// everything wants all files, for Search.
+func everything(schema.AgentName, Box) NameFilter { return func(string) bool { return true } }
 
 // Search is Listing.Search after a listing of the boxes for which want returns a filter.
 func (w *Workspace) Search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
@@ -32,7 +32,7 @@ func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*
 		return nil, err
 	}
 	l.Assume(names, schema.Boxes()...)
-	return l.Search(ctx, Everything, match)
+	return l.Search(ctx, everything, match)
 }
 
 // A Listing has the names of the files in mailboxes, as they were when they were listed.

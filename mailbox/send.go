@@ -29,7 +29,7 @@ const (
 	deliveryRounds = 10
 )
 
-// errComposeAgain says that a message could not be committed because another process took its file
+// errComposeAgain reports that a message could not be committed because another process took its file
 // name or id, or removed its staged copies. The message has no staged copies left.
 var errComposeAgain = errors.New("another process used its file name or id, or removed its staged copies")
 
@@ -266,7 +266,7 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 			return false, err
 		}
 		if o.received != nil && name == o.name && !bytes.Equal(data, o.data) {
-			return false, fmt.Errorf("%w: %s", ErrNameTaken, o.outbox.Box.Path(name))
+			return false, fmt.Errorf("%w: %s", errNameTaken, o.outbox.Box.Path(name))
 		}
 		if signing.SameContent(data, o.data) {
 			o.name = name

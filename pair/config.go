@@ -28,8 +28,8 @@ type Config struct {
 }
 
 // LoadConfig reads config.yaml, config.yml or config.json, whichever it finds first, from folder.
-// AgentPair's folder is .agentpair in the user's home. LoadConfig returns the zero Config if there
-// is no file. Errors name the file and the line.
+// AgentPair's folder is .agentpair in the user's home. Without a file, LoadConfig returns the zero Config.
+// Errors name the file and the line.
 func LoadConfig(folder string) (Config, error) {
 	for _, name := range []string{"config.yaml", "config.yml", "config.json"} {
 		path := filepath.Join(folder, name)

@@ -36,7 +36,7 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	now := options.Now().UTC()
 	manifest := Manifest{
 		Manifest: bridge.Manifest{RepoPath: repository, Prompt: settings.Prompt, PrimaryAgent: string(settings.Agent), CreatedAt: now},
-		Version:  Version, RepoID: repositoryID, State: Init, ReviewMode: settings.Review, MaxIterations: settings.MaxIterations,
+		Version:  manifestVersion, RepoID: repositoryID, State: Init, ReviewMode: settings.Review, MaxIterations: settings.MaxIterations,
 		ProofCommand: settings.Proof, DoneSignal: settings.Done, UpdatedAt: now,
 	}
 	if settings.Worktree {
@@ -93,7 +93,7 @@ func Resume(run bridge.Run, options Options) (_ *Session, err error) {
 	return s, nil
 }
 
-// BusyError says that another process drives the run.
+// BusyError reports that another process drives the run.
 type BusyError struct {
 	*exclusive.HeldError
 	Run int

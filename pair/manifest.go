@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// Version is the version of the manifests that this package writes, and the latest it reads.
-const Version = 2
+// manifestVersion is the version of the manifests that this package writes, and the latest it reads.
+const manifestVersion = 2
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
 // its names; version, base_commit, cursors, acknowledged, task_record, round, verdict
@@ -49,9 +49,9 @@ type Manifest struct {
 	// Error says why the run failed.
 	Error string `json:"error,omitempty"`
 
-	// Cursors are the ends of what each agent has read of the bridge in finished turns.
+	// Cursors are the places up to which each agent has read the bridge in finished turns.
 	Cursors Cursors `json:"cursors"`
-	// Acknowledged are the ends of what Options.Acknowledge has received of that.
+	// Acknowledged are the places up to which Options.Acknowledge has received that.
 	Acknowledged Cursors `json:"acknowledged"`
 	// TaskRecord is the id of the record with the task.
 	TaskRecord string `json:"task_record,omitempty"`
@@ -200,8 +200,8 @@ func parseManifest(data []byte) (m Manifest, err error) {
 	m.Unknown, err = bridge.DecodeManifest(data, &m)
 	var mistyped *json.UnmarshalTypeError
 	switch {
-	case m.Version > Version:
-		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, Version)
+	case m.Version > manifestVersion:
+		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, manifestVersion)
 	case m.Version < 1 && (err == nil || errors.As(err, &mistyped)):
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
 	}

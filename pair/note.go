@@ -42,7 +42,7 @@ func (n *events) note(e agent.Event) error {
 	return n.session.note(Entry{Type: EntryEvent, Agent: n.agent, Raw: e.Raw, Content: content, Stderr: e.Error})
 }
 
-// noteStart notes that this process drives the run, and what it finds there.
+// noteStart notes that this process drives the run, and the state of the run.
 func (s *Session) noteStart() error {
 	m := &s.manifest
 	if err := s.note(Entry{Type: EntryStart, State: m.State, Content: m.Prompt}); err != nil || m.Round == nil {
@@ -51,7 +51,7 @@ func (s *Session) noteStart() error {
 	return s.note(Entry{Type: EntryResume, State: m.State, Content: m.progress()})
 }
 
-// progress says what of the current iteration is given again, and what is done.
+// progress lists the turns of the current iteration that are repeated or done.
 func (m *Manifest) progress() string {
 	role := "turn"
 	if m.State == Reviewing {
@@ -73,7 +73,7 @@ func (m *Manifest) progress() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict says how a turn ended, with the reason for a FAIL and for a signal that is missing.
+// verdict describes how a turn ended, with the reason for a FAIL and for a signal that is missing.
 func (m *Manifest) verdict(name Agent, answer *Answer) (entries []Entry) {
 	reason := beginning(answer.Text, m.DoneSignal)
 	switch answer.Signal {

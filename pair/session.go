@@ -45,7 +45,7 @@ func (o *Options) fill() {
 	}
 }
 
-// ErrTimeout says that Run exceeded Options.Timeout. The run can be resumed.
+// ErrTimeout reports that Run exceeded Options.Timeout. The run can be resumed.
 var ErrTimeout = errors.New("the session timed out")
 
 // FailedError is returned if a run has failed.
@@ -192,7 +192,7 @@ func (s *Session) save() error {
 
 // moveTo changes the state, and notes that once it is on disk.
 func (s *Session) moveTo(next State) error {
-	state, err := s.manifest.State.To(next)
+	state, err := s.manifest.State.to(next)
 	if err != nil {
 		return err
 	}

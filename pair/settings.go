@@ -27,8 +27,8 @@ const (
 	Codex  Agent = "codex"
 )
 
-// Other returns the other agent of the pair.
-func (a Agent) Other() Agent {
+// other returns the other agent of the pair.
+func (a Agent) other() Agent {
 	if a == Claude {
 		return Codex
 	}
@@ -135,14 +135,14 @@ func (s Settings) reviewers() []Agent {
 	case ReviewClaude, ReviewCodex:
 		return []Agent{Agent(s.Review)}
 	case ReviewClaudex:
-		return []Agent{s.Agent.Other(), s.Agent}
+		return []Agent{s.Agent.other(), s.Agent}
 	}
 	return nil
 }
 
 // agents lists the agents of the run, the worker first.
 func (s Settings) agents() []Agent {
-	if other := s.Agent.Other(); slices.Contains(s.reviewers(), other) {
+	if other := s.Agent.other(); slices.Contains(s.reviewers(), other) {
 		return []Agent{s.Agent, other}
 	}
 	return []Agent{s.Agent}

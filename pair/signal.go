@@ -33,15 +33,15 @@ func (s *Session) answer(ctx context.Context, g *given) (*Answer, error) {
 	return answer, nil
 }
 
-// isMail reports whether the metadata of a record says that it was a message in a mailbox before.
+// isMail reports whether a record was a message in a mailbox before, according to its metadata.
 func isMail(r bridge.Record) bool {
 	var metadata map[string]json.RawMessage
 	return json.Unmarshal(r.Metadata, &metadata) == nil && metadata["oacp"] != nil
 }
 
-// detect returns the signal in an agent's answer, or "". It is the last line that is not blank, if
-// that is DONE, PASS or FAIL alone but for white space, Markdown emphasis around it and a final
-// full stop. Case matters. The word done replaces DONE.
+// detect returns the signal in an agent's answer, or "". The last line that is not blank must consist of
+// DONE, PASS or FAIL; it may also have white space, Markdown emphasis around the word and a final full
+// stop. Case matters. The word done replaces DONE.
 func detect(answer, done string) bridge.Signal {
 	line := lastLine(answer)
 	for _, text := range []string{line, trimEmphasis(line)} {

@@ -37,8 +37,8 @@ func (s State) Known() bool {
 // Final reports whether no state follows s.
 func (s State) Final() bool { return s.Known() && len(transitions[s]) == 0 }
 
-// To returns the next state, or an error if it must not follow s.
-func (s State) To(next State) (State, error) {
+// to returns the next state, or an error if it must not follow s.
+func (s State) to(next State) (State, error) {
 	if !slices.Contains(transitions[s], next) {
 		return s, fmt.Errorf("a run that is %s cannot become %s", s, next)
 	}

@@ -11,7 +11,7 @@ func TestStates(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, to := range all {
-			got, err := from.To(to)
+			got, err := from.to(to)
 			switch {
 			case legal[[2]State{from, to}] && (err != nil || got != to):
 				t.Errorf("%q to %q: got %q and error %v, want it to be legal", from, to, got, err)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Summary is what a run came to.
+// Summary describes the outcome of a run.
 type Summary struct {
 	// Repository is the folder for which the run was started, Folder the one in which the agents
 	// work.
@@ -29,7 +29,7 @@ type Summary struct {
 	Worktree *Worktree `json:"worktree,omitempty"`
 }
 
-// Change is a file that is not as it was.
+// Change is a file that differs from the start of the run.
 type Change struct {
 	// Path is relative to Summary.Folder.
 	Path string `json:"path"`

@@ -20,8 +20,7 @@ import (
 // EntryType is the type of an Entry.
 type EntryType string
 
-// The types. Start to Execute, Event to Signal, State, Error and End are AgentPair's, but for Resume
-// and Event.
+// The types. Resume, Event, Unclear to Restart, and Notice are ours; the others are AgentPair's.
 const (
 	EntryStart     EntryType = "start"     // a process begins to drive the run; Content is the task
 	EntryResume    EntryType = "resume"    // Content says what a continued run gives again

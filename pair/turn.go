@@ -52,7 +52,7 @@ func (s *Session) begin(ctx context.Context) error {
 	return s.note(Entry{Type: EntryIteration})
 }
 
-// given is a turn that is given to its agent, and what it came to.
+// given is a turn that is given to its agent, and its outcome.
 type given struct {
 	turn *Turn
 	// messages are in the prompt. Cursor is the end of what it holds of the bridge.

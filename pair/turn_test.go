@@ -80,7 +80,7 @@ func TestOwnReview(t *testing.T) {
 func TestSignalsInTheBridge(t *testing.T) {
 	var s *Session
 	send := func(from Agent, signal bridge.Signal, content string) {
-		if _, err := s.Log().Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: string(from), To: string(from.Other()), Signal: signal, Content: content}); err != nil {
+		if _, err := s.Log().Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: string(from), To: string(from.other()), Signal: signal, Content: content}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -95,7 +95,7 @@ func tidyWorktree(ctx context.Context, m *Manifest) (*Worktree, error) {
 	return nil, kept.remove(ctx, m.RepoPath, false)
 }
 
-// worktree returns the run's worktree as it is, nil if neither it nor its branch is left.
+// worktree returns the run's worktree, nil if both it and its branch are gone.
 func (m *Manifest) worktree(ctx context.Context) (*Worktree, error) {
 	tip, err := m.tip(ctx)
 	if err != nil {

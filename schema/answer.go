@@ -32,8 +32,8 @@ func (t Type) Answer() Type {
 	return Notification
 }
 
-// Asks reports whether a message of this type asks for something, so that it is no answer to a
-// request for work.
+// Asks reports whether a message of this type asks for something, and so is not an answer to a request for
+// work.
 func (t Type) Asks() bool {
 	switch t {
 	case Question, TaskRequest, ReviewRequest, Handoff, BrainstormRequest:
@@ -74,8 +74,8 @@ func (m *Message) Answers(request *Message) bool {
 // finalMark is the line of context_keys that makes a message final.
 const finalMark = "final: true"
 
-// IsFinal reports whether the sender says that this message is the whole answer, whatever its type:
-// a line of context_keys is "final: true".
+// IsFinal reports whether the sender marked this message as the whole answer, whatever its type: a line of
+// context_keys is "final: true".
 func (m *Message) IsFinal() bool {
 	for line := range strings.Lines(m.ContextKeys) {
 		if strings.TrimSpace(line) == finalMark {

@@ -87,9 +87,9 @@ func (p IDParts) UsualRand() bool {
 	return usualMin <= len(p.Rand) && len(p.Rand) <= usualMax && !strings.ContainsAny(p.Rand, "_-")
 }
 
-// ParseID parses an id. It accepts the three timestamp forms in use, YYYYMMDDTHHmmZ,
-// YYYYMMDDTHHmmssZ and YYYYMMDDHHMMSS, and a rand of 1 to 64 letters, digits, underscores and
-// hyphens. Agent names may contain hyphens too; the rand is as short as it can be.
+// ParseID parses an id. It accepts the three timestamp forms in use, YYYYMMDDTHHmmZ, YYYYMMDDTHHmmssZ and
+// YYYYMMDDHHMMSS, and a rand of 1 to 64 letters, digits, underscores and hyphens. Agent names may also
+// contain hyphens; the rand is as short as it can be.
 func ParseID(id ID) (IDParts, error) {
 	if len(id) > MaxID {
 		return IDParts{}, fmt.Errorf("id %.20q… has over %d characters", id, MaxID)
@@ -184,8 +184,8 @@ func positionInMinute(at time.Time, digits int) uint64 {
 // ConversationID groups messages into a thread: conv-<YYYYMMDD>-<agent>-<seq>.
 type ConversationID string
 
-// NewConversationID makes the id of a conversation that the agent begins at the time. Of the number, its last
-// six digits count.
+// NewConversationID makes the id of a conversation that the agent begins at the time. It uses the last six
+// digits of the number.
 func NewConversationID(at time.Time, agent AgentName, number uint64) ConversationID {
 	return ConversationID(fmt.Sprintf("conv-%s-%s-%06d", at.UTC().Format(compactDay), agent, number%1_000_000))
 }

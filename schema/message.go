@@ -63,8 +63,8 @@ type Message struct {
 	// Auth is the signature trailer. A signed file is never rendered again: its bytes are the
 	// message.
 	Auth string
-	// File is the text of the file that a signed message was read from, byte for byte. It is no field
-	// of the message, and empty for a message without a signature.
+	// File is the text of the file that a signed message was read from, byte for byte. It is not a field of
+	// the message, and is empty for a message without a signature.
 	File string
 }
 

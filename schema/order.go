@@ -96,9 +96,9 @@ const (
 	longStep  = time.Minute/(36*36*36*36*36*36) + 1
 )
 
-// Next returns the time now, or the earliest time after all that it returned before, if the clock of
-// the system stands still or was set back. An id of that time may be short only if alone is true:
-// otherwise Next returned another time in the same step of a short id.
+// Next returns the time now. If the clock of the system stands still or was set back, it returns the
+// earliest time after all that it returned before. A short id is safe only if alone is true: otherwise Next
+// returned another time in the same step of a short id.
 func (c *Clock) Next(now time.Time) (at time.Time, alone bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

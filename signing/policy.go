@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Policy is a file of settings by which an agent judges messages. Its signature is good for this
-// project, agent and kind of file alone.
+// A Policy is a file with an agent's settings for verifying messages. Its signature is good for this
+// project, agent and kind of file only.
 type Policy struct {
 	Kind     PolicyKind       `json:"kind"`
 	Project  string           `json:"project"`
@@ -78,7 +78,7 @@ func VerifyPolicy(file []byte, p Policy, keys []PublicStub) error {
 	return errors.Join(reasons...)
 }
 
-// ErrNotSigned says that a file has no signature.
+// ErrNotSigned reports that a file has no signature.
 var ErrNotSigned = errors.New("it is not signed")
 
 func (s *Signature) verifyPolicy(signed []byte, p Policy, keys []PublicStub) error {

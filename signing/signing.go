@@ -76,8 +76,8 @@ func Split(file []byte) (signed []byte, auth string, err error) {
 	return file, "", nil
 }
 
-// SameContent reports whether two files are the same but for their signatures. The keys of a sender
-// may change between two attempts to send a message.
+// SameContent reports whether two files are the same, ignoring their signatures. The keys of a sender may
+// change between two attempts to send a message.
 func SameContent(a, b []byte) bool {
 	a, _, _ = Split(a)
 	b, _, _ = Split(b)

@@ -38,7 +38,7 @@ const (
 	maxKeyFile = 64 << 10
 )
 
-// A NoKeyError says that there is no key to sign with.
+// A NoKeyError reports that there is no key to sign with.
 type NoKeyError struct {
 	Agent schema.AgentName
 	// KeyID is the key that was asked for; empty stands for any.
@@ -55,7 +55,7 @@ func (e *NoKeyError) Error() string {
 	return fmt.Sprintf("%s has no key in %s", e.Agent, e.Folder)
 }
 
-// A KeyFileError says that the file or folder of a key cannot be used.
+// A KeyFileError reports that the file or folder of a key cannot be used.
 type KeyFileError struct {
 	Path string
 	// Err does not name the file, unless it is a *fs.PathError.
@@ -228,7 +228,7 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close() // what was written is synced by then
+	defer root.Close() // it is synced by then
 	domain, err := s.identity(root, domainName)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type worker struct {
 	drivers    *agent.Pool
 }
 
-// workOn does what was decided about a message that this machine holds.
+// workOn carries out the decision about a message that this machine holds.
 func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
 	raw, m, err := k.read(k.entryOf(it))
 	switch {
@@ -266,7 +266,7 @@ func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 		"OACP_WORKSPACE=" + k.workspace.Dir(),
 		"OACP_AGENT=" + string(k.config.Agent),
 		"OACP_ATTEMPT=" + strconv.Itoa(attempt),
-		FenceVariable + "=",
+		fenceVariable + "=",
 	}
 	if k.config.Claims != nil {
 		env[len(env)-1] += strconv.Itoa(attempt)

@@ -45,7 +45,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 				switch {
 				case e.Kind == EventBound:
 					trips <- name
-				case e.Kind == EventHeld && e.From == Postmaster:
+				case e.Kind == EventHeld && e.From == mailbox.Postmaster:
 					notices <- name
 				}
 			},
@@ -72,7 +72,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	mu.Unlock()
 
 	// The notice is held as well.
-	held := slices.DeleteFunc(entries(t, w, "codex", mailbox.Inbox), func(e mailbox.Entry) bool { return e.Message.From == Postmaster })
+	held := slices.DeleteFunc(entries(t, w, "codex", mailbox.Inbox), func(e mailbox.Entry) bool { return e.Message.From == mailbox.Postmaster })
 	if len(held) != 1 {
 		t.Fatalf("%d messages wait, want 1", len(held))
 	}
@@ -271,7 +271,7 @@ func TestClockSetBack(t *testing.T) {
 func TestNoticesGetNoTurn(t *testing.T) {
 	w := newWorkspace(t)
 	for n, m := range []schema.Message{
-		{From: Postmaster, Type: schema.Notification, Channel: schema.ChannelBound, Subject: "bound"},
+		{From: mailbox.Postmaster, Type: schema.Notification, Channel: schema.ChannelBound, Subject: "bound"},
 		{From: "gemini", Type: schema.Notification, Channel: schema.ChannelBounce, Subject: "bounce"},
 		{From: "gemini", Type: schema.Question, Channel: schema.ChannelBounce, Subject: "a question"},
 		{From: "gemini", Type: schema.Notification, Channel: "general", Subject: "news"},

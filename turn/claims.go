@@ -19,8 +19,8 @@ import (
 // while this machine has a claim on it. The claim is taken before the turn is recorded, confirmed before
 // its success is, and given up after the message left the inbox. *gitmail.Claims are claims.
 type Claims interface {
-	// Start begins to keep claims, and Stop gives them all up. Start may warn at any time until then.
-	// Its own error says why other machines cannot be asked now.
+	// Start begins to keep claims, and Stop gives them all up. Start may warn at any time until then. Its
+	// own error tells why other machines cannot be asked now.
 	Start(ctx context.Context, warn func(error)) error
 	Stop(ctx context.Context) error
 	// Other returns the claim of another machine on a message, and until when it holds if it is not
@@ -130,7 +130,7 @@ func (r *Runner) elsewhere(it *item) (decision, bool) {
 	return d, true
 }
 
-// ahead returns the messages that are claimed together with one: those that probably are next.
+// ahead returns the messages that are claimed together with one: those that are probably next.
 func (r *Runner) ahead(it *item, now time.Time) []*item {
 	more := r.config.ClaimBatch - 1
 	if r.config.Claims == nil || more <= 0 {
@@ -155,7 +155,7 @@ type hold struct {
 	attempt int
 }
 
-// claimed does what was decided about a message once this machine has the claim on it. The others are
+// claimed carries out the decision about a message once this machine has the claim on it. The others are
 // claimed ahead.
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
@@ -182,10 +182,10 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	return outcome{item: it, unavailable: &UnclaimedError{err}}
 }
 
-// confirm returns the error of a turn that ended with an error or without. If another machine may have
-// the message by now, it is another one, which matches gitmail.ErrClaimLost: then the end of the turn is
-// not recorded. What the turn did cannot be undone. A turn that is over waits for a remote that does not
-// answer.
+// confirm returns the error of a turn that has ended, nil if it succeeded. If another machine may have the
+// message by now, confirm returns another error, which matches gitmail.ErrClaimLost: then the end of the
+// turn is not recorded. Nothing can undo what the turn did. A turn that is over waits for a remote that
+// does not answer.
 func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) error {
 	if k.config.Claims == nil || ctx.Err() != nil {
 		return err
@@ -218,11 +218,11 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	}
 }
 
-// FenceVariable is the variable of a turn that holds the number of its claim on the message. It rises with each turn on
+// fenceVariable is the variable of a turn that holds the number of its claim on the message. It rises with each turn on
 // any machine. It is empty without claims.
-const FenceVariable = "OACP_FENCE"
+const fenceVariable = "OACP_FENCE"
 
-// A FencedError says that a turn answers or acknowledges a message that another machine has taken over.
+// A FencedError reports that a turn answers or acknowledges a message that another machine has taken over.
 type FencedError struct {
 	ID schema.ID
 	// Fence is the number of the turn's claim, and Claim the later one.
@@ -239,7 +239,7 @@ func (e *FencedError) Error() string {
 // belongs to, as of the last sync. Getenv returns variables of the process; without those of a turn on this message, there
 // is nothing to check.
 func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, getenv func(string) string) error {
-	fence, err := strconv.Atoi(getenv(FenceVariable))
+	fence, err := strconv.Atoi(getenv(fenceVariable))
 	if err != nil || getenv("OACP_MESSAGE_ID") != string(id) {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 		r.watcher.Forget(e.Name) // it has changed, or the settings
 		return outcome{done: true}
 	case mailbox.IsGone(err), reason == nil:
-		return outcome{done: true} // the watcher reports what is there now
+		return outcome{done: true} // the watcher reports the present state
 	case err != nil:
 		raw = []byte(e.Name) // it is too large
 	}

@@ -30,12 +30,11 @@ const (
 // again at its time, and when facts that may end it are written: see history.released.
 type decision struct {
 	do action
-	// alone says that nothing else may run at the same time. A message whose last turn was lost may
-	// have killed the runner, so it runs alone.
+	// alone makes the message run without others. If its last turn was lost, it may have killed the runner.
 	alone bool
 	// at is when to decide again, if that is known.
 	at time.Time
-	// resumes says that the message goes on by itself at that time.
+	// resumes reports whether the message resumes by itself at that time.
 	resumes bool
 	// kind and reason make the event that says why there is no turn.
 	kind   EventKind
@@ -109,7 +108,7 @@ type tripped struct {
 	most  int
 	// reason says why the bound holds a message, and remedy how to lift it.
 	reason, remedy string
-	// noticed says that there is a notice about it.
+	// noticed reports whether there is a notice about it.
 	noticed bool
 	// until is when the bound is lifted by itself, or zero.
 	until time.Time

@@ -22,12 +22,12 @@ const maxFailures = 5
 type outcome struct {
 	item     *item
 	followUp *followUp
-	// done says that nothing is left to do.
+	// done reports whether nothing is left to do.
 	done bool
 	// failure is why the work could not be done, if that is not the message's fault.
 	failure error
-	// unavailable is why the agent could not be started or, in an *UnclaimedError, why other machines could not be asked
-	// for the message. started says that the agent was started.
+	// unavailable is why the agent could not be started or, in an *UnclaimedError, why other machines could
+	// not be asked for the message. started reports whether the agent was started.
 	unavailable error
 	started     bool
 	// dead is the id, or the file, that became a dead letter.

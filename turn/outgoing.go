@@ -17,10 +17,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Postmaster is the reserved sender of notices to both sides of a conversation. It is not an agent;
-// its mailbox is made for the first notice.
-const Postmaster = mailbox.Postmaster
-
 // setID gives a draft its time, and an id that depends only on the time and on its cause: however
 // often it is sent, it is the same message.
 func (c *closer) setID(draft *schema.Message, cause ...string) {
@@ -141,13 +137,13 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 // boundNotice makes the notice to both sides that a bound has tripped.
 func (c *closer) boundNotice(m *track.Envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
-		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
+		From: mailbox.Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
 		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", c.config.Agent, m.From), schema.MaxSubject),
 		ConversationID: m.Conversation, ParentID: m.ID,
 		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", c.config.Agent, reason, c.config.Agent, remedy)),
 	}
 	for _, name := range []schema.AgentName{c.config.Agent, m.From} {
-		if name != Postmaster && c.workspace.Knows(name) && !draft.IsFor(name) {
+		if name != mailbox.Postmaster && c.workspace.Knows(name) && !draft.IsFor(name) {
 			draft.To = append(draft.To, name)
 		}
 	}

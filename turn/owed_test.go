@@ -96,7 +96,7 @@ func TestOwedInEveryStage(t *testing.T) {
 func TestPostmasterOwesNothing(t *testing.T) {
 	w := newWorkspace(t)
 	m := question("Why?")
-	m.ID, m.CreatedAt, m.Priority, m.To = "msg-20260313T1430Z-claude-aaaa", "2026-03-13T14:30:00Z", schema.P2, []schema.AgentName{Postmaster, "codex"}
+	m.ID, m.CreatedAt, m.Priority, m.To = "msg-20260313T1430Z-claude-aaaa", "2026-03-13T14:30:00Z", schema.P2, []schema.AgentName{mailbox.Postmaster, "codex"}
 	data, err := schema.Encode(&m)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(w.Dir(), schema.BoxPath("claude", mailbox.Outbox), m.FileName()), data, 0o644)

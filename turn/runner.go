@@ -129,7 +129,7 @@ func (r *Runner) finishing() bool {
 	}
 }
 
-// reset begins with an empty inbox. The journal holds what was done about messages.
+// reset begins with an empty inbox. The journal has the history of each message.
 func (r *Runner) reset() {
 	c := &r.config
 	r.events = &events{config: c, now: r.now, problems: make(map[string]int), lost: make(chan error, 1)}
@@ -141,7 +141,7 @@ func (r *Runner) reset() {
 	r.done = make(chan outcome)
 }
 
-// stoppedOr returns nil for an error that only says that the context ended.
+// stoppedOr returns nil for an error that only means that the context ended.
 func stoppedOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		return nil

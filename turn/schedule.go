@@ -42,9 +42,9 @@ type lane struct {
 	items        []*item
 	busy         bool
 	until        time.Time
-	// resumes says that a waiting lane goes on without a new message or a person.
+	// resumes reports whether a waiting lane goes on without a new message or a person.
 	resumes bool
-	// ready says that the lane is among those of the schedule.
+	// ready reports whether the lane is in schedule.ready.
 	ready bool
 }
 
@@ -263,9 +263,9 @@ func (s *schedule) goesOn() bool {
 	return false
 }
 
-// item is a message in the inbox. It holds what orders and describes the message, not its text, so
-// that a large inbox fits in memory; the file is read again for a turn. The journal holds what was
-// done about it.
+// item is a message in the inbox. It holds what orders and describes the message, not its text, so that a
+// large inbox fits in memory; the file is read again for a turn. The journal has the history of the
+// message.
 type item struct {
 	track.Envelope
 	// class and age order items.
@@ -273,7 +273,7 @@ type item struct {
 	age   schema.Age
 	// expires is zero for a message that never expires.
 	expires time.Time
-	// notice says that the message is a bounce or a notice about a bound.
+	// notice reports whether the message is a bounce or a notice about a bound.
 	notice bool
 	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time

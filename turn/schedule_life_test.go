@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -94,7 +95,7 @@ func (l *life) conversation() schema.ConversationID {
 }
 
 func (l *life) sender() schema.AgentName {
-	return []schema.AgentName{"claude", "gemini", "other", Postmaster}[l.random.IntN(4)]
+	return []schema.AgentName{"claude", "gemini", "other", mailbox.Postmaster}[l.random.IntN(4)]
 }
 
 func (l *life) pass(by time.Duration) {
@@ -127,7 +128,7 @@ func (l *life) message() *schema.Message {
 	if l.random.IntN(3) == 0 {
 		m.ExpiresAt = schema.NewTimestamp(l.now.Add(time.Duration(l.random.IntN(240)-20) * time.Second))
 	}
-	if m.From == Postmaster {
+	if m.From == mailbox.Postmaster {
 		m.Channel = schema.ChannelBound // a notice, if it is a notification
 	}
 	return m

@@ -124,7 +124,7 @@ type (
 	}
 )
 
-// load adds the settings of a file. JSON is YAML, too.
+// load adds the settings of a file. It also accepts JSON, which is YAML.
 func (s *Settings) load(data []byte) error {
 	var file settingsFile
 	if err := yaml.Unmarshal(data, &file); err != nil {

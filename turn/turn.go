@@ -6,8 +6,8 @@
 // a process or the machine dies, the next Runner continues from there:
 //
 //   - A turn is recorded before it begins. A turn that never ended counts as an attempt, so that a
-//     message that crashes the machine is not retried forever. A turn that was stopped on purpose
-//     does not count, nor does an agent that could not be started.
+//     message that crashes the machine is not retried forever. Turns that were stopped on purpose
+//     and agents that could not be started do not count.
 //   - A turn has succeeded once that is recorded, together with the answer. Then the Runner sends
 //     the answer, always with the same id, and then acknowledges the message. So a message never
 //     has two successful turns or two answers.
@@ -61,8 +61,8 @@ const (
 	DefaultMaxPairTurns = 120
 	DefaultTimeout      = 30 * time.Minute
 	defaultFirstRetry   = time.Second
-	// defaultBatchOnce is the ClaimBatch of a run that handles what is there: a push for each message would take most
-	// of its time.
+	// defaultBatchOnce is the ClaimBatch of a run with Once: a push for each message would take most of its
+	// time.
 	defaultBatchOnce = 20
 	defaultLastRetry = 5 * time.Minute
 )
@@ -119,7 +119,7 @@ type Config struct {
 	Observe func(Event)
 }
 
-// Input says what a turn reads.
+// Input is what a turn reads.
 type Input string
 
 // What a turn can read.
@@ -134,7 +134,7 @@ func (c *Config) complete() error {
 	if _, err := schema.ParseAgentName(string(c.Agent)); err != nil {
 		return err
 	}
-	if c.Agent == Postmaster {
+	if c.Agent == mailbox.Postmaster {
 		return mailbox.ErrPostmaster
 	}
 	if c.NewDriver == nil {
@@ -166,7 +166,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// BusyError says that another Runner works the inbox.
+// BusyError reports that another Runner works the inbox.
 type BusyError = exclusive.HeldError
 
 // DeadLettersError is returned if a run with Once could not handle some messages.
@@ -184,7 +184,7 @@ func (e *DeadLettersError) Error() string {
 	return fmt.Sprintf("%d messages became dead letters", len(e.Messages))
 }
 
-// UnreadableFilesError says that a run with Once could not read some files in the inbox.
+// UnreadableFilesError reports that a run with Once could not read some files in the inbox.
 type UnreadableFilesError struct {
 	// Files are their names.
 	Files []string

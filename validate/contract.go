@@ -6,13 +6,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// An Objection is what a workspace's schema says against a part of a body. Package contract makes
-// them.
+// An Objection is an error of a part of a body under a workspace's schema. Package contract makes them.
 type Objection struct {
 	// At leads to the part: a string is a key of a mapping, an int the index in a list. It is empty
 	// for the body as a whole.
 	At []any
-	// Key says that the objection is about the key at the end of At, not about its value.
+	// Key reports whether the objection is about the key at the end of At, not about its value.
 	Key bool
 	// Message says what is wrong. Fix says what to do, or is empty. Both are text of a stranger.
 	Message, Fix string

@@ -35,8 +35,8 @@ func ParseDraft(name string, data []byte) (*Draft, error) {
 	return d, nil
 }
 
-// Check returns an *InvalidError, with positions in the file, if the file or the message is not valid
-// but for what sending adds.
+// Check returns an *InvalidError, with positions in the file, if the file or the message is not valid,
+// ignoring fields that sending fills in.
 func (d *Draft) Check() error {
 	c := checker{out: slices.Clone(d.form), unread: d.unread, draft: true}
 	c.check(d.Message)

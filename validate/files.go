@@ -22,9 +22,9 @@ import (
 type FilesOptions struct {
 	// Stdin is read for the path "-". If it is nil, that path is an error.
 	Stdin io.Reader
-	// Contract, if set, returns a function that judges the body of a message, by what its workspace
-	// demands beyond the rules, or nil if it demands nothing. Several goroutines call it at a time,
-	// with the name of the file. An error of the function ends Files.
+	// Contract, if set, returns a function that checks the body of a message against the schemas of its
+	// workspace, or nil if there are none. Several goroutines call it at a time, with the name of the file.
+	// An error of the function ends Files.
 	Contract func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 }
 
@@ -54,8 +54,9 @@ func (r *Result) HasErrors() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Diagnostics.HasErrors() })
 }
 
-// Files validates files, the messages in and below folders, and standard input for "-", on all cores. A path that does not lead to a file gets a diagnostic. In a
-// workspace only files in mailboxes are messages; a file that is named is always taken for one.
+// Files validates files, the messages in and below folders, and standard input for "-", on all cores. A
+// path that does not lead to a file gets a diagnostic. In a workspace only files in mailboxes are messages,
+// but a named file always counts as one.
 //
 // A path that is named may be a link to anywhere. A link found in a folder may lead
 // to a file in the same folder; any other link gets a diagnostic, and Files does not read its

@@ -145,7 +145,8 @@ func pendingSelection(c *call, w *mailbox.Workspace, agent schema.AgentName) (wa
 	return wanted, left, err
 }
 
-// printAcknowledged prints what is done and, after --all, which files are left because they are not messages.
+// printAcknowledged prints the acknowledged messages and, after --all, the files left because they are not
+// messages.
 func printAcknowledged(c *call, agent schema.AgentName, done []acknowledgedJSON, left []mailbox.Entry, failed bool) error {
 	var names []string
 	for _, e := range left {

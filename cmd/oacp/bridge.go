@@ -217,7 +217,7 @@ func recordOf(c *call) (r bridge.Record, err error) {
 	if r.To == r.From {
 		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
 	}
-	// The content is what is given, or what is piped in. A signal needs none.
+	// The content is the value of the flag or the piped input. A signal needs none.
 	if r.Content = c.text("content"); r.Content != "" && r.Content != "-" || r.Content == "" && signal != "" {
 		return r, nil
 	}
@@ -289,7 +289,7 @@ EXAMPLES:
 	}
 }
 
-// showLogs shows the runs of the repository that is meant, or of all, one below the other.
+// showLogs shows the runs of the selected repository, or of all, one below the other.
 func showLogs(c *call, selected command.BridgeLog) error {
 	root, repository, ids, err := selected.RepositoryIDs(c.Streams, c.isOn("all"))
 	if err != nil {

@@ -83,7 +83,7 @@ func needsCommand(c *cli.Context) error {
 	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, joinNames(names)).WithHint("see oacp help " + c.Command.Name)
 }
 
-// open calls run with the workspace that is meant.
+// open calls run with the selected workspace.
 func (c *call) open(run func(*call, *mailbox.Workspace) error) error {
 	return c.place.With(c.Streams, nil, func(w *mailbox.Workspace) error { return run(c, w) })
 }
@@ -103,7 +103,7 @@ func (c *call) answer(answer any, print func()) error { return c.Answer(c.json()
 // printf prints a line, or a part of one.
 func (c *call) printf(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
 
-// only returns the only argument, or the error that it is missing.
+// only returns the only argument, or an error if it is missing.
 func (c *call) only(missing error) (string, error) {
 	if len(c.words) == 0 || c.words[0] == "" {
 		return "", missing
@@ -217,8 +217,8 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 	return string(data), nil
 }
 
-// confirm asks a question on a terminal, unless the user has said --yes. Programs that call the command have said
-// what they want.
+// confirm asks a question on a terminal, unless the user passed --yes. For a program that calls the
+// command, its flags are the consent.
 func (c *call) confirm(question string) error {
 	if c.isOn("yes") || !c.InTerminal || !c.ErrTerminal {
 		return nil
@@ -231,7 +231,8 @@ func (c *call) confirm(question string) error {
 	return nil
 }
 
-// warnUnreadable warns if the error only says what could not be read, and returns that. Other errors it returns.
+// warnUnreadable warns if the error only reports unreadable files, and returns those. It returns other
+// errors.
 func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
 	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/commit"
-	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/history"
 )
 
 func newCommitCommand(s *command.Streams) *cli.Command {
@@ -64,7 +64,7 @@ type commitJSON struct {
 	Branch  *string          `json:"branch"`
 	Message string           `json:"message"`
 	Files   []commit.File    `json:"files"`
-	Events  []gitmail.Change `json:"events"`
+	Events  []history.Change `json:"events"`
 	DryRun  bool             `json:"dry_run"`
 }
 
@@ -86,7 +86,7 @@ func runCommit(c *call, w *mailbox.Workspace) error {
 		c.Warn(folder + " has a git repository of its own, and is left out")
 	}
 	answer := commitJSON{Message: done.Message, Files: append([]commit.File{}, done.Files...),
-		Events: append([]gitmail.Change{}, done.Events...), DryRun: c.isOn("dry-run")}
+		Events: append([]history.Change{}, done.Events...), DryRun: c.isOn("dry-run")}
 	if done.ID != "" {
 		answer.Commit = &done.ID
 	}

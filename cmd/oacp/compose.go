@@ -185,7 +185,7 @@ func editorOf(s *command.Streams) ([]string, error) {
 	return words, err
 }
 
-// keptIn says where a text is that was not sent.
+// keptIn names the file that keeps a text that was not sent.
 func keptIn(path string) string {
 	return "what you wrote is kept in " + path + "; --body-file sends it"
 }

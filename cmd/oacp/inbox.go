@@ -56,7 +56,7 @@ type listing struct {
 	agent   schema.AgentName
 	entries []mailbox.Entry
 	err     error
-	// signatures are what the signatures of the entries are worth.
+	// signatures are the verdicts on the signatures of the entries.
 	signatures []trust.Finding
 	// replies are what the agent has sent in reply.
 	replies map[schema.ID]conversation.Response

@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -108,7 +109,7 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 		options.Agents = nil
 	}
 	g = &gitInitialized{
-		Repository: filepath.Join(dir, ".git"), Created: made.Created, Remote: gitmail.PublicURL(made.Remote), URL: gitmail.PublicURL(made.URL), Ref: made.Ref,
+		Repository: filepath.Join(dir, ".git"), Created: made.Created, Remote: git.PublicURL(made.Remote), URL: git.PublicURL(made.URL), Ref: made.Ref,
 		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
 	}
 	g.warn(made, len(known)+len(options.Agents) > 0)
@@ -197,9 +198,9 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	}
 	for _, change := range result.Changes {
 		switch {
-		case change.Kind == gitmail.Sent && change.Direction == gitmail.In:
+		case change.Kind == history.Sent && change.Direction == history.In:
 			g.Received++
-		case change.Kind == gitmail.Sent:
+		case change.Kind == history.Sent:
 			g.Sent++
 		}
 	}

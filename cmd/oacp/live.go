@@ -213,7 +213,7 @@ func sessionSync() cli.Flag {
 	return &cli.GenericFlag{Name: "sync", Value: new(command.Sync), Usage: "while the session is open, exchange mail with the git remote, every `TIME` (5s)"}
 }
 
-// notPanic makes a panic an error: the programs take the exit status of a crash for an answer.
+// notPanic turns a panic into an error: the programs take the exit status of a crash for an answer.
 func notPanic(err *error) {
 	if cause := recover(); cause != nil {
 		*err = fmt.Errorf("%v\n%s", cause, debug.Stack())

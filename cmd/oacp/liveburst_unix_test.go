@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/live"
 )
 
-// TestClaudeBurst sends 100 messages, five a second, to the real claude while it works. The digests cost less than 4,000
+// TestClaudeBurst sends 100 messages, 20 a second, to the real claude while it works. The digests cost less than 4,000
 // tokens together, the model notices each message, and no person does anything.
 func TestClaudeBurst(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestClaudeBurst(t *testing.T) {
 		}
 		return modelstub.Reply{Text: "Well."}
 	})
-	s.env = append(s.env, testPace+"=") // a minute
+	s.env = append(s.env, testPace+"=15s") // longer than the messages take to send
 	s.run("setup", "claude", "--agent", claudeAgent)
 	if err := os.WriteFile(filepath.Join(s.folder, ".claude", "settings.json"), []byte(`{"permissions": {"allow": ["Bash"]}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestClaudeBurst(t *testing.T) {
 	term := s.open()
 	term.Say("please work")
 	s.awaitPrompt("please work")
-	ticks := time.NewTicker(200 * time.Millisecond)
+	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()
 	for n := range messages {
 		<-ticks.C

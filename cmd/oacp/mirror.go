@@ -90,7 +90,7 @@ func runMirror(c *call) error {
 				return err
 			})
 			err = cmp.Or(context.Cause(c.ctx), err)
-			// What was done before an error is done.
+			// Work done before an error counts.
 			printErr := reportAnswer{Bridge: log.Path(), Report: report, asText: err != nil}.print(c)
 			return cmp.Or(err, printErr)
 		})
@@ -131,7 +131,7 @@ type reportAnswer struct {
 	asText bool
 }
 
-// print says what was done and, on standard error, what was not. It returns failure.ErrReported if
+// print prints the completed work and, on standard error, the problems. It returns failure.ErrReported if
 // something is undeliverable.
 func (a reportAnswer) print(c *call) error {
 	var warnings []string
@@ -160,12 +160,12 @@ func (a reportAnswer) print(c *call) error {
 	return err
 }
 
-// summary says in one line what was done.
+// summary sums up the completed work on one line.
 func (a reportAnswer) summary() string {
 	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
 	already := a.AlreadyRecorded + a.AlreadyDelivered
 	if a.Recorded+a.Delivered > 0 {
-		already = 0 // the second direction also finds what the first one just did
+		already = 0 // the second direction also finds the results of the first
 	}
 	for _, more := range []struct {
 		count int

@@ -171,7 +171,7 @@ func usageDetails(used agent.Usage) (details []string) {
 	return details
 }
 
-// refusedText names what was refused, and the permission that allows it if that is known.
+// refusedText names the refused action, and the permission that allows it if that is known.
 func refusedText(refused []agent.Refusal) string {
 	const most = 3
 	var texts []string

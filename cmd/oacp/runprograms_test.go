@@ -31,12 +31,12 @@ type programScene struct {
 func newProgramScene(t *testing.T, name string, script modelstub.Script) *programScene {
 	t.Helper()
 	program := modelstub.Program(t, name)
-	scratch, home := t.TempDir(), t.TempDir()
-	scene := &programScene{
-		t: t, oacp: filepath.Join(scratch, "oacp"),
-		workspace: filepath.Join(scratch, "workspace"), dir: filepath.Join(scratch, "work"),
+	oacp, err := exec.LookPath("oacp")
+	if err != nil {
+		t.Fatal(err)
 	}
-	mustRun(t, ".", "go", "build", "-o", scene.oacp, ".")
+	scratch, home := t.TempDir(), t.TempDir()
+	scene := &programScene{t: t, oacp: oacp, workspace: filepath.Join(scratch, "workspace"), dir: filepath.Join(scratch, "work")}
 	for _, folder := range []string{scene.workspace, scene.dir} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			t.Fatal(err)

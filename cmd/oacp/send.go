@@ -131,7 +131,7 @@ func runSend(c *call) error {
 	}
 	if len(c.words) > 0 && !c.isOn("create") {
 		if _, err := c.place.Place(c.Streams).Find(); err != nil {
-			return err // before a body is missing that the words were meant to be
+			return err // explain the misplaced words before the missing body
 		}
 	}
 	if c.text("template") != "" {

@@ -255,7 +255,7 @@ func sessionsOf(project string) string {
 	return "in " + project
 }
 
-// print says what was done, a line for each file.
+// print prints a line for each file.
 func (a setupAnswer) print(s *command.Streams) {
 	begin, would := "OK:", ""
 	if a.DryRun {
@@ -267,7 +267,7 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 	fmt.Fprintf(s.Out, "%s %s %s %s\n", begin, a.Program, what, visible.Line(sessionsOf(a.Project)))
 	files := a.Files
-	if a.removed { // in one that is unchanged, there is nothing of oacp
+	if a.removed { // an unchanged file has nothing of oacp
 		files = slices.DeleteFunc(slices.Clone(files), func(f setupFile) bool { return f.Action == setup.Unchanged })
 	}
 	for _, f := range files {

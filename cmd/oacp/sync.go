@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -133,7 +134,7 @@ type syncPrinter struct {
 	*call
 	every    time.Duration
 	remote   command.RemoteState
-	answer   syncAnswer // what all answers have in common
+	answer   syncAnswer // the fields that all answers share
 	began    bool       // something was printed
 	problems string     // the last warnings about problems
 }
@@ -146,7 +147,7 @@ type syncAnswer struct {
 	DryRun    bool             `json:"dry_run"`
 	In        int              `json:"in"`
 	Out       int              `json:"out"`
-	Changes   []gitmail.Change `json:"changes"`
+	Changes   []history.Change `json:"changes"`
 	Problems  []syncProblem    `json:"problems,omitempty"`
 	Commit    string           `json:"commit,omitempty"`
 	// Whole is set if the remote had no branch, and gets all mail.
@@ -223,9 +224,9 @@ func (p *syncPrinter) print(result gitmail.Result, err error) error {
 func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool) (err error) {
 	p.began = true
 	p.warn(result.Problems)
-	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]gitmail.Change{}, result.Changes...), result.Whole
+	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]history.Change{}, result.Changes...), result.Whole
 	for _, change := range result.Changes {
-		if change.Direction == gitmail.In {
+		if change.Direction == history.In {
 			answer.In++
 		} else {
 			answer.Out++
@@ -262,7 +263,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	return nil
 }
 
-// summary says in one line what was done. Without done, the sync ended before all was.
+// summary sums up the sync on one line. Without done, the sync ended early.
 func (a *syncAnswer) summary(done bool) string {
 	count := fmt.Sprintf("%d in, %d out", a.In, a.Out)
 	if a.In+a.Out == 0 {

@@ -153,8 +153,8 @@ func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error)
 	return nil
 }
 
-// announceWait says what the command waits for, which recipients have open sessions, and which have neither
-// a session nor a runner.
+// announceWait prints what the command waits for, which recipients have open sessions, and which have
+// neither a session nor a runner.
 func (d *delivery) announceWait(m *schema.Message) error {
 	limit := "without a limit"
 	if d.limit > 0 {

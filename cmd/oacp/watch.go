@@ -187,7 +187,7 @@ func watchTargets(c *call, projects []string) (targets []watch.Target, failed []
 	for _, place.Project = range projects {
 		w, err := command.Open(place, nil)
 		if err != nil {
-			path, _ := place.ProjectDir() // it is empty if the name is no project's
+			path, _ := place.ProjectDir() // empty if the name is not that of a project
 			fail(path, err)
 			continue
 		}

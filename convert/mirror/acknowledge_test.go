@@ -40,7 +40,7 @@ func TestAcknowledge(t *testing.T) {
 		t.Errorf("inbox of claude: got %s, want %s: they are another agent's", got, want)
 	}
 	acknowledge("claude", given[:5], 3) // the broadcast among them
-	if report := p.run(Both); !report.Quiet() {
+	if report := p.run(Both); !report.quiet() {
 		t.Errorf("a mirror brings back what was acknowledged: %+v", report)
 	}
 }

@@ -16,20 +16,6 @@ import (
 // appendBatch is how many messages go into the log with one sync.
 const appendBatch = 512
 
-// Append writes the records of messages to a log, in their order, each message once; it counts
-// those that the log has already. See convert.Missing for messages whose records would share an id.
-//
-// A message that is not valid is a warning. The error is one of the log.
-func Append(ctx context.Context, log *bridge.Log, messages []*schema.Message) (report Report, err error) {
-	a := appender{log: log, report: &report}
-	for batch := range slices.Chunk(messages, appendBatch) {
-		if err := a.append(ctx, batch); err != nil {
-			return report, err
-		}
-	}
-	return report, nil
-}
-
 // An appender writes messages into a log.
 type appender struct {
 	log    recordLog
@@ -88,7 +74,7 @@ func (a *appender) write(ctx context.Context, messages []*schema.Message) (again
 	}
 	receipts, err := a.log.SendAll(ctx, records)
 	if errors.Is(err, bridge.ErrNotSynced) {
-		return nil, err // what was written may not survive, so it does not count
+		return nil, err // the new records may not survive a crash, so they do not count
 	}
 	for i, receipt := range receipts {
 		switch {

@@ -168,7 +168,7 @@ func BenchmarkRun(b *testing.B) {
 			open().run(Both)
 			for b.Loop() {
 				again := open()
-				if report := again.run(Both); !report.Quiet() || report.AlreadyRecorded > 0 {
+				if report := again.run(Both); !report.quiet() || report.AlreadyRecorded > 0 {
 					b.Fatalf("got %+v", report)
 				}
 			}

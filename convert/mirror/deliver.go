@@ -210,8 +210,7 @@ func (d *deliverer) flush(ctx context.Context) error {
 	d.waiting = nil
 	clear(d.queued)
 	if len(waiting) == 0 {
-		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to
-		// that, too.
+		// A message may be in its sender's outbox, but not in every inbox yet. Sending completes that.
 		_, err := d.workspace.Recover(ctx)
 		return err
 	}

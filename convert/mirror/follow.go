@@ -47,7 +47,7 @@ func (s *session) passOnce(ctx context.Context, failure *string, tell func(Repor
 		err = nil
 	}
 	*failure = text
-	if err != nil || !report.Quiet() {
+	if err != nil || !report.quiet() {
 		tell(report, err)
 	}
 }

@@ -84,7 +84,9 @@ func TestAppendedCopy(t *testing.T) {
 	first.run(Both)
 	messages := []*schema.Message{first.box("claude", mailbox.Outbox)[0].Message}
 	for _, want := range []int{1, 0} {
-		if report, err := Append(context.Background(), second.log, messages); err != nil || report.Recorded != want || report.AlreadyRecorded != 1-want {
+		var report Report
+		a := appender{log: second.log, report: &report}
+		if err := a.append(t.Context(), messages); err != nil || report.Recorded != want || report.AlreadyRecorded != 1-want {
 			t.Errorf("got %+v, %v, want %d recorded", report, err, want)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// deadLetter is a record that cannot be delivered: its message or, if there is none, the JSON of
-// the record, which is YAML too.
+// deadLetter is a record that cannot be delivered: its message or, if there is none, the JSON of the
+// record, which is also YAML.
 type deadLetter struct {
 	name   string
 	data   []byte

@@ -12,10 +12,9 @@
 // another log; see Mirror.Since and Mirror.All. A file that another program may still be writing is
 // not read until it is settled, see watch.Settled.
 //
-// A record that cannot be delivered, for example because a recipient is unknown, becomes a dead
-// letter of its sender or, if the sender is unknown too, one in state/mirror/dead_letter. A sender
-// that is unknown otherwise gets a mailbox. Once the recipient exists, deleting the .json files
-// makes the mirror retry the delivery.
+// A record that cannot be delivered, for example because a recipient is unknown, becomes a dead letter of
+// its sender or, if the sender is also unknown, one in state/mirror/dead_letter. Any other unknown sender
+// gets a mailbox. Once the recipient exists, deleting the .json files makes the mirror retry the delivery.
 package mirror
 
 import (
@@ -54,8 +53,7 @@ func ParseDirection(text string) (Direction, error) {
 	return "", fmt.Errorf("%q is not a direction: both, out or in", text)
 }
 
-// A Mirror keeps a log and a workspace in step. Any number of processes may run mirrors of the same
-// two.
+// A Mirror synchronizes a log and a workspace. Any number of processes may run mirrors of the same two.
 type Mirror struct {
 	Workspace *mailbox.Workspace
 	Log       *bridge.Log
@@ -67,8 +65,8 @@ type Mirror struct {
 	// All puts all messages of the outboxes into the log, also older ones and those derived from
 	// other logs.
 	All bool
-	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always
-	// give the same answer for a message. A mirror without it carries the others, too.
+	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always give the
+	// same answer for a message. A mirror without it carries all.
 	Only func(*schema.Message) bool
 
 	// session is what Run and Follow know, nil before the first call.
@@ -121,7 +119,7 @@ func wait(ctx context.Context, d time.Duration) error {
 type session struct {
 	*Mirror
 	direction Direction
-	// out and in are what was seen on the two ways.
+	// out and in are the last sightings of the two directions.
 	out, in seen
 
 	// since says what belongs in the log. If the caller chose it, afresh is set: messages that were
@@ -240,7 +238,7 @@ func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	return done, nil
 }
 
-// Report says what a Mirror, Append or Deliver did.
+// Report says what a Mirror or Deliver did.
 type Report struct {
 	// Recorded counts the records that were appended to the log, and AlreadyRecorded those that it
 	// had before.
@@ -281,8 +279,8 @@ type SkippedLine struct {
 // maxWarnings bounds the memory that a long log of odd records takes.
 const maxWarnings = 1000
 
-// Quiet reports whether nothing was done, and nothing is to be reported.
-func (r *Report) Quiet() bool {
+// quiet reports whether nothing was done, and nothing is to be reported.
+func (r *Report) quiet() bool {
 	return r.Recorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
 }
 

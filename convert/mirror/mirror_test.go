@@ -118,7 +118,7 @@ func TestConversationIntoMailboxes(t *testing.T) {
 	}
 	after := p.snapshot()
 	for range 2 {
-		if report := p.run(Both); !report.Quiet() {
+		if report := p.run(Both); !report.quiet() {
 			t.Errorf("a second run: got %+v, want nothing new", report)
 		}
 		p.forget()
@@ -170,7 +170,7 @@ func TestConversationIntoTheBridge(t *testing.T) {
 	}
 	after := p.snapshot()
 	for range 2 {
-		if report := p.run(Both); !report.Quiet() {
+		if report := p.run(Both); !report.quiet() {
 			t.Errorf("a second run: got %+v, want nothing new", report)
 		}
 		p.forget()
@@ -428,7 +428,7 @@ func TestWhatCannotBeDelivered(t *testing.T) {
 		if run == 0 && (report.Delivered != 2 || len(report.DeadLetters) != 6) {
 			t.Errorf("got %+v, want 2 delivered and 6 dead letters", report)
 		}
-		if run == 1 && (!report.Quiet() || report.AlreadyDead != 6) {
+		if run == 1 && (!report.quiet() || report.AlreadyDead != 6) {
 			t.Errorf("second run: got %+v, want nothing new", report)
 		}
 		p.forget()
@@ -531,7 +531,7 @@ func TestBadLines(t *testing.T) {
 	if report := p.run(Both); report.Delivered != 1 || len(report.Skipped) != 1 || report.Skipped[0].Line != 10 {
 		t.Errorf("got %+v, want 1 delivered and line 10 skipped", report)
 	}
-	if report := p.run(Both); !report.Quiet() {
+	if report := p.run(Both); !report.quiet() {
 		t.Errorf("got %+v, want nothing new", report)
 	}
 	p.write("garbage last")

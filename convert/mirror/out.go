@@ -33,7 +33,7 @@ const (
 type listing struct {
 	agent schema.AgentName
 	dir   *durable.Dir
-	seen  outbox // what is seen of it after the pass
+	seen  outbox // the state of the outbox after the pass
 	// again is set if the outbox must be listed again, by this process or the next one.
 	again bool
 }

@@ -120,7 +120,7 @@ func FuzzMirrorConverges(f *testing.F) {
 		}
 		all := p.mirror(Both)
 		all.All = true
-		if report, err := all.Run(context.Background()); err != nil || !report.Quiet() {
+		if report, err := all.Run(context.Background()); err != nil || !report.quiet() {
 			t.Errorf("a run that records all: got %+v, %v, want nothing new", report, err)
 		}
 	})

@@ -69,7 +69,7 @@ func TestNameTakenOver(t *testing.T) {
 	if report := p.run(Out); report.Recorded != 1 {
 		t.Errorf("got %+v, want the second message recorded", report)
 	}
-	if report := p.run(Out); !report.Quiet() {
+	if report := p.run(Out); !report.quiet() {
 		t.Errorf("got %+v, want nothing new", report)
 	}
 }

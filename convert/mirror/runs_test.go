@@ -68,7 +68,7 @@ func TestSecondRunBeginsEmpty(t *testing.T) {
 	if report.Recorded != 1 || report.LeftOut != 8 || report.Delivered != 0 {
 		t.Errorf("the second run: got %+v, want 1 recorded and 8 left out", report)
 	}
-	if report := second.run(Both); !report.Quiet() {
+	if report := second.run(Both); !report.quiet() {
 		t.Errorf("again: got %+v, want nothing new", report)
 	}
 	second.forget()
@@ -114,7 +114,7 @@ func TestLeftOutOnce(t *testing.T) {
 	if report := p.run(Out); report.Recorded != 1 {
 		t.Errorf("without a bound: got %+v, want 1 recorded", report)
 	}
-	if report := p.run(Out); !report.Quiet() {
+	if report := p.run(Out); !report.quiet() {
 		t.Errorf("again: got %+v, want nothing new", report)
 	}
 }

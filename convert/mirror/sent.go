@@ -21,8 +21,8 @@ type copiedMessage struct {
 	to    []schema.AgentName
 }
 
-// wordsOf identifies a message but for its recipients: a workspace that does not know some of them
-// has the message without those.
+// wordsOf identifies a message by everything except its recipients: a workspace that does not know some of
+// them has the message without those.
 func wordsOf(m *schema.Message) ([sha256.Size]byte, error) {
 	without := *m
 	without.To = nil
@@ -30,8 +30,8 @@ func wordsOf(m *schema.Message) ([sha256.Size]byte, error) {
 	return sha256.Sum256(text), err
 }
 
-// sentTo returns to whom the message was sent, nil if it was not. Taken reports whether its sender's
-// outbox has a message with its id.
+// sentTo returns the recipients that the message was sent to, nil if it was not sent. Taken reports whether
+// its sender's outbox has a message with its id.
 func (d *deliverer) sentTo(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
 	words, err := wordsOf(m)
 	if err != nil {
@@ -69,8 +69,8 @@ func (d *deliverer) hasArrived(m *schema.Message, agents []schema.AgentName) (bo
 	return false, nil
 }
 
-// findNamed returns the copies in a box that have the message's id and one of its names. The size of
-// the box does not matter.
+// findNamed returns the copies in a box that have the message's id and one of its names. Its cost does not
+// depend on the size of the box.
 func (d *deliverer) findNamed(agent schema.AgentName, box mailbox.Box, m *schema.Message) (copies []copiedMessage, err error) {
 	names := []string{m.FileName()}
 	if long, err := m.LongFileName(); err == nil {

@@ -73,7 +73,7 @@ func TestHalfWrittenFile(t *testing.T) {
 			t.Errorf("%s: got %+v, %v after %d pauses, want 1 recorded", name, report, err, pauses)
 		}
 		p.wantWhole()
-		if report := p.run(Out); !report.Quiet() {
+		if report := p.run(Out); !report.quiet() {
 			t.Errorf("%s: got %+v, want nothing new", name, report)
 		}
 	}

@@ -42,7 +42,7 @@ type seen struct {
 	Recorded bridge.Cursor `json:"recorded,omitempty"`
 	// Bound says what belonged in the log. With another bound, the outboxes are listed again.
 	Bound string `json:"bound,omitempty"`
-	// Outboxes is what was seen of each outbox.
+	// Outboxes is the state of each outbox at the last pass.
 	Outboxes map[schema.AgentName]outbox `json:"outboxes,omitempty"`
 }
 

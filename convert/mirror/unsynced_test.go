@@ -27,8 +27,8 @@ func TestUnsyncedRecordsDoNotCount(t *testing.T) {
 	if err := a.append(t.Context(), messages); !errors.Is(err, bridge.ErrNotSynced) || report.Recorded+report.AlreadyRecorded != 0 {
 		t.Errorf("append = %v with %+v, want ErrNotSynced and nothing counted", err, report)
 	}
-	report, err := Append(t.Context(), p.log, messages)
-	if err != nil || report.AlreadyRecorded != 1 || report.Recorded != 0 {
-		t.Errorf("Append = %v with %+v, want the record found in the log", err, report)
+	a.log = p.log
+	if err := a.append(t.Context(), messages); err != nil || report.AlreadyRecorded != 1 || report.Recorded != 0 {
+		t.Errorf("append = %v with %+v, want the record found in the log", err, report)
 	}
 }

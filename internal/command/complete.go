@@ -27,8 +27,8 @@ type Candidate struct{ Name, Usage string }
 
 const filesMark = ":files"
 
-// Files asks the shell to complete file names.
-func Files() []Candidate { return []Candidate{{Name: filesMark}} }
+// completeFiles asks the shell to complete file names.
+func completeFiles() []Candidate { return []Candidate{{Name: filesMark}} }
 
 // Words returns a candidate for each word.
 func Words[Word ~string](all []Word) []Candidate {
@@ -106,7 +106,7 @@ func (c *Completion) candidates(words []string, current string) []Candidate {
 	case len(words) == 0 && len(c.line.words) == 0 && len(command.Subcommands) > 0:
 		return append(c.positional(0, current), subcommands(command)...)
 	case len(words) > 0 && strings.Contains(command.ArgsUsage, "[-- "):
-		return Files() // a command line of its own follows
+		return completeFiles() // a command line of its own follows
 	}
 	return c.positional(len(c.line.words)+max(0, len(words)-1), current)
 }
@@ -187,7 +187,7 @@ func (c *Completion) values(placeholder, current string) []Candidate {
 		case "SHELL":
 			found = append(found, Words(shells)...)
 		case "FILE", "DIR", "PATH":
-			found = append(found, Files()...)
+			found = append(found, completeFiles()...)
 		default:
 			if c.line.program.Complete != nil {
 				found = append(found, c.line.program.Complete(c, name, current)...)

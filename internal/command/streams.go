@@ -74,7 +74,7 @@ func (s *Streams) Warn(text string) {
 	_, _ = fmt.Fprintf(s.Err, "oacp: warning: %s\n", visible.Line(text))
 }
 
-// Note prints something good to know, which is no problem.
+// Note prints information that is not a problem.
 func (s *Streams) Note(text string) {
 	_, _ = fmt.Fprintf(s.Err, "oacp: note: %s\n", visible.Line(text))
 }

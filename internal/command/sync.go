@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -80,8 +81,8 @@ func SyncInterval(flag, text string) (time.Duration, error) {
 	return every, nil
 }
 
-// A Synchronizer syncs workspaces with their remotes while a command works. A remote that
-// fails is a warning, printed once; so is its recovery. A nil Synchronizer does nothing.
+// A Synchronizer syncs workspaces with their remotes while a command works. It prints one warning when a
+// remote fails, and one line when the remote recovers. A nil Synchronizer does nothing.
 type Synchronizer struct {
 	every   time.Duration
 	remotes []*remote
@@ -209,8 +210,8 @@ func (y *Synchronizer) Once(ctx context.Context) {
 	}
 }
 
-// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether all
-// workspaces are in step.
+// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether
+// all workspaces are synced.
 func (y *Synchronizer) Briefly(ctx context.Context) bool {
 	done := true
 	if y != nil {
@@ -287,7 +288,7 @@ func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop fun
 		for _, r := range y.remotes {
 			r.lock.Lock()
 			if !r.heard {
-				url := gitmail.PublicURL(r.repository.Settings().URL)
+				url := git.PublicURL(r.repository.Settings().URL)
 				r.state.Observe(&gitmail.RemoteError{URL: url, Err: errNoAnswer}, r.streams)
 			}
 			r.lock.Unlock()

@@ -292,12 +292,12 @@ func (o BridgeLog) selector(s *Streams) bridge.Selector {
 	}
 }
 
-// Runs returns the folder of all runs and the repository that is meant.
+// Runs returns the folder of all runs and the selected repository.
 func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
 	return o.selector(s).Folders()
 }
 
-// RepositoryIDs returns the folder of all runs, what to call the repository that is meant, and its id. With all, it means every
+// RepositoryIDs returns the folder of all runs, what to call the selected repository, and its id. With all, it means every
 // repository.
 func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
 	root, name, err = o.Runs(s)
@@ -312,10 +312,10 @@ func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids [
 	return root, name, []string{id}, err
 }
 
-// Select returns the log that is meant. Its run may be missing.
+// Select returns the selected log. Its run may be missing.
 func (o BridgeLog) Select(s *Streams) (bridge.Location, error) { return o.selector(s).Select() }
 
-// existing returns the log that is meant, and an error if its run is missing.
+// existing returns the selected log, and an error if its run is missing.
 func (o BridgeLog) existing(s *Streams) (bridge.Location, error) {
 	log, err := o.Select(s)
 	if err == nil {
@@ -324,7 +324,7 @@ func (o BridgeLog) existing(s *Streams) (bridge.Location, error) {
 	return log, err
 }
 
-// Run returns the run that is meant.
+// Run returns the selected run.
 func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
 	log, err := o.existing(s)
 	return log.Run, err

@@ -30,7 +30,7 @@ func (d *Dir) Claimed(name string) (bool, error) {
 }
 
 // Origin names the running system and the mount through which this process sees the folder, in 16
-// hexadecimal digits. Processes of one origin see each other's locks, in several containers too.
+// hexadecimal digits. Processes of one origin see each other's locks, even across containers.
 func (d *Dir) Origin() (string, error) {
 	id, err := device(d.handle)
 	if err != nil {

@@ -67,10 +67,10 @@ func write(file *os.File, data []byte) error {
 }
 
 // Finish makes a file that Create returned durable, and closes it.
-func Finish(file *os.File) error { return errors.Join(SyncFile(file), file.Close()) }
+func Finish(file *os.File) error { return errors.Join(syncFile(file), file.Close()) }
 
-// SyncFile makes a file that Create returned durable.
-func SyncFile(file *os.File) error {
+// syncFile makes a file that Create returned durable.
+func syncFile(file *os.File) error {
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("syncing %s: %w", filepath.Clean(file.Name()), cause(err))
 	}

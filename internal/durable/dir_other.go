@@ -16,5 +16,5 @@ func sameDevice(a, b *os.File) bool {
 	return statA.Dev == statB.Dev
 }
 
-// StartWriteback does nothing: only Linux can start writing without waiting.
-func StartWriteback(*os.File) {}
+// startWriteback does nothing: only Linux can start writing without waiting.
+func startWriteback(*os.File) {}

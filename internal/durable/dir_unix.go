@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncDir ignores that some file systems cannot sync folders.
+// syncDir ignores the errors of file systems that cannot sync folders.
 func syncDir(handle *os.File) error {
 	err := handle.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
@@ -53,8 +53,8 @@ func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
 	return err
 }
 
-// lacksExclusiveRename reports whether the error says that the kernel or the file system has no
-// exclusive rename.
+// lacksExclusiveRename reports whether the error means that the kernel or the file system has no exclusive
+// rename.
 func lacksExclusiveRename(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
 }

@@ -18,8 +18,8 @@ func syncDir(*os.File) error { return nil }
 // sameDevice assumes one volume: a rename across volumes fails with an error of its own.
 func sameDevice(a, b *os.File) bool { return true }
 
-// StartWriteback does nothing: only Linux can start writing without waiting.
-func StartWriteback(*os.File) {}
+// startWriteback does nothing: only Linux can start writing without waiting.
+func startWriteback(*os.File) {}
 
 // open opens an entry of the folder unless it is a link.
 func (d *Dir) open(name string, flag int, mode os.FileMode) (*os.File, error) {

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Several users can share a folder that its group may write to. What this package makes in such a
-// folder is for the group, too, whatever the umask: that a folder is writable says what the users
-// want. Only files that nobody but their owner may read stay private.
+// Several users can share a folder that its group may write to. Files that this package makes in such a
+// folder are for the group, whatever the umask: the mode of the folder tells what the users want. Only
+// files that nobody but their owner may read stay private.
 const (
 	groupRead  fs.FileMode = 0o040
 	groupWrite fs.FileMode = 0o020

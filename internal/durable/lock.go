@@ -15,9 +15,9 @@ func NewLock(path string) *flock.Flock {
 	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(lockMode))
 }
 
-// NewLock returns an unlocked lock on a file of the folder, and makes the file if it is missing. If
-// a group shares the folder, it shares the lock, too. Locking does not make the file: the path may
-// lead elsewhere by then.
+// NewLock returns an unlocked lock on a file of the folder, and makes the file if it is missing. A group
+// that shares the folder shares the lock. Locking does not make the file: the path may lead elsewhere by
+// then.
 func (d *Dir) NewLock(name string) *flock.Flock {
 	if file, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode); err == nil {
 		d.share(file, groupRead)

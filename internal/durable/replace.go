@@ -14,7 +14,7 @@ import (
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
 // new one.
 func (d *Dir) Replace(name string, data []byte, mode fs.FileMode) error {
-	return d.replace(replacing{SyncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
+	return d.replace(replacing{syncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
 }
 
 // replacing is what makes a replacement durable. Tests put faults behind it.
@@ -64,7 +64,7 @@ func (d *Dir) prepare(syncFile func(*os.File) error, name string, data []byte, m
 // Publish replaces the file, or gives the new one its name.
 func (r *Replacement) Publish() error { return r.dir.SetAside(r.hidden, r.name) }
 
-// Discard removes what was written.
+// Discard removes the replacement.
 func (r *Replacement) Discard() error { return r.dir.Remove(r.hidden) }
 
 // createTemporary makes a hidden file with a name of its own.

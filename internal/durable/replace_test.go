@@ -24,7 +24,7 @@ func TestReplaceIsDurable(t *testing.T) {
 			return nil
 		}
 		err := d.replace(replacing{
-			syncFile: func(file *os.File) error { return errors.Join(step("sync file"), SyncFile(file)) },
+			syncFile: func(file *os.File) error { return errors.Join(step("sync file"), syncFile(file)) },
 			rename: func(folder *os.Root, name, newName string) error {
 				if err := step("rename"); err != nil {
 					return err

@@ -32,7 +32,7 @@ func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
 		return nil, err
 	}
 	if d.Sync {
-		StartWriteback(file)
+		startWriteback(file)
 	}
 	return file, nil
 }
@@ -42,7 +42,7 @@ func (d Disk) SyncFile(file *os.File) error {
 	if !d.Sync {
 		return nil
 	}
-	return SyncFile(file)
+	return syncFile(file)
 }
 
 // SyncDir implements FileSystem.

@@ -7,15 +7,15 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Brief is how long to wait for a lock that processes hold only for moments.
-const Brief = time.Second
+// brief is how long to wait for a lock that processes hold only for moments.
+const brief = time.Second
 
 const unknownHolder = "another process"
 
-// TakeBriefly takes such a lock. If another process holds it all the time, for example because it is
-// stopped, the error names that process.
+// TakeBriefly takes such a lock. If another process holds it throughout, for example because it is stopped,
+// the error names that process.
 func TakeBriefly(lock *flock.Flock) error {
-	for end := time.Now().Add(Brief); ; time.Sleep(retry) {
+	for end := time.Now().Add(brief); ; time.Sleep(retry) {
 		switch locked, err := lock.TryLock(); {
 		case locked:
 			return nil

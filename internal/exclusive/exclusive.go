@@ -28,7 +28,7 @@ type Holder struct {
 	Mark orphans.Mark `json:"mark,omitempty"`
 }
 
-// HeldError says that another process holds the lock.
+// HeldError reports that another process holds the lock.
 type HeldError struct {
 	// What is that of the Lock.
 	What string
@@ -120,7 +120,7 @@ func (h *Hold) Lost() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("checking %s: %w", h.Path(), err)
 	}
-	named, err := os.Lstat(h.Path()) // the folder may have been replaced, too
+	named, err := os.Lstat(h.Path()) // the folder may also have been replaced
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}

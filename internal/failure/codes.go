@@ -46,7 +46,7 @@ type rule struct {
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
 	if unreadable, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
-		err = unreadable.Err // whatever else it says, that is why
+		err = unreadable.Err // this cause precedes all others
 	}
 	for _, r := range rules {
 		hint, ok := r.match(err)
@@ -157,7 +157,7 @@ var rules = []rule{
 	{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
 		return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
 	})},
-	{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
+	{"tracked", is(git.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
 	{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
 	{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
 	{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {

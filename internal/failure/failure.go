@@ -19,8 +19,8 @@ const (
 	ExitUsage  = 2
 	// ExitInVain is the status of a command that waited for a message until its time was over.
 	ExitInVain = 3
-	// ExitSignal plus its number is the status of a command that a signal stopped.
-	ExitSignal = 128
+	// exitSignal plus its number is the status of a command that a signal stopped.
+	exitSignal = 128
 )
 
 // CodeUsage is the code of a wrong command line or of wrong arguments.
@@ -52,10 +52,10 @@ func Of(err error) Failure {
 	case errors.Is(err, ErrReported):
 		return f
 	case errors.Is(err, ErrOutputClosed):
-		f.Exit = ExitSignal + int(syscall.SIGPIPE)
+		f.Exit = exitSignal + int(syscall.SIGPIPE)
 		return f
 	case isSignal:
-		f.Code, f.Exit = "interrupted", ExitSignal+int(signal.Signal)
+		f.Code, f.Exit = "interrupted", exitSignal+int(signal.Signal)
 	default:
 		f.Code, f.Hint = classify(err)
 	}
@@ -127,7 +127,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usagef returns an error that says that the command line is wrong.
+// Usagef returns an error for a wrong command line.
 func Usagef(format string, args ...any) *Error {
 	return &Error{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
 }
@@ -149,11 +149,11 @@ type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
-// ErrOutputClosed says that the reader of the output is gone. The program exits silently, as a
+// ErrOutputClosed reports that the reader of the output is gone. The program exits silently, as a
 // process killed by SIGPIPE.
 var ErrOutputClosed = errors.New("the output is closed")
 
-// A SignalError says that a signal stopped the command.
+// A SignalError reports that a signal stopped the command.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return "stopped by " + e.Signal.String() }

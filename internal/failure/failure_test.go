@@ -66,7 +66,7 @@ func TestFailures(t *testing.T) {
 		{&gitmail.RepositoryError{Dir: "/w", Err: gitmail.ErrForeignRepository}, 1, "foreign_repository", "hint: name another folder"},
 		{&gitmail.RepositoryError{Dir: "/w", Remote: "/r", Ref: "refs/x/y", Err: gitmail.ErrDamaged}, 1, "damaged_repository",
 			"hint: mv /w/.git /w/.git-damaged; oacp init --git --dir /w --remote /r --ref refs/x/y makes another"},
-		{fmt.Errorf("%w: /w has 2 of them", gitmail.ErrTracked), 1, "tracked", "hint: git rm -r --cached"},
+		{fmt.Errorf("%w: /w has 2 of them", git.ErrTracked), 1, "tracked", "hint: git rm -r --cached"},
 		{fmt.Errorf("%w \"x\": it has origin", gitmail.ErrUnknownRemote), 1, "unknown_remote", "it has origin"},
 		{fmt.Errorf("ref refs/heads/main %w: it is checked out in /w", gitmail.ErrBadRef), 1, "bad_ref", "hint: name another one"},
 		{&git.VersionError{Found: "2.17", Needed: "2.30"}, 1, "git_too_old", "2.17 is too old"},

@@ -1,4 +1,4 @@
-// Package jsonl appends lines to a file so that a crash, a full disk or a failed sync never damages
+// Package jsonl appends lines to a file so that a crash or a full disk never damages
 // another line, and reads complete lines back.
 //
 // A file of lines may end in a partial line: a writer died midway, or is still writing. Readers
@@ -17,7 +17,6 @@ import (
 type File interface {
 	io.Writer
 	io.ReaderAt
-	Sync() error
 	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
 }
@@ -36,23 +35,6 @@ func Append(file File, lines []byte) (kept int, err error) {
 	}
 	kept = bytes.LastIndexByte(lines[:written], '\n') + 1
 	return kept, errors.Join(err, cut(file, start+int64(written), start+int64(kept)))
-}
-
-// AppendSync writes lines as Append does, and syncs the file. After an error none of the lines
-// stay.
-func AppendSync(file File, lines []byte) error {
-	start, err := size(file)
-	if err != nil {
-		return err
-	}
-	kept, err := Append(file, lines)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err != nil {
-		return errors.Join(err, cut(file, start+int64(kept), start))
-	}
-	return nil
 }
 
 // Seal ends a partial last line with a newline, so that the next line is one of its own. It reports

@@ -18,12 +18,11 @@ var errFault = errors.New("injected fault")
 // faultyFile counts syncs and writes, and fails on demand.
 type faultyFile struct {
 	*os.File
-	writes, syncs int
-	full          int // bytes that the next write takes before the disk is full; negative: no limit
-	failSync      bool
-	failStat      bool // from the next write on
-	failTruncate  bool
-	afterWrite    func() // called once, after the next write
+	writes       int
+	full         int  // bytes that the next write takes before the disk is full; negative: no limit
+	failStat     bool // from the next write on
+	failTruncate bool
+	afterWrite   func() // called once, after the next write
 }
 
 func (f *faultyFile) Write(p []byte) (n int, err error) {
@@ -37,15 +36,6 @@ func (f *faultyFile) Write(p []byte) (n int, err error) {
 		f.afterWrite()
 	}
 	return n, errors.Join(syscall.ENOSPC, err)
-}
-
-func (f *faultyFile) Sync() error {
-	f.syncs++
-	if f.failSync {
-		f.failSync = false
-		return errFault
-	}
-	return f.File.Sync()
 }
 
 func (f *faultyFile) Stat() (os.FileInfo, error) {
@@ -84,16 +74,13 @@ func wantContent(t *testing.T, f *faultyFile, want string) {
 	}
 }
 
-func TestAppendWritesOnceAndSyncsOnDemand(t *testing.T) {
+func TestAppendWritesOnce(t *testing.T) {
 	f := openFaulty(t, "")
 	kept, err := Append(f, []byte("a\nb\n"))
-	if kept != 4 || err != nil || f.writes != 1 || f.syncs != 0 {
-		t.Errorf("Append: %d, %v with %d writes and %d syncs, want 4 with 1 and 0", kept, err, f.writes, f.syncs)
+	if kept != 4 || err != nil || f.writes != 1 {
+		t.Errorf("Append: %d, %v with %d writes, want 4 with 1", kept, err, f.writes)
 	}
-	if err := AppendSync(f, []byte("c\n")); err != nil || f.writes != 2 || f.syncs != 1 {
-		t.Errorf("AppendSync: %v with %d writes and %d syncs, want 2 and 1 in all", err, f.writes, f.syncs)
-	}
-	wantContent(t, f, "a\nb\nc\n")
+	wantContent(t, f, "a\nb\n")
 }
 
 // TestFullDisk checks that only complete lines stay after a partial write to a full disk, and that
@@ -113,27 +100,7 @@ func TestFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 		wantContent(t, f, before+whole+"next\n")
-
-		f = openFaulty(t, before)
-		f.full = full
-		if err := AppendSync(f, []byte(lines)); !errors.Is(err, syscall.ENOSPC) || f.syncs != 0 {
-			t.Errorf("AppendSync with room for %d: %v and %d syncs, want ENOSPC and none", full, err, f.syncs)
-		}
-		wantContent(t, f, before)
-		if err := AppendSync(f, []byte("next\n")); err != nil {
-			t.Error(err)
-		}
-		wantContent(t, f, before+"next\n")
 	}
-}
-
-func TestFailedSyncTakesTheLinesBack(t *testing.T) {
-	f := openFaulty(t, "old\n")
-	f.failSync = true
-	if err := AppendSync(f, []byte("new\n")); !errors.Is(err, errFault) {
-		t.Errorf("error %v, want the fault", err)
-	}
-	wantContent(t, f, "old\n")
 }
 
 // TestFailedCut checks that an append whose partial line could not be cut says so.
@@ -148,13 +115,7 @@ func TestFailedCut(t *testing.T) {
 		if _, err := Append(f, []byte("new\n")); !errors.Is(err, errFault) || !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: got %v, want the fault and ENOSPC", name, err)
 		}
-		f = openFaulty(t, "old\n")
-		f.failSync = true
-		fail(f)
-		if err := AppendSync(f, []byte("new\n")); strings.Count(fmt.Sprint(err), errFault.Error()) != 2 {
-			t.Errorf("%s: after a sync that fails, got %v, want both faults", name, err)
-		}
-		wantContent(t, f, "old\nnew\n")
+		wantContent(t, f, "old\nne")
 	}
 }
 

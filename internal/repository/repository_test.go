@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -34,8 +35,9 @@ var imports = map[string][]string{
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
-	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/gitmail"},
-	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica"},
+	"mailbox/history": {"schema"},
+	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/history"},
+	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica", "mailbox/history"},
 	"mailbox/replica": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
 
@@ -64,7 +66,7 @@ var imports = map[string][]string{
 		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/git", "internal/guide", "internal/orphans", "internal/spelling",
 		"internal/visible",
 	},
 }
@@ -108,10 +110,11 @@ func TestOneProgramLinksTheSchemaLibrary(t *testing.T) {
 	}
 }
 
-// Upper bounds in lines.
+// Upper bounds: lines of functions and files, and methods of types.
 const (
 	maxFunction = 80
 	maxFile     = 400
+	maxMethods  = 40
 )
 
 // A sourceFile is a file of a package, parsed.
@@ -330,7 +333,9 @@ func prints(of, name string) bool {
 	return false
 }
 
+// TestSizes bounds what a reader has to keep in mind: the lines of a file and of a function, and the methods of a type.
 func TestSizes(t *testing.T) {
+	methods := make(map[string]int)
 	for _, f := range programFiles(t) {
 		if lines := f.set.Position(f.tree.FileEnd).Line; lines > maxFile {
 			f.report(t, f.tree, "%s has %d lines; the maximum is %d", f.name(), lines, maxFile)
@@ -339,6 +344,12 @@ func TestSizes(t *testing.T) {
 			function, ok := declaration.(*ast.FuncDecl)
 			if !ok {
 				continue
+			}
+			if function.Recv != nil {
+				receiver := f.folder + "." + strings.TrimPrefix(types.ExprString(function.Recv.List[0].Type), "*")
+				if methods[receiver]++; methods[receiver] == maxMethods+1 {
+					f.report(t, function, "%s has more than %d methods", receiver, maxMethods)
+				}
 			}
 			lines := f.set.Position(function.End()).Line - f.set.Position(function.Pos()).Line + 1
 			if lines > maxFunction {

@@ -21,16 +21,16 @@ type Name struct {
 	// Origin is that of the process that staged the copy; see durable.Dir.Origin. Other programs and
 	// older versions leave it out.
 	Origin string
-	// Beside says that the copy is staged in its box, because the box is on another mount, and that
-	// the staging folder has another file instead, its mark.
+	// Beside reports whether the copy is staged in its box, because the box is on another mount. Its mark is
+	// then in the staging folder.
 	Beside bool
 }
 
 const (
 	// markSuffix ends the name of a mark.
 	markSuffix = "@beside"
-	// HiddenPrefix begins the name of a copy that is staged in its box. The name does not end in
-	// .yaml, because the reference implementation lists hidden files too.
+	// HiddenPrefix begins the name of a copy that is staged in its box. The name does not end in .yaml,
+	// because the reference implementation also lists hidden files.
 	HiddenPrefix = ".oacp-"
 )
 
@@ -73,7 +73,7 @@ type Copy struct {
 	// Dir is where the copy is staged, and File is its name there.
 	Dir  *durable.Dir
 	File string
-	// NotExclusive says that Publish found no exclusive rename: other machines may share the folders.
+	// NotExclusive reports whether Publish found no exclusive rename: other machines may share the folders.
 	NotExclusive bool
 	// marks is the folder of the mark, or nil if there is none.
 	marks *durable.Dir

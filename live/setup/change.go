@@ -38,8 +38,8 @@ type Change struct {
 
 	file
 	real string // the path without links
-	// backup is where the file as it was before a setup is kept, in workspace unless that is nil, and
-	// original is what is there.
+	// backup keeps the file as it was before a setup, in workspace unless that is nil. original is the
+	// content of the backup.
 	backup    string
 	workspace *mailbox.Workspace
 	original  []byte

@@ -64,7 +64,7 @@ type foundHook struct {
 	group, at int
 	command   string
 	words     []string // of the command line
-	// alone says that the group has no other hook.
+	// alone reports whether the group has no other hook.
 	alone bool
 }
 

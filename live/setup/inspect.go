@@ -200,7 +200,7 @@ func (f found) claudeDisabled(config string) (problems []string) {
 	return problems
 }
 
-// findings reports one setup: a line with what is there, and one for each thing that is wrong.
+// findings reports one setup: a line with its parts, and one for each problem.
 func (f found) findings() []doctor.Finding {
 	name, again, agent := fmt.Sprintf("%s (%s)", f.Program, f.Scope), f.again(), f.agent()
 	var all []doctor.Finding

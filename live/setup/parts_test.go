@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -17,6 +18,8 @@ import (
 	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/live"
 )
+
+var settingsSeeds = flag.Uint64("settings-seeds", 100, "how many random settings TestPartsInAnySettings makes")
 
 // settingsParts are the parts that are written into JSON.
 func settingsParts() []part {
@@ -122,7 +125,7 @@ func (w *writer) settings() {
 // TestPartsInAnySettings writes each part into random settings twice and takes it out: the second
 // time changes nothing, and in the end the file has the bytes of the beginning.
 func TestPartsInAnySettings(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range *settingsSeeds {
 		w := &writer{Rand: rand.New(rand.NewPCG(seed, 1))}
 		w.settings()
 		before := []byte(w.String())

@@ -19,9 +19,9 @@ import (
 // A file is one that holds parts.
 type file struct {
 	path string
-	// inProject says that the file is in the folder of the project.
+	// inProject reports whether the file is in the folder of the project.
 	inProject bool
-	// folder says that the folder goes with the file if nothing else is in it.
+	// folder makes a removal also remove the folder if it is empty then.
 	folder bool
 	// mode is that of a new file.
 	mode fs.FileMode

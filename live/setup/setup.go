@@ -1,4 +1,4 @@
-// Package setup writes oacp into the settings of claude and codex, and takes it out again.
+// Package setup adds oacp to the settings of claude and codex, and removes it again.
 //
 // What it writes are parts: the hooks that call oacp hook, the MCP server oacp mcp with the
 // permission to use it, and a section of instructions. What others wrote into the files keeps its
@@ -51,10 +51,10 @@ func (p *Plan) IsEmpty() bool {
 	return !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Unchanged })
 }
 
-// Prepare returns what writing oacp into the settings changes.
+// Prepare returns the changes that add oacp to the settings.
 func Prepare(o Options) (*Plan, error) { return o.plan(false) }
 
-// PrepareRemoval returns what taking oacp out of the settings changes.
+// PrepareRemoval returns the changes that remove oacp from the settings.
 func PrepareRemoval(o Options) (*Plan, error) { return o.plan(true) }
 
 // plan prepares the changes of all files.

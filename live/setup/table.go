@@ -35,7 +35,7 @@ func (t table) lines() []string {
 	}
 }
 
-// tomlString quotes a string. A string of JSON is one of TOML, too.
+// tomlString quotes a string. A JSON string is also a TOML string.
 func tomlString(text string) string {
 	return strings.ReplaceAll(encode(text, "", ""), "\x7f", `\u007f`)
 }

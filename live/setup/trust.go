@@ -11,8 +11,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Codex keeps in the user's config.toml which hooks the user has reviewed: for each place of a hook,
-// the hash of what is there.
+// Codex keeps in the user's config.toml which hooks the user has reviewed: for each place of a hook, the
+// hash of the hook.
 
 // reviews returns what codex keeps for hooks of ours once the user has reviewed them: for the place of
 // each the hash. The path is that of their file.

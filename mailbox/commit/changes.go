@@ -9,7 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -38,7 +38,7 @@ type Changes struct {
 	// Files are sorted by path.
 	Files []File
 	// Events are what happened to agents and messages, the oldest message first.
-	Events []gitmail.Change
+	Events []history.Change
 	// Skipped are folders with a repository of their own, relative to the workspace.
 	Skipped []string
 

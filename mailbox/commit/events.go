@@ -8,7 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -19,12 +19,12 @@ type copyOf struct {
 }
 
 // events says what the changed files mean.
-func (r *Repository) events(files []File) []gitmail.Change {
+func (r *Repository) events(files []File) []history.Change {
 	in := make(map[mailbox.Box]map[copyOf]Status)
 	for _, box := range schema.Boxes() {
 		in[box] = make(map[copyOf]Status)
 	}
-	var found []gitmail.Change
+	var found []history.Change
 	for _, f := range files {
 		at, ok := locate(f.Path)
 		switch {
@@ -32,32 +32,32 @@ func (r *Repository) events(files []File) []gitmail.Change {
 		case schema.IsMessageFile(at.Name):
 			in[at.Box][copyOf{at.Agent, at.Name}] = f.Status
 		case at.Box == mailbox.Inbox && at.Name == ".gitkeep" && f.Status == Added:
-			found = append(found, gitmail.Change{Kind: gitmail.NewAgent, Agent: at.Agent})
+			found = append(found, history.Change{Kind: history.NewAgent, Agent: at.Agent})
 		}
 	}
 	sent := make(map[schema.ID]bool)
 	for at, status := range in[mailbox.Outbox] {
 		if status == Added {
-			e := r.event(gitmail.Sent, at, mailbox.Outbox)
+			e := r.event(history.Sent, at, mailbox.Outbox)
 			found, sent[e.ID] = append(found, e), true
 		}
 	}
 	for at, status := range in[mailbox.Inbox] {
 		switch {
 		case status == Added:
-			if e := r.event(gitmail.Restored, at, mailbox.Inbox); !sent[e.ID] {
+			if e := r.event(history.Restored, at, mailbox.Inbox); !sent[e.ID] {
 				found = append(found, e)
 			}
 		case status != Removed:
 		case in[mailbox.Archive][at] == Added:
-			found = append(found, r.event(gitmail.Acknowledged, at, mailbox.Archive))
+			found = append(found, r.event(history.Acknowledged, at, mailbox.Archive))
 		case in[mailbox.DeadLetters][at] == Added:
-			found = append(found, r.event(gitmail.DeadLetter, at, mailbox.DeadLetters))
+			found = append(found, r.event(history.DeadLetter, at, mailbox.DeadLetters))
 		default:
-			found = append(found, r.event(gitmail.Acknowledged, at, mailbox.Outbox))
+			found = append(found, r.event(history.Acknowledged, at, mailbox.Outbox))
 		}
 	}
-	slices.SortFunc(found, func(a, b gitmail.Change) int { // by the age of the messages
+	slices.SortFunc(found, func(a, b history.Change) int { // by the age of the messages
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Agent, b.Agent))
 	})
 	return found
@@ -65,13 +65,13 @@ func (r *Repository) events(files []File) []gitmail.Change {
 
 // event returns the event of a message file, a copy of which is in the box: in that of the agent or,
 // for the outbox, of the sender that the file name says.
-func (r *Repository) event(kind gitmail.Kind, at copyOf, box mailbox.Box) gitmail.Change {
-	e := gitmail.Change{Kind: kind, Agent: at.agent}
+func (r *Repository) event(kind history.Kind, at copyOf, box mailbox.Box) history.Change {
+	e := history.Change{Kind: kind, Agent: at.agent}
 	if parsed, err := schema.ParseFileName(at.name); err == nil {
 		e.From, e.Type = parsed.From, parsed.Type
 	}
 	entry := mailbox.Entry{Agent: at.agent, Box: box, Name: at.name}
-	if box == mailbox.Outbox && kind != gitmail.Sent {
+	if box == mailbox.Outbox && kind != history.Sent {
 		entry.Agent = e.From
 	}
 	data, err := r.workspace.ReadRaw(entry)
@@ -89,7 +89,7 @@ const mostLines = 100
 
 // Text returns the message of a commit: a subject and, if that does not say all, a line for each event.
 func (c Changes) Text() string {
-	subject := cmp.Or(gitmail.Subject(c.Events), "workspace: "+spelling.Count(len(c.Files), "file"))
+	subject := cmp.Or(history.Subject(c.Events), "workspace: "+spelling.Count(len(c.Files), "file"))
 	if len(c.Events) == 0 || len(c.Events) == 1 && c.Events[0].String() == subject {
 		return subject
 	}

@@ -13,8 +13,8 @@ import (
 type Copy struct {
 	// ID is empty for a file that is not a message.
 	ID schema.ID
-	// Gone reports that the message has left the inbox already. It is no error to acknowledge it:
-	// who asks for it again may have lost the answer to the first time.
+	// Gone reports whether the message has left the inbox already. Acknowledging it again is not an error:
+	// the caller may have lost the answer to the first time.
 	Gone bool
 
 	entry mailbox.Entry

@@ -12,7 +12,7 @@ import (
 // it if there is one.
 type Response struct {
 	Message *schema.Message
-	// Answers reports that it answers the message; see schema.Message.Answers.
+	// Answers reports whether it answers the message; see schema.Message.Answers.
 	Answers bool
 }
 

@@ -102,7 +102,7 @@ func AnswerTo(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, 
 	return found, nil
 }
 
-// NotRecipientError says that an agent wants to reply to a message that was not sent to it.
+// NotRecipientError reports a reply to a message that was not sent to the agent.
 type NotRecipientError struct {
 	Agent   schema.AgentName
 	Message *schema.Message

@@ -211,8 +211,8 @@ func nextLevel(below string, depth int) string {
 	return branchesCut + string(drawn[len(drawn)-(mostBranches-1)*level:])
 }
 
-// Sort sorts what has messages by their age; see schema.CompareAge. A message that is
-// older than the one it answers, because clocks differ, counts as sent right after that one.
+// Sort sorts messages by their age; see schema.CompareAge. A message that is older than the one it answers,
+// because clocks differ, counts as sent right after that one.
 func Sort[T any](items []T, message func(T) *schema.Message) {
 	// If messages answer each other in a cycle, the earliest one is taken for an answer.
 	slices.SortFunc(items, func(a, b T) int { return schema.CompareAge(message(a), message(b)) })

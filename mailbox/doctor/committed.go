@@ -13,8 +13,8 @@ import (
 )
 
 // committed inspects whether the repository around the workspace, in which users commit it, takes the
-// messages, and leaves them as they are. A workspace that git ignores altogether is on this machine
-// only, and that is as well.
+// messages and leaves them unchanged. A workspace that git ignores altogether stays on this machine, which
+// is fine.
 func (i *inspection) committed(ctx context.Context) {
 	g := &git.Repository{Dir: i.w.Dir()}
 	_, err := commit.Open(ctx, i.w)

@@ -54,11 +54,11 @@ var Categories = []string{
 type Finding struct {
 	// Category groups findings.
 	Category string `json:"-"`
-	// Name is a path, or says what was inspected.
+	// Name is a path, or names the inspected thing.
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	// Hint says what to do about it.
+	// Hint tells what to do about it.
 	Hint string `json:"fix_hint,omitempty"`
 	// Mend fixes the problem and returns a line for each repair, even with an error. It is nil if a
 	// person must decide.
@@ -68,11 +68,11 @@ type Finding struct {
 // outgoingName is the folder of staged copies.
 const outgoingName = schema.StateName + "/outgoing"
 
-// Options says how to inspect a workspace.
+// Options configures an inspection.
 type Options struct {
 	Now time.Time
-	// ProjectFolders says that the workspace is a project, which has all that one of the reference
-	// implementation has. A workspace that looks like one is inspected as one in any case.
+	// ProjectFolders reports whether the workspace is a project with all files of one of the reference
+	// implementation. A workspace that looks like one is inspected as one in any case.
 	ProjectFolders bool
 	// Autonomy returns whether oacp run holds the messages of an agent, or why it cannot run.
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
@@ -90,7 +90,7 @@ type inspection struct {
 	findings []Finding
 	// agents are the agents of the workspace.
 	agents []schema.AgentName
-	// badMarker says that workspace.json cannot be read.
+	// badMarker is set if workspace.json cannot be read.
 	badMarker bool
 }
 
@@ -107,7 +107,7 @@ func (i *inspection) fail(name string, err error) {
 	i.add(name, SeverityError, "", "%v", err)
 }
 
-// Inspect reports what is wrong in the workspace, and what is right. It changes nothing.
+// Inspect returns the findings about the workspace, good and bad. It changes nothing.
 func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Finding, error) {
 	i := &inspection{w: w, Options: options}
 	i.ProjectFolders = i.ProjectFolders || project.HasProjectFolders(w)
@@ -140,8 +140,8 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	return i.findings, context.Cause(ctx)
 }
 
-// Repair mends what is safe to mend. It returns a line for each repair, and what an inspection finds
-// after that, with a finding for each repair that failed.
+// Repair makes the safe repairs. It returns a line for each repair, and the findings of an inspection after
+// that, with a finding for each repair that failed.
 func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed []string, left []Finding, err error) {
 	findings, err := Inspect(ctx, w, options)
 	if err != nil {

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -80,7 +79,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 			return
 		}
 	}
-	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), gitmail.PublicURL(s.URL))
+	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), git.PublicURL(s.URL))
 }
 
 // repository inspects the commits, and what is in none.
@@ -112,9 +111,13 @@ func (i *inspection) around(ctx context.Context) {
 		return
 	}
 	name := filepath.Base(i.w.Dir())
-	ignored, err := gitmail.IsHidden(ctx, i.w, i.Enclosing)
+	enclosing, err := git.Enclose(ctx, i.w.Dir(), i.Enclosing)
+	ignored := false
+	if err == nil {
+		ignored, err = enclosing.IsIgnored(ctx)
+	}
 	switch {
-	case errors.Is(err, gitmail.ErrTracked):
+	case errors.Is(err, git.ErrTracked):
 		i.add(name, SeverityError, "git rm -r --cached takes them out of the next commit, and keeps the files", "%v", err)
 		return
 	case err != nil:
@@ -125,14 +128,4 @@ func (i *inspection) around(ctx context.Context) {
 		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",
 			"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
 	}
-}
-
-// examples joins the first three texts.
-func examples(all []string) string {
-	const most = 3
-	text := strings.Join(all[:min(most, len(all))], "; ")
-	if more := len(all) - most; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
 }

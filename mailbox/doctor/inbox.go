@@ -20,13 +20,14 @@ const staleAfter = 24 * time.Hour
 // with the same trouble make one finding, because a neglected inbox has thousands.
 type inboxTrouble struct {
 	severity Severity
-	// many says what is wrong with several files.
+	// many describes the problem of several files.
 	many string
-	// look says what is wrong with a file, and what to do; the message is empty for a file without the trouble.
+	// look describes the problem of a file and its remedy; the message is empty for a file without the
+	// trouble.
 	look func(i *inspection, e *mailbox.Entry) (message, hint string)
 }
 
-// inboxTroubles are the troubles to look for. A file counts with the first one that it has.
+// inboxTroubles are the troubles to look for. A file counts with the first that it has.
 var inboxTroubles = []inboxTrouble{
 	{SeverityWarning, "files are held: they have no verified signature", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
 		if !e.IsHeld() {

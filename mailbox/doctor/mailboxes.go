@@ -85,8 +85,8 @@ func (i *inspection) writable(name, hint string) error {
 	return nil
 }
 
-// state reports a state folder, or one with the sessions and errors of hooks, that is not writable. It
-// also reports what below state is neither a folder nor a file. Commands refuse that.
+// state reports a state folder, or one with the sessions and errors of hooks, that is not writable. It also
+// reports entries below state that are neither folders nor files, which commands refuse.
 func (i *inspection) state(ctx context.Context) {
 	i.category = categoryDelivery
 	for _, name := range []string{schema.StateName, project.SessionsFolder} {
@@ -122,7 +122,7 @@ func (i *inspection) room() {
 	}
 }
 
-// walk visits what is in a folder and below it, except folders. It leaves out what vanishes.
+// walk visits the files in a folder and below it. It omits those that vanish.
 func (i *inspection) walk(ctx context.Context, folder string, visit func(name string, info fs.FileInfo)) error {
 	names, err := i.names(folder)
 	if err != nil {

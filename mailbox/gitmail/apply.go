@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -47,10 +48,10 @@ func (e *exchange) blocked(err error) {
 }
 
 // came notes a change that another machine made. The message is nil if there is none.
-func (e *exchange) came(kind Kind, agent schema.AgentName, m *schema.Message) {
-	c := Change{Direction: In, Kind: kind, Agent: agent}
+func (e *exchange) came(kind history.Kind, agent schema.AgentName, m *schema.Message) {
+	c := history.Change{Direction: history.In, Kind: kind, Agent: agent}
 	if m != nil {
-		c.describe(m)
+		c.Describe(m)
 	}
 	e.result.Changes = append(e.result.Changes, c)
 }
@@ -74,7 +75,7 @@ func (e *exchange) apply(ctx context.Context) error {
 			continue // its folder is away, and nothing that it sent has made it again
 		}
 		if e.o.RemoveAgent != agent {
-			e.came(RemovedAgent, agent, nil)
+			e.came(history.RemovedAgent, agent, nil)
 		}
 		if e.o.DryRun {
 			continue
@@ -99,7 +100,7 @@ func (e *exchange) addAgents() {
 		if err != nil {
 			e.blocked(err)
 		} else {
-			e.came(NewAgent, agent, nil)
+			e.came(history.NewAgent, agent, nil)
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 					continue
 				}
 				if e.o.DryRun && f.Data == nil {
-					e.came(Sent, m.From, m)
+					e.came(history.Sent, m.From, m)
 				}
 				if f.Data = o.Data; !o.Sent {
 					f.Pending = append(f.Pending, o.Agent)
@@ -173,7 +174,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 				e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
 			}
 			if result.Receipt != nil {
-				e.came(Sent, result.Receipt.Message.From, result.Receipt.Message)
+				e.came(history.Sent, result.Receipt.Message.From, result.Receipt.Message)
 				continue
 			}
 			for _, o := range arrivals[files[i].Name] {
@@ -218,7 +219,7 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 		e.refuse(ctx, o, err)
 	case !applied, o.Was == replica.Unknown && (o.base.Stage != replica.Unknown || o.Want != replica.Pending):
 	case o.Was == replica.Unknown:
-		e.came(Sent, message.From, message)
+		e.came(history.Sent, message.From, message)
 	default:
 		e.came(changeKinds[o.Want], o.Agent, message)
 	}

@@ -3,17 +3,17 @@ package gitmail
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox/history"
 )
 
 // An edit is what a commit changes in the tree of the tip.
 type edit struct {
-	Change
+	history.Change
 	// own says that the change was made here, and that no other machine has it.
 	own    bool
 	write  []git.File
@@ -41,8 +41,8 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 		commit := git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: message(group)}
 		if c := group[0].Change; len(group) == 1 && c.Agent != "" {
 			commit.Author = fmt.Sprintf("%s <%[1]s@oacp>", c.Agent)
-			if c.Kind == Sent {
-				commit.Authored = c.at
+			if c.Kind == history.Sent {
+				commit.Authored = c.At
 			}
 		}
 		for _, edit := range group {
@@ -60,8 +60,7 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 func (r *Repository) committer(ctx context.Context) (string, error) {
 	out, err := r.git.Run(ctx, "var", "GIT_COMMITTER_IDENT")
 	if git.Exit(err) == git.Fatal { // git does not know who the user is
-		host, _ := os.Hostname() // an empty one does
-		return "oacp <oacp@" + clean(host) + ">", nil
+		return "oacp <oacp@" + hostName() + ">", nil
 	}
 	if err != nil {
 		return "", err
@@ -72,11 +71,11 @@ func (r *Repository) committer(ctx context.Context) (string, error) {
 
 // message returns the text of a commit. It keeps CI from starting a build for mail.
 func message(edits []*edit) string {
-	changes := make([]Change, len(edits))
+	changes := make([]history.Change, len(edits))
 	for i, edit := range edits {
 		changes[i] = edit.Change
 	}
-	text := Subject(changes)
+	text := history.Subject(changes)
 	if len(edits) == 1 && edits[0].ID != "" {
 		text += "\n\n" + string(edits[0].ID)
 	}

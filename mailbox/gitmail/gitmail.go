@@ -31,6 +31,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -75,7 +76,7 @@ func (s Settings) Name() string {
 	if s.URL == "" {
 		return ""
 	}
-	return PublicURL(s.URL) + " (" + strings.TrimPrefix(s.Ref, "refs/heads/") + ")"
+	return git.PublicURL(s.URL) + " (" + strings.TrimPrefix(s.Ref, "refs/heads/") + ")"
 }
 
 // branchRef returns the local branch that shows what was last agreed on.
@@ -190,7 +191,7 @@ type Problem struct {
 
 // Result is what a sync did.
 type Result struct {
-	Changes  []Change
+	Changes  []history.Change
 	Problems []Problem
 	// Commit is the commit that was agreed on; empty if there is none.
 	Commit string

@@ -46,7 +46,7 @@ func (e *RepositoryError) Unwrap() error { return e.Err }
 func (e *RepositoryError) Remake() string {
 	words := []string{"oacp", "init", "--git", "--dir", e.Dir}
 	if e.Remote != "" {
-		words = append(words, "--remote", PublicURL(e.Remote))
+		words = append(words, "--remote", git.PublicURL(e.Remote))
 	}
 	if e.Ref != "" && e.Ref != DefaultRef {
 		words = append(words, "--ref", e.Ref)
@@ -158,14 +158,4 @@ func (r *Repository) Health(ctx context.Context) (unsent int, err error) {
 	}
 	err = e.makePlan(ctx)
 	return len(e.edits), err
-}
-
-// IsHidden reports whether the user's repository, whose top is given, does not show the workspace. An error that matches
-// ErrTracked says that it has files of the workspace under version control.
-func IsHidden(ctx context.Context, w *mailbox.Workspace, top string) (bool, error) {
-	s, err := openSurroundings(ctx, w, top)
-	if err != nil {
-		return false, err
-	}
-	return s.isIgnored(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -37,7 +38,7 @@ func (e *exchange) prune(context.Context) error {
 			}
 		}
 	}
-	change, lists := &edit{Change: Change{Direction: Out, Kind: Pruned}, own: true}, make(map[string]map[string]int)
+	change, lists := &edit{Change: history.Change{Direction: history.Out, Kind: history.Pruned}, own: true}, make(map[string]map[string]int)
 	for c, stage := range old {
 		if pending[c.Name] {
 			continue

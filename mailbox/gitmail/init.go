@@ -36,7 +36,7 @@ type InitOptions struct {
 
 // Initialized says what Init did and found.
 type Initialized struct {
-	// Settings are those of the repository. Its remote and URL may hold a password; PublicURL removes that.
+	// Settings are those of the repository. Its remote and URL may hold a password; git.PublicURL removes that.
 	Settings
 	// Created says that the workspace had no repository before, Found that the remote has the ref, and Joined that
 	// nothing from it is in the workspace yet.
@@ -63,16 +63,16 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if made.Created = errors.Is(err, ErrNoRepository); err != nil && !made.Created {
 		return made, err
 	}
-	around, err := openSurroundings(ctx, w, options.Enclosing)
+	around, err := git.Enclose(ctx, w.Dir(), options.Enclosing)
 	if err != nil {
 		return made, err
 	}
-	made.Remotes = around.remotes()
-	if made.Settings, err = around.choose(ctx, options, before); err != nil {
+	made.Remotes = slices.Sorted(maps.Keys(around.Remotes))
+	if made.Settings, err = choose(ctx, around, options, before); err != nil {
 		return made, err
 	}
 	var format string
-	made.Found, format, made.Unreachable = around.ask(ctx, made.Settings)
+	made.Found, format, made.Unreachable = ask(ctx, around, made.Settings)
 	if ctx.Err() != nil {
 		return made, made.Unreachable
 	}
@@ -86,7 +86,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	}
 	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
 	if made.Created {
-		return made, r.create(ctx, around, cmp.Or(format, around.objectFormat), &made)
+		return made, r.create(ctx, around, cmp.Or(format, around.ObjectFormat), &made)
 	}
 	unlock, err := r.begin(ctx, Options{})
 	if err != nil {
@@ -98,7 +98,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 
 // create makes the repository under another name and renames it when it is complete, so that a killed
 // process leaves either all of it or none. The relative path of the user's settings holds for both names.
-func (r *Repository) create(ctx context.Context, around *surroundings, format string, made *Initialized) (err error) {
+func (r *Repository) create(ctx context.Context, around *git.Enclosing, format string, made *Initialized) (err error) {
 	target := r.git.GitDir
 	r.git.GitDir += "-init-" + rand.Text()
 	defer func() { err = errors.Join(err, os.RemoveAll(r.git.GitDir)) }()
@@ -123,7 +123,7 @@ func (r *Repository) create(ctx context.Context, around *surroundings, format st
 
 // complete writes the settings of the repository, takes what the remote has, and lists the workspace in the user's
 // exclude file.
-func (r *Repository) complete(ctx context.Context, around *surroundings, made *Initialized) (err error) {
+func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *Initialized) (err error) {
 	if err := r.configure(ctx, around); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (r *Repository) complete(ctx context.Context, around *surroundings, made *I
 			return err
 		}
 	}
-	made.Excluded, err = around.exclude(ctx)
+	made.Excluded, err = around.Exclude(ctx)
 	return err
 }
 
@@ -182,7 +182,7 @@ func (r *Repository) join(ctx context.Context, made *Initialized) error {
 
 // configure writes the settings of the repository. The user's come first, so that those of the
 // repository win.
-func (r *Repository) configure(ctx context.Context, around *surroundings) error {
+func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error {
 	if err := r.include(ctx, around); err != nil {
 		return err
 	}
@@ -206,9 +206,9 @@ func (r *Repository) configure(ctx context.Context, around *surroundings) error 
 // include puts the user's settings before the repository's: identity, credentials, how to reach the remote. A part of
 // them may hold only for the folder .git of the user's repository: there, actions/checkout keeps the credentials of a
 // CI job. Such files are included by their own paths.
-func (r *Repository) include(ctx context.Context, around *surroundings) error {
+func (r *Repository) include(ctx context.Context, around *git.Enclosing) error {
 	text := includeSection
-	files, err := around.settings(ctx)
+	files, err := around.SettingsFiles(ctx, gitName)
 	for _, file := range files {
 		text += fmt.Sprintf("\tpath = \"%s\"\n", quoted.Replace(filepath.ToSlash(file)))
 	}

@@ -381,7 +381,7 @@ func TestInitRefuses(t *testing.T) {
 	if strings.Contains(content(t, filepath.Join(code, ".git/info/exclude")), "oacp") {
 		t.Error("the workspace is excluded")
 	}
-	refused("a tracked workspace", workspaceIn(t, filepath.Join(code, "mail")), InitOptions{Enclosing: code}, ErrTracked)
+	refused("a tracked workspace", workspaceIn(t, filepath.Join(code, "mail")), InitOptions{Enclosing: code}, git.ErrTracked)
 	refused("a repository of the user", workspaceIn(t, code), InitOptions{}, ErrForeignRepository)
 	gitIn(t, code, "worktree", "add", "-q", "-b", "linked", "../linked")
 	refused("a worktree of the user", workspaceIn(t, filepath.Join(dir, "linked")), InitOptions{}, ErrForeignRepository)
@@ -475,25 +475,6 @@ func TestInitExcludes(t *testing.T) {
 	put(t, filepath.Join(code, ".gitignore"), ".oacp\n")
 	if made := initialize(t, w, InitOptions{Enclosing: code}); made.Excluded != "" {
 		t.Errorf("the workspace is listed in %s", made.Excluded)
-	}
-}
-
-func TestPublicURL(t *testing.T) {
-	for text, want := range map[string]string{
-		"https://ann:secret@host/x.git":      "https://host/x.git",
-		"https://token@host:8443/x?t=secret": "https://host:8443/x",
-		"ssh://git@host:22/x.git":            "ssh://git@host:22/x.git",
-		"ssh://git:secret@host/x.git":        "ssh://git@host/x.git",
-		"git@host:x.git":                     "git@host:x.git",
-		"/srv/x.git":                         "/srv/x.git",
-		"file:///srv/x.git":                  "file:///srv/x.git",
-		"https://ann:s%zzcret@host/x.git":    "https://(not a valid URL)",
-		"https://ann:se#cret@host/x.git":     "https://(not a valid URL)",
-		"":                                   "",
-	} {
-		if got := PublicURL(text); got != want {
-			t.Errorf("%s is shown as %s, want %s", text, got, want)
-		}
 	}
 }
 

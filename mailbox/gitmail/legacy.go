@@ -5,6 +5,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -21,7 +22,7 @@ func (e *exchange) upgrade(ctx context.Context) (err error) {
 	if !e.tip.isLegacy() {
 		return e.failed
 	}
-	change, agents := &edit{Change: Change{Kind: Described}, write: []git.File{{Path: formatName, Data: []byte(format)}}}, e.tip.folder("agents")
+	change, agents := &edit{Change: history.Change{Kind: history.Described}, write: []git.File{{Path: formatName, Data: []byte(format)}}}, e.tip.folder("agents")
 	for from := range agents {
 		for sent := range e.tip.stages(schema.AgentName(from), "") {
 			at := e.tip.look(sent)

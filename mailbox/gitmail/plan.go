@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -75,7 +76,7 @@ func (e *exchange) makePlan(ctx context.Context) error {
 	}
 	e.planWorkspace()
 	slices.SortStableFunc(e.edits, func(a, b *edit) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
 	})
 	return cmp.Or(context.Cause(ctx), e.failed)
 }
@@ -231,10 +232,10 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	if result.Epoch > 0 || removed {
 		number = fmt.Appendf(nil, "%d\n", result.Epoch)
 	}
-	change := &edit{Change: Change{Direction: Out, Kind: NewAgent, Agent: agent}, own: result != remote}
+	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.NewAgent, Agent: agent}, own: result != remote}
 	change.write, change.remove = []git.File{{Path: agentPath(agent, "inbox/"+keepName), Data: number}}, []string{agentPath(agent, removedName)}
 	if removed {
-		change.Kind, change.write[0].Path, change.remove = RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
+		change.Kind, change.write[0].Path, change.remove = history.RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
 	}
 	e.edits, e.unfolded = append(e.edits, change), e.unfolded || !change.own
 	return removed
@@ -242,7 +243,7 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 
 // planWorkspace adds the description of the workspace to a tree that has none, and marks it as one of mailboxes.
 func (e *exchange) planWorkspace() {
-	change := &edit{Change: Change{Direction: Out, Kind: Described}, own: true}
+	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Described}, own: true}
 	data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
 	if (e.tip.entry(markerName) == entry{}) && err == nil {
 		change.write = append(change.write, git.File{Path: markerName, Data: data})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -59,8 +60,8 @@ func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 // editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
 func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
 	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
-	if c.Sent || kind == Restored && result.Epoch == tip.epoch {
-		agent, key, kind = replica.Sender(c.Name), c.Name, Sent // with the outbox copy
+	if c.Sent || kind == history.Restored && result.Epoch == tip.epoch {
+		agent, key, kind = replica.Sender(c.Name), c.Name, history.Sent // with the outbox copy
 	}
 	box := c.Box(result.Stage)
 	out := git.File{Path: treePath(c.Agent, box, c.Name), Object: remote.object}
@@ -116,7 +117,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 }
 
 // changeKinds say what an agent did with a message that has a stage now. A pending one was sent or restored.
-var changeKinds = map[replica.Stage]Kind{replica.Pending: Restored, replica.Dead: DeadLetter, replica.Handled: Acknowledged}
+var changeKinds = map[replica.Stage]history.Kind{replica.Pending: history.Restored, replica.Dead: history.DeadLetter, replica.Handled: history.Acknowledged}
 
 // checkMessage returns an error if a message has no business in a copy.
 func checkMessage(c replica.Copy, m *schema.Message) error {
@@ -131,18 +132,18 @@ func checkMessage(c replica.Copy, m *schema.Message) error {
 
 // edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did
 // with it.
-func (e *exchange) edit(key string, kind Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
+func (e *exchange) edit(key string, kind history.Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
 	made := e.byKey[key]
 	if made == nil {
-		made = &edit{Change: Change{Direction: Out, Kind: kind, Agent: agent}}
+		made = &edit{Change: history.Change{Direction: history.Out, Kind: kind, Agent: agent}}
 		e.byKey[key] = made
 		e.edits = append(e.edits, made)
 	}
 	e.unfolded = e.unfolded || !own
 	if made.own = made.own || own; made.ID == "" && m != nil {
-		made.describe(m)
-		if kind != Sent {
-			made.at = e.now
+		made.Describe(m)
+		if kind != history.Sent {
+			made.At = e.now
 		}
 	}
 	return made

@@ -41,7 +41,7 @@ var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks
 
 // remoteError says that a command failed because of the remote.
 func (r *Repository) remoteError(err error, refused bool) *RemoteError {
-	return &RemoteError{URL: PublicURL(r.settings.URL), Refused: refused, Err: err}
+	return &RemoteError{URL: git.PublicURL(r.settings.URL), Refused: refused, Err: err}
 }
 
 // The time limits of commands that reach the remote. The first ones may carry years of mail.

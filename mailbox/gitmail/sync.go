@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 )
 
@@ -188,9 +189,9 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 			return nil, err
 		}
 	}
-	own, sent := e.tipID != e.there, []Change(nil)
+	own, sent := e.tipID != e.there, []history.Change(nil)
 	for _, edit := range e.edits {
-		if own = own || edit.own; edit.own && edit.Kind != Pruned {
+		if own = own || edit.own; edit.own && edit.Kind != history.Pruned {
 			sent = append(sent, edit.Change)
 		}
 	}

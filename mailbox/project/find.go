@@ -38,7 +38,7 @@ func (p Place) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// UnknownProjectError says that a home does not have a project.
+// UnknownProjectError reports that a home does not have a project.
 type UnknownProjectError struct {
 	Project string
 	Home    string
@@ -55,7 +55,7 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// ErrUnmarked is returned if a folder has mailboxes, but no workspace.json, and so is no workspace.
+// ErrUnmarked is returned for a folder that has mailboxes but no workspace.json.
 var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, schema.MarkerName)
 
 // ErrNested is returned if commands in the folder of a new workspace already find another one.
@@ -171,8 +171,8 @@ func (p Place) findProject() (string, error) {
 	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(filepath.Dir(dir)), Known: known}
 }
 
-// ClaimProject makes the folder of agents in the folder of a project that is no workspace yet. If
-// the project has no folder either, it does nothing.
+// ClaimProject makes the folder of agents in the folder of a project that is not a workspace yet. If the
+// project has no folder, it does nothing.
 func (p Place) ClaimProject() error {
 	dir, err := p.ProjectDir()
 	if err != nil || !isFolder(dir) || holdsWorkspace(dir) {
@@ -257,8 +257,8 @@ func workspaceIn(dir string) (string, bool) {
 	return dir, isWorkspace(dir)
 }
 
-// isWorkspace reports whether a folder is a workspace. Other programs have files named
-// workspace.json, so there must be agents too, unless the folder is that of a project.
+// isWorkspace reports whether a folder is a workspace. Other programs have files named workspace.json, so
+// the folder must also have agents, unless it is that of a project.
 func isWorkspace(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, schema.MarkerName))
 	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))

@@ -133,7 +133,7 @@ func AddStatus(w *mailbox.Workspace, agent schema.AgentName, now time.Time) erro
 	return err
 }
 
-// Status is what oacp reads of a status file.
+// Status has the fields of a status file that oacp reads.
 type Status struct {
 	Status string `yaml:"status"`
 }

@@ -53,7 +53,7 @@ type InitOptions struct {
 type Made struct {
 	// Paths are the files and folders that were missing, absolute.
 	Paths []string
-	// Warnings say what could not be done, and does not matter much.
+	// Warnings describe failures that do not matter much.
 	Warnings []string
 }
 
@@ -73,8 +73,8 @@ type marker struct {
 
 func markerTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
 
-// Init makes a workspace in the folder or completes the one that is there. It changes no existing
-// file, but for another repository, which it notes in workspace.json, and links, which it replaces.
+// Init makes a workspace in the folder or completes the one that is there. It changes no existing file,
+// with two exceptions: it notes another repository in workspace.json, and replaces links.
 func Init(dir string, options InitOptions) (made Made, err error) {
 	for i, agent := range options.Agents {
 		if err := mailbox.CheckNewAgent(agent, options.Agents[:i]); err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrOccupied is returned if a folder has something of another program where a workspace has its own.
+// ErrOccupied is returned if a folder has another program's file under a name that a workspace needs.
 var ErrOccupied = errors.New("is of another program")
 
-// CheckFree returns an error matching ErrOccupied if the folder is no workspace, and has a workspace.json or
-// a folder agents with visible entries.
+// CheckFree returns an error matching ErrOccupied if the folder is not a workspace, and has a
+// workspace.json or a folder agents with visible entries.
 func CheckFree(dir string) error {
 	m, err := markerIn(dir)
 	if err == nil && m.ProjectName != "" {
@@ -38,10 +38,10 @@ func CheckFree(dir string) error {
 	return nil
 }
 
-// errMailboxes says that a folder agents has mailboxes.
+// errMailboxes reports a folder agents with mailboxes.
 var errMailboxes = errors.New("there are mailboxes")
 
-// otherAgents returns what else the folder agents of a folder has, or errMailboxes.
+// otherAgents returns the other entries of the folder agents in a folder, or errMailboxes.
 func otherAgents(dir string) (others []string, err error) {
 	agents, err := durable.OpenPath(filepath.Join(dir, schema.AgentsName))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // Everyone, as a recipient, means all other agents of the workspace, unless one has that name.
 const Everyone schema.AgentName = "all"
 
-// Recipients returns the agents that a sender's list of recipients means. It returns an error if
-// Everyone in it means nobody, or more agents than a message of the type may have.
+// Recipients resolves a sender's list of recipients. It returns an error if Everyone means nobody, or more
+// agents than a message of the type may have.
 func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to []schema.AgentName) ([]schema.AgentName, error) {
 	if !slices.Contains(to, Everyone) || w.Knows(Everyone) {
 		return to, nil

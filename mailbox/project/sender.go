@@ -83,7 +83,7 @@ func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.Agen
 	return "", ErrNoSender
 }
 
-// An OtherAgentError says that a command in a live session would act for another agent.
+// An OtherAgentError reports that a command in a live session would act for another agent.
 type OtherAgentError struct{ Session, Other schema.AgentName }
 
 // Error names both agents.

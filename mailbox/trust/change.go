@@ -27,12 +27,12 @@ const (
 	Skipped   = "skipped"
 )
 
-// A ConflictError says that a trust file holds something else under the id of a key. Import never
+// A ConflictError reports that a trust file holds something else under the id of a key. Import never
 // replaces it, and never makes a revoked pin active again: a person has to edit the file.
 type ConflictError struct {
 	KeyID signing.KeyID
 	Path  string
-	// Revoked says that the pin is revoked. Otherwise the agent or the machine differs.
+	// Revoked reports whether the pin is revoked. Otherwise the agent or the machine differs.
 	Revoked bool
 }
 
@@ -44,7 +44,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("key %s is in %s with another agent, domain or instance", e.KeyID, e.Path)
 }
 
-// A NotPinnedError says that a receiver, or no receiver of the workspace, has pinned a key.
+// A NotPinnedError reports that a receiver, or no receiver of the workspace, has pinned a key.
 type NotPinnedError struct {
 	KeyID    signing.KeyID
 	Receiver schema.AgentName
@@ -58,7 +58,7 @@ func (e *NotPinnedError) Error() string {
 	return fmt.Sprintf("%s has not pinned the key %s", e.Receiver, e.KeyID)
 }
 
-// An Imported says what Import did. Catalog and Pins are Added, Updated, Unchanged or Skipped.
+// An Imported is the result of Import. Catalog and Pins are Added, Updated, Unchanged or Skipped.
 type Imported struct {
 	KeyID       signing.KeyID    `json:"kid"`
 	Agent       schema.AgentName `json:"agent"`
@@ -151,7 +151,7 @@ func (e *Entry) merge(other Entry, file string) (string, error) {
 	return Updated, nil
 }
 
-// Revocation says what Revoke did.
+// Revocation is the result of Revoke.
 type Revocation struct {
 	KeyID signing.KeyID `json:"kid"`
 	// Receivers maps each receiver that has pinned the key to Revoked or Unchanged.

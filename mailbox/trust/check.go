@@ -2,7 +2,6 @@ package trust
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -10,8 +9,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Verify is signing.Verify with the sender that the message names. If the pins cannot be used, err
-// says why, and the result is that without pins, with that reason.
+// Verify is signing.Verify with the sender that the message names. If the pins cannot be used, Verify goes
+// on without pins; err and the reason of the result then tell why.
 func Verify(file []byte, pins []Entry, err error) signing.Result {
 	r := signing.Verify(file, Keys(pins), senderOf)
 	switch {
@@ -56,8 +55,8 @@ func NewChecker(w *mailbox.Workspace) *Checker {
 	return &Checker{w, make(map[schema.AgentName]pinned)}
 }
 
-// A Finding says what the signature of a message is worth to its receiver. It is the zero value if
-// there is nothing to say.
+// A Finding is the verdict on the signature of a message for its receiver. It is the zero value if there is
+// none.
 type Finding struct {
 	Verdict signing.Verdict `json:"signature,omitempty" jsonschema:"verified: the sender signed it with a key that the receiver trusts; unverified: nothing says who wrote it; bad: it was changed, it is not to the receiver, or the key is revoked. Absent if the receiver trusts no keys and the message is not signed."`
 	// Status is the outcome in the words of the reference implementation.
@@ -65,9 +64,6 @@ type Finding struct {
 	// Reason says why the message is not verified.
 	Reason string `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
 }
-
-// Text returns the verdict and the reason.
-func (f Finding) Text() string { return strings.TrimSuffix(string(f.Verdict)+": "+f.Reason, ": ") }
 
 // Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to
 // a receiver without pins, for copies of what the owner sent, and for what is not a message.

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-// A PolicyError says that a policy file counts for nothing: its agent signs it, and it has no good
-// signature now.
+// A PolicyError reports that a policy file is ignored: its agent signs it, and it has no good signature
+// now.
 type PolicyError struct {
 	Agent schema.AgentName
 	Path  string
@@ -41,8 +41,8 @@ func policyName(agent schema.AgentName, kind signing.PolicyKind) string {
 	return PinsName(agent)
 }
 
-// policyOf returns the policy that a file of an agent is. A workspace that is no project of the home has its path
-// for a project.
+// policyOf returns the policy that a file of an agent holds. A workspace that is not a project of the home
+// has its path for a project.
 func policyOf(w *mailbox.Workspace, home string, agent schema.AgentName, kind signing.PolicyKind) (p signing.Policy, err error) {
 	p = signing.Policy{Kind: kind, Receiver: agent}
 	if p.Project, err = filepath.EvalSymlinks(w.Dir()); err != nil {
@@ -183,7 +183,7 @@ func enroll(ctx context.Context, home string, key signing.KeyID, now time.Time, 
 // A Signed is a policy file that SignPolicy signed.
 type Signed struct {
 	Path string `json:"path"`
-	// Again says that it had a signature before.
+	// Again reports whether it had a signature before.
 	Again  bool            `json:"resigned"`
 	Policy signing.Policy  `json:"context"`
 	KeyIDs []signing.KeyID `json:"signer_kids"`
@@ -249,8 +249,8 @@ func SignPolicy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	return done, err
 }
 
-// signerOf returns the function that signs what replaces the pins of an agent, if they are signed or were once.
-// The error says that the agent's keys are missing: then nothing is to be written.
+// signerOf returns the function that signs new pins of an agent, if its pins are signed or once were. It
+// returns an error if the agent's keys are missing: then nothing may be written.
 func signerOf(w *mailbox.Workspace, agent schema.AgentName) (func([]byte) ([]byte, error), error) {
 	home, _ := w.Home()
 	p, err := policyOf(w, home, agent, signing.AllowedSigners)

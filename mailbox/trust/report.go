@@ -50,8 +50,8 @@ func NewReport(r signing.Result, source string, now time.Time) Report {
 }
 
 // Quarantine copies a message that is not verified to the dead letters beside the folder of its file, as
-// evidence, unless they have it, and returns the path of the copy. The message stays where it is. The name of
-// the copy is not that of a message file.
+// evidence, and returns the path of the copy. If the copy exists, it is kept. The message stays where it
+// is. The name of the copy is not that of a message file.
 func Quarantine(path string, data []byte, now time.Time) (copied string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 	if err != nil {
 		return "", err
 	}
-	defer root.Close() // what was written is synced by then
+	defer root.Close() // the copy is synced by then
 	const folder = string(schema.DeadLetters)
 	if err := root.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err

@@ -13,7 +13,7 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-// A SettingsError says that the settings for signing in an agent's configuration cannot be used.
+// A SettingsError reports that the settings for signing in an agent's configuration cannot be used.
 // Nothing is sent then: a message that was to be signed must not go out unsigned.
 type SettingsError struct {
 	Path string
@@ -37,7 +37,7 @@ type settings struct {
 // Errors are a *SettingsError, a *PolicyError, a *signing.NoKeyError or a *signing.KeyFileError.
 func sign(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]byte, error) {
 	if m.From == mailbox.Postmaster {
-		return file, nil // it is no agent and has no keys
+		return file, nil // not an agent, so it has no keys
 	}
 	s, err := loadSettings(w, m.From)
 	if err != nil || !asked && !s.sign {

@@ -1,7 +1,7 @@
-// Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each
-// receiver and the catalog of the workspace, verifies messages against the pins, holds those that are not
-// verified if the receiver's settings say so, and signs messages if the sender's settings ask for it. It signs
-// and verifies the files with these settings, too.
+// Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each receiver
+// and the catalog of the workspace, and verifies messages against the pins. It holds messages that are not
+// verified if the receiver's settings ask for that, and signs messages if the sender's settings do. It also
+// signs and verifies the files with these settings.
 //
 // The files are those of the reference implementation:
 //
@@ -42,7 +42,7 @@ func PinsName(receiver schema.AgentName) string {
 	return schema.AgentPath(receiver, folderName+"/allowed_signers.yaml")
 }
 
-// A FileError says that a trust file cannot be used.
+// A FileError reports that a trust file cannot be used.
 type FileError struct {
 	Path string
 	// Err names the file.

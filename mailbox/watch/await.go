@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// DeadLetterError says that a message that was waited for became a dead letter.
+// DeadLetterError reports that the awaited message became a dead letter.
 type DeadLetterError struct {
 	Agent  schema.AgentName
 	Reason mailbox.DeadLetterReason

@@ -43,7 +43,7 @@ type box struct {
 	// skip tells names of files that are ignored; nil ignores none.
 	skip func(name string) bool
 
-	// reported is what was reported. The cursor, which is nil if there is none, stores it.
+	// reported is the record of the box. The cursor, which is nil if there is none, stores it.
 	reported record
 	cursor   *cursor
 	failure  string
@@ -57,7 +57,7 @@ type box struct {
 	// files to look at, in any order and perhaps twice.
 	relist, recheck bool
 	todo            []string
-	// unsettled are files that differ from what was reported and may still be being written.
+	// unsettled are files that differ from their record and may still be being written.
 	unsettled map[string]Sighting
 
 	// folder describes the box as it was listed; nil if it did not exist.
@@ -125,7 +125,7 @@ func (b *box) nextLook(now time.Time) time.Time {
 	}
 	var next time.Time
 	for _, seen := range b.unsettled {
-		next = earliest(next, seen.QuietAt())
+		next = earliest(next, seen.quietAt())
 	}
 	return next
 }

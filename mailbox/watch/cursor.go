@@ -30,7 +30,7 @@ const (
 // ErrCursor is wrapped by the errors of a cursor that cannot be used.
 var ErrCursor = errors.New("watch cannot record its events")
 
-// CursorInUseError says that another Watcher uses the cursor.
+// CursorInUseError reports that another Watcher uses the cursor.
 type CursorInUseError struct {
 	Agent   schema.AgentName
 	StateID string
@@ -80,7 +80,7 @@ func (s summary) is(m *schema.Message) bool {
 	return s.From == m.From && s.Type == m.Type && s.Priority == m.Priority && s.Subject == m.Subject
 }
 
-// record is what was reported of a box, and the content of a cursor's file in the reference
+// record lists the reported messages of a box. It is the content of a cursor's file in the reference
 // implementation's format, which ignores unknown keys.
 type record struct {
 	Agent    schema.AgentName   `json:"agent"`
@@ -106,7 +106,7 @@ type cursor struct {
 	lock       *flock.Flock
 	// fresh reports whether there was no file.
 	fresh bool
-	// warning says that an unreadable cursor was set aside.
+	// warning is the error of an unreadable cursor that was set aside.
 	warning error
 	// dirty reports whether the record has changed since it was saved.
 	dirty   bool

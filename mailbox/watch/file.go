@@ -103,7 +103,7 @@ func (b *box) lastSeen(name string) Sighting {
 	return Sighting{}
 }
 
-// read reads a file and completes what was found.
+// read reads a file and completes the finding.
 func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
 	info, lookErr := dir.Lstat(f.name)
@@ -126,8 +126,8 @@ func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 	f.state, f.settled = fileMessage, f.settled || isCopied(b.workspace, e, info, data, now)
 }
 
-// compare compares what was found with what was reported, and returns the changes of a settled file.
-// If the Watcher does not follow, it does not wait for a missing file to come back.
+// compare compares a finding with the record, and returns the changes of a settled file. If the Watcher
+// does not follow, it does not wait for a missing file to come back.
 func (b *box) compare(f finding, follow bool) []change {
 	reported, isMessage := b.reported.Messages[f.name]
 	badVersion, isBad := b.reported.Unreadable[f.name]

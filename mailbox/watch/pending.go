@@ -11,7 +11,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrTimeout says that a wait ended because its time was over.
+// ErrTimeout reports that a wait ended because its time was over.
 var ErrTimeout = fmt.Errorf("waited in vain: %w", context.DeadlineExceeded)
 
 // PendingOptions say what AwaitPending waits for. The zero value waits for any message, without a
@@ -87,7 +87,7 @@ func (o PendingOptions) wants(e Event) bool {
 	return !e.Message.ExpiredAt(time.Now()) && (o.Match == nil || o.Match(e.Message))
 }
 
-// awaitArrival waits until a message arrives that is waited for. The next Scan has it, too.
+// awaitArrival waits until a wanted message arrives. The next Scan also has it.
 func (w *Watcher) awaitArrival(ctx context.Context, options PendingOptions) error {
 	for event, err := range w.Events(ctx) {
 		if err != nil {

@@ -73,10 +73,10 @@ func (s Sighting) next(version Version, now time.Time) Sighting {
 	return s
 }
 
-// QuietAt returns when the file counts as quiet unless it changes before.
-func (s Sighting) QuietAt() time.Time { return s.Since.Add(Quiet) }
+// quietAt returns when the file counts as quiet unless it changes before.
+func (s Sighting) quietAt() time.Time { return s.Since.Add(Quiet) }
 
-func (s Sighting) isQuiet(now time.Time) bool { return !now.Before(s.QuietAt()) }
+func (s Sighting) isQuiet(now time.Time) bool { return !now.Before(s.quietAt()) }
 
 // Settled reports whether a message file in an inbox or outbox is complete, or whether another
 // program may still be writing it. A file is complete if the message's other copy, in its sender's

@@ -69,7 +69,7 @@ type Target struct {
 // Options changes what a Watcher reports. The zero value reports every message in the boxes, and
 // then those that arrive.
 type Options struct {
-	// Cursor keeps a record of what was reported in state/watch of the workspace, so that the next
+	// Cursor keeps a record of the reported messages in state/watch of the workspace, so that the next
 	// Watcher continues from there. Only inboxes have cursors.
 	Cursor bool
 	// StateID names a separate cursor: 1 to 64 letters, digits, dots, underscores and hyphens.
@@ -154,17 +154,17 @@ func (w *Watcher) Close() error {
 	return err
 }
 
-// Events reports what is there and then what happens, until the context ends, which is not an
-// error. If a workspace was removed or replaced, or if a cursor could not be saved in the end, the
-// last element is that error. After a loop has ended, Events or Scan may be called again and
-// continues with what was not delivered.
+// Events reports the present files and then each change, until the context ends, which is not an error. If
+// a workspace was removed or replaced, or if a cursor could not be saved in the end, the last element is
+// that error. After a loop has ended, Events or Scan may be called again and continues with the undelivered
+// events.
 func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { w.run(ctx, yield, true) }
 }
 
 // Forget makes a file count as not reported: if it is in its box, or comes back, it is reported again.
-// Without that, the same message in a file of the same name is no event. Forget may be called at any
-// time, also while a loop runs.
+// Without that, the same message in a file of the same name causes no event. Forget may be called at any
+// time, even while a loop runs.
 func (w *Watcher) Forget(name string) {
 	w.mutex.Lock()
 	w.forgotten = append(w.forgotten, name)
@@ -175,7 +175,7 @@ func (w *Watcher) Forget(name string) {
 	}
 }
 
-// forget does what Forget was asked for.
+// forget carries out the calls of Forget.
 func (w *Watcher) forget() {
 	w.mutex.Lock()
 	names := w.forgotten
@@ -191,8 +191,8 @@ func (w *Watcher) forget() {
 	}
 }
 
-// Scan reports what is there and ends. It waits at most a second for files that are being written; the next Scan reports the rest. The last element is an error if the context ended early,
-// or as for Events.
+// Scan reports the present files and ends. It waits at most a second for files that are being written; the
+// next Scan reports the rest. The last element is an error if the context ended early, or as for Events.
 func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { w.run(ctx, yield, false) }
 }

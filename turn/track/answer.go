@@ -12,10 +12,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// AnsweredError says that an agent has answered a request before.
+// AnsweredError reports that an agent has answered a request before.
 type AnsweredError struct {
 	Request, Answer *schema.Message
-	// Pending says that the request is still in the inbox of the agent.
+	// Pending reports whether the request is still in the inbox of the agent.
 	Pending bool
 }
 

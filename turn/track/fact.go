@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A factKind says what a line of the journal records.
+// A factKind is the kind of a line of the journal.
 type FactKind string
 
 const (
@@ -58,7 +58,7 @@ type Fact struct {
 	At   time.Time `json:"at"`
 	Kind FactKind  `json:"fact"`
 
-	// Envelope says which message it is about; see Of. Facts about a bound have only From or Conversation.
+	// Envelope identifies the message; see Of. Facts about a bound have only From or Conversation.
 	Envelope
 
 	// Marks are in the environment of the processes of a turn that started.

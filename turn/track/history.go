@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// History is what the facts of a journal add up to.
+// History is the sum of the facts of a journal.
 type History struct {
 	Records       map[Key]*Record
 	Conversations map[schema.ConversationID]*conversationState
@@ -32,13 +32,13 @@ type History struct {
 	bad  int
 }
 
-// Record is what is known of a message.
+// Record is the state of a message.
 type Record struct {
 	Envelope
 
 	// Attempts counts the turns that began, without those that were interrupted.
 	Attempts int `json:"attempts,omitempty"`
-	// Running says that the last turn has not ended, and Lost that its runner died in it.
+	// Running reports whether the last turn has not ended, and Lost whether its runner died in it.
 	Running bool `json:"running,omitempty"`
 	Lost    bool `json:"lost,omitempty"`
 	// Marks are in the environment of the processes of a running turn.
@@ -48,7 +48,7 @@ type Record struct {
 	RetryAt time.Time      `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or empty.
 	Outcome FactKind `json:"outcome,omitempty"`
-	// Settled says that the message left the inbox after its outcome. Removed is when it was
+	// Settled reports whether the message left the inbox after its outcome. Removed is when it was
 	// missing there without one.
 	Settled bool      `json:"settled,omitempty"`
 	Removed time.Time `json:"removed,omitzero"`
@@ -89,7 +89,7 @@ type conversationState struct {
 	ID schema.ConversationID `json:"id"`
 	// Turns counts since a person last resumed the conversation.
 	Turns int `json:"turns"`
-	// Bound says that the notice about too many turns exists; Unsent is that notice until it is
+	// Bound reports whether the notice about too many turns exists; Unsent is that notice until it is
 	// sent.
 	Bound  bool            `json:"bound,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -104,7 +104,7 @@ type senderState struct {
 	Name schema.AgentName `json:"name"`
 	// Turns are when the turns on its messages began within the last hour, in order.
 	Turns []time.Time `json:"turns,omitempty"`
-	// Bound says that the notice about too many turns exists, when Most were allowed. There is
+	// Bound reports whether the notice about too many turns exists, when Most were allowed. There is
 	// another one only after the turns have become half as many: at the bound, each turn that is an
 	// hour old admits another one.
 	Bound  bool            `json:"bound,omitempty"`

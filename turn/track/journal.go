@@ -27,7 +27,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
+// ErrStateLost reports that the lock or the journal of a Runner was removed or replaced while it
 // worked. Then another Runner may work the inbox.
 var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
 
@@ -56,6 +56,7 @@ type Journal struct {
 // journalFile is what a journal needs of its open file.
 type journalFile interface {
 	jsonl.File
+	Sync() error
 	io.Closer
 }
 

@@ -14,14 +14,14 @@ import (
 
 // Query says which messages to list. The zero value lists all.
 type Query struct {
-	// Box lists what is in this box, and opens no other files.
+	// Box limits the list to this box; no other files are opened.
 	Box mailbox.Box
-	// Agent lists what is in its mailbox or, without a box, what it sent or was sent.
+	// Agent limits the list to its mailbox or, without a box, to messages from and to it.
 	Agent schema.AgentName
 	// Since leaves out messages that were made before. Files with older times in their names are
 	// not opened.
 	Since time.Time
-	// From and To are a sender and a recipient, and Type is a type.
+	// From and To are a sender and a recipient; Type is a type.
 	From, To schema.AgentName
 	Type     schema.Type
 	// Subject is a part of the subject, in any case.
@@ -47,8 +47,8 @@ type Listed struct {
 	Copies []mailbox.Entry
 }
 
-// List returns the messages that fit, the newest last. Files that are no messages are left out,
-// except for a query with a box. With a *mailbox.UnreadableError, List also returns what it could read.
+// List returns the messages that fit, the newest last. It omits files that are not messages, except for a
+// query with a box. With a *mailbox.UnreadableError, List also returns what it could read.
 func List(ctx context.Context, w *mailbox.Workspace, q Query) ([]Listed, error) {
 	listing, err := w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
 		return q.Box == "" || box == q.Box && (q.Agent == "" || agent == q.Agent)
@@ -107,8 +107,8 @@ func (q *Query) newest(ctx context.Context, w *mailbox.Workspace, listing *mailb
 	}
 }
 
-// entries returns the files whose messages fit, of those with names from a time on. In a box, a file that is no
-// message counts as one that has nothing but a subject, its name.
+// entries returns the files whose messages fit, of those with names from a time on. In a box, a file that
+// is not a message counts as one that has only a subject, its name.
 func (q *Query) entries(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing, since time.Time) (found []mailbox.Entry, err error) {
 	mayHold := func(name string) bool {
 		parsed, err := schema.ParseFileName(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Noticed says that the model of an interactive session got a message.
+// Noticed records that the model of an interactive session has a message.
 type Noticed struct {
 	// Session is the program's id of the session.
 	Session string `json:"session"`

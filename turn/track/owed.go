@@ -134,8 +134,8 @@ type ledger struct {
 	replies, files map[schema.ID][]mailbox.Entry
 }
 
-// readRequests finds requests from and to the agent, and those replies that are requests too. Types
-// are in the names of files. Bodies are not kept, for there may be many.
+// readRequests finds requests from and to the agent, and those replies that are also requests. Types are in
+// the names of files. Bodies are not kept, for there may be many.
 func (l *ledger) readRequests(ctx context.Context) error {
 	found, err := l.listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
 		if box != mailbox.Outbox && agent != l.agent {
@@ -183,8 +183,8 @@ func (l *ledger) readRequests(ctx context.Context) error {
 	return err
 }
 
-// readReplies finds the replies that are no requests, in the outboxes of the debtors and among what
-// the agent received.
+// readReplies finds the replies that are not requests, in the outboxes of the debtors and among the
+// messages that the agent received.
 func (l *ledger) readReplies(ctx context.Context) error {
 	debtors := make(map[schema.AgentName]bool)
 	open := make(map[schema.ID]bool)

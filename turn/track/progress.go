@@ -67,7 +67,7 @@ type Progress struct {
 	Path string `json:"path,omitempty"`
 }
 
-// Claim says which machine works on a message.
+// Claim names the machine that works on a message.
 type Claim struct {
 	Machine string `json:"machine"`
 	// State is that of a gitmail.Claim, and Attempt how many turns on the message began on any machine.
@@ -82,7 +82,7 @@ type Reply struct {
 	ID        schema.ID        `json:"id"`
 	Type      schema.Type      `json:"type"`
 	CreatedAt schema.Timestamp `json:"created_at_utc"`
-	// Answers says that it answers that message.
+	// Answers reports whether it answers that message.
 	Answers bool `json:"answers"`
 }
 
@@ -156,12 +156,12 @@ func newTracker(w *mailbox.Workspace) *tracker {
 	return &tracker{w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState)}
 }
 
-// track returns how far a message got with each of its recipients, or with the owner of its first
-// file if it is not valid. files are its files, of which there is at least one, the valid ones first,
-// and replies may have other messages too.
+// track returns how far a message got with each of its recipients, or with the owner of its first file if
+// it is not valid. files are its files, of which there is at least one, the valid ones first. replies may
+// also have unrelated messages.
 func (t *tracker) track(m *schema.Message, files, replies []mailbox.Entry) ([]Progress, error) {
 	recipients := m.To
-	if files[0].Err != nil { // whom it names need not be agents
+	if files[0].Err != nil { // the names in it need not be those of agents
 		recipients = []schema.AgentName{files[0].Agent}
 	}
 	all := make([]Progress, len(recipients))
@@ -255,7 +255,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entr
 	}
 }
 
-// trackGone fills in what became of a message that is not in the inbox.
+// trackGone completes the progress of a message that is not in the inbox.
 func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places map[mailbox.Box]mailbox.Entry, files []mailbox.Entry) error {
 	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != Succeeded {
 		p.Stage = StageDead
@@ -313,7 +313,7 @@ func (t *tracker) isQueued(id schema.ID, agent schema.AgentName) (bool, error) {
 	return mailbox.IsQueued(t.w, id, agent)
 }
 
-// inboxState is what is known of the turns on messages in an inbox.
+// inboxState is the state of the turns on messages in an inbox.
 type inboxState struct {
 	history *History
 	ids     map[schema.ID]*Record // one of a message

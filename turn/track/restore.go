@@ -90,8 +90,8 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 	return one, err
 }
 
-// revive records that what is known of a message no longer counts. Without that, a Runner would take
-// the message for a copy of a handled one.
+// revive makes the record of a message no longer count. Without that, a Runner would take the message for a
+// copy of a handled one.
 func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) error {
 	k, err := KeyOf(source.Message)
 	if source.Err != nil { // a Runner knows it by its bytes

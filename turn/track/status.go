@@ -13,7 +13,7 @@ import (
 // AgentStatus is the state of an agent's inbox.
 type AgentStatus struct {
 	Agent schema.AgentName `json:"agent"`
-	// Running says that a Runner works the inbox. Runner is its process, if that is known.
+	// Running reports whether a Runner works the inbox. Runner is its process, if that is known.
 	Running bool    `json:"running"`
 	Runner  *Holder `json:"runner,omitempty"`
 	// Pending counts the messages in the inbox that have a turn or wait for one. Held, Expired and
@@ -52,7 +52,7 @@ type Conversation struct {
 	With schema.AgentName      `json:"with"`
 	// Turns counts since the conversation began or a person resumed it.
 	Turns int `json:"turns"`
-	// Bound reports that the conversation has reached its limit on turns.
+	// Bound reports whether the conversation has reached its limit on turns.
 	Bound bool      `json:"bound"`
 	Last  time.Time `json:"last"`
 }

@@ -23,20 +23,20 @@ import (
 // ErrNoRepository is returned if the folder is in no git repository.
 var ErrNoRepository = errors.New("not in a git repository")
 
-// RevisionError says that git knows no commit of this name.
+// RevisionError reports that git knows no commit of this name.
 type RevisionError struct {
 	Name string
-	// Shallow says that the repository lacks older commits.
+	// Shallow reports whether the repository lacks older commits.
 	Shallow bool
 }
 
 // Error names it.
 func (e *RevisionError) Error() string { return fmt.Sprintf("git knows no commit %.100q", e.Name) }
 
-// UnrelatedError says that HEAD and another commit have no ancestor in common.
+// UnrelatedError reports that HEAD and another commit have no ancestor in common.
 type UnrelatedError struct {
 	Name string
-	// Shallow says that the repository lacks older commits, one of which may be an ancestor.
+	// Shallow reports whether the repository lacks older commits, one of which may be an ancestor.
 	Shallow bool
 }
 
@@ -67,8 +67,8 @@ type check struct {
 	// base is a commit, or the empty tree if HEAD has no commit. Range names the commits of the change.
 	base    string
 	commits string
-	// indexed says that the change ends in the index, not in HEAD. committed says that HEAD has a
-	// commit.
+	// indexed reports whether the change ends in the index, not in HEAD. committed reports whether HEAD has
+	// a commit.
 	indexed, committed bool
 
 	set     *validate.Set
@@ -238,7 +238,7 @@ func (c *check) object(name string) ([]byte, error) {
 	return data, err
 }
 
-// read validates what is new, and reports what was edited or removed.
+// read validates the new messages, and reports edits and removals.
 func (c *check) read(ctx context.Context) error {
 	moved := movesIn(c.entries)
 	removed, err := c.removedIDs(moved)
@@ -253,8 +253,7 @@ func (c *check) read(ctx context.Context) error {
 	return nil
 }
 
-// removedIDs returns the ids of the messages that the change takes out of outboxes, with their object
-// ids.
+// removedIDs returns the ids of the messages that the change removes from outboxes, with their object ids.
 func (c *check) removedIDs(moved moves) (map[schema.ID]string, error) {
 	removed := make(map[schema.ID]string)
 	for _, e := range c.entries {

@@ -22,11 +22,11 @@ func (c committers) allows(agent schema.AgentName, address string) bool {
 	return slices.ContainsFunc(c[agent], func(listed string) bool { return strings.EqualFold(strings.TrimSpace(listed), address) })
 }
 
-// An act is that somebody changed a file, in a commit or, if that is empty, in the index.
+// An act is a change of a file by a person, in a commit or, if that is empty, in the index.
 type act struct{ commit, address string }
 
-// checkCommitters checks that those who add or edit a message may commit for its sender. Whom the base
-// lists counts, so that nobody adds himself in the same change.
+// checkCommitters checks that those who add or edit a message may commit for its sender. It uses the list
+// of the base, so that nobody adds himself in the same change.
 func (c *check) checkCommitters(ctx context.Context) error {
 	listed, err := c.committers()
 	if err != nil {

@@ -38,7 +38,7 @@ func isFile(mode string) bool { return mode == plainMode || mode == programMode 
 // isEdit reports whether the change edits a message that the base has.
 func (e *entry) isEdit() bool { return (e.status == 'M' || e.status == 'T') && e.before != e.id }
 
-// unusual says what a new file is instead of an ordinary one.
+// unusual describes a new file that is not an ordinary one.
 func (e *entry) unusual() string {
 	switch {
 	case isFile(e.mode) || e.mode == noMode:
@@ -54,8 +54,8 @@ func (e *entry) isRead(moved moves) bool {
 	return e.status == 'A' && isFile(e.mode) && !strings.Contains(e.path, "\n") && !moved.within(*e)
 }
 
-// moves knows which contents the change takes out of a folder and which it puts into one. Moving a
-// message from the inbox to the archive is no new message.
+// moves knows which contents the change removes from a folder and which it adds to one. A message that
+// moves from the inbox to the archive is not new.
 type moves struct{ removed, added map[content]bool }
 
 type content struct {

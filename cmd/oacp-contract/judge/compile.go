@@ -25,13 +25,13 @@ type compiled struct {
 	schemas map[string]*jsonschema.Schema
 	// files are the texts of the files, by name.
 	files map[string]string
-	// roots are the values of those that are JSON, and wrong says what is wrong with the others.
+	// roots are the values of the JSON files, and wrong has the errors of the others.
 	roots map[string]*node
 	wrong map[string]error
 	// names are the names of the files, by address without a fragment.
 	names map[string]string
-	// loaded is the file that the compiler asked for last. What is wrong with a file shows right
-	// after it is loaded.
+	// loaded is the file that the compiler asked for last. An error of a file shows right after it is
+	// loaded.
 	loaded string
 }
 
@@ -92,7 +92,7 @@ func (c *compiled) addIDs() {
 	}
 }
 
-// An outsideError says that a schema refers to something that is not a file that the program has.
+// An outsideError reports that a schema refers to something outside the files of the program.
 type outsideError struct{ address string }
 
 func (e *outsideError) Error() string {

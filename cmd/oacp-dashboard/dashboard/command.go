@@ -92,7 +92,7 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	if !o.once {
 		return showLive(ctx, shown)
 	}
-	snapshot, err := newSource(shown).Gather(ctx)
+	snapshot, err := newSource(shown).gather(ctx)
 	if err != nil {
 		return err
 	}

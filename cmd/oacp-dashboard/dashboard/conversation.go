@@ -25,9 +25,9 @@ type transcript struct {
 	title, run string
 	reader     reader
 
-	ready   bool // it was read
+	ready   bool // when it was read
 	entries []*entry
-	omitted int // the number of older entries that are not among them
+	omitted int // the number of older entries that are omitted
 	err     error
 
 	// lines are the lines of all entries at the width.

@@ -25,7 +25,7 @@ func watch(ctx context.Context, source *source, opened <-chan reader, looks chan
 	var l look
 	for {
 		var err error
-		if l.snapshot, err = source.Gather(ctx); err != nil {
+		if l.snapshot, err = source.gather(ctx); err != nil {
 			return // the context has ended
 		}
 		if l.reader != nil {

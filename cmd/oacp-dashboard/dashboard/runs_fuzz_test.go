@@ -28,7 +28,7 @@ func FuzzRunFiles(f *testing.F) {
 			}
 		}
 		s := newSource(config{RunsRoot: root, RepositoryID: run.RepositoryID})
-		snapshot, err := s.Gather(t.Context())
+		snapshot, err := s.gather(t.Context())
 		if err != nil || len(snapshot.Runs) != 1 {
 			t.Fatalf("%d runs, %v, want one", len(snapshot.Runs), err)
 		}

@@ -71,7 +71,7 @@ type Message struct {
 	Error string `json:"error,omitempty"`
 
 	parent schema.ID
-	// recorded is when something was last recorded about turns on messages in the same inbox.
+	// recorded is when the journal of the inbox last recorded a turn.
 	recorded time.Time
 }
 
@@ -105,7 +105,7 @@ type Run struct {
 	place bridge.Run
 }
 
-// stateLog is the state of a run that is no more than a log, which a mirror writes.
+// stateLog is the state of a run that consists of a log only, which a mirror writes.
 const stateLog pair.State = "log"
 
 // messages returns the messages of all workspaces, or those of one agent, the oldest first.
@@ -133,7 +133,7 @@ func (s Snapshot) run(folder string) (Run, bool) {
 	return s.Runs[i], true
 }
 
-// config says what a source looks at.
+// config selects what a source looks at.
 type config struct {
 	Workspaces []*mailbox.Workspace
 	// RunsRoot is the folder of all runs; empty means no runs.
@@ -165,8 +165,8 @@ func newSource(config config) *source {
 	}
 }
 
-// Gather returns a snapshot, which says what could not be read. The error is the context's.
-func (s *source) Gather(ctx context.Context) (Snapshot, error) {
+// gather returns a snapshot, which says what could not be read. The error is the context's.
+func (s *source) gather(ctx context.Context) (Snapshot, error) {
 	s.current++
 	snapshot := Snapshot{At: time.Now().UTC().Truncate(time.Second), zone: s.config.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
 	for _, w := range s.config.Workspaces {

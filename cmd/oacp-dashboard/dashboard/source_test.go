@@ -30,7 +30,7 @@ func send(t *testing.T, w *mailbox.Workspace, subject string) *mailbox.Receipt {
 
 func gather(t *testing.T, s *source) Snapshot {
 	t.Helper()
-	snapshot, err := s.Gather(t.Context())
+	snapshot, err := s.gather(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentReco
 	return sentRecord{receipt.ID, receipt.Duplicate, receipt.RunID, receipt.Line, receipt.Timestamp}, err
 }
 
-// checkRecord says what a sender has to mend, before anything is written.
+// checkRecord returns the errors that a sender has to correct, before anything is written.
 func (s *Server) checkRecord(r bridge.Record) error {
 	switch {
 	case r.Type == bridge.TypeSignal && r.Signal == "":

@@ -46,7 +46,7 @@ func encode(value any) (string, error) {
 
 // fitting returns how many bytes of a text cost at most so many tokens, in JSON or on a line.
 func fitting(text string, tokens int) int {
-	left := tokens * 4 // live.Tokens counts quarters of a token, too
+	left := tokens * 4 // live.Tokens also counts quarters of a token
 	for i, r := range text {
 		switch {
 		case r == '"' || r == '\\' || r == '\n' || r == '\t' || r == '\r':

@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A drainingTransport lets calls finish and be answered when the input ends or stop is done. The
-// SDK's own transport cancels them at once and writes no answer.
+// A drainingTransport finishes calls and sends their answers when the input ends or stop is done. The SDK's
+// own transport cancels them at once and writes no answer.
 type drainingTransport struct {
 	mcp.Transport
 	stop     context.Context

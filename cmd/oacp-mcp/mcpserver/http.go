@@ -22,7 +22,7 @@ const shutdownTimeout = 5 * time.Second
 // endpoint is the path that clients talk to.
 const endpoint = "/mcp"
 
-// HTTPOptions say where and for whom to answer over HTTP.
+// HTTPOptions are the options of a server over HTTP.
 type HTTPOptions struct {
 	// Address is the host and port to listen on; port 0 takes a free one.
 	Address string
@@ -124,7 +124,7 @@ func (l *Listener) Close() error { return l.listener.Close() }
 type guard struct {
 	next  http.Handler
 	token string
-	// host is the name that was listened on, and local says that it is this machine's own.
+	// host is the name in the listening address. local reports whether it is this machine's own.
 	host  string
 	local bool
 }

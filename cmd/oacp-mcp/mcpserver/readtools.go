@@ -162,7 +162,7 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, error) {
 	return result, err
 }
 
-// splitUnreadable returns what could not be read, if the error says only that.
+// splitUnreadable returns the unreadable files if the error consists of nothing else.
 func splitUnreadable(err error) (unreadable string, other error) {
 	if incomplete, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
 		return cut(failure.OneLine(incomplete.Error()), reasonTokens), nil

@@ -40,8 +40,8 @@ const (
 	callTimeout = time.Minute
 )
 
-// Options say for whom a server acts and on what. At least one of Workspace and Bridge is needed;
-// the tools of the other are then not offered.
+// Options are the agent and the mailboxes and logs of a server. At least one of Workspace and Bridge is
+// needed; a server does not offer the tools of the other.
 type Options struct {
 	// Agent is the agent the server acts for. A workspace has to know it.
 	Agent schema.AgentName

@@ -1,4 +1,5 @@
-package gitmail
+// Package history says in a line what happened to messages and agents, for the subjects of commits and for people.
+package history
 
 import (
 	"cmp"
@@ -60,13 +61,13 @@ type Change struct {
 	Type    schema.Type        `json:"type,omitempty"`
 	Subject string             `json:"subject,omitempty"`
 
-	// at is when the message was made.
-	at time.Time
+	// At is when the message was made, or when the agent acted.
+	At time.Time `json:"-"`
 }
 
-// describe fills in what the message says.
-func (c *Change) describe(m *schema.Message) {
-	c.ID, c.From, c.To, c.Type, c.Subject, c.at = m.ID, m.From, m.To, m.Type, m.Subject, m.CreatedAt.Time()
+// Describe fills in what the message says.
+func (c *Change) Describe(m *schema.Message) {
+	c.ID, c.From, c.To, c.Type, c.Subject, c.At = m.ID, m.From, m.To, m.Type, m.Subject, m.CreatedAt.Time()
 }
 
 // String describes the change in a line, such as: claude → codex: question "Which port?"

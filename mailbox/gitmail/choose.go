@@ -1,0 +1,89 @@
+package gitmail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/oacp-go/oacp/internal/git"
+)
+
+// DefaultRef is the ref that holds the mailboxes unless another one is chosen.
+const DefaultRef = "refs/heads/oacp"
+
+// Errors about the remote and the ref that a user chooses.
+var (
+	// ErrUnknownRemote says that the user's repository has no such remote.
+	ErrUnknownRemote = errors.New("the repository has no remote")
+	// ErrBadRef says that a ref cannot hold mailboxes, whatever the remote has.
+	ErrBadRef = errors.New("cannot hold mailboxes")
+	// ErrForeignBranch says that the ref on the remote holds something other than mailboxes.
+	ErrForeignBranch = errors.New("holds no mailboxes")
+)
+
+// choose returns the settings that the options mean. A workspace that has been initialized keeps its own.
+func choose(ctx context.Context, around *git.Enclosing, options InitOptions, before Settings) (c Settings, err error) {
+	c = Settings{Remote: cmp.Or(options.Remote, before.Remote), Ref: cmp.Or(options.Ref, before.Ref, DefaultRef), Since: before.Since}
+	if c.Remote == "" {
+		c.Remote = around.UsualRemote(ctx)
+	}
+	switch remote, known := around.Remotes[c.Remote]; {
+	case known:
+		c.URL, c.pushURL = remote.URL, remote.PushURL
+	case c.Remote == before.Remote:
+		c.URL, c.pushURL = before.URL, before.pushURL
+	case strings.HasPrefix(c.Remote, "-"), strings.ContainsFunc(c.Remote, unicode.IsControl), // that is no URL either
+		!strings.ContainsAny(c.Remote, ":/") && !strings.HasPrefix(c.Remote, "."):
+		return c, fmt.Errorf("%w %q: it has %s", ErrUnknownRemote, git.PublicURL(c.Remote),
+			cmp.Or(strings.Join(slices.Sorted(maps.Keys(around.Remotes)), ", "), "none"))
+	default:
+		if git.IsPath(c.Remote) {
+			c.Remote, err = filepath.Abs(c.Remote)
+		}
+		c.URL = c.Remote
+	}
+	return c, cmp.Or(err, checkRef(ctx, around, c.Ref))
+}
+
+// checkRef returns an error if a ref cannot hold mailboxes.
+func checkRef(ctx context.Context, around *git.Enclosing, ref string) error {
+	why := ""
+	switch {
+	case !strings.HasPrefix(ref, "refs/"), strings.Count(ref, "/") < 2:
+		why = "it is not of the form refs/A/B"
+	case strings.HasPrefix(ref+"/", claimRefs), strings.HasPrefix(ref+"/", machineRefs):
+		why = "oacp has its own refs there"
+	case strings.Contains(ref, "/-"):
+		why = "a part of it starts with -"
+	default:
+		if _, err := around.Run(ctx, "check-ref-format", ref); err == nil {
+			return nil
+		}
+		why = "git allows no such name"
+	}
+	return fmt.Errorf("ref %q %w: %s", ref, ErrBadRef, why)
+}
+
+// ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not. The format is
+// empty if the remote does not say.
+func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, format string, err error) {
+	if c.URL == "" {
+		return false, "", nil
+	}
+	refs, err := around.RemoteRefs(ctx, c.URL, "HEAD", c.Ref)
+	for _, id := range refs {
+		if format = "sha1"; len(id) == 64 {
+			format = "sha256"
+		}
+	}
+	if err == nil && format == "" { // there is nothing yet
+		format, err = around.RemoteFormat(ctx, c.URL)
+	}
+	return refs[c.Ref] != "", format, err
+}
