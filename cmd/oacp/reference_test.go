@@ -70,7 +70,7 @@ type stepFact struct {
 // other messages.
 func TestReference(t *testing.T) {
 	recorded := readRecorded(t)
-	for _, c := range referenceCases {
+	for _, c := range referenceCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			want, ok := recorded[c.name]
@@ -103,7 +103,7 @@ func TestReferenceRecord(t *testing.T) {
 		t.Skip("OACP_REFERENCE does not name a checkout of the reference implementation")
 	}
 	now := make(map[string]fact)
-	for _, c := range referenceCases {
+	for _, c := range referenceCases() {
 		now[c.name] = c.run(t, referenceProgram()...)
 	}
 	if *update {
@@ -309,7 +309,7 @@ func TestSwitchingPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	cases := make(map[string]referenceCase)
-	for _, c := range referenceCases {
+	for _, c := range referenceCases() {
 		cases[c.name] = c
 	}
 	section, named := "", make(map[string]bool)
