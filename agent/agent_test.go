@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
@@ -34,7 +33,6 @@ func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
-	check.Overlap()
 	os.Exit(m.Run())
 }
 
