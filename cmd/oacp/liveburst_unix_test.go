@@ -31,7 +31,7 @@ func TestClaudeBurst(t *testing.T) {
 		}
 		return modelstub.Reply{Text: "Well."}
 	})
-	s.env = append(s.env, testPace+"=15s") // longer than the messages take to send
+	s.env = append(s.env, testPace+"=20s") // longer than the messages take to send
 	s.run("setup", "claude", "--agent", claudeAgent)
 	if err := os.WriteFile(filepath.Join(s.folder, ".claude", "settings.json"), []byte(`{"permissions": {"allow": ["Bash"]}}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -145,17 +146,23 @@ func let(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], match[1])
 }
 
+// pattern returns a regular expression that is compiled at its first use: oacp, as which the test binary runs itself
+// thousands of times, has no use for it.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 // changing lists what differs from run to run, and what shows puts in its place.
 var changing = []struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{16})\b`), "msg-TIME-$1-RAND"},
-	{regexp.MustCompile(`\b\d{8}T\d{4}Z_`), "TIME_"},
-	{regexp.MustCompile(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
-	{regexp.MustCompile(`(?m)^sent ([a-z0-9]{4}|[a-z0-9]{16}) to `), "sent SHORT to "},
-	{regexp.MustCompile(`"short_id": "([a-z0-9]{4}|[a-z0-9]{16})"`), `"short_id": "RAND"`},
-	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+	{pattern(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{16})\b`), "msg-TIME-$1-RAND"},
+	{pattern(`\b\d{8}T\d{4}Z_`), "TIME_"},
+	{pattern(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
+	{pattern(`(?m)^sent ([a-z0-9]{4}|[a-z0-9]{16}) to `), "sent SHORT to "},
+	{pattern(`"short_id": "([a-z0-9]{4}|[a-z0-9]{16})"`), `"short_id": "RAND"`},
+	{pattern(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 }
 
 // shows FILE compares the last standard output with a file, after replacing ids and times.
@@ -165,7 +172,7 @@ func shows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	got := strings.ReplaceAll(ts.ReadFile("stdout"), ts.Getenv("WORK"), "WORK")
 	for _, c := range changing {
-		got = c.pattern.ReplaceAllString(got, c.instead)
+		got = c.pattern().ReplaceAllString(got, c.instead)
 	}
 	if want := ts.ReadFile(args[0]); got != want {
 		ts.Fatalf("got:\n%s\nwant:\n%s", got, want)

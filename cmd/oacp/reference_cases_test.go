@@ -58,85 +58,87 @@ const (
 	later     = "id: msg-20260313143009-claude-cd34"
 )
 
-var referenceCases = append([]referenceCase{
-	// send
-	{name: "send", files: demoProject(), steps: one(sendLine + "--body x --json")},
-	{name: "send prints where the copies are", files: demoProject(), steps: one(sendLine + "--body x"),
-		differs: "send prints one line; --verbose prints where the copies are", exits: []int{0}},
-	{name: "send with every field", files: demoProject(), steps: one(sendLine + "--body x --json --priority P0 --related-pr 42 --related-packet packet_1 " +
-		"--conversation-id conv-20260313-claude-001 --parent-message-id msg-20260313143007-codex-ab12 --context-keys 'two words' --channel review --autonomy-hint auto_proceed")},
-	{name: "send a text of several lines", files: demoProject(map[string]string{"body.md": "One line,\nanother: with # signs\n"}), steps: one(sendLine + "--body-file body.md --json")},
-	{name: "send from standard input", files: demoProject(), steps: []referenceStep{{line: sendLine + "--body-file - --json", stdin: "piped\n"}}},
-	{name: "send from a pipe without a flag", files: demoProject(), steps: []referenceStep{{line: sendLine + "--json", stdin: "piped\n"}}},
-	{name: "send quietly", files: demoProject(), steps: one(sendLine + "--body x --quiet")},
-	{name: "send to two", files: demoProject(map[string]string{"projects/demo/agents/ann/inbox/": ""}),
-		steps: one("send demo --from claude --to codex,ann --type notification --subject Both --body x --json")},
-	{name: "send without delivering", files: demoProject(), steps: one(sendLine + "--body x --dry-run --json")},
-	{name: "send that expires", files: demoProject(), steps: []referenceStep{
-		{line: sendLine + "--body x --json --expires 2h"}, {line: sendLine + "--body x --json --expires '2 h'"},
-		{line: sendLine + "--body x --json --expires 1D"}, {line: sendLine + "--body x --json --expires 30m"},
-	}},
-	{name: "send with a suffix", files: demoProject(), steps: one(sendLine + "--body x --suffix issue.42 --json")},
-	{name: "send with a bad suffix", files: demoProject(), steps: []referenceStep{
-		{line: sendLine + "--body x --suffix ../etc --json"}, {line: sendLine + "--body x --suffix 'a b' --json"},
-	}},
-	{name: "send with abbreviated flags", files: demoProject(), steps: []referenceStep{
-		{line: "send demo --fr claude --to codex --ty question --subj 'Which port?' --body x --js"}, {line: "send demo --fr claude --to codex --ty question --subj s --bod x"}}},
-	{name: "send with empty values", files: demoProject(), steps: []referenceStep{
-		{line: sendLine + "--body x --json --channel='' --expires='' --context-keys='' --related-pr='' --suffix=''"},
-		{line: sendLine + "--body='' --json"}, {line: sendLine + "--json"},
-		{line: "send demo --from claude --to codex --type question --subject='' --body x --json"},
-		{line: "send demo --from claude --to codex --type='' --subject s --body x"},
-		{line: sendLine + "--body x --priority=''"},
-	}},
-	{name: "send with missing values", files: demoProject(), steps: []referenceStep{
-		{line: "send"}, {line: "send demo --from claude --to codex --type question --body x"},
-		{line: "send demo --from claude --to codex --subject s --body x"}, {line: "send demo --from claude --type question --subject s --body x"},
-		{line: "send demo --to codex --type question --subject s --body x --json"},
-		{line: sendLine + "--body-file absent.txt --json"}, {line: sendLine + "--body x --context-keys-file absent.txt --json"}, {line: sendLine + "--body"},
-	}},
-	{name: "send with wrong values", files: demoProject(), steps: []referenceStep{
-		{line: sendLine + "--body x --priority P9"}, {line: sendLine + "--body x --expires never --json"}, {line: sendLine + "--body x --related-pr forty --json"},
-		{line: sendLine + "--body x --conversation-id talk --json"}, {line: sendLine + "--body x --autonomy-hint maybe --json"},
-		{line: "send demo --from claude --to codex --type poem --subject s --body x"}, {line: "send demo --from claude --to claude,codex --type question --subject s --body x --json"},
-		{line: "send demo --from claude --to .. --type question --subject s --body x --json"}, {line: "send demo --from a/b --to codex --type question --subject s --body x --json"},
-		{line: "send demo --from claude --to codex --type handoff --subject s --body x --json"}, {line: sendLine + "--body x --color red"},
-	}},
-	{name: "send by an agent that the environment names", files: demoProject(), steps: []referenceStep{
-		{line: "send demo --to codex --type question --subject s --body x --json", env: []string{"OACP_AGENT=claude"}},
-		{line: "send demo --to claude --type question --subject s --body x --json", env: []string{"AGENT_NAME=codex"}},
-	}},
-	{name: "send by the agent of the runtime", files: demoProject(map[string]string{"projects/demo/agents/claude/agent_card.yaml": "name: claude\nruntime: claude\n"}),
-		steps: []referenceStep{{line: "send demo --to codex --type question --subject s --body x --json", env: []string{"CLAUDECODE=1"}}}},
-	{name: "send an answer", files: demoProject(mail("codex", mailName, "conversation_id: conv-20260313-claude-7")), steps: one(
-		"send demo --from codex --to claude --type notification --subject s --body x --in-reply-to msg-20260313143007-claude-ab12 --json")},
-	{name: "send an answer to what is gone", files: demoProject(), steps: one(sendLine + "--body x --in-reply-to msg-20260313143007-codex-ab12 --json"),
-		differs: "the conversation follows from the id of the message that is gone, so threads that lost their start do not mix", exits: []int{0}},
-	{name: "send an answer to something that is no id", files: demoProject(), steps: one(sendLine + "--body x --in-reply-to hello --json"),
-		differs: "what is neither a message nor an id is a mistake", exits: []int{1}},
-	{name: "send without delivering, to nobody", files: demoProject(), steps: []referenceStep{
-		{line: "send demo --from claude --to codx --type question --subject s --body x --dry-run"}, {line: "send dmeo --from claude --to codex --type question --subject s --body x --dry-run"}},
-		differs: "--dry-run refuses what send refuses", exits: []int{1, 1}},
-	{name: "send that expires at once", files: demoProject(), steps: one(sendLine + "--body x --expires 0h"), differs: "nobody could read it in time", exits: []int{2}},
-	{name: "send to an unknown agent", files: demoProject(), steps: one("send demo --from claude --to codx --type question --subject s --body x --json"),
-		differs: "an unknown name is a mistake: nothing is sent without --create", exits: []int{1}},
-	{name: "send in an unknown project", files: demoProject(), steps: one("send dmeo --from claude --to codex --type question --subject s --body x --json"),
-		differs: "an unknown project is a mistake: nothing is sent without --create", exits: []int{1}},
+func referenceCases() []referenceCase {
+	return append([]referenceCase{
+		// send
+		{name: "send", files: demoProject(), steps: one(sendLine + "--body x --json")},
+		{name: "send prints where the copies are", files: demoProject(), steps: one(sendLine + "--body x"),
+			differs: "send prints one line; --verbose prints where the copies are", exits: []int{0}},
+		{name: "send with every field", files: demoProject(), steps: one(sendLine + "--body x --json --priority P0 --related-pr 42 --related-packet packet_1 " +
+			"--conversation-id conv-20260313-claude-001 --parent-message-id msg-20260313143007-codex-ab12 --context-keys 'two words' --channel review --autonomy-hint auto_proceed")},
+		{name: "send a text of several lines", files: demoProject(map[string]string{"body.md": "One line,\nanother: with # signs\n"}), steps: one(sendLine + "--body-file body.md --json")},
+		{name: "send from standard input", files: demoProject(), steps: []referenceStep{{line: sendLine + "--body-file - --json", stdin: "piped\n"}}},
+		{name: "send from a pipe without a flag", files: demoProject(), steps: []referenceStep{{line: sendLine + "--json", stdin: "piped\n"}}},
+		{name: "send quietly", files: demoProject(), steps: one(sendLine + "--body x --quiet")},
+		{name: "send to two", files: demoProject(map[string]string{"projects/demo/agents/ann/inbox/": ""}),
+			steps: one("send demo --from claude --to codex,ann --type notification --subject Both --body x --json")},
+		{name: "send without delivering", files: demoProject(), steps: one(sendLine + "--body x --dry-run --json")},
+		{name: "send that expires", files: demoProject(), steps: []referenceStep{
+			{line: sendLine + "--body x --json --expires 2h"}, {line: sendLine + "--body x --json --expires '2 h'"},
+			{line: sendLine + "--body x --json --expires 1D"}, {line: sendLine + "--body x --json --expires 30m"},
+		}},
+		{name: "send with a suffix", files: demoProject(), steps: one(sendLine + "--body x --suffix issue.42 --json")},
+		{name: "send with a bad suffix", files: demoProject(), steps: []referenceStep{
+			{line: sendLine + "--body x --suffix ../etc --json"}, {line: sendLine + "--body x --suffix 'a b' --json"},
+		}},
+		{name: "send with abbreviated flags", files: demoProject(), steps: []referenceStep{
+			{line: "send demo --fr claude --to codex --ty question --subj 'Which port?' --body x --js"}, {line: "send demo --fr claude --to codex --ty question --subj s --bod x"}}},
+		{name: "send with empty values", files: demoProject(), steps: []referenceStep{
+			{line: sendLine + "--body x --json --channel='' --expires='' --context-keys='' --related-pr='' --suffix=''"},
+			{line: sendLine + "--body='' --json"}, {line: sendLine + "--json"},
+			{line: "send demo --from claude --to codex --type question --subject='' --body x --json"},
+			{line: "send demo --from claude --to codex --type='' --subject s --body x"},
+			{line: sendLine + "--body x --priority=''"},
+		}},
+		{name: "send with missing values", files: demoProject(), steps: []referenceStep{
+			{line: "send"}, {line: "send demo --from claude --to codex --type question --body x"},
+			{line: "send demo --from claude --to codex --subject s --body x"}, {line: "send demo --from claude --type question --subject s --body x"},
+			{line: "send demo --to codex --type question --subject s --body x --json"},
+			{line: sendLine + "--body-file absent.txt --json"}, {line: sendLine + "--body x --context-keys-file absent.txt --json"}, {line: sendLine + "--body"},
+		}},
+		{name: "send with wrong values", files: demoProject(), steps: []referenceStep{
+			{line: sendLine + "--body x --priority P9"}, {line: sendLine + "--body x --expires never --json"}, {line: sendLine + "--body x --related-pr forty --json"},
+			{line: sendLine + "--body x --conversation-id talk --json"}, {line: sendLine + "--body x --autonomy-hint maybe --json"},
+			{line: "send demo --from claude --to codex --type poem --subject s --body x"}, {line: "send demo --from claude --to claude,codex --type question --subject s --body x --json"},
+			{line: "send demo --from claude --to .. --type question --subject s --body x --json"}, {line: "send demo --from a/b --to codex --type question --subject s --body x --json"},
+			{line: "send demo --from claude --to codex --type handoff --subject s --body x --json"}, {line: sendLine + "--body x --color red"},
+		}},
+		{name: "send by an agent that the environment names", files: demoProject(), steps: []referenceStep{
+			{line: "send demo --to codex --type question --subject s --body x --json", env: []string{"OACP_AGENT=claude"}},
+			{line: "send demo --to claude --type question --subject s --body x --json", env: []string{"AGENT_NAME=codex"}},
+		}},
+		{name: "send by the agent of the runtime", files: demoProject(map[string]string{"projects/demo/agents/claude/agent_card.yaml": "name: claude\nruntime: claude\n"}),
+			steps: []referenceStep{{line: "send demo --to codex --type question --subject s --body x --json", env: []string{"CLAUDECODE=1"}}}},
+		{name: "send an answer", files: demoProject(mail("codex", mailName, "conversation_id: conv-20260313-claude-7")), steps: one(
+			"send demo --from codex --to claude --type notification --subject s --body x --in-reply-to msg-20260313143007-claude-ab12 --json")},
+		{name: "send an answer to what is gone", files: demoProject(), steps: one(sendLine + "--body x --in-reply-to msg-20260313143007-codex-ab12 --json"),
+			differs: "the conversation follows from the id of the message that is gone, so threads that lost their start do not mix", exits: []int{0}},
+		{name: "send an answer to something that is no id", files: demoProject(), steps: one(sendLine + "--body x --in-reply-to hello --json"),
+			differs: "what is neither a message nor an id is a mistake", exits: []int{1}},
+		{name: "send without delivering, to nobody", files: demoProject(), steps: []referenceStep{
+			{line: "send demo --from claude --to codx --type question --subject s --body x --dry-run"}, {line: "send dmeo --from claude --to codex --type question --subject s --body x --dry-run"}},
+			differs: "--dry-run refuses what send refuses", exits: []int{1, 1}},
+		{name: "send that expires at once", files: demoProject(), steps: one(sendLine + "--body x --expires 0h"), differs: "nobody could read it in time", exits: []int{2}},
+		{name: "send to an unknown agent", files: demoProject(), steps: one("send demo --from claude --to codx --type question --subject s --body x --json"),
+			differs: "an unknown name is a mistake: nothing is sent without --create", exits: []int{1}},
+		{name: "send in an unknown project", files: demoProject(), steps: one("send dmeo --from claude --to codex --type question --subject s --body x --json"),
+			differs: "an unknown project is a mistake: nothing is sent without --create", exits: []int{1}},
 
-	// inbox
-	{name: "inbox", files: demoProject(mail("codex", mailName), mail("codex", laterName, later, "type: task_request", "subject: Do it")), steps: one("inbox demo --agent codex --json")},
-	{name: "inbox of all", files: demoProject(mail("codex", mailName)), steps: one("inbox demo --all --json")},
-	{name: "inbox with abbreviated flags", files: demoProject(mail("codex", mailName)), steps: one("inbox demo --ag codex --js")},
-	{name: "inbox with a file that is no message", files: demoProject(mail("codex", mailName), map[string]string{
-		"projects/demo/agents/codex/inbox/broken.yaml": "subject: [unterminated\n", "projects/demo/agents/codex/inbox/note.txt": "not listed"}),
-		steps: one("inbox demo --agent codex --json")},
-	{name: "inbox with an incomplete message", files: demoProject(mail("codex", mailName, "id: hello", "subject:")), steps: one("inbox demo --agent codex --json")},
-	{name: "inbox with a message without a priority", files: demoProject(mail("codex", mailName, "priority:")), steps: one("inbox demo --agent codex --json"),
-		differs: "a message without a priority has P2", exits: []int{0}},
-	{name: "inbox of an unknown agent or project", files: demoProject(), steps: []referenceStep{{line: "inbox demo --agent nobody --json"}, {line: "inbox dmeo --all"}}},
-	{name: "inbox with a wrong command line", files: demoProject(), steps: []referenceStep{
-		{line: "inbox demo --agent codex --all"}, {line: "inbox demo --agent"}, {line: "inbox demo"}, {line: "inbox demo --color"}}},
-}, slices.Concat(watchCases, validateCases, workspaceCases, signingCases())...)
+		// inbox
+		{name: "inbox", files: demoProject(mail("codex", mailName), mail("codex", laterName, later, "type: task_request", "subject: Do it")), steps: one("inbox demo --agent codex --json")},
+		{name: "inbox of all", files: demoProject(mail("codex", mailName)), steps: one("inbox demo --all --json")},
+		{name: "inbox with abbreviated flags", files: demoProject(mail("codex", mailName)), steps: one("inbox demo --ag codex --js")},
+		{name: "inbox with a file that is no message", files: demoProject(mail("codex", mailName), map[string]string{
+			"projects/demo/agents/codex/inbox/broken.yaml": "subject: [unterminated\n", "projects/demo/agents/codex/inbox/note.txt": "not listed"}),
+			steps: one("inbox demo --agent codex --json")},
+		{name: "inbox with an incomplete message", files: demoProject(mail("codex", mailName, "id: hello", "subject:")), steps: one("inbox demo --agent codex --json")},
+		{name: "inbox with a message without a priority", files: demoProject(mail("codex", mailName, "priority:")), steps: one("inbox demo --agent codex --json"),
+			differs: "a message without a priority has P2", exits: []int{0}},
+		{name: "inbox of an unknown agent or project", files: demoProject(), steps: []referenceStep{{line: "inbox demo --agent nobody --json"}, {line: "inbox dmeo --all"}}},
+		{name: "inbox with a wrong command line", files: demoProject(), steps: []referenceStep{
+			{line: "inbox demo --agent codex --all"}, {line: "inbox demo --agent"}, {line: "inbox demo"}, {line: "inbox demo --color"}}},
+	}, slices.Concat(watchCases, validateCases(), workspaceCases, signingCases())...)
+}
 
 var workspaceCases = []referenceCase{
 	{name: "init", steps: one("init demo")},
@@ -225,7 +227,7 @@ var watchCases = []referenceCase{
 			`", "from": "claude", "type": "question", "subject": "Which port?", "priority": "P2"}}}`}), steps: one(watchLine + "--since epoch")},
 }
 
-var validateCases = func() []referenceCase {
+func validateCases() []referenceCase {
 	valid := func(name string, lines ...string) referenceCase {
 		return referenceCase{name: "validate " + name, files: file("m.yaml", lines...), steps: one("validate m.yaml --quiet")}
 	}
@@ -269,4 +271,4 @@ var validateCases = func() []referenceCase {
 		cases = append(cases, c)
 	}
 	return cases
-}()
+}

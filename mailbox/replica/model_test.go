@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var modelSeeds = flag.Int("model-seeds", 500, "how many random runs TestModel makes in each mode")
+var modelSeeds = flag.Int("model-seeds", 250, "how many random runs TestModel makes in each mode")
 
 // A faults is what can go wrong in a run of the model.
 type faults struct{ removed, rewound, lostBase, pruned bool }

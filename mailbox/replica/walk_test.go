@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 var (
 	walkSeed  = flag.Uint64("walk-seed", 1, "the seed of the first walk of TestRandomWalk; 0 means another one in each run")
-	walkSeeds = flag.Int("walk-seeds", 8, "how many walks TestRandomWalk makes, with the seeds that follow")
+	walkSeeds = flag.Int("walk-seeds", 4, "how many walks TestRandomWalk makes, with the seeds that follow")
 )
 
 // A tree is what the carrier has, or what a machine last agreed on.

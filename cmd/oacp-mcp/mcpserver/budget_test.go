@@ -233,6 +233,7 @@ func TestLargeInboxIsCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long to fill the inbox")
 	}
+	t.Parallel()
 	r := newRoom(t, "claude", "codex")
 	codex := meter{r.client(t, "codex"), map[string]int{}}
 	root := r.fillNastily(t, 10_000)
@@ -251,6 +252,7 @@ func TestAnswersAreCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the calls come one after the other: there is nothing for the race detector, which makes them slow")
 	}
+	t.Parallel()
 	agents := []schema.AgentName{"claude", "codex"}
 	for i := range 60 {
 		agents = append(agents, schema.AgentName(fmt.Sprintf("agent-with-a-name-that-is-rather-long-%03d", i)))
@@ -266,11 +268,16 @@ func TestAnswersAreCheap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	invalid := 0
+	invalid, read := 0, make(map[string]bool)
 	for _, e := range entries {
 		if e.Message == nil || e.Message.ID == "" {
 			continue
 		}
+		body := fmt.Sprintf("%#v", e.Message.Body)
+		if e.Err == nil && read[body] { // a valid message with the same texts was read
+			continue
+		}
+		read[body] = true
 		if e.Err != nil {
 			invalid++
 		}

@@ -20,6 +20,7 @@ import (
 // of one that it reaches over HTTP. It needs no account, as Claude Code lists the tools before it
 // asks a model.
 func TestClaude(t *testing.T) {
+	t.Parallel()
 	claude := modelstub.Program(t, "claude")
 	r := newRoom(t, "claude", "codex")
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -16,6 +16,7 @@ import (
 // TestPermissions checks that claude and codex use the tools unattended with the settings that
 // docs/mcp.md names, and need them; and that what they show the model is the structured content.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "mcp.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -27,6 +28,7 @@ func TestPermissions(t *testing.T) {
 	}
 	for _, allowed := range []bool{false, true} {
 		t.Run(fmt.Sprint("claude ", allowed), func(t *testing.T) {
+			t.Parallel()
 			r := newRoom(t, "claude", "codex")
 			id := r.pendingFor(t, "codex", "claude")
 			model := modelstub.Start(t, modelstub.Answers(t,
@@ -49,6 +51,7 @@ func TestPermissions(t *testing.T) {
 			r.checkAcknowledged(t, command, model, id, allowed)
 		})
 		t.Run(fmt.Sprint("codex ", allowed), func(t *testing.T) {
+			t.Parallel()
 			r := newRoom(t, "claude", "codex")
 			id := r.pendingFor(t, "claude", "codex")
 			model := modelstub.Start(t, modelstub.Answers(t,
