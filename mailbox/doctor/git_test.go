@@ -94,17 +94,6 @@ func (p *gitPlace) inspect(t testing.TB, now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// push puts a file into the tree of the mailboxes, as someone does who has cloned the branch.
-func (p *gitPlace) push(t testing.TB, name string, change func(dir string)) {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "other")
-	runGit(t, p.clone, "clone", "--quiet", "--branch", "oacp", p.remote, dir)
-	change(dir)
-	runGit(t, dir, "add", "--all", "--force")
-	runGit(t, dir, "commit", "--quiet", "-m", name)
-	runGit(t, dir, "push", "--quiet", "origin", "oacp")
-}
-
 func TestGitWorkspaceInGoodOrder(t *testing.T) {
 	p := newGitPlace(t)
 	want := fmt.Sprintf("ok remote: oacp of %s\nok sync: nothing to send; the last sync was 1m ago", p.remote)
