@@ -360,11 +360,20 @@ func TestFirstPushIsRaced(t *testing.T) {
 }
 
 // TestPrune prunes old mail on one machine, while another one is away with a pruned message pending. It does not come
-// back, even if the first machine removes its files and the remote is rewound.
+// back, also if the branch loses its history.
 func TestPrune(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"undisturbed", "rewound", "deleted", "empty"} {
+		t.Run(name, func(t *testing.T) { testPrune(t, revisions[name]) })
+	}
+}
+
+func testPrune(t *testing.T, revise func(n *network, old string)) {
 	t.Parallel()
 	n := newNetwork(t, 3, both...)
 	here, there, away := n.machines[0], n.machines[1], n.machines[2]
+	n.settle()
+	old := n.tip()
 	done, dead, pending := here.send("claude", "codex"), here.send("claude", "codex"), here.send("claude", "codex")
 	n.settle()
 	here.acknowledge("codex", done.Message.ID)
@@ -386,6 +395,10 @@ func TestPrune(t *testing.T) {
 	}
 	if tree := n.git(n.remote, "ls-tree", "-r", "--name-only", mailRef); strings.Contains(tree, filepath.Base(done.Outbox)) {
 		t.Errorf("the branch still has the message:\n%s", tree)
+	}
+	if revise != nil {
+		revise(n, old)
+		here.sync()
 	}
 	n.settle()
 	n.want("codex", mailbox.Inbox, pending)

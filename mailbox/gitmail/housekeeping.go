@@ -15,13 +15,40 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// listPruned gives the tip the state of a message whose bytes were pruned. Own says that no other machine has it.
+func (e *exchange) listPruned(c replica.Copy, state replica.State, own bool) {
+	day := schema.BoxPath(c.Agent, c.Box(state.Stage)) + "/" + replica.Day(c.Name)
+	if e.pruned[day] == nil {
+		e.pruned[day] = maps.Clone(e.tip.pruned(day))
+	}
+	e.pruned[day][c.Name] = max(e.pruned[day][c.Name], state.Epoch)
+	e.ownPruned, e.unfolded = e.ownPruned || own, e.unfolded || !own
+}
+
 // prune adds an edit that takes the bytes of old messages that were handled or given up out of the tree, and those of
 // their outbox copies once nobody has them pending. The states stay, in a list for each day: so a machine that was
 // away for long cannot bring a message back, whatever it has and whatever became of the history.
 func (e *exchange) prune(context.Context) error {
-	if e.o.Prune == nil || e.tip.root == "" {
-		return nil
+	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Pruned}}
+	if e.o.Prune != nil {
+		change.remove = e.pruneTip()
 	}
+	for day, list := range e.pruned {
+		var text strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			text.WriteString(strings.TrimSuffix(fmt.Sprintf("%s %d", name, list[name]), " 0") + "\n")
+		}
+		change.write = append(change.write, git.File{Path: day + "/" + prunedName, Data: []byte(text.String())})
+	}
+	if len(change.write) > 0 {
+		change.own = e.ownPruned
+		e.edits = append(e.edits, change)
+	}
+	return e.failed
+}
+
+// pruneTip lists the messages that are to be pruned, and returns their files in the tip.
+func (e *exchange) pruneTip() (files []string) {
 	pending := make(map[string]bool)
 	for _, edit := range e.edits {
 		for _, f := range edit.write { // what this sync sends
@@ -38,33 +65,18 @@ func (e *exchange) prune(context.Context) error {
 			}
 		}
 	}
-	change, lists := &edit{Change: history.Change{Direction: history.Out, Kind: history.Pruned}, own: true}, make(map[string]map[string]int)
 	for c, stage := range old {
 		if pending[c.Name] {
 			continue
 		}
 		at := e.tip.look(c)
-		day := schema.BoxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name)
-		if lists[day] == nil {
-			lists[day] = maps.Clone(e.tip.pruned(day))
-		}
-		lists[day][c.Name] = max(lists[day][c.Name], at.epoch)
-		if change.remove = append(change.remove, at.paths...); !c.Sent {
-			change.remove = append(change.remove, epochPath(c))
+		e.listPruned(c, replica.State{Epoch: at.epoch, Stage: stage}, true)
+		if files = append(files, at.paths...); !c.Sent {
+			files = append(files, epochPath(c))
 			e.result.Pruned++
 		}
 	}
-	for day, list := range lists {
-		var text strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(list)) {
-			text.WriteString(strings.TrimSuffix(fmt.Sprintf("%s %d", name, list[name]), " 0") + "\n")
-		}
-		change.write = append(change.write, git.File{Path: day + "/" + prunedName, Data: []byte(text.String())})
-	}
-	if len(change.remove) > 0 {
-		e.edits = append(e.edits, change)
-	}
-	return e.failed
+	return files
 }
 
 // Squashed says what a squash did.

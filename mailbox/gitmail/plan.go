@@ -29,6 +29,10 @@ type plan struct {
 	// edits are what the tip lacks. byKey finds those that belong to a message.
 	edits []*edit
 	byKey map[string]*edit
+	// pruned are the lists of pruned messages that the tip is to have, by the folder of their day. ownPruned says that
+	// no other machine has what one of them lacked.
+	pruned    map[string]map[string]int
+	ownPruned bool
 	// outcomes are what the workspace lacks.
 	outcomes []*outcome
 	// added and removed are agents.
@@ -43,7 +47,7 @@ type plan struct {
 
 func newPlan() *plan {
 	return &plan{
-		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit),
+		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), pruned: make(map[string]map[string]int),
 		stamps: make(map[schema.AgentName]string), waiting: make(map[string]replica.State),
 	}
 }

@@ -37,8 +37,11 @@ func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 		remote.object = cmp.Or(remote.object, other.object)
 	}
 	remote.object, remote.reason = cmp.Or(remote.object, base.object), cmp.Or(remote.reason, base.reason)
-	if c.Sent && replica.Join(remote.state, base.state).Stage == replica.Handled {
-		return // it was pruned: nobody needs it any more
+	if state := replica.Join(remote.state, base.state); c.Sent && state.Stage == replica.Handled {
+		if tip.state.Stage != replica.Handled {
+			e.listPruned(c, state, remote.state.Stage != replica.Handled)
+		}
+		return // nobody needs it any more
 	}
 	result := replica.Join(replica.Here(stage, base.state), remote.state)
 
@@ -70,11 +73,15 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		message *schema.Message
 		err     error
 	)
-	if out.Object != "" {
+	switch {
+	case out.Object != "":
 		data, err = e.file(out.Object)
-	} else {
+	case here.Name != "":
 		data, err = e.w.ReadRaw(here)
 		out.Data = data
+	default:
+		e.listPruned(c, result, result != remote.state)
+		return
 	}
 	if err == nil {
 		message, err = validate.Read(data)
@@ -94,7 +101,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		return
 	}
 	change := e.edit(key, kind, agent, message, result != remote.state)
-	if out.Object != "" || out.Data != nil { // otherwise its bytes were pruned
+	if out.Object != "" || out.Data != nil { // otherwise the tip knows it as pruned, and its file here vanished
 		change.write = append(change.write, out)
 	}
 	if result.Stage == replica.Dead {
