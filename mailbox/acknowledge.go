@@ -32,7 +32,7 @@ func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
 		for end < len(entries) && entries[end].Agent == entries[start].Agent {
 			end++
 		}
-		if err := acknowledge(w, entries[start:end], errs[start:end]); err != nil {
+		if err := (folder{w, entries[start].Agent, Inbox}).acknowledge(entries[start:end], errs[start:end]); err != nil {
 			for i := start; i < end; i++ {
 				errs[i] = cmp.Or(errs[i], err)
 			}
@@ -41,14 +41,15 @@ func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
 	return errs
 }
 
-// acknowledge acknowledges entries of one agent. Its own error concerns those that got none.
-func acknowledge(w *Workspace, entries []Entry, errs []error) (err error) {
-	inbox, err := (folder{w, entries[0].Agent, Inbox}).open()
+// acknowledge moves entries of an inbox to the archive. Its own error concerns those that got none.
+func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
+	files := f.w.files
+	inbox, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, inbox.Close()) }()
-	archive, err := (folder{w, entries[0].Agent, Archive}).make()
+	archive, err := (folder{f.w, f.agent, Archive}).make()
 	if err != nil {
 		return err
 	}
@@ -58,15 +59,15 @@ func acknowledge(w *Workspace, entries []Entry, errs []error) (err error) {
 			errs[i] = fmt.Errorf("acknowledging %s: it is not in an inbox", e.Path)
 			continue
 		}
-		errs[i] = w.files.Publish(inbox, e.Name, archive, e.Name, true)
+		errs[i] = files.Publish(inbox, e.Name, archive, e.Name, true)
 		if errors.Is(errs[i], fs.ErrExist) || errors.Is(errs[i], syscall.EXDEV) {
-			_, errs[i] = moveEntry(w, e, Archive, nil)
+			_, errs[i] = f.move(e.Name, Archive, nil)
 		}
 	}
 	if !slices.Contains(errs, nil) {
 		return nil
 	}
-	return errors.Join(w.files.SyncDir(archive), w.files.SyncDir(inbox))
+	return errors.Join(files.SyncDir(archive), files.SyncDir(inbox))
 }
 
 // Remove deletes an entry's file. If it is already gone, IsGone recognizes the error.
@@ -118,7 +119,7 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 	if m := e.Message; m != nil {
 		reason.ID, reason.From = m.ID, m.From
 	}
-	return moveEntry(w, e, DeadLetters, &reason)
+	return (folder{w, e.Agent, e.Box}).move(e.Name, DeadLetters, &reason)
 }
 
 // Reason returns the reason for a dead letter.
@@ -134,19 +135,19 @@ func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 	return reason, nil
 }
 
-// moveEntry moves an entry's file to another box of its mailbox.
-func moveEntry(w *Workspace, e Entry, box Box, reason *DeadLetterReason) (path string, err error) {
-	from, err := (folder{w, e.Agent, e.Box}).open()
+// move moves a file of the folder to another box of the mailbox, and returns the new path.
+func (f folder) move(file string, box Box, reason *DeadLetterReason) (path string, err error) {
+	from, err := f.open()
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	b, err := openBatch(w, nil)
+	b, err := openBatch(f.w, nil)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	to, err := b.newCopyTo(e.Agent, box)
+	to, err := b.newCopyTo(f.agent, box)
 	if err != nil {
 		return "", err
 	}
@@ -155,11 +156,11 @@ func moveEntry(w *Workspace, e Entry, box Box, reason *DeadLetterReason) (path s
 		// Earlier moves may have left copies; doctor reports those that cannot be removed.
 		_, _ = b.recover()
 	}
-	name, err := b.move(from, e.Name, to, e.Name, reason)
+	name, err := b.move(from, file, to, file, reason)
 	if err != nil {
 		return "", err
 	}
-	return to.Box.Path(name), errors.Join(w.files.SyncDir(to.Box), w.files.SyncDir(from))
+	return to.Box.Path(name), errors.Join(f.w.files.SyncDir(to.Box), f.w.files.SyncDir(from))
 }
 
 // newCopyTo returns a copy for a file that is moved to a box. The file need not be a message, so

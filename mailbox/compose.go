@@ -144,7 +144,7 @@ func (b *batch) giveID(o *outgoing) error {
 	}
 	if !o.long {
 		claim := string(m.From) + "/" + m.FileName()
-		o.long = shortNameTaken(w, m) || b.claimed[claim]
+		o.long = b.shortNameTaken(m) || b.claimed[claim]
 		if b.claimed != nil {
 			b.claimed[claim] = true
 		}
@@ -197,13 +197,13 @@ func (b *batch) countConversation() (_ uint64, err error) {
 }
 
 // isUnique reports whether nobody else chooses this name for another message.
-func isUnique(w *Workspace, m *schema.Message, name string) bool {
-	return w.long || name != m.FileName()
+func (b *batch) isUnique(m *schema.Message, name string) bool {
+	return b.w.long || name != m.FileName()
 }
 
 // shortNameTaken reports whether one of the message's boxes has a file of its short name. It ignores a box
 // that it cannot read: that box refuses its copy later, with the cause.
-func shortNameTaken(w *Workspace, m *schema.Message) bool {
+func (b *batch) shortNameTaken(m *schema.Message) bool {
 	names := []string{schema.BoxPath(m.From, Outbox)}
 	for _, to := range m.To {
 		if to.Valid() {
@@ -211,7 +211,7 @@ func shortNameTaken(w *Workspace, m *schema.Message) bool {
 		}
 	}
 	for _, box := range names {
-		if _, err := w.root.Lstat(box + "/" + m.FileName()); err == nil {
+		if _, err := b.w.root.Lstat(box + "/" + m.FileName()); err == nil {
 			return true
 		}
 	}

@@ -54,12 +54,13 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	names, err := (folder{w, agent, box}).names()
+	in := folder{w, agent, box}
+	names, err := in.names()
 	if err != nil {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) || want != nil && !want(name) })
-	return (folder{w, agent, box}).load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
+	return in.load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
 }
 
 // isThere reports whether the file did not vanish.

@@ -3,7 +3,6 @@ package mailbox
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +75,8 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 	}
 	for _, agent := range agents {
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
-			names, err := (folder{w, agent, box}).names()
+			in := folder{w, agent, box}
+			names, err := in.names()
 			if err != nil {
 				return p, err
 			}
@@ -93,7 +93,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 					p.Messages++
 				}
 				if !dryRun {
-					err = errors.Join(err, prune(w, agent, box, name))
+					err = errors.Join(err, in.prune(name))
 				}
 			}
 			if err != nil {
@@ -105,13 +105,11 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 }
 
 // prune removes a message and its reason.
-func prune(w *Workspace, agent schema.AgentName, box Box, name string) error {
-	err := w.root.Remove(schema.BoxPath(agent, box) + "/" + name)
-	if box == DeadLetters && err == nil {
-		err = w.root.Remove(schema.BoxPath(agent, box) + "/" + name + ReasonSuffix)
+func (f folder) prune(name string) error {
+	path := schema.BoxPath(f.agent, f.box) + "/" + name
+	err := f.w.root.Remove(path)
+	if f.box == DeadLetters && err == nil {
+		err = f.w.root.Remove(path + ReasonSuffix)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return ignoreMissing(err)
 }

@@ -66,11 +66,11 @@ func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, da
 		return name, err
 	}
 	for _, as := range []string{name, long} {
-		err = c.Publish(b.w.files, as, isUnique(b.w, m, as))
+		err = c.Publish(b.w.files, as, b.isUnique(m, as))
 		if errors.Is(err, syscall.EXDEV) {
 			// The inbox is on a mount that does not show.
 			if err = b.restage(c, data, false); err == nil {
-				err = c.Publish(b.w.files, as, isUnique(b.w, m, as))
+				err = c.Publish(b.w.files, as, b.isUnique(m, as))
 			}
 		}
 		switch {

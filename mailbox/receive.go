@@ -43,8 +43,8 @@ var errNameTaken = errors.New("the outbox has another file of this name")
 // got a copy. If the sender's outbox has the message already, the receipt says so, and no inbox gets a
 // copy: the recipients without one have acknowledged it.
 //
-// The error is a *RefusedError if something is wrong with the file; it matches errNameTaken or ErrIDTaken
-// if another message has its name or id. Other errors are those of Send.
+// The error is a *RefusedError if something is wrong with the file, or if another message has its name or
+// id. Other errors are those of Send.
 func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	messages := make([]*outgoing, len(files))
 	for i := range files {
@@ -60,8 +60,8 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 }
 
 // accept does for a received file what compose does for a draft.
-func accept(w *Workspace, o *outgoing) error {
-	r := o.received
+func (b *batch) accept(o *outgoing) error {
+	w, r := b.w, o.received
 	m, err := r.message()
 	if err != nil {
 		return &RefusedError{r.Name, err}
@@ -116,4 +116,6 @@ func (r *Received) message() (*schema.Message, error) {
 }
 
 // Move moves an entry's file to another box of its mailbox, as another machine did. It replaces nothing.
-func (w *Workspace) Move(e Entry, to Box) (path string, err error) { return moveEntry(w, e, to, nil) }
+func (w *Workspace) Move(e Entry, to Box) (path string, err error) {
+	return (folder{w, e.Agent, e.Box}).move(e.Name, to, nil)
+}

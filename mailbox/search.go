@@ -53,8 +53,9 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 			if !want(agent, box) {
 				continue
 			}
-			names, err := (folder{w, agent, box}).names()
-			l.names[folder{w, agent, box}] = names
+			in := folder{w, agent, box}
+			names, err := in.names()
+			l.names[in] = names
 			l.unreadable.add(agent, err)
 		}
 	}

@@ -188,7 +188,7 @@ func tryToDeliver(ctx context.Context, w *Workspace, messages []*outgoing, optio
 // copy is staged, the message is not sent; removing that copy prevents its delivery.
 func (b *batch) stage(o *outgoing) (err error) {
 	if o.received != nil {
-		err = accept(b.w, o)
+		err = b.accept(o)
 	} else {
 		err = b.compose(o, b.options)
 	}
@@ -346,7 +346,7 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 			o.err = errors.Join(err, b.discard(o.copies()))
 			continue
 		}
-		err := o.outbox.Publish(b.w.files, o.name, isUnique(b.w, o.message, o.name))
+		err := o.outbox.Publish(b.w.files, o.name, b.isUnique(o.message, o.name))
 		if err == nil {
 			o.receipt = o.newReceipt()
 			outboxes[o.outbox.Box] = true

@@ -97,7 +97,7 @@ EXAMPLES:
    oacp remove-agent cursor --dry-run
    oacp remove-agent cursor`,
 		Flags: flagsWith(
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would go, and remove nothing"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed, and change nothing"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
 		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
 			defer c.catchSignals()()

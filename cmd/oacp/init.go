@@ -36,7 +36,7 @@ files, so you can run it again, for example to add agents. In a git repository i
 how to commit the workspace, and how to keep it out of git.
 
 With --git the workspace is the folder .oacp of the git repository around the current
-folder, unless another one is named, and has a git repository of its own, in step with
+folder, unless another one is named, and has a git repository of its own, synced with
 a branch of a remote. Where others have begun, you join them; oacp sync exchanges mail.
 
 EXAMPLES:

@@ -204,7 +204,7 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 			g.Sent++
 		}
 	}
-	g.warnings = append(g.warnings, passedOver(result.Problems)...)
+	g.warnings = append(g.warnings, skippedFiles(result.Problems)...)
 	return nil
 }
 
@@ -220,11 +220,11 @@ func (g *gitInitialized) print(c *call) {
 	}
 	switch {
 	case g.Remote == "":
-		say("in step with: nothing yet")
+		say("synced with: nothing yet")
 	case g.Remote == g.URL:
-		say("in step with: %s of %s", visible.Line(name), visible.Line(g.URL))
+		say("synced with: %s of %s", visible.Line(name), visible.Line(g.URL))
 	default:
-		say("in step with: %s of %s, %s", visible.Line(name), visible.Line(g.Remote), visible.Line(g.URL))
+		say("synced with: %s of %s, %s", visible.Line(name), visible.Line(g.Remote), visible.Line(g.URL))
 	}
 	if g.Excluded != "" {
 		say("excluded from the code: listed in %s", visible.Line(g.Excluded))
@@ -236,9 +236,9 @@ func (g *gitInitialized) print(c *call) {
 	case g.Remote == "":
 		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
 	case g.Joined:
-		text := spelling.Plural(g.Received, "message") + " came"
+		text := spelling.Plural(g.Received, "message") + " received"
 		if g.Sent > 0 {
-			text += fmt.Sprintf(", %d went", g.Sent)
+			text += fmt.Sprintf(", %d sent", g.Sent)
 		}
 		say("joined: %s", text)
 	case g.Reachable && !g.Found:

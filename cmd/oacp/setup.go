@@ -66,7 +66,7 @@ func runSetup(c *call) error {
 	case c.isOn("user") && c.isOn("project"):
 		return failure.Usagef("--user and --project are mutually exclusive")
 	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync")):
-		return failure.Usagef("--remove takes out everything: --agent and --sync are of no use with it")
+		return failure.Usagef("--remove removes everything, so --agent and --sync have no effect")
 	}
 	if err := c.syncFlag().Check(); err != nil {
 		return err

@@ -277,14 +277,14 @@ func (a *syncAnswer) summary(done bool) string {
 	case a.Remote == "":
 		return count
 	case !done:
-		return count + "; not in step with " + visible.Line(a.Remote)
+		return count + "; not up to date with " + visible.Line(a.Remote)
 	}
-	return count + "; in step with " + visible.Line(a.Remote)
+	return count + "; up to date with " + visible.Line(a.Remote)
 }
 
-// warn says which paths were passed over. It does not repeat itself.
+// warn says which paths were skipped. It does not repeat itself.
 func (p *syncPrinter) warn(problems []gitmail.Problem) {
-	lines := passedOver(problems)
+	lines := skippedFiles(problems)
 	if text := strings.Join(lines, "\n"); text != p.problems {
 		p.problems = text
 		for _, line := range lines {
@@ -296,14 +296,14 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 // mostProblems is how many problems are named.
 const mostProblems = 10
 
-// passedOver names the files that a sync did not take.
-func passedOver(problems []gitmail.Problem) (lines []string) {
+// skippedFiles names the files that a sync did not take.
+func skippedFiles(problems []gitmail.Problem) (lines []string) {
 	for i, problem := range problems {
 		if i == mostProblems {
-			return append(lines, fmt.Sprintf("passed over: %d more files", len(problems)-i))
+			return append(lines, fmt.Sprintf("skipped: %d more files", len(problems)-i))
 		}
 		reason := strings.TrimPrefix(failure.OneLine(problem.Err.Error()), path.Base(problem.Path)+": ")
-		lines = append(lines, "passed over: "+problem.Path+": "+reason)
+		lines = append(lines, "skipped: "+problem.Path+": "+reason)
 	}
 	return lines
 }

@@ -106,7 +106,7 @@ func runWatch(c *call) (err error) {
 		return err
 	}
 	if c.OutTerminal && !follow && !c.json() {
-		_, _ = fmt.Fprintln(c.Err, "hint: with --follow, watch goes on") // nothing is lost without it
+		_, _ = fmt.Fprintln(c.Err, "hint: with --follow, watch keeps running") // nothing is lost without it
 	}
 	if !follow && (!ok || len(failed) > 0) {
 		return failure.ErrReported

@@ -344,7 +344,7 @@ func (r *RemoteState) Observe(err error, s *Streams) bool {
 	if r.answers = err == nil; r.answers {
 		recovered := r.failing != ""
 		if r.failing = ""; recovered {
-			s.Note("in step with " + r.Name + " again")
+			s.Note("up to date with " + r.Name + " again")
 		}
 		return recovered
 	}

@@ -67,7 +67,7 @@ func TestRemoteState(t *testing.T) {
 		{away, ""},
 		{refused, "oacp: warning: sync: /hub refuses the mail: protected"},
 		{refused, ""},
-		{nil, "oacp: note: in step with /hub (oacp) again\n"},
+		{nil, "oacp: note: up to date with /hub (oacp) again\n"},
 		{nil, ""},
 		{away, "oacp: warning: "},
 	} {

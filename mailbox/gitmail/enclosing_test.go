@@ -53,15 +53,21 @@ func TestLinkedWorktree(t *testing.T) {
 	disturb(t, here)
 	before := takeSnapshot(t, here.clone)
 	here.clone, here.dir = linked, filepath.Join(linked, ".oacp")
-	here.init("claude", "codex")
-	r := there.send("codex", "claude")
-	n.settle()
-	here.want("claude", mailbox.Inbox, r)
-	n.checkEqual()
+	here.wantMailFrom(there)
 	before.compare(t, "mail in a linked worktree", ".git/info/exclude")
 	if status := n.git(linked, "status", "--porcelain"); status != "" {
 		t.Errorf("git status in the worktree says %q", status)
 	}
+}
+
+// wantMailFrom makes the mailboxes of a machine, and checks that mail of another one comes.
+func (m *machine) wantMailFrom(other *machine) {
+	m.n.t.Helper()
+	m.init("claude", "codex")
+	r := other.send("codex", "claude")
+	m.n.settle()
+	m.want("claude", mailbox.Inbox, r)
+	m.n.checkEqual()
 }
 
 // TestSubmodule makes the mailboxes in a submodule of another repository.
@@ -78,11 +84,7 @@ func TestSubmodule(t *testing.T) {
 	here.dir = filepath.Join(here.clone, ".oacp")
 	n.machines = append(n.machines, here)
 	before := takeSnapshot(t, outer)
-	here.init("claude", "codex")
-	r := there.send("codex", "claude")
-	n.settle()
-	here.want("claude", mailbox.Inbox, r)
-	n.checkEqual()
+	here.wantMailFrom(there)
 	before.compare(t, "mail in a submodule", ".git/modules/inner/info/exclude")
 	if status := n.git(outer, "status", "--porcelain"); status != "" {
 		t.Errorf("git status around the submodule says %q", status)

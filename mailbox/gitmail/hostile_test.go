@@ -305,7 +305,7 @@ var attacks = []attack{
 	}, true},
 }
 
-// TestHostileTrees pushes trees that no sync would make. What is wrong is passed over and reported, and
+// TestHostileTrees pushes trees that no sync would make. What is wrong is skipped and reported, and
 // mail in the same commit arrives. Nothing is written outside the mailboxes.
 func TestHostileTrees(t *testing.T) {
 	notInShort(t)

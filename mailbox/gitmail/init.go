@@ -21,7 +21,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// InitOptions says with which branch of which remote a workspace is to be in step.
+// InitOptions says with which branch of which remote a workspace is to sync.
 type InitOptions struct {
 	// Remote is the name of a remote of the user's repository, or a URL, or a path, and Ref the ref there, such as
 	// refs/heads/oacp. If one is empty, a workspace keeps what it has. A new one gets the remote that the user's

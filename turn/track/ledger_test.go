@@ -85,7 +85,7 @@ func TestHints(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(owed[0], owed[2]) || !reflect.DeepEqual(owed[1], owed[2]) {
-				t.Fatalf("step %d: %s is told\n%+v\nthen\n%+v\nand without hints\n%+v", step, agent, owed[0], owed[1], owed[2])
+				t.Fatalf("step %d: for %s, Owed =\n%+v\nthen\n%+v\nand without hints\n%+v", step, agent, owed[0], owed[1], owed[2])
 			}
 		}
 	}
