@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,22 +20,38 @@ import (
 const logHelp = `The log is the file --bridge, or that of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
-// newBridgeCommand returns the parent of the commands for AgentPair's bridge log. Without a command
-// it is "oacp bridge status".
+// newBridgeCommand returns the commands for AgentPair's bridge log. Without a command below it, it shows what logs hold.
 func newBridgeCommand(s *command.Streams) *cli.Command {
-	status := newBridgeStatusCommand(s)
+	show := withLog(s, func(c *call, selected command.BridgeLog) error {
+		if selected.File == "" && selected.RunID == 0 {
+			return showLogs(c, selected)
+		}
+		return selected.Reading(s, func(log *bridge.Log) error {
+			answer, err := newLogStatus(c, log)
+			if err != nil {
+				return err
+			}
+			return c.answer(answer, func() { answer.print(c) })
+		})
+	})
 	return &cli.Command{
-		Name:        "bridge",
-		Category:    command.CategoryBridge,
-		Usage:       "read and write AgentPair's log",
-		Description: status.Description,
-		Flags:       status.Flags,
-		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), status},
+		Name:     "bridge",
+		Category: command.CategoryBridge,
+		Usage:    "read and write AgentPair's log",
+		Description: `bridge shows every run of the repository around the current folder, or the log that
+--bridge or --run-id names. It reports lines that are not records on standard error,
+with their numbers.
+
+EXAMPLES:
+   oacp bridge --run-id 1
+   oacp bridge --bridge bridge.jsonl --json`,
+		Flags:       append(new(command.BridgeLog).Flags(), jsonFlag()),
+		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s)},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return needsCommand(c)
 			}
-			return status.Action(c)
+			return show(c)
 		},
 	}
 }
@@ -73,7 +88,7 @@ func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "drain",
 		Usage:     "print the records for an agent",
-		ArgsUsage: "--agent AGENT [--since HASH | --cursor FILE]",
+		ArgsUsage: "--agent AGENT [--cursor FILE]",
 		Description: logHelp + `
 
 drain prints the records addressed to the agent, and broadcasts from others, one per
@@ -88,13 +103,9 @@ EXAMPLES:
    oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
 		Flags: append(new(command.BridgeLog).Flags(),
 			&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
-			&cli.StringFlag{Name: "since", Usage: "only records behind the one with the id `HASH`"},
 			&cli.StringFlag{Name: "cursor", Usage: "only records behind the place in `FILE`, which then moves"},
 			jsonFlag()),
 		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
-			if c.text("since") != "" && c.text("cursor") != "" {
-				return failure.Usagef("--since and --cursor are mutually exclusive")
-			}
 			agent, err := agentOrEnvironment(c.text("agent"), s)
 			if err != nil {
 				return err
@@ -106,16 +117,11 @@ EXAMPLES:
 
 func drain(c *call, log *bridge.Log, agent string) (err error) {
 	var after bridge.Cursor
-	cursor, since := c.text("cursor"), c.text("since")
+	cursor := c.text("cursor")
 	if cursor != "" {
-		after, err = bridge.LoadCursor(cursor, agent)
-	} else if since != "" {
-		var e bridge.Entry
-		e, err = log.Get(c.ctx, since)
-		after = e.Cursor()
-	}
-	if err != nil {
-		return err
+		if after, err = bridge.LoadCursor(cursor, agent); err != nil {
+			return err
+		}
 	}
 	end := after
 	for e, err := range log.Records(c.ctx, after) {
@@ -256,42 +262,9 @@ func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
 	})
 }
 
-func newBridgeStatusCommand(s *command.Streams) *cli.Command {
-	return &cli.Command{
-		Name:  "status",
-		Usage: "count the records in the logs",
-		Description: `Without --bridge and --run-id, status shows every run of the repository around the
-current folder, or with --all the runs of every repository. It reports lines that are
-not records on standard error, with their numbers.
-
-EXAMPLES:
-   oacp bridge --run-id 1
-   oacp bridge status --bridge bridge.jsonl --json`,
-		Flags: append(new(command.BridgeLog).Flags(),
-			&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository"},
-			jsonFlag()),
-		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
-			isNamed := selected.File != "" || selected.RunID != 0
-			switch {
-			case c.isOn("all") && (isNamed || selected.Repository != ""):
-				return failure.Usagef("--all means every run of every repository, so no log can be named")
-			case isNamed:
-				return selected.Reading(s, func(log *bridge.Log) error {
-					answer, err := newLogStatus(c, log)
-					if err != nil {
-						return err
-					}
-					return c.answer(answer, func() { answer.print(c) })
-				})
-			}
-			return showLogs(c, selected)
-		}),
-	}
-}
-
-// showLogs shows the runs of the selected repository, or of all, one below the other.
+// showLogs shows the runs of the selected repository, one below the other.
 func showLogs(c *call, selected command.BridgeLog) error {
-	root, repository, ids, err := selected.RepositoryIDs(c.Streams, c.isOn("all"))
+	root, repository, ids, err := selected.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
@@ -321,9 +294,6 @@ func showLogs(c *call, selected command.BridgeLog) error {
 		for i, answer := range answers {
 			if i > 0 {
 				c.printf("\n")
-			}
-			if c.isOn("all") && (i == 0 || answer.RepositoryID != answers[i-1].RepositoryID) {
-				c.printf("Repository %s (%s)\n\n", visible.Line(cmp.Or(answer.Repository, "unknown")), answer.RepositoryID)
 			}
 			answer.print(c)
 		}
