@@ -208,9 +208,7 @@ var rules = []rule{
 	{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
 	{"turn_failed", as[*agent.ReportedError]("")},
 	{"turn_failed", as[*agent.ExitError]("")},
-	{"busy", hinting(func(e *pair.BusyError) string {
-		return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
-	})},
+	{"busy", as[*pair.BusyError]("only one process drives a run; oacp pair list shows its state")},
 	{"run_failed", as[*pair.FailedError]("")},
 	{"unfinished", is(pair.ErrUnfinished, "")},
 	{"keeps_changes", is(pair.ErrKeepsChanges, "")},
