@@ -134,12 +134,7 @@ var rules = []rule{
 		}
 		return hint
 	})},
-	{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
-	{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
-		const most = 5
-		names := e.Names[:min(most, len(e.Names))]
-		return visible.ShellCommand(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
-	})},
+	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {
 			return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
