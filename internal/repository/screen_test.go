@@ -23,7 +23,6 @@ var decoding = map[string]string{
 	"convert/mirror/sent.go":              "it finds what it has sent itself",
 	"convert/mirror/out.go":               "it asks for each recipient of what others sent",
 	"validate/change/change.go":           "it judges what a change adds",
-	"cmd/oacp-mcp/mcpserver/readtools.go": "it judges the text that it is given",
 }
 
 // opened lists the files that open workspaces without the keys of their agents, with the reason.
