@@ -26,8 +26,6 @@ func numberedLog(t testing.TB, n int) (path string, sent []Record) {
 	for part := range slices.Chunk(sent, 100) {
 		mustSend(t, l, part...)
 	}
-	_, err := l.Status(context.Background()) // seals the rest
-	must(t, err)
 	must(t, l.Close())
 	if len(partFiles(t, path)) == 0 {
 		t.Fatal("no parts")
@@ -92,7 +90,7 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	if _, err := l.Status(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.unindexed(); n >= 200 {
+	if n := l.read.Lines - l.index.Lines; n >= 200 {
 		t.Errorf("want a short tail, got %d lines", n)
 	}
 	checkLog(t, l)
@@ -127,15 +125,6 @@ func TestUselessIndex(t *testing.T) {
 			}
 		}},
 		{"half a part", func(t *testing.T, path string) { must(t, os.Truncate(partFiles(t, path)[0], 1024)) }},
-		{"parts at each other's place", func(t *testing.T, path string) {
-			files := partFiles(t, path)
-			if len(files) < 2 {
-				t.Fatal("too few parts")
-			}
-			must(t, os.Rename(files[0], files[0]+".x"))
-			must(t, os.Rename(files[1], files[0]))
-			must(t, os.Rename(files[0]+".x", files[1]))
-		}},
 		{"a file in its place", func(t *testing.T, path string) {
 			must(t, os.RemoveAll(path+".index"))
 			writeFile(t, path+".index", "not a folder")
@@ -148,10 +137,6 @@ func TestUselessIndex(t *testing.T) {
 		{"the log replaced", func(t *testing.T, path string) {
 			other, _ := numberedLog(t, 700)
 			must(t, os.Rename(other, path))
-		}},
-		{"the log copied over", func(t *testing.T, path string) {
-			other, _ := numberedLog(t, 700)
-			writeFile(t, path, strings.ReplaceAll(mustRead(t, other), `"claude"`, `"CLAUDE"`))
 		}},
 		{"the log edited, same length", func(t *testing.T, path string) {
 			writeFile(t, path, strings.ReplaceAll(mustRead(t, path), `"to":"b"`, `"to":"c"`))
@@ -189,23 +174,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A process that knows a log only from its index notices when the log is written anew in the same
-// file.
-func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
-	ctx := context.Background()
-	path, _ := numberedLog(t, 200)
-	var warnings []error
-	l := openLog(t, path, quiet(&warnings))
-	status, err := l.Status(ctx)
-	must(t, err)
-	if l.unindexed() != 0 || status.TotalMessages != 200 {
-		t.Fatalf("want 200 records and none read, got %+v", status)
-	}
-	other, _ := numberedLog(t, 300)
-	writeFile(t, path, strings.ReplaceAll(mustRead(t, other), `"from":"a"`, `"from":"z"`))
-	checkLog(t, l)
 }
 
 // TestTwoHandles checks that a handle can still use segments that another one merges and deletes.
