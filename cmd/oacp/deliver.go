@@ -172,7 +172,7 @@ func (d *delivery) send(source validate.Source) (sent bool, err error) {
 	if err != nil || d.wait == "" {
 		return true, err
 	}
-	defer d.exchanger.Start(d.ctx, true)()
+	defer d.exchanger.Begin(d.ctx, defaultWait)()
 	return true, d.await(receipt, before)
 }
 
