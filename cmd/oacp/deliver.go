@@ -154,7 +154,7 @@ func (d *delivery) deliver() error {
 	if err != nil || d.wait == "" {
 		return err
 	}
-	defer d.exchanger.Start(d.ctx, true)()
+	defer d.exchanger.Begin(d.ctx, defaultWait)()
 	return d.await(receipt, before)
 }
 
