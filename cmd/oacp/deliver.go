@@ -137,10 +137,6 @@ func (d *delivery) send(source validate.Source) (sent bool, err error) {
 	if d.wait != "" || d.exchanger != nil {
 		defer d.catchSignals()()
 	}
-	before, err := d.inboxBefore()
-	if err != nil {
-		return false, err
-	}
 	var receipt *mailbox.Receipt
 	err = track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
 		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
@@ -173,7 +169,7 @@ func (d *delivery) send(source validate.Source) (sent bool, err error) {
 		return true, err
 	}
 	defer d.exchanger.Start(d.ctx, true)()
-	return true, d.await(receipt, before)
+	return true, d.await(receipt)
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.

@@ -105,16 +105,8 @@ func (d *delivery) checkWait() (err error) {
 	return err
 }
 
-// inboxBefore returns what the sender's inbox holds before the message is sent.
-func (d *delivery) inboxBefore() (map[string]bool, error) {
-	if d.wait != waitForReply && d.wait != waitForAny {
-		return nil, nil
-	}
-	return watch.Names(d.w, d.draft.From)
-}
-
 // await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
-func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error) {
+func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	ctx, m := d.ctx, r.Message
 	if d.limit > 0 {
 		var cancel context.CancelFunc
@@ -134,9 +126,7 @@ func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error)
 		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
 	default:
 		// Other mail to the sender may end the wait for an answer.
-		arrived, err = watch.AwaitReply(ctx, d.w, r, watch.ReplyOptions{
-			Before: before, Other: func(m *schema.Message) bool { return d.wait == waitForAny || m.Priority == schema.P0 },
-		})
+		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return d.wait == waitForAny || m.Priority == schema.P0 })
 	}
 	switch {
 	case err != nil:
