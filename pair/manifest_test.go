@@ -1,8 +1,6 @@
 package pair
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -81,31 +79,6 @@ func TestManifests(t *testing.T) {
 	}
 	if _, err := Resume(s.Place(), Options{}); !errors.Is(err, ErrNeverBegun) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v, want ErrNeverBegun with the path", err)
-	}
-}
-
-// TestManifestKeepsUnknownFields runs a session whose manifest has fields that other programs wrote.
-func TestManifestKeepsUnknownFields(t *testing.T) {
-	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "DONE", nil }))
-	path := s.Place().ManifestPath()
-	whole, err := os.ReadFile(path)
-	if err := errors.Join(err, s.Close(), os.WriteFile(path, append([]byte(`{"labels": {"b": [1e2], "a": "<x>"}, "\n": null,`), whole[1:]...), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Resume(s.Place(), scripted(func(call) (string, error) { return "DONE", nil })); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	var fields map[string]json.RawMessage
-	var labels bytes.Buffer
-	if err := errors.Join(err, json.Unmarshal(data, &fields), json.Compact(&labels, fields["labels"])); err != nil {
-		t.Fatal(err)
-	}
-	if got := labels.String(); got != `{"b":[1e2],"a":"<x>"}` || string(fields["\n"]) != "null" || string(fields["state"]) != `"completed"` || fields["turn"] != nil {
-		t.Errorf("after the run the manifest is\n%s\nwant the fields of others kept and ours up to date", data)
 	}
 }
 

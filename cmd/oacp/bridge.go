@@ -12,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
@@ -207,21 +206,14 @@ func recordOf(c *call) (r bridge.Record, err error) {
 		kind = string(bridge.TypeSignal)
 	}
 	r = bridge.Record{Type: bridge.Type(kind), To: c.text("to"), Signal: bridge.Signal(strings.ToUpper(signal))}
-	switch {
-	case kind == "":
+	if kind == "" {
 		return r, failure.Usagef("needs --type").WithHint("the types are " + joinNames(bridge.Types()))
-	case !r.Type.Known():
-		return r, unknownName("type", kind, bridge.Types())
-	case signal != "" && !r.Signal.Known():
-		return r, unknownName("signal", signal, bridge.Signals())
-	case (r.Type == bridge.TypeSignal) != (r.Signal != ""):
-		return r, failure.Usagef("--type signal and --signal go together").WithHint("the signals are " + joinNames(bridge.Signals()))
 	}
 	if r.From, err = agentOrEnvironment(c.text("from"), c.Streams); err != nil {
 		return r, err
 	}
-	if r.To == r.From {
-		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
+	if err := r.Validate(); err != nil {
+		return r, failure.Usagef("%w", err)
 	}
 	// The content is the value of the flag or the piped input. A signal needs none.
 	if r.Content = c.text("content"); r.Content != "" && r.Content != "-" || r.Content == "" && signal != "" {
@@ -236,11 +228,6 @@ func recordOf(c *call) (r bridge.Record, err error) {
 		err = failure.Usagef("content: missing: there is no --content, and standard input is empty").WithHint("use --content TEXT, or a pipe")
 	}
 	return r, err
-}
-
-func unknownName[Name ~string](flag, name string, known []Name) error {
-	return failure.Usagef("--%s: there is no %s %s", flag, flag, visible.Quote(name)).
-		WithHint(spelling.DidYouMean(known, name, "the "+flag+"s are "+joinNames(known)))
 }
 
 func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {

@@ -148,9 +148,7 @@ the files of agents, how git treats messages, and whether mail reaches sessions 
 and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
 safe: it delivers sent messages, creates missing folders and status files, and removes
 leftovers. The exit status is 1 if errors remain; warnings do not count.`,
-		Flags: flagsWith(
-			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"},
-			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`"}),
+		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"}),
 		Action: ofProject(s, runDoctor),
 	}
 }
@@ -165,7 +163,7 @@ func runDoctor(c *call) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	if err := printReport(c, &report); err != nil {
+	if err := c.answer(&report, func() { writeReport(&report, c.Streams) }); err != nil {
 		return err
 	}
 	if report.HasErrors {
@@ -229,31 +227,6 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
 	return settings.Autonomy, err
-}
-
-// printReport prints the report, and writes it to the file of --output.
-func printReport(c *call, r *doctor.Report) error {
-	if err := c.answer(r, func() { writeReport(r, c.Streams) }); err != nil || c.text("output") == "" {
-		return err
-	}
-	path, err := project.ExpandHome(c.text("output"))
-	if err != nil {
-		return err
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.Dir, path)
-	}
-	var text bytes.Buffer
-	file := *c.Streams
-	file.Out, file.OutTerminal = bufio.NewWriter(&text), false // no colours
-	err = errors.Join(file.Answer(c.json(), r, func() { writeReport(r, &file) }), file.Out.Flush(), os.MkdirAll(filepath.Dir(path), 0o755))
-	if err == nil {
-		err = os.WriteFile(path, text.Bytes(), 0o644)
-	}
-	if err == nil {
-		_, _ = fmt.Fprintf(c.Err, "oacp: the report is in %s\n", visible.Line(path))
-	}
-	return err
 }
 
 func writeReport(r *doctor.Report, s *command.Streams) {

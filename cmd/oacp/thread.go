@@ -32,9 +32,8 @@ there are several recipients, the least advanced one.
 
 EXAMPLES:
    oacp thread ID
-   oacp thread ID --flat --bodies`,
+   oacp thread ID --bodies`,
 		Flags: flagsWith(
-			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree"},
 			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full"}),
 		Action: inWorkspace(s, 1, runThread),
 	}
@@ -53,12 +52,6 @@ func runThread(c *call, w *mailbox.Workspace) error {
 	}
 	if err != nil {
 		return err
-	}
-	if c.isOn("flat") {
-		conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
-		for i := range thread {
-			thread[i].Branch, thread[i].Below = "", ""
-		}
 	}
 	if c.json() {
 		return printThreadJSON(c.Streams, w, thread, unreadable)

@@ -134,12 +134,7 @@ var rules = []rule{
 		}
 		return hint
 	})},
-	{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
-	{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
-		const most = 5
-		names := e.Names[:min(most, len(e.Names))]
-		return visible.ShellCommand(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
-	})},
+	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {
 			return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
@@ -174,9 +169,7 @@ var rules = []rule{
 		return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
-	{"bad_policy", hinting(func(e *trust.PolicyError) string {
-		return "if the change was intended, " + visible.ShellCommand("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
-	})},
+	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, trust sign-policy of the reference implementation signs it")},
 	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
 	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 	{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
