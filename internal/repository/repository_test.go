@@ -248,7 +248,6 @@ func TestOnlyDurableRenames(t *testing.T) {
 // workspace, with the reason.
 var opening = map[string]string{
 	"mailbox/project/find.go":            "the folder of projects is in no workspace",
-	"internal/exclusive/holder_linux.go": "it asks the system about processes",
 	"mailbox/doctor/machine.go":          "it asks the system about its limits",
 }
 
