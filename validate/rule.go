@@ -76,7 +76,6 @@ const (
 	RuleRemoved      Rule = "removed-message"
 	RuleWrongMailbox Rule = "wrong-mailbox"
 	RuleCopy         Rule = "missing-copy"
-	RuleCommitter    Rule = "committer"
 
 	ruleContract       Rule = "contract"
 	RuleContractSchema Rule = "contract-schema"
@@ -151,7 +150,6 @@ var rules = []ruleInfo{
 	{RuleRemoved, Warning, "A change leaves a message in its sender's outbox."},
 	{RuleWrongMailbox, Error, "A message that a change adds is in the outbox of its sender, or in the inbox or archive of a recipient."},
 	{RuleCopy, Error, "A copy that a change adds for a recipient has the bytes of the one in its sender's outbox."},
-	{RuleCommitter, Error, "workspace.json lists the committer of a message for its sender."},
 
 	{ruleContract, Error, "A body fits the workspace's schemas for its type and its channel."},
 	{RuleContractSchema, Error, "A schema of the workspace is a JSON Schema that refers only to files beside it."},

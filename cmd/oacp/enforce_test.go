@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
@@ -245,7 +246,7 @@ func TestEnforce(t *testing.T) {
 	scenes := map[string]*enforceScene{"inbox": newEnforceScene(t, false), "outbox": newEnforceScene(t, true), "policy": newEnforceScene(t, true)}
 	policy := scenes["policy"]
 	policy.must(t, "key", "gen", "--agent", "codex")
-	policy.must(t, "trust", "sign-policy", "--project", "p", "--agent", "codex")
+	mailboxtest.SignPolicy(t, mailboxtest.Open(t, policy.dir), policy.home, "codex")
 	policy.write(t, "agents/codex/config.yaml", "signing:\n  verify_mode: off\n")
 	for name, s := range scenes {
 		t.Run(name, func(t *testing.T) {

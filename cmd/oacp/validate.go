@@ -40,9 +40,8 @@ link.
 
 --changed checks the messages that a change adds: those in HEAD and the git index but
 not in the merge base of HEAD and REF, in all workspaces or those below PATH. The
-change may not edit existing messages, a copy must match the one in its sender's
-outbox, and workspace.json must allow the committer to write for the sender. In a
-pre-commit hook, REF is HEAD.
+change may not edit existing messages, and a copy must match the one in its sender's
+outbox. In a pre-commit hook, REF is HEAD.
 
 EXAMPLES:
    oacp validate agents

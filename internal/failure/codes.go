@@ -169,9 +169,7 @@ var rules = []rule{
 		return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
-	{"bad_policy", hinting(func(e *trust.PolicyError) string {
-		return "if the change was intended, " + visible.ShellCommand("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
-	})},
+	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, trust sign-policy of the reference implementation signs it")},
 	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
 	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 	{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
@@ -203,9 +201,7 @@ var rules = []rule{
 	{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
 	{"turn_failed", as[*agent.ReportedError]("")},
 	{"turn_failed", as[*agent.ExitError]("")},
-	{"busy", hinting(func(e *pair.BusyError) string {
-		return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
-	})},
+	{"busy", as[*pair.BusyError]("only one process drives a run; oacp pair list shows its state")},
 	{"run_failed", as[*pair.FailedError]("")},
 	{"unfinished", is(pair.ErrUnfinished, "")},
 	{"keeps_changes", is(pair.ErrKeepsChanges, "")},
