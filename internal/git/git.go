@@ -67,6 +67,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("git %s: %s", e.Args[0], strings.Join(lines, "; "))
 }
 
+// Is reports whether git failed because a disk of this machine is full, which is syscall.ENOSPC.
+func (e *Error) Is(target error) bool {
+	if target != syscall.ENOSPC {
+		return false
+	}
+	for line := range strings.Lines(e.Stderr) {
+		for _, full := range []string{"No space left on device", "Disk quota exceeded", "Out of diskspace", "couldn't write '"} {
+			if strings.Contains(line, full) && !strings.HasPrefix(line, "remote: ") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func hasPrefix(line string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
 }

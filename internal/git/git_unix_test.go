@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -91,6 +92,22 @@ func TestSignal(t *testing.T) {
 		_, err := new(Repository).Run(t.Context(), "fetch")
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", script, err, want)
+		}
+	}
+}
+
+// TestDiskFull checks that a full disk of this machine has another code than one of the remote.
+func TestDiskFull(t *testing.T) {
+	for stderr, want := range map[string]bool{
+		"error: file write error: No space left on device\nfatal: unpack-objects failed":        true,
+		"fatal: write error: Disk quota exceeded":                                               true,
+		"fatal: Out of diskspace":                                                               true,
+		"remote: error: file write error: No space left on device\nerror: remote unpack failed": false,
+		"fatal: bad object": false,
+	} {
+		err := error(&Error{Args: []string{"fetch"}, Exit: 128, Stderr: stderr})
+		if got := errors.Is(err, syscall.ENOSPC); got != want {
+			t.Errorf("%q: a full disk is %v, want %v", stderr, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -107,7 +108,7 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 		return &RepositoryError{Dir: r.w.Dir(), Err: err}
 	case isOtherFormat(err):
 		return r.settings.about(r.w, ErrObjectFormat, err)
-	case exit <= 0, isRemote && !remote.Refused:
+	case exit <= 0, errors.Is(err, syscall.ENOSPC), isRemote && !remote.Refused:
 		return err
 	}
 	if unusable := git.Check(ctx); unusable != nil {
