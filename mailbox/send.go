@@ -235,7 +235,7 @@ func (b *batch) address(o *outgoing) error {
 		if err != nil {
 			return nil, err
 		}
-		return staging.New(b.name(o.message.ID, agent, box), dir, b.outgoing), dir.Writable()
+		return staging.New(staging.Name{ID: o.message.ID, Agent: agent, Box: box, Origin: b.origin}, dir, b.outgoing), dir.Writable()
 	}
 	var err error
 	if o.outbox, err = newCopy(o.message.From, Outbox); err != nil {

@@ -112,11 +112,6 @@ func (b *batch) waitForLock(ctx context.Context) error {
 	return err
 }
 
-// name returns the name of a copy that this process stages.
-func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name {
-	return staging.Name{ID: id, Agent: agent, Box: box, Origin: b.origin}
-}
-
 // open opens a box until the batch is closed, and makes a missing one.
 func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
 	in := folder{b.w, agent, box}
