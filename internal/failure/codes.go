@@ -211,7 +211,7 @@ var rules = []rule{
 	{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
 	{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
 	{"not_installed", is(git.ErrMissing, "install git")},
-	{"git_too_old", as[*git.VersionError]("install a newer git")},
+	{"git_too_old", is(git.ErrTooOld, "install a newer git")},
 	{"dead_letter", as[*watch.DeadLetterError]("")},
 	{"invalid_message", as[*validate.InvalidError]("")},
 	{"timeout", isOneOf("", context.DeadlineExceeded, pair.ErrTimeout)},
