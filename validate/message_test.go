@@ -107,7 +107,7 @@ func TestEscape(t *testing.T) {
 	_, findings := Bytes("\x1b.yaml", []byte(with(`type: "\x1b]0;x\a"`, `"\e[1m": x`)))
 	result := Result{Files: []File{{Diagnostics: findings}}}
 	var text, github strings.Builder
-	if err := errors.Join(result.WriteText(&text, false, false), result.WriteGitHub(&github)); err != nil {
+	if err := errors.Join(result.WriteText(&text, false), result.WriteGitHub(&github)); err != nil {
 		t.Fatal(err)
 	}
 	if len(findings) != 2 || strings.ContainsAny(text.String()+github.String(), "\x1b\x07") {
