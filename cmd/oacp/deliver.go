@@ -120,7 +120,7 @@ func (d *delivery) deliver() error {
 		defer d.catchSignals()()
 	}
 	var receipt *mailbox.Receipt
-	err = track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
+	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
 		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
 		return err
 	})
