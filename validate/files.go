@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -169,22 +170,16 @@ func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byt
 
 // reportDuplicates adds a diagnostic to every file whose id another file has as well.
 func (r *fileRun) reportDuplicates() {
-	first := make(map[schema.ID]int, len(r.ids))
-	groups := make(map[schema.ID][]int)
-	for i := range r.ids {
-		id := r.ids[i].id
-		switch at, found := first[id]; {
-		case id == "":
-		case !found:
-			first[id] = i
-		case groups[id] == nil:
-			groups[id] = []int{at, i}
-		default:
-			groups[id] = append(groups[id], i)
+	groups := make(map[schema.ID][]int, len(r.ids))
+	for i, f := range r.ids {
+		if f.id != "" {
+			groups[f.id] = append(groups[f.id], i)
 		}
 	}
 	for _, group := range groups {
-		r.reportGroup(group)
+		if len(group) > 1 {
+			r.reportGroup(group)
+		}
 	}
 }
 
@@ -218,7 +213,7 @@ func (r *fileRun) reportDuplicate(i, other int, what string) {
 	file, at := &r.files[i], &r.ids[i]
 	file.Diagnostics = append(file.Diagnostics, Diagnostic{
 		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: ruleDuplicateID, Severity: Error,
-		Message: fmt.Sprintf("id: %s %s", escape(r.files[other].Name), what),
+		Message: fmt.Sprintf("id: %s %s", visible.Line(r.files[other].Name), what),
 	}).ordered()
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -97,10 +98,10 @@ func TestError(t *testing.T) {
 // TestEscape checks that no control character of a file reaches a terminal.
 func TestEscape(t *testing.T) {
 	tests := map[string]string{
-		"plain": "plain", "é驚": "é驚", "\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`, "\xff": `\xff`, `"\`: `"\`, "\x07\"": `\a"`, "\u202e": `\u202e`, "": "",
+		"plain": "plain", "é驚": "é驚", "\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`, "\xff": `\xff`, `"\`: `"\`, "\x07\"": `\x07"`, "\u202e": `\u202e`, "": "",
 	}
 	for text, want := range tests {
-		if got := escape(text); got != want {
+		if got := visible.Line(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // WriteText writes the diagnostics for people: position, severity, message and rule on one line,
@@ -14,14 +16,14 @@ import (
 func (r *Result) WriteText(to io.Writer, quiet bool) error {
 	out := bufio.NewWriter(to)
 	for _, d := range r.Diagnostics() {
-		place := escape(d.File) + ":"
+		place := visible.Line(d.File) + ":"
 		if d.Line > 0 {
 			place += fmt.Sprintf("%d:%d:", d.Line, d.Column)
 		}
-		fmt.Fprintf(out, "%s %s: %s [%s]\n", place, d.Severity, escape(d.Message), d.Rule)
+		fmt.Fprintf(out, "%s %s: %s [%s]\n", place, d.Severity, visible.Line(d.Message), d.Rule)
 		writeSource(out, d)
 		if d.Fix != "" {
-			fmt.Fprintf(out, "%6s %s\n", "fix:", escape(d.Fix))
+			fmt.Fprintf(out, "%6s %s\n", "fix:", visible.Line(d.Fix))
 		}
 	}
 	switch count := r.Count(); {
@@ -29,7 +31,7 @@ func (r *Result) WriteText(to io.Writer, quiet bool) error {
 		fmt.Fprintf(out, "%s\n", count)
 	case quiet:
 	case count.Files == 1:
-		fmt.Fprintf(out, "OK: %s\n", escape(r.Files[0].Name))
+		fmt.Fprintf(out, "OK: %s\n", visible.Line(r.Files[0].Name))
 	default:
 		fmt.Fprintf(out, "OK: %s\n", count)
 	}
@@ -48,10 +50,10 @@ func writeSource(out io.Writer, d Diagnostic) {
 	if cut, ok := cutCharacters(line, widest); ok {
 		line = cut + "…"
 	}
-	if line = escape(oneSpaced(line)); len(line) > 4*widest {
+	if line = visible.Line(oneSpaced(line)); len(line) > 4*widest {
 		return
 	}
-	indent := strings.Repeat(" ", utf8.RuneCountInString(escape(oneSpaced(before))))
+	indent := strings.Repeat(" ", utf8.RuneCountInString(visible.Line(oneSpaced(before))))
 	fmt.Fprintf(out, "%6d | %s\n       | %s^\n", d.Line, line, indent)
 }
 
