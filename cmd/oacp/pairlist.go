@@ -102,11 +102,11 @@ func (r pairRun) verdict() string {
 }
 
 func listPairRuns(c *call) error {
-	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, false)
+	root, repository, id, err := pairLog(c).RepositoryRuns(c.Streams)
 	if err != nil {
 		return err
 	}
-	overviews, err := pair.List(root, ids...)
+	overviews, err := pair.List(root, id)
 	if err != nil {
 		return err
 	}

@@ -107,10 +107,7 @@ func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
 		return err
 	}
 	a := setupAnswer{
-		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: c.isOn("dry-run"), Files: []setupFile{}, removed: c.isOn("remove"),
-	}
-	for _, change := range plan.Changes {
-		a.Files = append(a.Files, setupFile{change.Path, change.Action, change.Parts, change.Backup})
+		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: c.isOn("dry-run"), Files: plan.Changes, removed: c.isOn("remove"),
 	}
 	if a.removed {
 		a.addRemoval(plan, options)
@@ -141,19 +138,12 @@ type setupAnswer struct {
 	Agent   schema.AgentName `json:"agent,omitempty"`
 	Project string           `json:"project,omitempty"`
 	DryRun  bool             `json:"dry_run"`
-	Files   []setupFile      `json:"files"`
+	Files   []setup.Change   `json:"files"`
 	// Confirm lists what the user has to confirm, and Next is the next step.
 	Confirm []string `json:"confirm,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 	Next    string   `json:"next,omitempty"`
 	removed bool
-}
-
-type setupFile struct {
-	Path   string       `json:"path"`
-	Action setup.Action `json:"action"`
-	Parts  []string     `json:"parts"`
-	Backup string       `json:"backup,omitempty"`
 }
 
 // addRemoval adds what matters after a removal.
@@ -236,7 +226,7 @@ func (a setupAnswer) print(s *command.Streams) {
 	fmt.Fprintf(s.Out, "%s %s %s %s\n", begin, a.Program, what, visible.Line(sessionsOf(a.Project)))
 	files := a.Files
 	if a.removed { // an unchanged file has nothing of oacp
-		files = slices.DeleteFunc(slices.Clone(files), func(f setupFile) bool { return f.Action == setup.Unchanged })
+		files = slices.DeleteFunc(slices.Clone(files), func(f setup.Change) bool { return f.Action == setup.Unchanged })
 	}
 	for _, f := range files {
 		fmt.Fprintf(s.Out, "  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))

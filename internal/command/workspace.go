@@ -255,19 +255,12 @@ func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
 	return o.selector(s).Folders()
 }
 
-// RepositoryIDs returns the folder of all runs, what to call the selected repository, and its id. With all, it means every
-// repository.
-func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
-	root, name, err = o.Runs(s)
-	if err != nil {
-		return "", "", nil, err
+// RepositoryRuns returns the folder of all runs, the selected repository, and its id.
+func (o BridgeLog) RepositoryRuns(s *Streams) (root, repository, id string, err error) {
+	if root, repository, err = o.Runs(s); err == nil {
+		id, err = bridge.RepositoryID(repository)
 	}
-	if all {
-		ids, err = bridge.Repositories(root)
-		return root, "all repositories", ids, err
-	}
-	id, err := bridge.RepositoryID(name)
-	return root, name, []string{id}, err
+	return root, repository, id, err
 }
 
 // Select returns the selected log. Its run may be missing.

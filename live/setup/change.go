@@ -27,14 +27,14 @@ const (
 
 // A Change is what happens to one file.
 type Change struct {
-	Path string
+	Path   string `json:"path"`
+	Action Action `json:"action"`
 	// Parts name what oacp has in the file.
-	Parts  []string
-	Action Action
-	// Before and After are the file's bytes; nil means that there is no file.
-	Before, After []byte
+	Parts []string `json:"parts"`
 	// Backup is where the file as it was before the setup is kept, or empty.
-	Backup string
+	Backup string `json:"backup,omitempty"`
+	// Before and After are the file's bytes; nil means that there is no file.
+	Before, After []byte `json:"-"`
 
 	file
 	real string // the path without links

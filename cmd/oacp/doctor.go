@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fatih/color"
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live/setup"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+func newDoctorCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Category:  command.CategoryWorkspace,
+		Usage:     "find and fix problems",
+		ArgsUsage: "[PROJECT]",
+		Description: `doctor checks the programs that agents need, the folders of the workspace, interrupted
+deliveries, messages that are invalid, expired, old or dead, keys, schemas for bodies,
+the files of agents, how git treats messages, and whether mail reaches sessions of claude
+and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
+safe: it delivers sent messages, creates missing folders and status files, and removes
+leftovers. The exit status is 1 if errors remain; warnings do not count.`,
+		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"}),
+		Action: ofProject(s, runDoctor),
+	}
+}
+
+func runDoctor(c *call) error {
+	defer c.catchSignals()()
+	report := doctor.Report{Fixed: []string{}}
+	report.Add(doctor.InspectMachine(c.ctx)...)
+	if err := inspect(c, &report); err != nil {
+		return err
+	}
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	if err := c.answer(&report, func() { writeReport(&report, c.Streams) }); err != nil {
+		return err
+	}
+	if report.HasErrors {
+		return failure.ErrReported
+	}
+	return nil
+}
+
+// inspect inspects the workspace, and with --fix repairs it and inspects it again. The machine can
+// be checked without a workspace.
+func inspect(c *call, report *doctor.Report) error {
+	place := c.place.Place(c.Streams)
+	_, err := place.Find()
+	if errors.Is(err, project.ErrUnmarked) {
+		c.place.Dir, err = place.Unmarked(), nil
+	}
+	missing := doctor.Finding{Category: doctor.Categories[0]}
+	_, isUnknown := errors.AsType[*project.UnknownProjectError](err)
+	switch {
+	case errors.Is(err, mailbox.ErrNoWorkspace):
+		missing.Name, missing.Severity = "workspace", doctor.SeveritySkipped
+	case isUnknown:
+		missing.Name, missing.Severity = "project-dir", doctor.SeverityError
+	default:
+		return c.open(func(c *call, w *mailbox.Workspace) error { return inspectWorkspace(c, w, report) })
+	}
+	missing.Message, missing.Hint = err.Error(), failure.Of(err).Hint
+	report.Add(missing)
+	return nil
+}
+
+func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) error {
+	report.Workspace = w.Dir()
+	enclosing, err := enclosingOf(c.Dir, w.Dir())
+	if err != nil {
+		return err
+	}
+	options := doctor.Options{
+		Now: c.Now(), ProjectFolders: c.place.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
+	}
+	var findings []doctor.Finding
+	if c.isOn("fix") {
+		report.Fixed, findings, err = doctor.Repair(c.ctx, w, options)
+	} else {
+		findings, err = doctor.Inspect(c.ctx, w, options)
+	}
+	for _, category := range doctor.Categories {
+		report.Group(category)
+	}
+	report.Add(findings...)
+	if err != nil {
+		return err
+	}
+	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
+	sessions, err := setup.InspectSessions(w, c.Now())
+	report.Add(sessions...)
+	return err
+}
+
+// autonomyOf returns whether oacp run holds the messages of an agent, or why it cannot run.
+func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
+	settings, err := turn.LoadSettings(w, name)
+	return settings.Autonomy, err
+}
+
+func writeReport(r *doctor.Report, s *command.Streams) {
+	marks := map[doctor.Severity]colors{
+		doctor.SeverityOK: green, doctor.SeverityWarning: yellow,
+		doctor.SeverityError: urgent, doctor.SeveritySkipped: {color.Faint},
+	}
+	for _, c := range r.Categories {
+		if len(c.Results) == 0 {
+			continue
+		}
+		fmt.Fprintln(s.Out, paint(s, bold, c.Name))
+		for _, f := range c.Results {
+			mark := paint(s, marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
+			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
+			if f.Hint != "" && f.Severity != doctor.SeverityOK {
+				fmt.Fprintf(s.Out, "         hint: %s\n", visible.Line(f.Hint))
+			}
+		}
+	}
+	for _, done := range r.Fixed {
+		fmt.Fprintf(s.Out, "fixed: %s\n", visible.Line(done))
+	}
+}
