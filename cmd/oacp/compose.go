@@ -68,7 +68,7 @@ func (d *delivery) readBody() (text string, err error) {
 		text, err = readInput(file, d.Streams)
 	case file == "" && d.isSet("body"):
 		text, empty = d.text("body"), "--body is empty"
-	case d.InTerminal:
+	case file == "" && d.InTerminal:
 		return "", failure.Usagef("body: there is none").WithHint(hint)
 	default:
 		empty = "nothing came in on standard input"
