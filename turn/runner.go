@@ -161,9 +161,6 @@ func (r *Runner) checkHeld() error {
 // endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
-	if bad := r.journal.Bad(); bad > 0 {
-		r.events.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
-	}
 	var running []track.Record
 	var marks []orphans.Mark
 	r.journal.View(func(h *track.History) {

@@ -158,8 +158,8 @@ func completeHandled(c *command.Completion) (found []command.Candidate) {
 	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
 		messages, err := track.List(c.Context, w, track.Query{})
 		for _, m := range messages {
-			if slices.ContainsFunc(m.Recipients, func(r track.Recipient) bool { return !r.Stage.IsPending() && r.Stage != track.StageStored }) {
-				found = append(found, command.Candidate{Name: m.ID.Short(), Usage: string(m.From) + " to " + joinNames(m.To) + ": " + m.Subject})
+			if slices.ContainsFunc(m.Recipients, func(r track.Progress) bool { return !r.Stage.IsPending() && r.Stage != track.StageStored }) {
+				found = append(found, command.Candidate{Name: m.Message.ID.Short(), Usage: string(m.Message.From) + " to " + joinNames(m.Message.To) + ": " + m.Message.Subject})
 			}
 		}
 		return err
