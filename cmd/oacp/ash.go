@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -150,9 +149,7 @@ func runAshQuery(c *call) (err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
 	}
-	greeted := new(atomic.Bool)
-	greeted.Store(true) // perhaps: the bridge may have said ready to another client
-	driver := agent.NewAsh(agent.Options{Socket: c.text("socket"), Session: c.text("session"), Greeted: greeted})
+	driver := agent.NewAsh(agent.Options{Socket: c.text("socket"), Session: c.text("session")})
 	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) }()
 	if err := driver.Start(ctx); err != nil {
 		return err

@@ -36,18 +36,17 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryBridge,
 		Usage:     "convert messages to records and back",
 		ArgsUsage: "PATH… --to FORM",
-		Description: `PATH is a file, a folder with everything below it, or - for standard input (the
-default).
+		Description: `PATH is a file, a folder of messages with everything below it, or - for standard input
+(the default).
 
 --to bridge reads message files and prints records, one per line; oacp mirror writes
-them into a log. --to mailbox reads bridge logs (in folders, the files named
-bridge.jsonl) and delivers their records to the workspace, each once. Anything that is
-not a message or record, or cannot be delivered, is reported on standard error; the
-rest is converted.
+them into a log. --to mailbox reads bridge logs and delivers their records to the
+workspace, each once. Anything that is not a message or record, or cannot be delivered,
+is reported on standard error; the rest is converted.
 
 EXAMPLES:
    oacp convert --to bridge agents/claude/outbox > claude.jsonl
-   oacp convert --to mailbox ~/.agentpair/runs
+   oacp convert --to mailbox bridge.jsonl
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"},
@@ -192,29 +191,19 @@ func showMessage(c *call, m *schema.Message) error {
 	return nil
 }
 
-// eachLog calls use with the records of each log that the paths name. A failure.ErrReported does not keep it from the
-// next log.
+// eachLog calls use with the records of each log. A failure.ErrReported does not keep it from the next.
 func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
 	var reported error
-	for _, path := range c.words {
-		logs := []string{path}
-		if path != "-" {
-			var err error
-			if logs, err = bridge.FindLogs(path); err != nil {
-				return err
-			}
+	for _, name := range c.words {
+		in := startReading(c, name)
+		if name == "-" {
+			name = "<stdin>"
 		}
-		for _, name := range logs {
-			in := startReading(c, name)
-			if name == "-" {
-				name = "<stdin>"
-			}
-			err := errors.Join(use(name, bridge.ReadRecords(in, name)), in.Close())
-			if errors.Is(err, failure.ErrReported) {
-				reported = failure.ErrReported
-			} else if err != nil {
-				return err
-			}
+		err := errors.Join(use(name, bridge.ReadRecords(in, name)), in.Close())
+		if errors.Is(err, failure.ErrReported) {
+			reported = failure.ErrReported
+		} else if err != nil {
+			return err
 		}
 	}
 	return reported
