@@ -51,7 +51,6 @@ EXAMPLES:
 			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body"},
 			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)"},
 			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others"},
-			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "run turns only for messages whose signature AGENT can verify and hold others"},
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
@@ -59,7 +58,6 @@ EXAMPLES:
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that one machine works it: `HOW` is git (default with --sync) or none"},
 			&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
-			&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1, or 20 with --once"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
@@ -118,10 +116,8 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 			return settings, err
 		}
 	}
-	for flag, field := range map[string]*bool{"reply": &settings.Reply, "require-signed": &settings.RequireSigned} {
-		if c.isSet(flag) {
-			*field = c.isOn(flag)
-		}
+	if c.isSet("reply") {
+		settings.Reply = c.isOn("reply")
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
@@ -264,18 +260,11 @@ func overrideClaims(c *call, settings *turn.Settings) error {
 			return failure.Usagef("--lease: %w", err)
 		}
 	}
-	if c.isSet("claim-batch") {
-		if settings.ClaimBatch = c.flags.Int("claim-batch"); settings.ClaimBatch == 0 { // which a setting leaves to the default
-			return failure.Usagef("--claim-batch: 0 is not between 1 and %d", gitmail.MaxBatch)
-		}
-	}
 	if err := settings.CheckClaims(); err != nil {
-		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
+		return failure.Usagef("--%w", err)
 	}
-	for _, flag := range []string{"lease", "claim-batch"} {
-		if c.isSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.isSet("sync")) {
-			return failure.Usagef("--%s requires --claim git", flag)
-		}
+	if c.isSet("lease") && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.isSet("sync")) {
+		return failure.Usagef("--lease requires --claim git")
 	}
 	return nil
 }

@@ -192,7 +192,6 @@ var rules = []rule{
 		}
 		return fmt.Sprintf("oacp list --box dead_letter --agent %s lists it; the file beside it says why it is not a message", e.Agent)
 	})},
-	{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE moves the file to the archive")},
 	{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 	{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
 	{"cursor", is(watch.ErrCursor, "")},
