@@ -218,7 +218,7 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 		return err
 	}
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
-	sessions, err := setup.InspectSessions(w, c.Now())
+	sessions, err := setup.InspectErrors(w, c.Now())
 	report.Add(sessions...)
 	return err
 }
