@@ -91,7 +91,6 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 var rules = []rule{
 	{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
 	{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
-	{"no_workspace", is(project.ErrUnmarked, "oacp doctor --fix writes it")},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
 	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},

@@ -19,7 +19,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -143,7 +142,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 			return nil, &UnfinishedError{u.what}
 		}
 	}
-	r.names = namesOf(w, r.prefix != "")
+	r.names = namesOf(r.prefix != "")
 	if out, err := r.git.Run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
 		r.Branch = strings.TrimSpace(string(out))
 	}
@@ -189,13 +188,10 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 // namesOf returns the files and folders that belong to a workspace. A workspace that is the top of
 // the repository, not below it, shares that folder with the code: there, only what carries messages is
 // taken, and a .gitattributes that is new.
-func namesOf(w *mailbox.Workspace, below bool) []string {
+func namesOf(below bool) []string {
 	names := []string{schema.AgentsName, schema.MarkerName, attributesName}
 	if below {
 		names = append(names, "schemas", "trust", ".gitignore", ".gitkeep")
-	}
-	if project.HasProjectFolders(w) {
-		names = append(names, "memory", "packets", "checkpoints", "merges", "artifacts")
 	}
 	return names
 }
