@@ -234,8 +234,7 @@ var rules = []rule{
 	{"unrelated", hinting(func(e *change.UnrelatedError) string {
 		return deepen(e.Shallow, "name a commit that HEAD descends from")
 	})},
-	{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
-	{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
+	{"commit_refused", is(commit.ErrRefused, "nothing was committed: mend what git names, such as a hook, the signing program or your name in the settings")},
 	{"not_installed", is(git.ErrMissing, "install git")},
 	{"git_too_old", as[*git.VersionError]("install a newer git")},
 	{"dead_letter", as[*watch.DeadLetterError]("")},

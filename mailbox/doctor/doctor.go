@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/spelling"
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -150,14 +149,17 @@ func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed [
 	return fixed, left, err
 }
 
+// initHint says how to make the files of the workspace that are missing.
+const initHint = "oacp init makes it, in the folder of the workspace"
+
 func (i *inspection) workspace() {
 	i.category = categoryWorkspace
 	switch err := project.CheckMarker(i.w); {
 	case errors.Is(err, fs.ErrNotExist):
-		i.add(schema.MarkerName, SeverityWarning, i.initHint(), "is missing: the workspace is not found from folders inside it")
+		i.add(schema.MarkerName, SeverityWarning, initHint, "is missing: the workspace is not found from folders inside it")
 	case err != nil:
 		i.badMarker = true
-		i.add(schema.MarkerName, SeverityError, "move it away; "+i.initHint(), "cannot be read: %v", err)
+		i.add(schema.MarkerName, SeverityError, "move it away; "+initHint, "cannot be read: %v", err)
 	default:
 		i.add(schema.MarkerName, SeverityOK, "", "is valid")
 	}
@@ -166,11 +168,6 @@ func (i *inspection) workspace() {
 		return
 	}
 	i.add(schema.AgentsName+"/", SeverityOK, "", "%s", spelling.Plural(len(i.agents), "agent"))
-}
-
-// initHint says how to make the files of the workspace that are missing.
-func (i *inspection) initHint() string {
-	return visible.ShellCommand("oacp", "init", "--dir", i.w.Dir()) + " makes it"
 }
 
 // autonomy checks what oacp reads of an agent's config.yaml. The rest of its section autonomy is for other tools.
