@@ -170,10 +170,8 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
 		note("%s is not on the PATH", options.Program)
 	}
-	if options.Program == live.Claude {
-		for _, obstacle := range options.Obstacles() {
-			note("%s", obstacle)
-		}
+	for _, obstacle := range options.Obstacles() {
+		note("%s", obstacle)
 	}
 	start := "start " + string(options.Program)
 	if options.Scope == setup.Project {
@@ -230,9 +228,6 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 	for _, f := range files {
 		fmt.Fprintf(s.Out, "  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
-		if f.Backup != "" && f.Action != setup.Unchanged {
-			fmt.Fprintf(s.Out, "    backup: %s\n", visible.Line(f.Backup))
-		}
 	}
 	if len(files) == 0 {
 		fmt.Fprintln(s.Out, "  nothing to remove")
