@@ -114,8 +114,3 @@ func (r *Received) message() (*schema.Message, error) {
 	}
 	return m, nil
 }
-
-// Move moves an entry's file to another box of its mailbox, as another machine did. It replaces nothing.
-func (w *Workspace) Move(e Entry, to Box) (path string, err error) {
-	return (folder{w, e.Agent, e.Box}).move(e.Name, to, nil)
-}

@@ -36,7 +36,7 @@ func dealt(t testing.TB, w *Workspace, deal func(*Workspace, Entry) error) (Entr
 // nowhere else.
 func wantRestored(t *testing.T, w *Workspace, sent string) {
 	t.Helper()
-	names := files(t, w, "agents/codex/inbox")
+	names := visible(files(t, w, "agents/codex/inbox")) // a killed process may leave a hidden file
 	if len(names) != 1 {
 		t.Fatalf("the inbox holds %q, want one message", names)
 	}

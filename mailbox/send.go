@@ -241,9 +241,6 @@ func (b *batch) address(o *outgoing) error {
 		if err != nil {
 			return err
 		}
-		if !b.outgoing.SameFileSystem(c.Box) {
-			c.GoBeside(b.outgoing)
-		}
 		copies = append(copies, c)
 	}
 	o.outbox, o.inboxes = copies[0], copies[1:]
@@ -298,14 +295,12 @@ func (b *batch) sync(messages []*outgoing) error {
 	var group errgroup.Group
 	group.SetLimit(syncsAtOnce)
 	var mutex sync.Mutex // for the errors of the copies
-	folders := make(map[*durable.Dir]bool)
 	staged := slices.DeleteFunc(slices.Clone(messages), func(o *outgoing) bool { return !o.staged() })
+	if len(staged) > 0 {
+		group.Go(func() error { return b.w.files.SyncDir(b.outgoing) })
+	}
 	for _, o := range staged {
 		for _, c := range o.copies() {
-			if !folders[c.Dir] {
-				folders[c.Dir] = true
-				group.Go(func() error { return b.w.files.SyncDir(c.Dir) })
-			}
 			group.Go(func() error {
 				if err := c.Sync(b.w.files); err != nil {
 					mutex.Lock()

@@ -115,24 +115,28 @@ func (b *batch) waitForLock(ctx context.Context) error {
 
 // name returns the name of a copy that this process stages.
 func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name {
-	return staging.Name{ID: id, Agent: agent, Box: string(box), Origin: b.origin}
+	return staging.Name{ID: id, Agent: agent, Box: box, Origin: b.origin}
 }
 
-// newCopy opens the box of a copy, and makes a missing one. It checks that the box can be written
-// to, so that most boxes that refuse a copy do so before anything is staged. With such an error,
-// newCopy also returns the copy.
-func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
-	in := folder{b.w, name.Agent, Box(name.Box)}
-	if in.box == restoring {
-		in.box = Inbox
+// open opens a box until the batch is closed, and makes a missing one.
+func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
+	in := folder{b.w, agent, box}
+	if dir, ok := b.boxes[in]; ok {
+		return dir, nil
 	}
-	box, ok := b.boxes[in]
-	if !ok {
-		var err error
-		if box, err = in.make(); err != nil {
-			return nil, err
-		}
-		b.boxes[in] = box
+	dir, err := in.make()
+	if err == nil {
+		b.boxes[in] = dir
+	}
+	return dir, err
+}
+
+// newCopy returns a copy that is to be staged. It checks that the box can be written to, so that most
+// boxes that refuse a copy do so before anything is staged.
+func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
+	box, err := b.open(name.Agent, name.Box)
+	if err != nil {
+		return nil, err
 	}
 	return staging.New(name, box, b.outgoing), box.Writable()
 }

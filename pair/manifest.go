@@ -40,7 +40,6 @@ type Manifest struct {
 	// BaseCommit is the commit, or the tree, that the run starts from: that of the worktree, or what
 	// the repository holds with uncommitted changes. It is empty if there is no git repository.
 	BaseCommit   string `json:"base_commit,omitempty"`
-	TmuxSession  string `json:"tmux_session,omitempty"`
 	ProofCommand string `json:"proof_command,omitempty"`
 	DoneSignal   string `json:"done_signal"`
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -105,33 +104,5 @@ func TestNeverBegun(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestFindSession(t *testing.T) {
-	root, repository := t.TempDir(), t.TempDir()
-	for range 2 {
-		s, err := Create(root, repository, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "DONE", nil }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if run, err := FindSession(root, repository, "session of codex"); err != nil || run.ID != 2 {
-		t.Errorf("run %d, %v; want 2", run.ID, err)
-	}
-	if err := os.WriteFile(filepath.Join(root, repositoryID, "1", "manifest.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, session := range []string{"another", ""} {
-		if _, err := FindSession(root, repository, session); !errors.Is(err, bridge.ErrNoRun) || !errors.Is(err, ErrDamaged) {
-			t.Errorf("session %q: error %v, want ErrNoRun, and ErrDamaged of run 1", session, err)
-		}
 	}
 }

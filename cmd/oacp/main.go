@@ -86,9 +86,6 @@ func program() *command.Program {
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
 			{Name: "contract"}, // for other commands
 		},
-		Reference: []string{
-			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "write-event",
-		},
 		Complete: complete,
 	}
 }

@@ -68,9 +68,6 @@ func runSetup(c *call) error {
 	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync")):
 		return failure.Usagef("--remove removes everything, so --agent and --sync have no effect")
 	}
-	if err := c.syncFlag().Check(); err != nil {
-		return err
-	}
 	if c.isOn("user") {
 		return setUp(c, program, nil)
 	}

@@ -69,8 +69,8 @@ func runSync(c *call) (err error) {
 	}
 	var every time.Duration
 	if c.isSet("every") {
-		if every, err = command.SyncInterval("--every", c.text("every")); err != nil {
-			return err
+		if every, err = command.SyncInterval(c.text("every")); err != nil {
+			return failure.Usagef("--every: %w", err)
 		}
 	}
 	defer c.catchSignals()()

@@ -1,27 +1,18 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 )
 
 // TestSyncProgress checks that init and sync show on a terminal how far a long exchange is.
 func TestSyncProgress(t *testing.T) {
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config")
-	if err := os.WriteFile(config, []byte("[user]\n\tname = Ann\n\temail = ann@example.org\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GIT_CONFIG_GLOBAL", config)
-	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	hub := filepath.Join(dir, "hub.git")
-	if out, err := exec.Command("git", "init", "--quiet", "--bare", hub).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	hub := filepath.Join(gittest.Home(t), "hub.git")
+	gittest.Run(t, filepath.Dir(hub), "init", "--quiet", "--bare", hub)
 	there := newSession(t, "claude,codex")
 	there.must(t, "init", "--git", "--dir", there.Dir, "--remote", hub)
 	send := func() {

@@ -221,9 +221,6 @@ func readAll(buffer []byte, size, limit int64, read func([]byte) (int, error)) (
 	}
 }
 
-// SameFileSystem reports whether Publish can move files between the folders.
-func (d *Dir) SameFileSystem(other *Dir) bool { return sameDevice(d.handle, other.handle) }
-
 // Writable returns an error that names the folder if this process may not create entries in it.
 func (d *Dir) Writable() error {
 	if err := writable(d.handle); err != nil {

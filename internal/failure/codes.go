@@ -134,12 +134,7 @@ var rules = []rule{
 		}
 		return hint
 	})},
-	{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
-	{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
-		const most = 5
-		names := e.Names[:min(most, len(e.Names))]
-		return visible.ShellCommand(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
-	})},
+	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {
 			return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
@@ -208,9 +203,7 @@ var rules = []rule{
 	{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
 	{"turn_failed", as[*agent.ReportedError]("")},
 	{"turn_failed", as[*agent.ExitError]("")},
-	{"busy", hinting(func(e *pair.BusyError) string {
-		return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
-	})},
+	{"busy", as[*pair.BusyError]("only one process drives a run; oacp pair list shows its state")},
 	{"run_failed", as[*pair.FailedError]("")},
 	{"unfinished", is(pair.ErrUnfinished, "")},
 	{"keeps_changes", is(pair.ErrKeepsChanges, "")},

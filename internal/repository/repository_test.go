@@ -58,7 +58,7 @@ var imports = map[string][]string{
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/testing/mailboxtest": {
-		"schema", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/memoryfolder",
+		"schema", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/gittest", "internal/testing/memoryfolder",
 	},
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure": {

@@ -2,6 +2,7 @@
 package mailboxtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -19,12 +21,20 @@ import (
 // Time is a time at which tests make workspaces and messages.
 var Time = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 
-// Main runs the tests of a package with their temporary folders in memory.
+// Main runs the tests of a package with their temporary folders in memory, and apart from the user's settings of git.
 func Main(m *testing.M) {
-	if err := memoryfolder.Use(); err != nil {
+	err := memoryfolder.Use()
+	home, homeErr := os.MkdirTemp("", "home")
+	if err := errors.Join(err, homeErr); err != nil {
+		panic(err)
+	}
+	if err := gittest.Isolate(home); err != nil {
 		panic(err)
 	}
 	m.Run() // when TestMain returns, the process exits with this status
+	if err := os.RemoveAll(home); err != nil {
+		panic(err)
+	}
 }
 
 // New makes a workspace with the agents in a temporary folder, as oacp init does.
