@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -62,10 +61,6 @@ type Mirror struct {
 	// Since keeps messages that were made before it out of the log. If it is zero, the log's run
 	// decides, see bridge.Beginning: what is older belongs to the runs before.
 	Since time.Time
-	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always give the
-	// same answer for a message. A mirror without it carries all.
-	Only func(*schema.Message) bool
-
 	// session is what Run and Follow know, nil before the first call.
 	session *session
 	// now and pause replace the clock in tests.
@@ -190,41 +185,6 @@ func (s *session) passIn(ctx context.Context, report *Report) error {
 	}
 	s.delivered = end
 	return saveSeen(s.Workspace, s.Log, end)
-}
-
-// Acknowledge acknowledges the messages in an agent's inbox that the agent knows from the bridge:
-// those that the records carry, and those derived from the records. It returns how many it
-// acknowledged. A message that is no longer there is not an error.
-func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, records []bridge.Record) (done int, err error) {
-	if len(records) == 0 {
-		return 0, nil
-	}
-	carried := make(map[schema.ID]bool)
-	for _, r := range records {
-		if m, _ := convert.Carried(r); m != nil {
-			carried[m.ID] = true
-		}
-	}
-	entries, err := w.List(ctx, agent, mailbox.Inbox)
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range entries {
-		if e.Err != nil {
-			continue
-		}
-		origin, derived := convert.OriginOf(e.Message)
-		if !carried[e.Message.ID] && !(derived && slices.ContainsFunc(records, origin.Names)) {
-			continue
-		}
-		switch err := w.Acknowledge(e); {
-		case err == nil:
-			done++
-		case !mailbox.IsGone(err):
-			return done, fmt.Errorf("acknowledging message %s: %w", e.Message.ID, err)
-		}
-	}
-	return done, nil
 }
 
 // Report says what a Mirror or Deliver did.

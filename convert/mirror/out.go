@@ -198,9 +198,7 @@ func (s *session) record(ctx context.Context, files []*outboxFile, report *Repor
 			continue
 		}
 		done = append(done, f)
-		if s.Only == nil || s.Only(m) {
-			messages = append(messages, m)
-		}
+		messages = append(messages, m)
 	}
 	a := appender{log: s.Log, report: report, since: s.since}
 	if err := a.append(ctx, messages); err != nil {
