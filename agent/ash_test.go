@@ -148,8 +148,8 @@ func TestAshFailures(t *testing.T) {
 		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
 		ctx, cancel := context.WithCancelCause(impatient(t))
 		defer cancel(nil)
-		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(ErrInterrupted) }); !errors.Is(err, ErrInterrupted) {
-			t.Errorf("error %v, want ErrInterrupted", err)
+		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(ash.ErrInterrupted) }); !errors.Is(err, ash.ErrInterrupted) {
+			t.Errorf("error %v, want ash.ErrInterrupted", err)
 		}
 	})
 }

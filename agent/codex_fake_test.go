@@ -3,7 +3,6 @@ package agent
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
 )
@@ -104,9 +102,6 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 		out.Flush()
 		fmt.Fprintln(os.Stderr, "out of memory")
 		return 7
-	case "deaf":
-		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"hanging"}}}`)
-		return -1
 	}
 	say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"mine"}}}`)
 	say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
@@ -196,22 +191,6 @@ func TestCodexDiesTwice(t *testing.T) {
 	}
 	if result.Text != "half" {
 		t.Errorf("text %q, want what was said before the death", result.Text)
-	}
-}
-
-// TestCodexDeafToInterrupts stops a program that ignores an interrupt.
-func TestCodexDeafToInterrupts(t *testing.T) {
-	driver := newFakeCodex(t, "deaf")
-	driver.patience = 50 * time.Millisecond
-	started(t, driver)
-	ctx, cancel := context.WithCancelCause(impatient(t))
-	defer cancel(nil)
-	_, err := driver.Turn(ctx, Request{Prompt: "go"}, whenSeen("hanging", func() { cancel(ErrInterrupted) }))
-	if !errors.Is(err, ErrInterrupted) {
-		t.Errorf("Turn = %v, want ErrInterrupted", err)
-	}
-	if !driver.running.Load().hasEnded() {
-		t.Error("the program still runs")
 	}
 }
 

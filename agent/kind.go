@@ -15,7 +15,7 @@ type Kind struct {
 	// Summary says in a few words what it reaches.
 	Summary string
 	// Command, Socket and Model report which Options the kind uses. Model stands for Model, Allow,
-	// Args, MCP and Partial; all kinds but the echo use Dir, Env and Grace.
+	// Args and MCP; all kinds but the echo use Dir, Env and Grace.
 	Command, Socket, Model bool
 	// NamesSessions reports that the caller may choose the name of a new session.
 	NamesSessions bool
