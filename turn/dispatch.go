@@ -79,8 +79,6 @@ func (r *Runner) handle(event watch.Event) {
 		}
 		r.unreadable[event.Name] = event.Err
 		r.events.problem(Event{Envelope: track.Envelope{File: event.Name}}, event.Err)
-	case watch.EventWarning:
-		r.events.publish(Event{Kind: EventWarning, Envelope: track.Envelope{File: event.Name}, Reason: event.Err.Error(), Err: event.Err})
 	}
 }
 

@@ -119,12 +119,8 @@ func (d *delivery) deliver() error {
 	if d.wait != "" || d.exchanger != nil {
 		defer d.catchSignals()()
 	}
-	before, err := d.inboxBefore()
-	if err != nil {
-		return err
-	}
 	var receipt *mailbox.Receipt
-	err = track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
+	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
 		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
 		return err
 	})
@@ -154,8 +150,8 @@ func (d *delivery) deliver() error {
 	if err != nil || d.wait == "" {
 		return err
 	}
-	defer d.exchanger.Start(d.ctx, true)()
-	return d.await(receipt, before)
+	defer d.exchanger.Begin(d.ctx, defaultWait)()
+	return d.await(receipt)
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.

@@ -158,7 +158,7 @@ func (s *scan) look(l *listing, known outbox, name string) error {
 		return nil
 	}
 	f.sighting = s.before[f.key].Seen(info, now)
-	if watch.Settled(s.Workspace, mailbox.Entry{Agent: l.agent, Box: mailbox.Outbox, Name: name}, f.sighting, now) {
+	if f.sighting.Settled(now) {
 		s.found = append(s.found, f)
 	} else {
 		s.leave(f, errChanging)
