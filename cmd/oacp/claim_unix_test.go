@@ -240,7 +240,7 @@ func (n *claimNet) checkAnswered(sent []string) {
 func TestClaimEachOnce(t *testing.T) {
 	t.Parallel()
 	for _, machines := range []int{2, 3} {
-		t.Run(fmt.Sprint(machines), func(t *testing.T) {
+		t.Run(fmt.Sprint(machines, " machines"), func(t *testing.T) {
 			n := newClaimNet(t, machines)
 			sent := n.send(claimMessages(t))
 			begun := time.Now()
