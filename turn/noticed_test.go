@@ -16,7 +16,6 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -238,85 +237,5 @@ func TestNotedAfterACrash(t *testing.T) {
 		if p := progress(t, w, sent[1].ID); p.Stage != track.StageNoticed {
 			t.Errorf("cut at %d: the next message is %s, want it noticed", size, p.Stage)
 		}
-	}
-}
-
-// TestAwaitNoticed waits for two recipients, of which each gets further with the message in another way.
-func TestAwaitNoticed(t *testing.T) {
-	noteIt := func(t *testing.T, w *mailbox.Workspace, m *schema.Message) {
-		noteNoticed(t, w, []*schema.Message{m}, "session")
-	}
-	for _, test := range []struct {
-		name   string
-		happen func(*testing.T, *mailbox.Workspace, *schema.Message)
-		stage  track.Stage
-	}{
-		{"noticed", noteIt, track.StageNoticed},
-		{"noticed and compacted", func(t *testing.T, w *mailbox.Workspace, m *schema.Message) {
-			noteIt(t, w, m)
-			compactJournal(t, w)
-		}, track.StageNoticed},
-		{"acknowledged", func(t *testing.T, w *mailbox.Workspace, _ *schema.Message) {
-			if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
-				t.Error(err)
-			}
-		}, track.StageDone},
-		{"a turn that fails", func(t *testing.T, w *mailbox.Workspace, _ *schema.Message) { failOnce(t, w) }, track.StageWaiting},
-		{"a dead letter", func(t *testing.T, w *mailbox.Workspace, _ *schema.Message) {
-			if _, err := w.DeadLetter(entries(t, w, "codex", mailbox.Inbox)[0], mailbox.DeadLetterReason{Reason: "no"}); err != nil {
-				t.Error(err)
-			}
-		}, track.StageDead},
-	} {
-		for _, journal := range []string{"new", "old"} {
-			t.Run(test.name+"/"+journal, func(t *testing.T) {
-				w := newWorkspace(t, "claude", "codex", "gemini")
-				if journal == "old" {
-					noteNoticed(t, w, send(t, w, question("before")), "session")
-					if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
-						t.Fatal(err)
-					}
-				}
-				draft := question("port")
-				draft.To = append(draft.To, "gemini")
-				r, err := w.Send(t.Context(), draft, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				noted := track.Noticed{Session: "session", Program: "codex"}
-				if err := track.NoteNoticed(w, "gemini", keysOf(t, []*schema.Message{r.Message}), noted); err != nil {
-					t.Fatal(err)
-				}
-				waited := make(chan error, 1)
-				go func() { waited <- track.AwaitNoticed(t.Context(), w, r) }()
-				test.happen(t, w, r.Message)
-				err = <-waited
-				if dead := new(watch.DeadLetterError); errors.As(err, &dead) != (test.stage == track.StageDead) || err != nil && test.stage != track.StageDead {
-					t.Errorf("track.AwaitNoticed = %v for a message that is %s", err, test.stage)
-				}
-				all, err := track.Track(t.Context(), w, string(r.Message.ID))
-				if err != nil || all[0].Stage != test.stage || all[1].Stage != track.StageNoticed {
-					t.Errorf("progress %+v (%v), want %s and noticed", all, err, test.stage)
-				}
-			})
-		}
-	}
-}
-
-func TestAwaitNoticedEndsWithItsContext(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex", "gemini")
-	draft := question("port")
-	draft.To = append(draft.To, "gemini")
-	r, err := w.Send(t.Context(), draft, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	noteNoticed(t, w, []*schema.Message{r.Message}, "session") // one of two
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error, 1)
-	go func() { waited <- track.AwaitNoticed(ctx, w, r) }()
-	cancel()
-	if err := <-waited; !errors.Is(err, context.Canceled) {
-		t.Errorf("track.AwaitNoticed = %v, want context.Canceled", err)
 	}
 }

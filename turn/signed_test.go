@@ -62,8 +62,7 @@ func enforce(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) {
 	}
 }
 
-// TestEnforce checks that files that are not verified get no turns and no bounces, that they stay, and that a
-// copy of each is kept as evidence, once.
+// TestEnforce checks that files that are not verified get no turns and no bounces, and that they stay.
 func TestEnforce(t *testing.T) {
 	w, stub := signedWorkspace(t)
 	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
@@ -90,16 +89,6 @@ func TestEnforce(t *testing.T) {
 	}
 	if names, err := os.ReadDir(w.BoxPath("codex", mailbox.Inbox)); err != nil || len(messageFiles(names)) != 2 {
 		t.Errorf("the inbox has %v, %v; want both files", names, err)
-	}
-	letters, err := os.ReadDir(w.BoxPath("codex", mailbox.DeadLetters))
-	copies := slices.DeleteFunc(letters, func(e os.DirEntry) bool { return e.Name() == ".gitkeep" })
-	if err != nil || len(copies) != 2 || schema.IsMessageFile(copies[0].Name()) {
-		t.Fatalf("the dead letters are %v, %v; want a copy of each file", copies, err)
-	}
-	for _, e := range copies {
-		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s is %v, %v", e.Name(), info, err)
-		}
 	}
 	if p := progress(t, w, plain[0].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "it is not signed") {
 		t.Errorf("got %+v, want held with the reason", p)

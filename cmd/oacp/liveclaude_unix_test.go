@@ -183,25 +183,12 @@ func TestClaudeNotices(t *testing.T) {
 	s.awaitPrompt("good morning")
 	s.awaitIdle()
 
-	send := s.command("send", "--from", "codex", "--to", claudeAgent, "--type", "question", "--subject", "Alpha is noticed", "--body", "Please say.", "--wait=noticed")
-	var printed bytes.Buffer
-	send.Stdout, send.Stderr = &printed, &printed
-	if err := send.Start(); err != nil {
-		t.Fatal(err)
-	}
+	alpha := s.ask("Alpha is noticed")[0]
 	s.awaitText("Alpha is noticed")
-	entries, err := s.w.Inbox(t.Context(), claudeAgent)
-	if err != nil || len(entries) != 1 {
-		t.Fatalf("the inbox has %d messages, %v; want one", len(entries), err)
-	}
-	id := string(entries[0].Message.ID)
-	s.wantStage(id, "waiting")
+	s.wantStage(string(alpha.Message.ID), "waiting")
 	close(release)
-	if err := send.Wait(); err != nil || !strings.Contains(printed.String(), "noticed") {
-		t.Errorf("send --wait=noticed: %v\n%s", err, printed.String())
-	}
-	s.wantStage(id, "noticed")
 	s.awaitIdle()
+	s.wantStage(string(alpha.Message.ID), "noticed")
 
 	beta := s.ask("Beta is killed")[0]
 	s.awaitText("Beta is killed")

@@ -17,8 +17,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
-	"github.com/oacp-go/oacp/turn/track"
 )
 
 // defaultWait is how long commands wait for messages. Agents often stop a command after ten minutes.
@@ -66,12 +64,11 @@ func timeoutError(err error, text, hint string) error {
 type waitFor string
 
 const (
-	waitForNoticed waitFor = "noticed"
-	waitForAck     waitFor = "ack"
-	waitForReply   waitFor = "reply"
+	waitForAck   waitFor = "ack"
+	waitForReply waitFor = "reply"
 )
 
-var waits = []waitFor{waitForNoticed, waitForAck, waitForReply}
+var waits = []waitFor{waitForAck, waitForReply}
 
 func (w *waitFor) String() string { return string(*w) }
 
@@ -91,7 +88,7 @@ func (w *waitFor) Set(text string) error {
 
 // checkWait checks --wait and --timeout.
 func (d *delivery) checkWait() (err error) {
-	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it) or --wait=reply (answered)"
+	const choices = "--wait (until it is acknowledged) or --wait=reply (answered)"
 	switch {
 	case d.isSet("wait") && !slices.Contains(waits, d.wait):
 		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
@@ -102,7 +99,7 @@ func (d *delivery) checkWait() (err error) {
 	return err
 }
 
-// await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
+// await waits until a sent message is acknowledged or answered, and prints what ended the wait.
 func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	ctx, m := d.ctx, r.Message
 	if d.limit > 0 {
@@ -114,20 +111,15 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 		d.announceWait(m)
 	}
 	var arrived watch.Arrival
-	switch d.wait {
-	case waitForNoticed:
-		err = track.AwaitNoticed(ctx, d.w, r)
-	case waitForAck:
-		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
-	default:
+	if d.wait == waitForAck {
+		err = watch.AwaitAcknowledged(ctx, d.w, r)
+	} else {
 		// Urgent mail to the sender ends the wait for an answer.
 		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return m.Priority == schema.P0 })
 	}
 	switch {
 	case err != nil:
 		return d.stillSent(m, err)
-	case d.wait == waitForNoticed:
-		return d.printNoticed(m)
 	case d.wait != waitForAck:
 		return d.printArrival(m, arrived)
 	case d.json():
@@ -144,12 +136,10 @@ func (d *delivery) announceWait(m *schema.Message) {
 	if d.limit > 0 {
 		limit = "for at most " + shortDuration(d.limit)
 	}
-	to := joinNames(m.To)
-	what := map[waitFor]string{
-		waitForNoticed: "until it is noticed by " + to,
-		waitForAck:     "until it is acknowledged by " + to,
-		waitForReply:   "for an answer from " + to + " or a P0 message to " + string(m.From),
-	}[d.wait]
+	what := "until it is acknowledged by " + joinNames(m.To)
+	if d.wait == waitForReply {
+		what = "for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From)
+	}
 	d.Note("waiting " + what + ", " + limit)
 }
 
@@ -157,46 +147,14 @@ func (d *delivery) announceWait(m *schema.Message) {
 func (d *delivery) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " says how far it is"
 	what := "there was no answer"
-	switch d.wait {
-	case waitForAck:
+	if d.wait == waitForAck {
 		what = "there was no acknowledgement"
-	case waitForNoticed:
-		what = "nobody noticed it"
 	}
 	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(d.limit))
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
 		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
 	}
 	return timeoutError(err, text, ask)
-}
-
-// printNoticed prints how far the message got with each recipient.
-func (d *delivery) printNoticed(m *schema.Message) error {
-	if d.isOn("quiet") && !d.json() {
-		return nil
-	}
-	progress, err := track.Track(d.ctx, d.w, string(m.ID))
-	if err != nil {
-		return err
-	}
-	if !d.json() {
-		turn.AddClaims(d.ctx, d.w, progress)
-		printProgress(progress, d.Streams)
-		return nil
-	}
-	type recipient struct {
-		Agent schema.AgentName `json:"agent"`
-		Stage track.Stage      `json:"stage"`
-		*track.Noticed
-	}
-	by := make([]recipient, len(progress))
-	for i, p := range progress {
-		by[i] = recipient{Agent: p.Agent, Stage: p.Stage}
-		if len(p.Noticed) > 0 {
-			by[i].Noticed = &p.Noticed[0]
-		}
-	}
-	return command.WriteJSONLine(d.Out, map[string]any{"noticed": m.ID, "by": by})
 }
 
 // printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,

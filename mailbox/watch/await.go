@@ -25,10 +25,10 @@ func (e *DeadLetterError) Error() string {
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
 }
 
-// AwaitAcknowledged waits until every recipient has moved a sent message out of its inbox, or enough, unless it is nil,
-// is true for the recipient. It calls enough again whenever something changes in one of the folders. It returns a
+// AwaitAcknowledged waits until every recipient has moved a sent message out of its inbox. It returns a
 // *DeadLetterError if the message became a dead letter.
-func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, enough func(schema.AgentName) (bool, error), folders ...string) error {
+func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
+	var folders []string
 	for _, to := range r.Message.To {
 		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
 	}
@@ -38,11 +38,8 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 			to := r.Message.To[i]
 			_, err := os.Lstat(path)
 			is := errors.Is(err, fs.ErrNotExist)
-			switch {
-			case is:
+			if is {
 				err = deadLetter(w, r.Message.ID, to, filepath.Base(path))
-			case err == nil && enough != nil:
-				is, err = enough(to)
 			}
 			if err != nil {
 				return false, err

@@ -53,7 +53,7 @@ func TestAwaitAcknowledged(t *testing.T) {
 					}
 				}
 				return errors.Join(errs...)
-			}, func() error { return AwaitAcknowledged(t.Context(), w, r, nil) })
+			}, func() error { return AwaitAcknowledged(t.Context(), w, r) })
 			var dead *DeadLetterError
 			if dealing.name == "bury" {
 				if !errors.As(err, &dead) || dead.Reason.ID != r.Message.ID {
@@ -74,7 +74,7 @@ func TestAwaitLooksBeforeItWaits(t *testing.T) {
 	if err := os.Remove(r.Inboxes[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := AwaitAcknowledged(t.Context(), w, r, nil); err != nil {
+	if err := AwaitAcknowledged(t.Context(), w, r); err != nil {
 		t.Errorf("waiting for an earlier change gave %v", err)
 	}
 }
@@ -86,7 +86,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wait := range map[string]func(context.Context) error{
-		"acknowledged by one of two": func(ctx context.Context) error { return AwaitAcknowledged(ctx, w, r, nil) },
+		"acknowledged by one of two": func(ctx context.Context) error { return AwaitAcknowledged(ctx, w, r) },
 		"a reply": func(ctx context.Context) error {
 			_, err := AwaitReply(ctx, w, r, none)
 			return err

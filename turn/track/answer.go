@@ -26,8 +26,7 @@ func (e *AnsweredError) Error() string {
 
 // SendOnce calls send, which sends a reply to the request, if there is one. If the reply answers the request, and its
 // sender has answered it before, SendOnce returns an *AnsweredError instead, unless again is true. Of
-// several processes that answer a request at the same time, one succeeds. A restored request is asked
-// anew: an answer from before a restore does not count.
+// several processes that answer a request at the same time, one succeeds.
 func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, again bool, send func() error) (err error) {
 	if again || request == nil || !reply.Answers(request) {
 		return send()
@@ -51,30 +50,8 @@ func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.
 		return err
 	}
 	if last := sent[request.ID]; last.Answers {
-		before, err := isBeforeRestore(w, request, last.Message)
-		if err != nil {
-			return err
-		}
-		if !before {
-			_, err := w.Pending(ctx, string(request.ID), reply.From)
-			return &AnsweredError{request, last.Message, err == nil}
-		}
+		_, err := w.Pending(ctx, string(request.ID), reply.From)
+		return &AnsweredError{request, last.Message, err == nil}
 	}
 	return send()
-}
-
-// isBeforeRestore reports whether the request was restored after the answer was sent. The ids of messages tell the
-// order of those of one second.
-func isBeforeRestore(w *mailbox.Workspace, request, answer *schema.Message) (bool, error) {
-	k, err := KeyOf(request)
-	if err != nil {
-		return false, err
-	}
-	h, err := ReadHistory(w, answer.From)
-	if err != nil || h.Records[k] == nil || h.Records[k].Revived.IsZero() {
-		return false, err
-	}
-	at := h.Records[k].Revived.UTC()
-	id := "msg-" + at.Format("20060102T1504Z") + "-" + string(answer.From) + "-" + schema.TimeWithinMinute(at, schema.ShortRand)
-	return schema.CompareAge(answer, &schema.Message{ID: schema.ID(id), CreatedAt: schema.NewTimestamp(at)}) < 0, nil
 }

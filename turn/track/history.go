@@ -45,11 +45,9 @@ type Record struct {
 	// Outcome is succeeded, dead, or empty.
 	Outcome FactKind `json:"outcome,omitempty"`
 	// Settled reports whether the message left the inbox after its outcome.
-	Settled bool `json:"settled,omitempty"`
-	// Revived is when the message was last restored. Answers from before that do not count.
-	Revived time.Time `json:"revived,omitzero"`
-	Reason  string    `json:"reason,omitempty"`
-	Output  string    `json:"output,omitempty"`
+	Settled bool   `json:"settled,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Output  string `json:"output,omitempty"`
 	// Held says why the message gets no turn.
 	Held string `json:"held,omitempty"`
 	// Unsent is the answer or bounce until it is sent; then Sent is its id. A bounce in place of an answer
@@ -61,8 +59,7 @@ type Record struct {
 	// Last is the time of the last fact.
 	Last time.Time `json:"last,omitzero"`
 
-	DurationMS int64 `json:"duration_ms,omitempty"`
-	Usage      Usage `json:"usage,omitzero"`
+	Usage Usage `json:"usage,omitzero"`
 }
 
 // Done reports whether nothing is left to do about the message.
@@ -194,7 +191,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.RetryAt = f.RetryAt
 		rec.Reason = f.Reason
 		rec.Output = f.Output
-		rec.DurationMS = f.DurationMS
 		rec.Usage = f.Usage
 		h.failures++
 		if f.Kind == Succeeded {
@@ -230,7 +226,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 			rec.Noticed = append(rec.Noticed, by)
 		}
 	case Revived:
-		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, Last: f.At}
+		*rec = Record{Envelope: Envelope{Key: rec.Key}, Last: f.At}
 		h.Released++
 	}
 }

@@ -1,13 +1,10 @@
 package track
 
 import (
-	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -38,23 +35,4 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 		facts[i] = Fact{At: by.At, Kind: noted, Envelope: Envelope{Key: k}, Session: by.Session, Program: by.Program}
 	}
 	return appendFacts(w, agent, facts...)
-}
-
-// AwaitNoticed waits until a session of every recipient has noticed a sent message, or the recipient got
-// further with it: it had a turn, or left the inbox. The errors are those of watch.AwaitAcknowledged.
-func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	k, err := KeyOf(r.Message)
-	if err != nil {
-		return err
-	}
-	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
-	folder := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))
-	return watch.AwaitAcknowledged(ctx, w, r, func(name schema.AgentName) (bool, error) {
-		h, err := ReadHistory(w, name)
-		if err != nil {
-			return false, err
-		}
-		rec := h.Records[k]
-		return rec != nil && (len(rec.Noticed) > 0 || rec.Attempts > 0), nil
-	}, folder)
 }
