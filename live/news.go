@@ -178,17 +178,19 @@ func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail 
 // another session has. It returns none if the search fails or takes long: the digest is useful without
 // them.
 func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequest {
-	known := make(map[string]schema.ID, len(mail)+len(o.shown))
-	maps.Copy(known, o.shown)
+	known := make(map[schema.ID]bool, len(mail)+len(o.shown))
+	for _, id := range o.shown {
+		known[id] = true
+	}
 	for i := range mail {
 		if mail[i].isMessage() {
-			known[mail[i].File] = mail[i].Message.ID
+			known[mail[i].Message.ID] = true
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, owedLimit)
 	defer cancel()
-	owed, _ := track.OwedBesides(ctx, h.Workspace, h.Agent, known)
-	return owed
+	owed, _ := track.OwedBy(ctx, h.Workspace, h.Agent)
+	return slices.DeleteFunc(owed.Mine, func(r track.OpenRequest) bool { return known[r.ID] })
 }
 
 // others is what is known of the other living sessions of an agent.

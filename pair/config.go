@@ -22,27 +22,22 @@ import (
 // omits has the zero value.
 type Config struct {
 	Settings
-	Tmux    bool
 	Verbose bool
 	Timeout time.Duration
 }
 
-// LoadConfig reads config.yaml, config.yml or config.json, whichever it finds first, from folder.
-// AgentPair's folder is .agentpair in the user's home. Without a file, LoadConfig returns the zero Config.
-// Errors name the file and the line.
+// LoadConfig reads config.yaml from folder. AgentPair's folder is .agentpair in the user's home. Without
+// a file, LoadConfig returns the zero Config. Errors name the file and the line.
 func LoadConfig(folder string) (Config, error) {
-	for _, name := range []string{"config.yaml", "config.yml", "config.json"} {
-		path := filepath.Join(folder, name)
-		config, err := readConfig(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return Config{}, fmt.Errorf("settings %s: %w", path, err)
-		}
-		return config, nil
+	path := filepath.Join(folder, "config.yaml")
+	config, err := readConfig(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
 	}
-	return Config{}, nil
+	if err != nil {
+		return Config{}, fmt.Errorf("settings %s: %w", path, err)
+	}
+	return config, nil
 }
 
 func readConfig(path string) (config Config, err error) {
@@ -93,7 +88,7 @@ func (c *Config) Set(key, value string) (err error) {
 	case "timeout":
 		c.Timeout, err = ParseTimeout(value)
 	case "use_tmux":
-		c.Tmux, err = parseBool(value)
+		_, err = parseBool(value) // for AgentPair: a run has no tmux session
 	case "use_worktree":
 		c.Worktree, err = parseBool(value)
 	case "verbose":
