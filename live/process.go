@@ -32,7 +32,7 @@ func (p *runningProcess) shared() bool {
 }
 
 // scripted reports whether the process is a codex that works without a terminal: codex exec or codex review.
-func (p *runningProcess) scripted() bool {
+func (p runningProcess) scripted() bool {
 	return slices.ContainsFunc(strings.Split(p.arguments, "\x00"), func(argument string) bool {
 		return slices.Contains([]string{"exec", "e", "review"}, argument)
 	})
@@ -44,8 +44,7 @@ func IsScripted(program Program, getenv func(string) string) bool {
 	if program == Claude {
 		return getenv("CLAUDE_CODE_SESSION_ATTENDED") == "0"
 	}
-	p := caller(program, getenv)
-	return p.scripted()
+	return caller(program, getenv).scripted()
 }
 
 // shells are programs between a hook and the process of its session.
