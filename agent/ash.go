@@ -8,15 +8,11 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/internal/orphans"
 )
-
-// silence is how long a bridge that has said ready before may say nothing.
-const silence = 2 * time.Second
 
 // ashDriver is the driver for an agent behind an Ash bridge. The events of a turn are the messages of
 // the agent's SDK, byte for byte. If the SDK tells its own session id, SessionID returns that.
@@ -32,9 +28,6 @@ type ashDriver struct {
 // NewAsh returns the driver for an agent behind an Ash bridge. It connects when it is started.
 func NewAsh(options Options) Driver {
 	a := &ashDriver{options: options, name: options.Session, session: options.Session, stderr: newOutput(nil)}
-	if options.Greeted == nil {
-		a.options.Greeted = new(atomic.Bool)
-	}
 	if a.name == "" {
 		a.name = "oacp-" + strings.ToLower(rand.Text()[:16])
 	}
@@ -57,7 +50,7 @@ func (a *ashDriver) connect(ctx context.Context) (client *ash.Client, err error)
 	case a.options.Socket == "":
 		err = errors.New("neither the socket of an Ash bridge nor a command is given")
 	default:
-		client, err = a.join(ctx)
+		client, err = ash.Connect(ctx, a.options.Socket, nil)
 	}
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -81,19 +74,6 @@ func (a *ashDriver) spawn(ctx context.Context) (*ash.Client, error) {
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
 	return client, a.explain(err)
-}
-
-// join connects to a bridge that runs already.
-func (a *ashDriver) join(ctx context.Context) (*ash.Client, error) {
-	var options ash.ClientOptions
-	if a.options.Greeted.Load() {
-		options.ReadyTimeout, options.AssumeReady = silence, true
-	}
-	client, err := ash.Connect(ctx, a.options.Socket, &options)
-	if err == nil {
-		a.options.Greeted.Store(true)
-	}
-	return client, err
 }
 
 // Turn sends the prompt as a query, without the variables of the request. If the connection turns

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -45,10 +44,6 @@ type Options struct {
 	// Grace is how long a program may take to end after SIGTERM before it gets SIGKILL. Zero means
 	// five seconds.
 	Grace time.Duration
-	// Greeted reports that the bridge at Socket has said ready to some connection. A bridge may say
-	// it only once, so drivers that share it then take silence for ready after a short time. They
-	// set it. It may be nil.
-	Greeted *atomic.Bool
 }
 
 // A Permission says what an agent may do without asking. It is granted in advance, because nobody

@@ -31,22 +31,12 @@ var (
 
 // ClientOptions tunes a [Client]. The zero value is ready to use.
 type ClientOptions struct {
-	// ReadyTimeout is how long the bridge may take to start and say ready. Zero means ten seconds.
+	// ReadyTimeout is how long the bridge may take to start and say ready. Zero means ten seconds for a
+	// bridge that Spawn starts. Connect takes silence for ready, after two seconds by default: some
+	// bridges say ready only once.
 	ReadyTimeout time.Duration
-	// AssumeReady treats silence for ReadyTimeout as ready, instead of failing with [ErrNotReady].
-	AssumeReady bool
 	// StopTimeout is how long each stage of stopping a bridge may take. Zero means five seconds.
 	StopTimeout time.Duration
-}
-
-func (o *ClientOptions) withDefaults() ClientOptions {
-	var options ClientOptions
-	if o != nil {
-		options = *o
-	}
-	options.ReadyTimeout = cmp.Or(options.ReadyTimeout, 10*time.Second)
-	options.StopTimeout = cmp.Or(options.StopTimeout, 5*time.Second)
-	return options
 }
 
 // Client is the host's end of the protocol: a connection to a bridge that runs one query at a time.
@@ -77,17 +67,19 @@ type Client struct {
 	session string // the id in the latest done
 }
 
-func newClient(path string, options *ClientOptions) *Client {
+func newClient(path string, options *ClientOptions, readyTimeout time.Duration) *Client {
+	given := *cmp.Or(options, &ClientOptions{})
+	given.ReadyTimeout = cmp.Or(given.ReadyTimeout, readyTimeout)
+	given.StopTimeout = cmp.Or(given.StopTimeout, 5*time.Second)
 	return &Client{
-		path: path, options: options.withDefaults(), settle: 5 * time.Second,
+		path: path, options: given, settle: 5 * time.Second,
 		ready: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
 // Connect connects to the bridge that listens at path and waits for its ready. Options may be nil.
-// If the bridge does not say ready in time, Connect returns [ErrNotReady].
 func Connect(ctx context.Context, path string, options *ClientOptions) (*Client, error) {
-	c := newClient(path, options)
+	c := newClient(path, options, 2*time.Second)
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
 	}
@@ -104,7 +96,7 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 // Spawn returns [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited] or an error of the command.
 // After an error no process is left.
 func Spawn(ctx context.Context, cmd *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
-	c := newClient(path, options)
+	c := newClient(path, options, 10*time.Second)
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
 	}
@@ -190,7 +182,7 @@ func (c *Client) open(ctx context.Context, dial func(context.Context, string) (n
 		return c.err
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
-		if !c.options.AssumeReady || !errors.Is(cause, ErrNotReady) {
+		if c.bridge != nil || !errors.Is(cause, ErrNotReady) {
 			c.disconnect()
 			return cause
 		}

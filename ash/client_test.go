@@ -47,18 +47,15 @@ func TestConnectNobodyListens(t *testing.T) {
 
 func TestConnectNotReady(t *testing.T) {
 	for name, test := range map[string]struct {
-		play    func(*wire)
-		timeout time.Duration
-		want    error
+		play func(*wire)
+		want error
 	}{
-		"silence":      {func(w *wire) { w.untilGone() }, 30 * time.Millisecond, ErrNotReady},
-		"other events": {func(w *wire) { w.say(`{"ev":"hello"}`, `{"ev":"done","sessionId":""}`); w.untilGone() }, 30 * time.Millisecond, ErrNotReady},
-		"close":        {func(*wire) {}, 0, ErrClosed},
-		"half a ready": {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"rea`)) }, 0, ErrClosed},
-		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, 0, ErrBadLine},
+		"close":        {func(*wire) {}, ErrClosed},
+		"half a ready": {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"rea`)) }, ErrClosed},
+		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, ErrBadLine},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := Connect(context.Background(), fakeBridge(t, test.play), &ClientOptions{ReadyTimeout: test.timeout})
+			client, err := Connect(context.Background(), fakeBridge(t, test.play), nil)
 			if client != nil || !errors.Is(err, test.want) {
 				t.Errorf("Connect: got %v, want %v", err, test.want)
 			}
@@ -88,7 +85,7 @@ func TestReadyOnce(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := query(connect(t, path, &ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true}), "hello"); err != nil {
+	if _, err := query(connect(t, path, &ClientOptions{ReadyTimeout: time.Millisecond}), "hello"); err != nil {
 		t.Errorf("without waiting for ready: %v", err)
 	}
 }
@@ -104,7 +101,6 @@ func TestQueryFaults(t *testing.T) {
 		"half a line":     {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"done","sessionId":"s1"}`)) }, []error{ErrClosed}},
 		"garbage":         {func(w *wire) { w.say("garbage"); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
 		"cmd and ev":      {func(w *wire) { w.say(`{"cmd":"x","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
-		"twice":           {func(w *wire) { w.say(`{"ev":"done","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
 		"case":            {func(w *wire) { w.say(`{"EV":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
 		"error, no done":  {func(w *wire) { w.say(`{"ev":"error","error":"no"}`); w.untilGone() }, []error{Error{Text: "no"}, ErrNoDone}},
 		"error, then end": {func(w *wire) { w.say(`{"ev":"error","error":"no"}`) }, []error{Error{Text: "no"}, ErrClosed}},
@@ -151,15 +147,14 @@ func TestQueryFaults(t *testing.T) {
 	}
 }
 
-// TestAssumeReady checks that a host may query a bridge that never says ready, if AssumeReady is
-// set.
+// TestAssumeReady checks that a host may query a bridge that never says ready.
 func TestAssumeReady(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) {
 		w.wantLine(queryLine)
 		w.say(`{"ev":"done","sessionId":"s1"}`)
 		w.untilGone()
 	})
-	client, err := Connect(context.Background(), path, &ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true})
+	client, err := Connect(context.Background(), path, &ClientOptions{ReadyTimeout: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

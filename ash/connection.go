@@ -4,19 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"sync"
 	"time"
 )
 
-const (
-	// shutdownPatience is how long a host may read nothing once the server is shutting down.
-	shutdownPatience = 5 * time.Second
-	// lingerTimeout bounds the wait for a host to stop sending an overlong line.
-	lingerTimeout = 5 * time.Second
-)
+// shutdownPatience is how long a host may read nothing once the server is shutting down.
+const shutdownPatience = 5 * time.Second
 
 // connection is a host's connection to the bridge. One goroutine reads its commands; each turn has
 // one of its own.
@@ -44,27 +39,20 @@ func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown co
 	if c.write(event{name: "ready"}) != nil {
 		return
 	}
-	err := c.readCommands(ctx, shutdown)
-	if errors.Is(err, ErrLineTooLong) {
-		c.endTurn(ErrConnectionLost)
-		_ = c.write(event{name: "error", text: wireText(ErrLineTooLong)})
-		c.turns.Wait()
-		linger(conn)
-		return
-	}
+	c.readCommands(ctx, shutdown)
 	if ctx.Err() == nil {
 		c.endTurn(ErrConnectionLost)
 	}
 	c.turns.Wait()
 }
 
-// readCommands acts on the host's lines until there are no more, and returns why.
-func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCauseFunc) error {
+// readCommands acts on the host's lines until there are no more. An overlong line is the last.
+func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCauseFunc) {
 	lines := newLineReader(c.conn)
 	for {
 		line, err := lines.next()
 		if err != nil {
-			return err
+			return
 		}
 		cmd, err := decodeCommand(line)
 		switch {
@@ -74,12 +62,12 @@ func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCa
 			c.endTurn(ErrInterrupted)
 		case cmd.name == "shutdown":
 			shutdown(ErrShutdown)
-			return nil
+			return
 		default:
 			err = c.startTurn(ctx, cmd)
 		}
 		if err != nil {
-			return err
+			return
 		}
 	}
 }
@@ -99,17 +87,6 @@ func (c *connection) write(e event) error {
 		return err
 	}
 	return c.out.write(context.Background(), line) // bounded by the writer's patience
-}
-
-// linger ends the output and reads on for a moment. If the server closed the connection with input
-// unread, the host might not see the error that says why.
-func linger(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return
-	}
-	if conn.SetReadDeadline(time.Now().Add(lingerTimeout)) == nil {
-		_, _ = io.Copy(io.Discard, conn) // however it ends, the connection is over
-	}
 }
 
 // wireText returns the error without this package's prefix.

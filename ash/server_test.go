@@ -35,21 +35,13 @@ func TestServerOverlongLine(t *testing.T) {
 	w.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	w.want(`{"ev":"message","data":"started"}`)
 	megabyte := bytes.Repeat([]byte("x"), 1<<20)
-	for range 60 { // the server reads all of it, so that this end can read the error
+	for range 60 {
 		if _, err := w.conn.Write(megabyte); err != nil {
-			t.Fatal(err)
+			break // the server closed the connection
 		}
 	}
 	if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrConnectionLost) {
 		t.Errorf("the turn ended because of %v, want %v", err, ErrConnectionLost)
-	}
-	got, err := w.lines.ReadString('\n')
-	if want := `{"ev":"error","error":"line longer than 52428800 bytes"}`; err != nil || got != want+"\n" {
-		// The done of the turn that this line ends may come first.
-		if got != `{"ev":"done","sessionId":"s1"}`+"\n" {
-			t.Fatalf("got %q, error %v, want %q", got, err, want)
-		}
-		w.want(want)
 	}
 }
 

@@ -5,11 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 )
 
 // ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
@@ -27,11 +23,18 @@ func ParseRecord(line []byte) (Record, error) {
 
 // parseObject returns the record that a JSON object on one line holds.
 func parseObject(text string) (Record, error) {
-	r := Record{line: text}
-	for name, value := range members(text) {
-		if err := r.set(name, value); err != nil {
-			return Record{}, err
-		}
+	var fields map[string]json.RawMessage // encoding/json alone ignores the case of names
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		return Record{}, err
+	}
+	r := Record{line: text, Metadata: fields["metadata"]}
+	err := errors.Join(
+		setText(&r.ID, fields, "id"), setNumber(&r.RunID, fields, "run_id"), setText(&r.Type, fields, "type"),
+		setText(&r.From, fields, "from"), setText(&r.To, fields, "to"), setText(&r.Content, fields, "content"),
+		setText(&r.Signal, fields, "signal"), setText(&r.Timestamp, fields, "timestamp"),
+		setNumber(&r.Iteration, fields, "iteration"))
+	if err != nil {
+		return Record{}, err
 	}
 	if r.ID == "" && r.Type == "" {
 		return Record{}, errors.New("an object without id and type is not a record")
@@ -68,75 +71,32 @@ func onOneLine(text []byte) (string, error) {
 	return flat.String(), err
 }
 
-// set gives the field called name the value in raw, which is valid JSON.
-func (r *Record) set(name, raw string) (err error) {
-	switch name {
-	case "id":
-		err = setText(&r.ID, raw)
-	case "run_id":
-		err = setNumber(&r.RunID, raw)
-	case "type":
-		err = setText(&r.Type, raw)
-	case "from":
-		err = setText(&r.From, raw)
-	case "to":
-		err = setText(&r.To, raw)
-	case "content":
-		err = setText(&r.Content, raw)
-	case "signal":
-		err = setText(&r.Signal, raw)
-	case "timestamp":
-		err = setText(&r.Timestamp, raw)
-	case "metadata":
-		r.Metadata = json.RawMessage(raw)
-	case "iteration":
-		err = setNumber(&r.Iteration, raw)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+// setText sets a text to the field called name. One that is missing or null is empty.
+func setText[T ~string](to *T, fields map[string]json.RawMessage, name string) error {
+	if err := json.Unmarshal(orNull(fields[name]), to); err != nil {
+		return fmt.Errorf("%s: is not a JSON string", name)
 	}
 	return nil
 }
 
-func setText[T ~string](to *T, raw string) error {
-	switch {
-	case raw == "null":
-		*to = ""
-	case raw[0] != '"':
-		return errors.New("is not a JSON string")
-	default:
-		*to = T(unquote(raw))
-	}
-	return nil
-}
-
-func setNumber(to *int, raw string) error {
-	if raw == "null" {
-		*to = 0
-		return nil
-	}
+// setNumber sets a number to the field called name. One that is missing or null is zero.
+func setNumber(to *int, fields map[string]json.RawMessage, name string) error {
 	// JSON has one kind of number: 1.0 and 1e2 are also integers. Beyond 2^53 several integers are
 	// one float.
-	number, err := strconv.ParseFloat(raw, 64)
+	var number float64
+	err := json.Unmarshal(orNull(fields[name]), &number)
 	*to = int(number)
 	if err != nil || float64(*to) != number || math.Abs(number) > 1<<53 {
-		return errors.New("is not an integer of at most 53 bits")
+		return fmt.Errorf("%s: is not an integer of at most 53 bits", name)
 	}
 	return nil
 }
 
-// unquote returns the text of a JSON string. If the string is not valid, it returns the text between the
-// quotes.
-func unquote(raw string) string {
-	inner := raw[1 : len(raw)-1]
-	if strings.IndexByte(inner, '\\') < 0 && utf8.ValidString(inner) {
-		return inner
+func orNull(value json.RawMessage) json.RawMessage {
+	if value == nil {
+		return json.RawMessage("null")
 	}
-	var text string
-	if err := json.Unmarshal([]byte(raw), &text); err != nil {
-		return inner
-	}
-	return text
+	return value
 }
 
 // Encode returns the record as one line of JSON without the newline. For a record that was read, that
@@ -167,61 +127,3 @@ func marshal(v any, indent string) ([]byte, error) {
 // MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes
 // matter.)
 func (r Record) MarshalJSON() ([]byte, error) { return r.Encode() }
-
-// members yields the names and values of a valid JSON object, in order. An empty text has none.
-func members(text string) iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		for i := skipSpace(text, 1); i < len(text) && text[i] == '"'; {
-			end := skipString(text, i)
-			start := skipSpace(text, skipSpace(text, end)+1) // past the colon
-			next := endOfValue(text, start)
-			if !yield(unquote(text[i:end]), strings.TrimRight(text[start:next], space)) {
-				return
-			}
-			i = skipSpace(text, next+1) // past the comma
-		}
-	}
-}
-
-const space = " \t\r\n"
-
-func skipSpace(text string, i int) int {
-	for i < len(text) && strings.IndexByte(space, text[i]) >= 0 {
-		i++
-	}
-	return i
-}
-
-// skipString returns the position behind the string that begins at i.
-func skipString(text string, i int) int {
-	for i++; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return i
-}
-
-// endOfValue returns the position of the comma or brace behind the value that begins at i.
-func endOfValue(text string, i int) int {
-	for depth := 0; ; i++ {
-		switch text[i] {
-		case '"':
-			i = skipString(text, i) - 1
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			depth--
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-}

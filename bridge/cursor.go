@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"strings"
 
@@ -23,9 +24,9 @@ type position struct {
 // cursorSample is how many bytes of the line before it a cursor checks at most.
 const cursorSample = 64
 
-// cursorSum is the checksum of the last bytes of a line with its newline.
+// cursorSum is the CRC-32C of the last bytes of a line with its newline.
 func cursorSum(line []byte) uint32 {
-	return checksum(line[max(0, len(line)-cursorSample):])
+	return crc32.Checksum(line[max(0, len(line)-cursorSample):], crc32.MakeTable(crc32.Castagnoli))
 }
 
 func formatCursor(p position, sum uint32) Cursor {

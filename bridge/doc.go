@@ -28,7 +28,7 @@
 //
 // # Assumptions
 //
-// Lines are not edited in place. A Log notices if its file is replaced or truncated, or changes its
-// length, but not every change of bytes in the same file. Appends by different processes do not
+// Lines are not edited in place. A Log notices if its file is replaced or truncated, but not every change
+// of bytes in the same file. Appends by different processes do not
 // interleave, as on local file systems. The lock file is not deleted while processes use the log.
 package bridge

@@ -1,28 +1,26 @@
 package bridge
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // index is what the folder beside a log says about the log's first bytes, at one moment: index.json
 // names the parts (*.part), which hold a cell for each line. Parts are written once. Replacing
-// index.json by a rename switches from one complete index to the next. Lines behind the indexed
-// stretch are read from the log.
+// index.json switches from one complete index to the next.
 //
-// Nothing is synced: checksums cover every byte, and samples of the log's bytes in index.json tell
-// which log it is about. What does not fit is read again from the log. A cell is compared with the
-// log before it is believed.
+// Samples of the log's bytes in index.json tell which log it is about. A cell is compared with the log
+// before it is believed. What does not fit is read again from the log.
 //
 // New cells go into a new part, together with those of the parts that are not much larger. So few
 // parts remain, and a cell is rewritten a few times only.
@@ -40,7 +38,6 @@ type extent struct {
 
 const (
 	indexFileName = "index.json"
-	partSuffix    = ".part"
 	// maxIndexFile bounds what is read of index.json, which grows with the number of agents only.
 	maxIndexFile = 16 << 20
 	// mergeRatio is how many times more cells than the newer ones a part must have to be left
@@ -51,15 +48,7 @@ const (
 // errDamaged reports that this package did not write the index, or that the index does not match the log.
 var errDamaged = errors.New("index does not fit the log")
 
-// checksum returns the CRC-32C of the parts, one behind the other.
-func checksum(parts ...[]byte) (sum uint32) {
-	for _, part := range parts {
-		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), part)
-	}
-	return sum
-}
-
-// indexFile is index.json behind a checksum of eight hexadecimal digits.
+// indexFile is index.json.
 type indexFile struct {
 	extent
 	Fingerprint string     `json:"fingerprint"`
@@ -76,12 +65,8 @@ func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) 
 	if err != nil {
 		return x, fmt.Errorf("%s: %w", folder, err)
 	}
-	sum, text, _ := bytes.Cut(data, []byte(" "))
-	if string(sum) != fmt.Sprintf("%08x", checksum(text)) {
-		return x, fmt.Errorf("%w: checksum of %s in %s", errDamaged, indexFileName, folder)
-	}
 	var m indexFile
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := json.Unmarshal(data, &m); err != nil {
 		return x, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if m.End > size {
@@ -96,7 +81,7 @@ func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) 
 	}
 	x.extent = m.extent
 	for _, info := range m.Parts {
-		if info.Name != filepath.Base(info.Name) || info.Homes < 1 || info.Buckets < info.Homes {
+		if info.Name != filepath.Base(info.Name) || info.Cells < 1 {
 			return index{}, fmt.Errorf("%w: part %q cannot be", errDamaged, info.Name)
 		}
 		x.parts = append(x.parts, &part{partInfo: info, folder: folder})
@@ -128,7 +113,7 @@ func fingerprint(log io.ReaderAt, end int64) (string, error) {
 func (x index) extend(folder string, log io.ReaderAt, cells []cell, to extent) (index, error) {
 	for len(x.parts) > 0 && x.parts[len(x.parts)-1].Cells < mergeRatio*len(cells) {
 		last := x.parts[len(x.parts)-1]
-		older, err := last.all()
+		older, err := last.cells(0, last.Cells)
 		if err = errors.Join(err, last.close()); err != nil {
 			return index{}, err
 		}
@@ -139,47 +124,38 @@ func (x index) extend(folder string, log io.ReaderAt, cells []cell, to extent) (
 		return index{}, err
 	}
 	slices.SortFunc(cells, byKey)
-	written, err := writePart(folder, cells)
-	if err != nil {
-		return index{}, err
-	}
-	x.extent, x.parts = to, append(x.parts, &part{partInfo: written, folder: folder})
 	m := indexFile{extent: to}
-	for _, p := range x.parts {
-		m.Parts = append(m.Parts, p.partInfo)
-	}
+	var err error
 	if m.Fingerprint, err = fingerprint(log, to.End); err != nil {
 		return index{}, err
 	}
-	return x, m.write(folder)
-}
-
-// write puts index.json in place and removes all files of the index that it does not name.
-func (m *indexFile) write(folder string) error {
+	if len(cells) > 0 {
+		written, err := writePart(folder, cells)
+		if err != nil {
+			return index{}, err
+		}
+		x.parts = append(x.parts, &part{partInfo: written, folder: folder})
+	}
+	x.extent = to
+	for _, p := range x.parts {
+		m.Parts = append(m.Parts, p.partInfo)
+	}
 	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(folder, "*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(file, "%08x %s", checksum(text), text)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), filepath.Join(folder, indexFileName))
+	if err == nil {
+		err = durable.Replace(filepath.Join(folder, indexFileName), text, 0o600)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		return index{}, err
 	}
-	return m.removeOthers(folder)
+	return x, m.removeOthers(folder)
 }
 
+// removeOthers removes the parts that index.json does not name.
 func (m *indexFile) removeOthers(folder string) error {
 	entries, err := os.ReadDir(folder)
 	for _, entry := range entries {
 		named := slices.ContainsFunc(m.Parts, func(p partInfo) bool { return p.Name == entry.Name() })
-		// Earlier versions wrote segments.
-		if named || !slices.Contains([]string{partSuffix, ".tmp", ".segment"}, filepath.Ext(entry.Name())) {
+		if named || filepath.Ext(entry.Name()) != partSuffix {
 			continue
 		}
 		if failed := os.Remove(filepath.Join(folder, entry.Name())); !errors.Is(failed, fs.ErrNotExist) {

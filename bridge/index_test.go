@@ -1,9 +1,7 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -28,8 +26,6 @@ func numberedLog(t testing.TB, n int) (path string, sent []Record) {
 	for part := range slices.Chunk(sent, 100) {
 		mustSend(t, l, part...)
 	}
-	_, err := l.Status(context.Background()) // seals the rest
-	must(t, err)
 	must(t, l.Close())
 	if len(partFiles(t, path)) == 0 {
 		t.Fatal("no parts")
@@ -94,7 +90,7 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	if _, err := l.Status(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.unindexed(); n >= 200 {
+	if n := l.read.Lines - l.index.Lines; n >= 200 {
 		t.Errorf("want a short tail, got %d lines", n)
 	}
 	checkLog(t, l)
@@ -111,7 +107,6 @@ func TestUselessIndex(t *testing.T) {
 	}{
 		{"lost", func(t *testing.T, path string) { must(t, os.RemoveAll(path+".index")) }},
 		{"index.json lost", func(t *testing.T, path string) { must(t, os.Remove(indexFilePath(path))) }},
-		{"index.json empty", func(t *testing.T, path string) { must(t, os.Truncate(indexFilePath(path), 0)) }},
 		{"half of index.json", func(t *testing.T, path string) { must(t, os.Truncate(indexFilePath(path), 100)) }},
 		{"a folder in place of index.json", func(t *testing.T, path string) {
 			must(t, os.Remove(indexFilePath(path)))
@@ -130,39 +125,6 @@ func TestUselessIndex(t *testing.T) {
 			}
 		}},
 		{"half a part", func(t *testing.T, path string) { must(t, os.Truncate(partFiles(t, path)[0], 1024)) }},
-		{"zeros after a power loss", func(t *testing.T, path string) {
-			for _, file := range partFiles(t, path) {
-				info, err := os.Stat(file)
-				must(t, err)
-				writeFile(t, file, strings.Repeat("\x00", int(info.Size())))
-			}
-		}},
-		{"buckets of zeros", func(t *testing.T, path string) {
-			for _, file := range partFiles(t, path) {
-				text := []byte(mustRead(t, file))
-				copy(text[:len(text)/2], bytes.Repeat([]byte{0}, len(text)/2))
-				writeFile(t, file, string(text))
-			}
-		}},
-		{"buckets at each other's place", func(t *testing.T, path string) {
-			file := partFiles(t, path)[0]
-			text := mustRead(t, file)
-			writeFile(t, file, text[bucketSize:2*bucketSize]+text[:bucketSize]+text[2*bucketSize:])
-		}},
-		{"parts at each other's place", func(t *testing.T, path string) {
-			files := partFiles(t, path)
-			if len(files) < 2 {
-				t.Fatal("too few parts")
-			}
-			must(t, os.Rename(files[0], files[0]+".x"))
-			must(t, os.Rename(files[1], files[0]))
-			must(t, os.Rename(files[0]+".x", files[1]))
-		}},
-		{"of an earlier version", func(t *testing.T, path string) {
-			must(t, os.RemoveAll(path+".index"))
-			must(t, os.Mkdir(path+".index", 0o700))
-			writeFile(t, filepath.Join(path+".index", "0000000000000000-0000000000005000.segment"), "cells")
-		}},
 		{"a file in its place", func(t *testing.T, path string) {
 			must(t, os.RemoveAll(path+".index"))
 			writeFile(t, path+".index", "not a folder")
@@ -176,10 +138,6 @@ func TestUselessIndex(t *testing.T) {
 			other, _ := numberedLog(t, 700)
 			must(t, os.Rename(other, path))
 		}},
-		{"the log copied over", func(t *testing.T, path string) {
-			other, _ := numberedLog(t, 700)
-			writeFile(t, path, strings.ReplaceAll(mustRead(t, other), `"claude"`, `"CLAUDE"`))
-		}},
 		{"the log edited, same length", func(t *testing.T, path string) {
 			writeFile(t, path, strings.ReplaceAll(mustRead(t, path), `"to":"b"`, `"to":"c"`))
 		}},
@@ -189,7 +147,6 @@ func TestUselessIndex(t *testing.T) {
 		}},
 		{"the log emptied", func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) }},
 		{"left-over files", func(t *testing.T, path string) {
-			writeFile(t, filepath.Join(path+".index", "123.tmp"), "half")
 			writeFile(t, filepath.Join(path+".index", "123.part"), "half")
 		}},
 	} {
@@ -216,57 +173,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A process that knows a log only from its index notices when the log is written anew in the same
-// file.
-func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
-	ctx := context.Background()
-	path, _ := numberedLog(t, 200)
-	var warnings []error
-	l := openLog(t, path, quiet(&warnings))
-	status, err := l.Status(ctx)
-	must(t, err)
-	if l.unindexed() != 0 || status.TotalMessages != 200 {
-		t.Fatalf("want 200 records and none read, got %+v", status)
-	}
-	other, _ := numberedLog(t, 300)
-	writeFile(t, path, strings.ReplaceAll(mustRead(t, other), `"from":"a"`, `"from":"z"`))
-	checkLog(t, l)
-}
-
-// TestDamagedIndex flips bytes all over the index. Each flip is detected when the damaged part is
-// used.
-func TestDamagedIndex(t *testing.T) {
-	path, _ := numberedLog(t, 400)
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 40 {
-		files := append(partFiles(t, path), indexFilePath(path))
-		if len(files) == 1 {
-			t.Fatal("the index was not made again")
-		}
-		file := files[random.IntN(len(files))]
-		text := []byte(mustRead(t, file))
-		text[random.IntN(len(text))] ^= byte(1 + random.IntN(255))
-		writeFile(t, file, string(text))
-		var warnings []error
-		l := openLog(t, path, quiet(&warnings))
-		checkLog(t, l)
-		must(t, l.Close())
-	}
-}
-
-func TestDamageIsReported(t *testing.T) {
-	path, _ := numberedLog(t, 400)
-	file := partFiles(t, path)[0]
-	text := []byte(mustRead(t, file))
-	text[3] ^= 1
-	writeFile(t, file, string(text))
-	var warnings []error
-	checkLog(t, openLog(t, path, quiet(&warnings)))
-	if !slices.ContainsFunc(warnings, func(err error) bool { return errors.Is(err, errDamaged) }) {
-		t.Errorf("want a warning about the damage, got %v", warnings)
 	}
 }
 
@@ -327,7 +233,7 @@ func TestPart(t *testing.T) {
 		"one":      func(int) uint64 { return 42 },
 		"extremes": func(i int) uint64 { return uint64(-(i % 2)) },
 	} {
-		for _, n := range []int{0, 1, bucketFill, bucketCells + 1, 1000} {
+		for _, n := range []int{0, 1, 2, 22, 1000} {
 			var sorted []cell
 			for i := range n {
 				sorted = append(sorted, cell{value(i), int64(i), int64(i) + 1})
@@ -337,7 +243,7 @@ func TestPart(t *testing.T) {
 			info, err := writePart(folder, sorted)
 			must(t, err)
 			p := &part{partInfo: info, folder: folder}
-			all, err := p.all()
+			all, err := p.cells(0, n)
 			if err != nil || !slices.Equal(all, sorted) {
 				t.Errorf("%d %s keys: all gives %d cells, %v", n, name, len(all), err)
 			}

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -73,10 +72,8 @@ type Log struct {
 	distrusted bool              // the index on disk is wrong although its checksums are right; cleared by the next one
 	read       extent            // the complete lines that were read, or that the index covers
 	recent     map[uint64][]cell // by key, in log order: the lines of read that index lacks
-	sample     []byte            // the bytes before sampleEnd, to notice that the log was rewritten
-	sampleEnd  int64
-	partial    int64 // bytes behind the last newline
-	indexFrom  int64 // after a failure: how many recent lines there must be before the next attempt
+	partial    int64             // bytes behind the last newline
+	unwritable bool              // the index could not be written
 }
 
 // appendFile is what Send needs of the log opened for appending.
@@ -91,8 +88,6 @@ type appendFile interface {
 const (
 	indexLines = 64
 	indexBytes = 64 << 10
-	// bulkLines bounds the recent lines in memory while a long stretch is indexed.
-	bulkLines = 1 << 16
 )
 
 // Open opens the log at path, the file named bridge.jsonl of a run. The file need not exist: such a
@@ -167,7 +162,6 @@ func (l *Log) forget() error {
 	}
 	l.file = nil
 	l.partial = 0
-	l.indexFrom = 0
 	l.use(index{})
 	return err
 }
@@ -191,14 +185,6 @@ func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if err != nil || l.file == nil {
 		return err
 	}
-	if !locked && (l.isDue() || size-l.read.End >= indexBytes) {
-		// Reading goes on without the lock if another process holds it, or if it cannot be created.
-		lock := durable.NewLock(l.path + ".lock")
-		if free, err := lock.TryLock(); err == nil && free {
-			locked = true
-			defer func() { l.warn(lock.Unlock()) }()
-		}
-	}
 	if err := l.catchUp(ctx, size, locked); err != nil {
 		return fmt.Errorf("read bridge log %s: %w", l.path, err)
 	}
@@ -214,7 +200,7 @@ func (l *Log) reopen() (size int64, err error) {
 		return 0, l.forget()
 	case err != nil:
 		return 0, err
-	case l.file != nil && os.SameFile(info, l.info) && info.Size() >= l.read.End && l.isUnchanged():
+	case l.file != nil && os.SameFile(info, l.info) && info.Size() >= l.read.End:
 		return info.Size(), nil
 	}
 	if l.file != nil {
@@ -232,13 +218,7 @@ func (l *Log) reopen() (size int64, err error) {
 		l.warnOfIndex(err)
 		l.use(x)
 	}
-	return size, l.readTo(size)
-}
-
-// isUnchanged reports whether the sample is still in its place.
-func (l *Log) isUnchanged() bool {
-	now, err := l.bytesBefore(l.sampleEnd)
-	return err == nil && bytes.Equal(now, l.sample)
+	return size, nil
 }
 
 // bytesBefore returns up to 64 bytes of the log before the offset.
@@ -250,25 +230,16 @@ func (l *Log) bytesBefore(offset int64) ([]byte, error) {
 
 // catchUp reads the lines up to size and, with the lock, indexes them when that is due.
 func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
-	if size == l.read.End && l.partial == 0 && !l.isDue() {
-		return nil
-	}
-	for {
-		enough := false
+	for again := true; again; {
 		for _, err := range l.readOn(ctx, size) {
 			if err != nil {
 				return err
 			}
-			if enough = locked && l.unindexed() >= max(bulkLines, l.indexFrom); enough {
-				break
-			}
 		}
-		again := locked && l.isDue() && l.extendIndex()
-		if !enough && !again {
-			break
-		}
+		again = locked && l.isDue() && l.extendIndex()
 	}
-	return l.readTo(size)
+	l.partial = size - l.read.End
+	return nil
 }
 
 // readOn takes note of the lines behind those that were read, up to size, and yields them. An error
@@ -299,20 +270,9 @@ func (l *Log) account(e Entry, skipped bool) {
 	l.read.End, l.read.Lines = e.behind.offset, e.behind.line
 }
 
-// readTo takes note that the log was read up to size.
-func (l *Log) readTo(size int64) (err error) {
-	l.partial, l.sampleEnd = size-l.read.End, l.read.End
-	l.sample, err = l.bytesBefore(l.sampleEnd)
-	return err
-}
-
-// unindexed returns the number of lines that the index lacks.
-func (l *Log) unindexed() int64 { return l.read.Lines - l.index.Lines }
-
 // isDue reports whether the recent lines are worth indexing.
 func (l *Log) isDue() bool {
-	n := l.unindexed()
-	return n > l.indexFrom && (n >= indexLines || l.read.End-l.index.End >= indexBytes)
+	return !l.unwritable && (l.read.Lines-l.index.Lines >= indexLines || l.read.End-l.index.End >= indexBytes)
 }
 
 // extendIndex moves the recent lines into the index on disk. It reports whether the log must be
@@ -333,14 +293,13 @@ func (l *Log) extendIndex() (readAgain bool) {
 	if err != nil {
 		l.warnOfIndex(err)
 		if errors.Is(err, errDamaged) {
-			l.distrust()
-			return true
+			return l.distrust() == nil
 		}
-		l.indexFrom = 2 * l.unindexed()
+		l.unwritable = true
 		return false
 	}
 	l.use(extended)
-	l.indexFrom, l.distrusted = 0, false
+	l.distrusted = false
 	return false
 }
 
@@ -353,7 +312,8 @@ func (l *Log) warnOfIndex(err error) {
 }
 
 // distrust makes the next refresh read the whole log, without the index on disk.
-func (l *Log) distrust() {
+func (l *Log) distrust() error {
 	l.distrusted = true
 	l.use(index{})
+	return nil
 }

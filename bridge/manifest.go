@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -22,50 +18,18 @@ type Manifest struct {
 	Prompt       string    `json:"prompt"`
 	PrimaryAgent string    `json:"primary_agent"`
 	CreatedAt    time.Time `json:"created_at"`
-	// Unknown are the fields of the file, by name, that the type has no place for.
-	Unknown map[string]json.RawMessage `json:"-"`
 }
 
 // maxManifest bounds a manifest in bytes: the longest answer and prompt of a pair, escaped.
 const maxManifest = 32 << 20
 
-// ReadManifest returns the bytes of the run's manifest, for DecodeManifest. A run that never began
-// has none: the error matches fs.ErrNotExist.
+// ReadManifest returns the bytes of the run's manifest. A run that never began has none: the error
+// matches fs.ErrNotExist.
 func (r Run) ReadManifest() ([]byte, error) { return readFile(r.ManifestPath(), maxManifest) }
 
-// DecodeManifest sets the fields of m, a pointer to a Manifest or to a struct that embeds one, and
-// returns the fields that it has no place for. After an error of encoding/json, m holds as much as
-// could be read.
-func DecodeManifest(data []byte, m any) (unknown map[string]json.RawMessage, err error) {
-	if err := json.Unmarshal(data, m); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(data, &unknown); err != nil {
-		return nil, err
-	}
-	fields := reflect.VisibleFields(reflect.TypeOf(m).Elem())
-	maps.DeleteFunc(unknown, func(name string, _ json.RawMessage) bool {
-		return slices.ContainsFunc(fields, func(f reflect.StructField) bool {
-			known, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			return strings.EqualFold(name, known)
-		})
-	})
-	return unknown, nil
-}
-
-// WriteManifest replaces the run's manifest atomically by m, which JSON holds as an object, and the
-// unknown fields.
-func (r Run) WriteManifest(m any, unknown map[string]json.RawMessage) error {
-	known, err := marshal(m, "")
-	if err != nil {
-		return err
-	}
-	fields := make(map[string]json.RawMessage)
-	maps.Copy(fields, unknown)
-	if err := json.Unmarshal(known, &fields); err != nil {
-		return err
-	}
-	data, err := marshal(fields, "  ")
+// WriteManifest replaces the run's manifest atomically by the JSON of m.
+func (r Run) WriteManifest(m any) error {
+	data, err := marshal(m, "  ")
 	if err != nil {
 		return err
 	}

@@ -1,16 +1,14 @@
 package bridge
 
 import (
-	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
 	"os"
 	"path/filepath"
+	"sort"
 	"strings"
 )
 
@@ -36,19 +34,14 @@ func keyOf(id string) uint64 {
 		id = id[:keyDigits]
 	}
 	sum := sha256.Sum256([]byte(id))
-	return min(binary.BigEndian.Uint64(sum[:]), math.MaxUint64-1) // the index of earlier versions has skipped lines under the greatest key
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 func hasKeyDigits(id string) bool {
 	return len(id) >= keyDigits && strings.Trim(id[:keyDigits], "0123456789abcdef") == ""
 }
 
-// part is a file of cells, sorted by key and then offset, in buckets of a fixed size. A key's home
-// is the bucket at its proportional place among all keys. A bucket that is full passes cells on to
-// the next one, at the end to buckets that are home to no key. So a look-up reads one bucket,
-// rarely two.
-//
-// A bucket ends in a checksum that depends on its number and on the file's name.
+// part is a file of cells, sorted by key and then offset.
 type part struct {
 	partInfo
 	folder string
@@ -57,75 +50,46 @@ type part struct {
 
 // partInfo is what index.json says of a part.
 type partInfo struct {
-	Name    string `json:"name"`
-	Cells   int    `json:"cells"`
-	Homes   int64  `json:"homes"`   // buckets that are home to some key
-	Buckets int64  `json:"buckets"` // all buckets
+	Name  string `json:"name"`
+	Cells int    `json:"cells"`
 }
 
 const (
-	cellSize    = 24
-	bucketCells = 21
-	bucketFill  = 15 // cells for each home, on average
-	bucketSize  = 512
-	bucketSum   = bucketSize - 4 // where the checksum begins
+	partSuffix = ".part"
+	cellSize   = 24
 )
 
-// home returns the number of a key's home.
-func (p partInfo) home(key uint64) int64 {
-	home, _ := bits.Mul64(key, uint64(p.Homes))
-	return int64(home)
-}
-
-// sum returns the checksum of the bucket with the given number.
-func (p partInfo) sum(number int64, bucket []byte) uint32 {
-	place := binary.LittleEndian.AppendUint64(nil, uint64(number))
-	return checksum([]byte(p.Name), place, bucket[:bucketSum])
-}
-
-// writePart writes the cells, which are sorted by key.
+// writePart writes the cells, which are sorted.
 func writePart(folder string, cells []cell) (partInfo, error) {
+	data := make([]byte, 0, len(cells)*cellSize)
+	for _, c := range cells {
+		data = binary.LittleEndian.AppendUint64(data, c.key)
+		data = binary.LittleEndian.AppendUint64(data, uint64(c.offset))
+		data = binary.LittleEndian.AppendUint64(data, uint64(c.line))
+	}
 	file, err := os.CreateTemp(folder, "*"+partSuffix)
 	if err != nil {
 		return partInfo{}, err
 	}
-	p := partInfo{Name: filepath.Base(file.Name()), Cells: len(cells), Homes: int64(len(cells))/bucketFill + 1}
-	w := bufio.NewWriterSize(file, 64<<10)
-	for ; p.Buckets < p.Homes || len(cells) > 0; p.Buckets++ {
-		n := 0
-		for n < min(bucketCells, len(cells)) && p.home(cells[n].key) <= p.Buckets {
-			n++
-		}
-		if _, err = w.Write(p.bucket(p.Buckets, cells[:n])); err != nil {
-			break
-		}
-		cells = cells[n:]
-	}
-	if err = errors.Join(err, w.Flush(), file.Close()); err != nil {
+	// A part is on disk before index.json names it: a lost cell would let a record be sent twice.
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return partInfo{}, errors.Join(err, os.Remove(file.Name()))
 	}
-	return p, nil
-}
-
-// bucket encodes a bucket. Places without a cell are zero.
-func (p partInfo) bucket(number int64, cells []cell) []byte {
-	bucket := make([]byte, 0, bucketSize)
-	for _, c := range cells {
-		bucket = binary.LittleEndian.AppendUint64(bucket, c.key)
-		bucket = binary.LittleEndian.AppendUint64(bucket, uint64(c.offset))
-		bucket = binary.LittleEndian.AppendUint64(bucket, uint64(c.line))
-	}
-	bucket = bucket[:bucketSize]
-	binary.LittleEndian.PutUint32(bucket[bucketSum:], p.sum(number, bucket))
-	return bucket
+	return partInfo{filepath.Base(file.Name()), len(cells)}, nil
 }
 
 // open opens the file. The error matches fs.ErrNotExist if another process has merged the part into
 // a new one.
 func (p *part) open() (err error) {
-	if p.file, _, err = openRegular(filepath.Join(p.folder, p.Name), os.O_RDONLY); err != nil {
+	file, info, err := openRegular(filepath.Join(p.folder, p.Name), os.O_RDONLY)
+	if err != nil {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
+	if info.Size() != int64(p.Cells)*cellSize {
+		return errors.Join(fmt.Errorf("%w: %s has %d bytes", errDamaged, file.Name(), info.Size()), file.Close())
+	}
+	p.file = file
 	return nil
 }
 
@@ -136,64 +100,47 @@ func (p *part) close() error {
 	return p.file.Close()
 }
 
-// read appends the cells of the bucket with the given number.
-func (p *part) read(cells []cell, number int64) ([]cell, error) {
+// cells returns the cells from one number up to another.
+func (p *part) cells(from, to int) ([]cell, error) {
 	if p.file == nil {
 		if err := p.open(); err != nil {
-			return cells, err
+			return nil, err
 		}
 	}
-	var bucket [bucketSize]byte
-	if _, err := p.file.ReadAt(bucket[:], number*bucketSize); err != nil {
-		return cells, fmt.Errorf("%s: %w: %w", p.file.Name(), errDamaged, err)
+	raw := make([]byte, (to-from)*cellSize)
+	if _, err := p.file.ReadAt(raw, int64(from)*cellSize); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", p.file.Name(), errDamaged, err)
 	}
-	if p.sum(number, bucket[:]) != binary.LittleEndian.Uint32(bucket[bucketSum:]) {
-		return cells, fmt.Errorf("%s: %w: checksum of bucket %d", p.file.Name(), errDamaged, number)
-	}
-	for i := range bucketCells {
-		raw := bucket[i*cellSize:]
-		c := cell{
+	cells := make([]cell, 0, to-from)
+	for ; len(raw) > 0; raw = raw[cellSize:] {
+		cells = append(cells, cell{
 			key:    binary.LittleEndian.Uint64(raw),
 			offset: int64(binary.LittleEndian.Uint64(raw[8:])),
 			line:   int64(binary.LittleEndian.Uint64(raw[16:])),
-		}
-		if c.line == 0 {
-			break
-		}
-		cells = append(cells, c)
-	}
-	return cells, nil
-}
-
-// all returns every cell.
-func (p *part) all() ([]cell, error) {
-	cells := make([]cell, 0, p.Cells)
-	var err error
-	for number := range p.Buckets {
-		if cells, err = p.read(cells, number); err != nil {
-			return nil, err
-		}
+		})
 	}
 	return cells, nil
 }
 
 // find returns the cells with the key, in log order.
-func (p *part) find(key uint64) ([]cell, error) {
-	var found []cell
-	var room [bucketCells]cell
-	for number := p.home(key); number < p.Buckets; number++ {
-		cells, err := p.read(room[:0], number)
-		if err != nil {
-			return nil, err
+func (p *part) find(key uint64) (found []cell, err error) {
+	first := sort.Search(p.Cells, func(i int) bool {
+		cells, failed := p.cells(i, i+1)
+		if failed != nil {
+			err = failed
+			return true
 		}
-		for _, c := range cells {
-			if c.key == key {
-				found = append(found, c)
-			}
+		return cells[0].key >= key
+	})
+	for i := first; i < p.Cells && err == nil; i++ {
+		cells, failed := p.cells(i, i+1)
+		if failed != nil {
+			return nil, failed
 		}
-		if len(cells) < bucketCells || cells[bucketCells-1].key > key {
-			return found, nil
+		if cells[0].key != key {
+			break
 		}
+		found = append(found, cells...)
 	}
-	return found, nil
+	return found, err
 }

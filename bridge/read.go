@@ -65,21 +65,19 @@ func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
 
 // lookup returns the entries with the ID, in log order. The caller holds mu, has called refresh, and
 // says whether it holds the log's lock. If the index does not fit the log, lookup reads the index
-// again, and then the log without it.
+// again, which another process may have changed, and then the log without it.
 func (l *Log) lookup(ctx context.Context, id string, locked bool) ([]Entry, error) {
-	found, err := l.findIndexed(id)
-	if errors.Is(err, fs.ErrNotExist) { // another process has merged a part of the index into a new one
-		if err = errors.Join(l.forget(), l.refresh(ctx, locked)); err == nil {
-			found, err = l.findIndexed(id)
+	for _, retry := range []func() error{l.forget, l.distrust} {
+		found, err := l.findIndexed(id)
+		if !errors.Is(err, errDamaged) {
+			return found, err
 		}
-	}
-	if !errors.Is(err, errDamaged) {
-		return found, err
-	}
-	l.warnOfIndex(err)
-	l.distrust()
-	if err := l.refresh(ctx, locked); err != nil {
-		return nil, err
+		if !errors.Is(err, fs.ErrNotExist) {
+			l.warnOfIndex(err)
+		}
+		if err := errors.Join(retry(), l.refresh(ctx, locked)); err != nil {
+			return nil, err
+		}
 	}
 	return l.findIndexed(id)
 }

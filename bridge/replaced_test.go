@@ -2,11 +2,8 @@ package bridge
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"testing"
-
-	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // linesOf returns the lines of a log with the records.
@@ -19,34 +16,6 @@ func linesOf(t *testing.T, records ...Record) (text string) {
 		text += string(line) + "\n"
 	}
 	return text
-}
-
-// TestRewrittenInPlace checks that a handle notices when a log is written anew in the same file, from
-// its beginning or behind what the handle read first: it counts the new records, and does not send
-// one of them again.
-func TestRewrittenInPlace(t *testing.T) {
-	for _, kept := range []int{0, 2} {
-		t.Run(fmt.Sprint(kept), func(t *testing.T) {
-			path := logPath(t)
-			var warnings []error
-			l := openLog(t, path, quiet(&warnings))
-			before := []Record{task("a", "b", "1"), task("a", "b", "2"), task("a", "b", "3"), task("a", "b", "4")}
-			mustSend(t, l, before[:2]...)
-			mustSend(t, openLog(t, path, nil), before[2:]...)
-			wantContents(t, l.Drain(t.Context(), "b", ""), "1", "2", "3", "4")
-			after := append(before[:kept:kept], task("z", "b", "5"), task("z", "b", "6"), task("z", "b", "7"), task("z", "b", "8"))
-			writeFile(t, path, linesOf(t, after...))
-			if status, err := l.Status(t.Context()); err != nil || status.ByAgent["z"] != 4 || status.ByAgent["a"] != kept {
-				t.Errorf("status %+v, %v; want 4 of z and %d of a", status, err, kept)
-			}
-			if receipt := mustSend(t, l, task("z", "b", "5"))[0]; !receipt.Duplicate || receipt.Line != kept+1 {
-				t.Errorf("receipt %+v, want a duplicate of line %d", receipt, kept+1)
-			}
-			if len(warnings) != 1 {
-				t.Errorf("warnings %v, want one", warnings)
-			}
-		})
-	}
 }
 
 // replace puts another log in the place of the one at path, as an editor does.
@@ -91,25 +60,4 @@ func TestReplacedWhileOpening(t *testing.T) {
 	}
 	mustSend(t, l, task("a", "b", "mine"))
 	wantContents(t, openLog(t, path, nil).Drain(t.Context(), "b", ""), "new", "mine")
-}
-
-// TestIndexingReadReleasesTheLog checks that a handle whose read made the index does not keep others
-// from sending.
-func TestIndexingReadReleasesTheLog(t *testing.T) {
-	path := logPath(t)
-	var records []Record
-	for i := range 3 * indexLines {
-		records = append(records, task("a", "b", fmt.Sprintf("%0*d", indexBytes/indexLines, i)))
-	}
-	writeFile(t, path, linesOf(t, records...))
-	reader, writer := openLog(t, path, nil), openLog(t, path, nil)
-	if _, err := reader.Status(t.Context()); err != nil || len(partFiles(t, path)) == 0 {
-		t.Fatalf("%v, or the read made no index", err)
-	}
-	lock := durable.NewLock(path + ".lock")
-	if free, err := lock.TryLock(); err != nil || !free {
-		t.Errorf("the log's lock is free: %t, %v", free, err)
-	}
-	must(t, lock.Unlock())
-	mustSend(t, writer, task("a", "b", "more"))
 }

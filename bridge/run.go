@@ -179,7 +179,7 @@ func MakeRun(root, repository string, id int, now time.Time) (Run, error) {
 			"id": id, "repo_path": repository, "repo_id": run.RepositoryID, "prompt": "", "state": "working",
 			"primary_agent": "", "review_mode": "", "max_iterations": 0, "current_iteration": 0,
 			"done_signal": SignalDone, "created_at": now.UTC(), "updated_at": now.UTC(),
-		}, nil)
+		})
 	}
 	if err != nil {
 		return Run{}, fmt.Errorf("new run: %w", err)

@@ -1,9 +1,8 @@
 package bridge
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,7 +88,7 @@ func (s Selector) Folders() (root, repository string, err error) {
 		}
 	}
 	if repository == "" {
-		repository, err = findRepository(root, s.Dir)
+		repository, err = findRepository(s.Dir)
 	}
 	return root, repository, err
 }
@@ -111,51 +110,12 @@ func (l Location) Make(now time.Time) error {
 	return err
 }
 
-// findRepository returns the repository whose runs are meant in a folder. Inside a git repository
-// it is the nearest folder, from the given one up to the top, that has runs below root, or else the
-// top. Elsewhere it is the folder itself. AgentPair always takes the folder it was started in,
-// which may be any of them.
-func findRepository(root, folder string) (string, error) {
+// findRepository returns the top of the git repository around a folder or, elsewhere, the folder itself.
+func findRepository(folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return "", fmt.Errorf("repository: %w", err)
 	}
 	top, err := git.Top(folder)
-	if err != nil || top == "" {
-		return folder, err
-	}
-	for at := folder; at != top; at = filepath.Dir(at) {
-		if hasRuns, err := exists(filepath.Join(root, repositoryID(at))); err != nil || hasRuns {
-			return at, err
-		}
-	}
-	return top, nil
-}
-
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// FindLogs returns the logs that a path means: the file itself or, for a folder, the files named
-// bridge.jsonl in it and below, sorted by path. If there is none the error matches fs.ErrNotExist.
-func FindLogs(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return []string{path}, err
-	}
-	var logs []string
-	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && entry.Name() == logName {
-			logs = append(logs, name)
-		}
-		return err
-	})
-	if err == nil && len(logs) == 0 {
-		err = fmt.Errorf("no %s in the folder %s: %w", logName, path, fs.ErrNotExist)
-	}
-	return logs, err
+	return cmp.Or(top, folder), err
 }

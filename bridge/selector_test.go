@@ -7,27 +7,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 func TestFindRepository(t *testing.T) {
-	root, top := t.TempDir(), t.TempDir()
+	top := t.TempDir()
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(top)) // the temporary folder may be in a repository
 	deep := filepath.Join(top, "a", "b")
 	must(t, os.MkdirAll(deep, 0o700))
 	want := func(folder, repository string) {
 		t.Helper()
-		if got, err := findRepository(root, folder); err != nil || got != repository {
+		if got, err := findRepository(folder); err != nil || got != repository {
 			t.Errorf("%s: want %s, got %s, %v", folder, repository, got, err)
 		}
 	}
 	want(deep, deep)
-	_, err := MakeRun(root, top, 1, time.Now())
-	must(t, err)
-	want(deep, deep) // no git repository joins the two
 	git := filepath.Join(top, "a", ".git")
 	must(t, os.Mkdir(git, 0o700))
 	want(deep, deep) // an empty folder is no repository
@@ -37,10 +33,6 @@ func TestFindRepository(t *testing.T) {
 	must(t, os.RemoveAll(git))
 	writeFile(t, filepath.Join(top, ".git"), "gitdir: elsewhere\n")
 	want(deep, top)
-	_, err = MakeRun(root, deep, 1, time.Now())
-	must(t, err)
-	want(deep, deep)
-	want(filepath.Dir(deep), top)
 }
 
 func TestMakeRun(t *testing.T) {
@@ -142,27 +134,5 @@ func TestRunNumber(t *testing.T) {
 		if got := RunNumber(filepath.FromSlash(path)); got != want {
 			t.Errorf("%s: want %d, got %d", path, want, got)
 		}
-	}
-}
-
-func TestFindLogs(t *testing.T) {
-	folder := t.TempDir()
-	if logs, err := FindLogs(folder); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("want no logs, got %v, %v", logs, err)
-	}
-	var want []string
-	for _, run := range []string{"1", "2"} {
-		must(t, os.Mkdir(filepath.Join(folder, run), 0o700))
-		want = append(want, filepath.Join(folder, run, "bridge.jsonl"))
-		for _, name := range []string{"bridge.jsonl", "transcript.jsonl"} {
-			writeFile(t, filepath.Join(folder, run, name), "")
-		}
-	}
-	if got, err := FindLogs(folder); err != nil || !slices.Equal(got, want) {
-		t.Errorf("want %q, got %q, %v", want, got, err)
-	}
-	other := filepath.Join(folder, "1", "transcript.jsonl")
-	if got, err := FindLogs(other); err != nil || !slices.Equal(got, []string{other}) {
-		t.Errorf("a file is taken as it is: want %s, got %q, %v", other, got, err)
 	}
 }

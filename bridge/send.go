@@ -189,7 +189,8 @@ func (l *Log) readBack(ctx context.Context, found func(Entry)) error {
 		}
 		found(e)
 	}
-	return l.readTo(info.Size())
+	l.partial = info.Size() - l.read.End
+	return nil
 }
 
 // openWriter makes writer the log's present file. It syncs the folder even if the file exists: the

@@ -2,8 +2,6 @@ package mailbox
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -43,31 +39,33 @@ func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
 
 // acknowledge moves entries of an inbox to the archive. Its own error concerns those that got none.
 func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
-	files := f.w.files
-	inbox, err := f.open()
+	inbox, archive, err := f.openWith(Archive)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, inbox.Close()) }()
-	archive, err := (folder{f.w, f.agent, Archive}).make()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, archive.Close()) }()
+	defer func() { err = errors.Join(err, inbox.Close(), archive.Close()) }()
 	for i, e := range entries {
 		if e.Box != Inbox {
 			errs[i] = fmt.Errorf("acknowledging %s: it is not in an inbox", e.Path)
 			continue
 		}
-		errs[i] = files.Publish(inbox, e.Name, archive, e.Name, true)
-		if errors.Is(errs[i], fs.ErrExist) || errors.Is(errs[i], syscall.EXDEV) {
-			_, errs[i] = f.move(e.Name, Archive, nil)
-		}
+		_, errs[i] = move(f.w.files, inbox, e.Name, archive, e.Name, nil)
 	}
 	if !slices.Contains(errs, nil) {
 		return nil
 	}
-	return errors.Join(files.SyncDir(archive), files.SyncDir(inbox))
+	return errors.Join(f.w.files.SyncDir(archive), f.w.files.SyncDir(inbox))
+}
+
+// openWith opens the folder and another box of the mailbox, which it makes if it is missing.
+func (f folder) openWith(box Box) (from, to *durable.Dir, err error) {
+	if from, err = f.open(); err != nil {
+		return nil, nil, err
+	}
+	if to, err = (folder{f.w, f.agent, box}).make(); err != nil {
+		return nil, nil, errors.Join(err, from.Close())
+	}
+	return from, to, nil
 }
 
 // Remove deletes an entry's file. If it is already gone, IsGone recognizes the error.
@@ -77,19 +75,14 @@ func (w *Workspace) Remove(e Entry) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if err := take(w.files, dir, e.Name); err != nil {
+	took, err := w.files.Take(dir, e.Name)
+	if err == nil && !took {
+		err = fmt.Errorf("removing %s: %w", dir.Path(e.Name), fs.ErrNotExist)
+	}
+	if err != nil {
 		return err
 	}
 	return w.files.SyncDir(dir)
-}
-
-// take removes a file. It returns an error that matches fs.ErrNotExist if another process did.
-func take(files durable.FileSystem, dir *durable.Dir, name string) error {
-	took, err := files.Take(dir, name)
-	if err == nil && !took {
-		err = fmt.Errorf("removing %s: %w", dir.Path(name), fs.ErrNotExist)
-	}
-	return err
 }
 
 // DeadLetterReason is the reason why a message became a dead letter. It is stored in a file next to
@@ -135,63 +128,31 @@ func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 	return reason, nil
 }
 
-// move moves a file of the folder to another box of the mailbox, and returns the new path.
+// Move moves an entry's file to another box of its mailbox, and returns the new path. It replaces nothing.
+func (w *Workspace) Move(e Entry, to Box) (path string, err error) {
+	return (folder{w, e.Agent, e.Box}).move(e.Name, to, nil)
+}
+
 func (f folder) move(file string, box Box, reason *DeadLetterReason) (path string, err error) {
-	from, err := f.open()
+	from, to, err := f.openWith(box)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	b, err := openBatch(f.w, nil)
+	defer func() { err = errors.Join(err, from.Close(), to.Close()) }()
+	name, err := move(f.w.files, from, file, to, file, reason)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	to, err := b.newCopyTo(f.agent, box)
-	if err != nil {
-		return "", err
-	}
-	defer to.Close()
-	if !from.SameFileSystem(to.Box) {
-		// Earlier moves may have left copies; doctor reports those that cannot be removed.
-		_, _ = b.recover()
-	}
-	name, err := b.move(from, file, to, file, reason)
-	if err != nil {
-		return "", err
-	}
-	return to.Box.Path(name), errors.Join(f.w.files.SyncDir(to.Box), f.w.files.SyncDir(from))
+	return to.Path(name), errors.Join(f.w.files.SyncDir(to), f.w.files.SyncDir(from))
 }
 
-// newCopyTo returns a copy for a file that is moved to a box. The file need not be a message, so
-// the copy has an id of its own.
-func (b *batch) newCopyTo(agent schema.AgentName, box Box) (*staging.Copy, error) {
-	id, err := schema.NewID(b.w.now(), agent, schema.Notification, schema.LongRand, b.w.random)
-	if err != nil {
-		return nil, err
-	}
-	c, err := b.newCopy(b.name(id, agent, box))
-	if c != nil {
-		c.GoBeside(b.outgoing)
-	}
-	return c, err
-}
-
-// maxName is the longest name, in bytes, that leaves room for a number and ReasonSuffix. Our own names are
-// shorter.
-const maxName = 255 - len("-10000") - len(ReasonSuffix)
-
-// move moves a file to the box of the copy, under the name or the first free one with a number, and
-// returns the new name. A reason is written before the file moves, and removed if it does not.
-func (b *batch) move(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) (string, error) {
+// move moves a file to another folder, under the name or the first free one with a number, and returns the new
+// name. A reason is written before the file moves, and removed if it does not.
+func move(files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir, name string, reason *DeadLetterReason) (string, error) {
 	const most = 10_000
-	if len(name) > maxName {
-		hash := sha256.Sum256([]byte(name))
-		name = strings.ToValidUTF8(name[:maxName/2], "") + "-" + hex.EncodeToString(hash[:4]) + schema.FileExtension
-	}
 	stem := strings.TrimSuffix(name, schema.FileExtension)
 	for n := 2; ; n++ {
-		err := b.moveAs(from, entry, to, name, reason)
+		err := moveAs(files, from, entry, to, name, reason)
 		if !errors.Is(err, fs.ErrExist) || n > most {
 			return name, err
 		}
@@ -199,34 +160,35 @@ func (b *batch) move(from *durable.Dir, entry string, to *staging.Copy, name str
 	}
 }
 
-// isSame reports whether two files have the same bytes.
-func isSame(a *durable.Dir, name string, b *durable.Dir, other string) bool {
-	data, err := a.ReadFile(name, schema.MaxFileSize)
-	return err == nil && holds(b, other, data)
-}
-
-func (b *batch) moveAs(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) error {
-	if reason == nil {
-		err := to.Move(b.w.files, from, entry, name)
-		if errors.Is(err, fs.ErrExist) && isSame(from, entry, to.Box, name) {
-			// A move that was interrupted left both, or somebody restored a copy.
-			if err = b.w.files.SyncDir(to.Box); err == nil {
-				err = take(b.w.files, from, entry)
-			}
+func moveAs(files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir, name string, reason *DeadLetterReason) error {
+	if reason != nil {
+		data, err := json.MarshalIndent(reason, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFile(files, to, name+ReasonSuffix, append(data, '\n')); err != nil {
+			return err
+		}
+	}
+	err := files.Publish(from, entry, to, name, true)
+	switch {
+	case err != nil && reason != nil:
+		_, takeErr := files.Take(to, name+ReasonSuffix)
+		return errors.Join(err, takeErr)
+	case errors.Is(err, fs.ErrExist):
+		data, readErr := from.ReadFile(entry, schema.MaxFileSize)
+		if readErr != nil || !holds(to, name, data) {
+			return err
+		}
+		// Somebody restored a copy, or a tool left one: one stays.
+		took, err := false, files.SyncDir(to)
+		if err == nil {
+			took, err = files.Take(from, entry)
+		}
+		if err == nil && !took {
+			err = fs.ErrNotExist
 		}
 		return err
-	}
-	data, err := json.MarshalIndent(reason, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := durable.WriteFile(b.w.files, to.Box, name+ReasonSuffix, append(data, '\n')); err != nil {
-		return err
-	}
-	err = to.Move(b.w.files, from, entry, name)
-	if err != nil {
-		_, takeErr := b.w.files.Take(to.Box, name+ReasonSuffix)
-		err = errors.Join(err, takeErr)
 	}
 	return err
 }

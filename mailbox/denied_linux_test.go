@@ -64,7 +64,7 @@ func TestRecoveryNeedsTheOutbox(t *testing.T) {
 	for _, hidden := range []string{"agents/claude/outbox", "agents/claude", schema.AgentsName} {
 		w := newWorkspace(t, "claude", "codex")
 		r := send(t, w, draft("codex"))
-		staged := filepath.Join(w.dir, outgoingName, staging.Name{ID: r.Message.ID, Agent: "codex", Box: string(Inbox)}.Entry())
+		staged := filepath.Join(w.dir, outgoingName, staging.Name{ID: r.Message.ID, Agent: "codex", Box: Inbox}.Entry())
 		if err := os.Rename(r.Inboxes[0], staged); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,9 @@ func TestRecoveryNeedsTheOutbox(t *testing.T) {
 
 // TestRestoreOnReadOnlyDisk checks that the error says what is wrong with the disk.
 func TestRestoreOnReadOnlyDisk(t *testing.T) {
-	w := newSplitWorkspace(t)
+	dir := t.TempDir()
+	mountTmpfs(t, dir, "1m")
+	w := newWorkspaceIn(t, dir, "claude", "codex")
 	e, _ := dealt(t, w, (*Workspace).Acknowledge)
 	remount := func(flags uintptr) {
 		if err := unix.Mount("", w.dir, "", unix.MS_REMOUNT|flags, ""); err != nil {

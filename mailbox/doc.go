@@ -20,9 +20,8 @@
 // touches locked copies; if it cannot see the locks of a copy, the age of the copy decides. The
 // staged outbox copy is created first and removed last, so copies without it belong to a sent
 // message. If someone removes state during a send, a copy can disappear after the commit: its
-// sender then stages it again, hidden in the box, and syncs it and its name before the rename, as
-// for any staged copy; but not on a network file system, where another machine may have delivered
-// the copy.
+// sender then writes it again, hidden in the inbox, and syncs it before the rename; but not on a
+// network file system, where another machine may have delivered the copy.
 //
 // A power failure can undo a rename that was not yet synced. The commit is synced before the first
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
@@ -35,7 +34,5 @@
 // handled messages. Older tools do: a message that is in the outbox of its sender and in no box of the
 // recipient also counts as acknowledged.
 //
-// A box can be a separate mount point, such as an inbox bind-mounted into a container. A rename
-// cannot cross mounts, so a hidden copy is staged in the box, after a durable mark in
-// state/outgoing by which Recover finds it. Archive, dead letters and Restore use the same steps.
+// A rename cannot cross mounts, so all boxes must be on the mount of state.
 package mailbox

@@ -23,57 +23,50 @@ import (
 // a file, Find lists no folder, and misses copies under other names. It looks for the beginning of an id in
 // the inboxes first.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
-	return find(ctx, w, id, schema.Boxes())
-}
-
-// find is Find, but lists all boxes that are not in named.
-func find(ctx context.Context, w *Workspace, id string, named []Box) ([]Entry, error) {
 	mayHold := func(name string) bool { return mayHold(id, name) }
-	everywhere := func(schema.AgentName, Box) NameFilter { return mayHold }
-	matches := func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches }
 	if !isComplete(id) {
 		pending, err := w.Search(ctx, func(_ schema.AgentName, box Box) NameFilter {
 			if box != Inbox {
 				return nil
 			}
 			return mayHold
-		}, matches)
+		}, func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches })
 		if ids := idsOf(pending); err == nil && len(ids) == 1 && isComplete(string(ids[0])) {
 			id = string(ids[0])
 		}
 	}
-	if parts, err := schema.ParseID(schema.ID(id)); err == nil {
-		l, err := w.Names(func(_ schema.AgentName, box Box) bool { return !slices.Contains(named, box) })
-		if err != nil {
-			return nil, err
-		}
-		names := namesOf(schema.ID(id), parts, schema.Types()...)
-		l.Assume(names, Outbox)
-		isIt := func(m *schema.Message) bool { return string(m.ID) == id }
-		sent, err := l.Search(ctx, func(agent schema.AgentName, box Box) NameFilter {
-			if agent != parts.Sender || box != Outbox {
-				return nil
-			}
-			return mayHold
-		}, isIt)
-		if err == nil && len(sent) > 0 {
-			names = namesOf(schema.ID(id), parts, sent[0].Message.Type)
-		}
-		l.Assume(names, named...)
-		found, err := l.Search(ctx, everywhere, isIt)
-		if err == nil && isEverywhere(found) {
-			return found, nil
-		}
+	if found := findByName(ctx, w, schema.ID(id)); isEverywhere(found) {
+		return found, nil
 	}
 	l, err := w.Names(func(schema.AgentName, Box) bool { return true })
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.find(ctx, id, everywhere)
+	found, err := l.find(ctx, id, func(schema.AgentName, Box) NameFilter { return mayHold })
 	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
 		return l.find(ctx, id, everything) // a name need not tell the id
 	}
 	return found, err
+}
+
+// findByName returns the files of a message that have the names that we give. It returns nothing if some cannot
+// be read.
+func findByName(ctx context.Context, w *Workspace, id schema.ID) []Entry {
+	parts, err := schema.ParseID(id)
+	if err != nil {
+		return nil
+	}
+	names := namesOf(id, parts, schema.Types()...)
+	isIt := func(m *schema.Message) bool { return m.ID == id }
+	sent, err := (folder{w, parts.Sender, Outbox}).load(ctx, names, func(e *Entry) bool { return e.Err == nil && isIt(e.Message) })
+	if err == nil && len(sent) > 0 {
+		names = namesOf(id, parts, sent[0].Message.Type)
+	}
+	found, err := SearchNamed(ctx, w, names, isIt)
+	if err != nil {
+		return nil
+	}
+	return found
 }
 
 // find is Find among the files that are wanted.
@@ -108,14 +101,14 @@ func (l *Listing) find(ctx context.Context, id string, want func(schema.AgentNam
 	case short.Load():
 		return nil, &ShortIDError{id}
 	}
-	err = &NotFoundError{ID: id, Workspace: l.workspace.dir}
+	missing := &NotFoundError{ID: id, Workspace: l.workspace.dir}
 	switch {
 	case unreadable != nil:
-		err = errors.Join(err, unreadable)
+		return nil, errors.Join(missing, unreadable)
 	case isComplete(id) && len(held) > 0: // a file that may be the message
-		err = errors.Join(err, held[0].Err)
+		return nil, errors.Join(missing, held[0].Err)
 	}
-	return nil, err
+	return nil, missing
 }
 
 func isComplete(id string) bool {
@@ -171,12 +164,8 @@ func idsOf(entries []Entry) []schema.ID {
 // FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox
 // or, for an empty agent, in the only inbox that has one. Such a file need not be a message. It
 // takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
-// returns a *SeveralInboxesError; if one has it and another cannot be read, an *UnreadableError.
+// returns a *SeveralFilesError; if one has it and another cannot be read, an *UnreadableError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
-	return findNamed(ctx, w, idOrName, agent, schema.Boxes())
-}
-
-func findNamed(ctx context.Context, w *Workspace, idOrName string, agent schema.AgentName, named []Box) ([]Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error
 	if agent == "" {
@@ -188,7 +177,7 @@ func findNamed(ctx context.Context, w *Workspace, idOrName string, agent schema.
 		return nil, err
 	}
 	if !schema.IsMessageFile(idOrName) || strings.ContainsAny(idOrName, `/\`) {
-		return find(ctx, w, idOrName, named)
+		return w.Find(ctx, idOrName)
 	}
 	var found []Entry
 	var unreadable UnreadableError
@@ -199,7 +188,7 @@ func findNamed(ctx context.Context, w *Workspace, idOrName string, agent schema.
 	}
 	switch {
 	case len(found) == 0:
-		return find(ctx, w, idOrName, named)
+		return w.Find(ctx, idOrName)
 	case unreadable.Err != nil: // that inbox may also have such a file
 		return nil, fmt.Errorf("%s: %w", idOrName, &unreadable)
 	}
@@ -209,43 +198,40 @@ func findNamed(ctx context.Context, w *Workspace, idOrName string, agent schema.
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
 // inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
-// returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError; and an *UnreadableError if
-// an inbox that may have the message could not be read.
+// returns a *NotPendingError or a *SeveralFilesError; and an *UnreadableError if an inbox that may have
+// the message could not be read.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
-	found, err := findNamed(ctx, w, idOrName, agent, []Box{Archive, DeadLetters, Outbox}) // two files of an inbox may have it
+	found, err := w.FindNamed(ctx, idOrName, agent)
 	unreadable, err := SplitUnreadable(err)
 	if err != nil {
 		return Entry{}, err
+	}
+	m := found[0].Message
+	if m == nil {
+		return found[0], nil // a file that was named
 	}
 	pending := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool {
 		return e.Box != Inbox || agent != "" && e.Agent != agent
 	})
 	switch {
-	case agent == "" && found[0].Message != nil && slices.ContainsFunc(found[0].Message.To, unreadable.Hides),
-		len(pending) == 0 && unreadable.Hides(agent):
-		return Entry{}, fmt.Errorf("looking for message %s: %w", found[0].Message.ID, unreadable)
+	case agent == "" && slices.ContainsFunc(m.To, unreadable.Hides), len(pending) == 0 && unreadable.Hides(agent):
+		return Entry{}, fmt.Errorf("looking for message %s: %w", m.ID, unreadable)
 	case len(pending) == 0:
-		return Entry{}, &NotPendingError{ID: found[0].Message.ID, Agent: agent, Elsewhere: found}
+		return Entry{}, &NotPendingError{ID: m.ID, Agent: agent, Elsewhere: found}
 	}
-	if found[0].Message == nil {
-		return pending[0], nil // a file that was named
-	}
-	return onlyEntry(found[0].Message.ID, pending)
+	return onlyEntry(m.ID, pending)
 }
 
-// onlyEntry returns the only entry, or a *SeveralInboxesError or *SeveralFilesError.
+// onlyEntry returns the only entry, or a *SeveralFilesError.
 func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	if len(entries) == 1 {
 		return entries[0], nil
 	}
-	several, files := &SeveralInboxesError{ID: id}, &SeveralFilesError{ID: id, Agent: entries[0].Agent}
+	several := &SeveralFilesError{ID: id}
 	for _, e := range entries {
-		several.Agents, files.Names = append(several.Agents, e.Agent), append(files.Names, e.Name)
+		several.Agents, several.Names = append(several.Agents, e.Agent), append(several.Names, e.Name)
 	}
-	slices.Sort(files.Names)
-	if several.Agents = slices.Compact(several.Agents); len(several.Agents) == 1 {
-		return Entry{}, files
-	}
+	several.Agents = slices.Compact(several.Agents)
 	return Entry{}, several
 }
 

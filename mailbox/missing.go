@@ -112,30 +112,22 @@ func (e *NotPendingError) Error() string {
 	return fmt.Sprintf("message %s is not in %s; it is in %s", e.ID, inbox, strings.Join(places, ", "))
 }
 
-// SeveralInboxesError is returned if a message is in several inboxes and the caller must name one.
-type SeveralInboxesError struct {
-	// ID is the message's id, or a file name if that was looked for.
-	ID     schema.ID
-	Agents []schema.AgentName
-}
-
-// Error names the message and the agents.
-func (e *SeveralInboxesError) Error() string {
-	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
-}
-
-// SeveralFilesError is returned if several files of an inbox hold a message and the caller must name
-// one.
+// SeveralFilesError is returned if several files of inboxes match and the caller must name an agent or a
+// file.
 type SeveralFilesError struct {
-	ID    schema.ID
-	Agent schema.AgentName
-	// Names are the names of the files, sorted.
-	Names []string
+	// ID is the message's id, or a file name if that was looked for.
+	ID schema.ID
+	// Agents are the owners of the inboxes, each once, and Names the names of the files.
+	Agents []schema.AgentName
+	Names  []string
 }
 
-// Error names the message and the agent.
+// Error names the message and the agents or, in one inbox, the files.
 func (e *SeveralFilesError) Error() string {
-	return fmt.Sprintf("message %s is in %d files of the inbox of %s", e.ID, len(e.Names), e.Agent)
+	if len(e.Agents) == 1 {
+		return fmt.Sprintf("message %s is in %d files of the inbox of %s: %q", e.ID, len(e.Names), e.Agents[0], e.Names)
+	}
+	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
 }
 
 // IsGone reports whether the error means that a message file no longer exists.

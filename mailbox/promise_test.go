@@ -128,7 +128,7 @@ func TestSweepKnowsASentMessage(t *testing.T) {
 	for _, restore := range []func(from, to string) error{os.Link, copyFile} {
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		r := send(t, w, faultDraft(false))
-		outbox := staging.Name{ID: r.Message.ID, Agent: "claude", Box: string(Outbox)}.Entry()
+		outbox := staging.Name{ID: r.Message.ID, Agent: "claude", Box: Outbox}.Entry()
 		if err := restore(r.Outbox, filepath.Join(w.dir, outgoingName, outbox)); err != nil {
 			t.Fatal(err)
 		}

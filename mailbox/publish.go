@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
-
-	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
@@ -14,7 +11,7 @@ import (
 )
 
 // ErrGone is returned, in a *QueuedError, for a copy that is neither in its inbox nor staged:
-// someone removed the staged copy, and it could not be staged again, or another machine delivered it.
+// someone removed the staged copy, and it could not be written again, or another machine delivered it.
 var ErrGone = errors.New("the staged copy is gone")
 
 // publish publishes the inbox copies of sent messages.
@@ -30,11 +27,7 @@ func (b *batch) publish(messages []*outgoing, syncErr error) {
 			if errors.Is(err, ErrGone) && !o.outbox.NotExclusive && b.w.now().Sub(b.opened) < strangerAfter {
 				// Nobody else publishes a copy of a living process, so the copy was removed. A machine with
 				// another clock may take the process for dead: on a network file system, nobody knows.
-				if restageErr := b.restage(c, o.data, true); restageErr != nil {
-					err = errors.Join(err, restageErr)
-				} else {
-					name, err = b.publishInbox(c, o.message, o.name, o.data)
-				}
+				name, err = b.publishAgain(c.Box, o)
 			}
 			if err != nil {
 				queued.Agents = append(queued.Agents, c.Name.Agent)
@@ -67,12 +60,6 @@ func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, da
 	}
 	for _, as := range []string{name, long} {
 		err = c.Publish(b.w.files, as, b.isUnique(m, as))
-		if errors.Is(err, syscall.EXDEV) {
-			// The inbox is on a mount that does not show.
-			if err = b.restage(c, data, false); err == nil {
-				err = c.Publish(b.w.files, as, b.isUnique(m, as))
-			}
-		}
 		switch {
 		case err == nil:
 			return as, nil
@@ -80,14 +67,14 @@ func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, da
 			// The copy is published; a crash undid the removal of the staged name.
 			_, err = c.Take(b.w.files)
 			return as, err
-		case errors.Is(err, fs.ErrNotExist) && !holds(c.Dir, c.File, data):
+		case errors.Is(err, fs.ErrNotExist) && !holds(b.outgoing, c.Name.Entry(), data):
 			// The copy is not staged any more; otherwise the inbox would be missing.
 			for _, as := range []string{name, long} {
 				if holds(c.Box, as, data) {
 					return as, nil
 				}
 			}
-			return name, fmt.Errorf("%w: %s", ErrGone, c.Dir.Path(c.File))
+			return name, fmt.Errorf("%w: %s", ErrGone, c.Path())
 		case !errors.Is(err, fs.ErrExist) && !errors.Is(err, durable.ErrNotExclusive):
 			return name, err
 		}
@@ -102,28 +89,17 @@ func holds(dir *durable.Dir, name string, data []byte) bool {
 	return err == nil && string(found) == string(data)
 }
 
-// restage stages the copy of a sent message again, in its box: the old copy is gone, or cannot be
-// moved there. Of the processes that restage an old copy, the one that removes it succeeds; the
-// others get ErrGone.
-func (b *batch) restage(c *staging.Copy, data []byte, gone bool) error {
-	if !gone && !c.Claimed() && b.lock == nil {
-		// Two recoveries would use the same names.
-		if locked, err := b.takeLock((*flock.Flock).TryLock); !locked {
-			return errors.Join(ErrGone, err)
+// publishAgain writes an inbox copy of a sent message whose staged copy was removed, perhaps with its folder.
+func (b *batch) publishAgain(inbox *durable.Dir, o *outgoing) (name string, err error) {
+	name = o.name
+	err = durable.AddFile(b.w.files, inbox, name, o.data)
+	if errors.Is(err, fs.ErrExist) {
+		if name, err = o.message.LongFileName(); err == nil {
+			err = durable.AddFile(b.w.files, inbox, name, o.data)
 		}
 	}
-	again := staging.New(b.name(c.Name.ID, c.Name.Agent, Inbox), c.Box, b.outgoing)
-	if err := again.CreateBeside(b.w.files, data); err != nil {
-		return err
-	}
-	took, err := c.Take(b.w.files)
-	if err == nil && !took && !gone {
-		err = ErrGone
-	}
 	if err != nil {
-		_, takeErr := again.Take(b.w.files)
-		return errors.Join(err, takeErr)
+		err = fmt.Errorf("%w: %w", ErrGone, err)
 	}
-	*c = *again
-	return nil
+	return name, err
 }

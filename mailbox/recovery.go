@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -16,8 +17,6 @@ import (
 type Recovered struct {
 	// Published are copies of sent messages that Recover put into their inboxes.
 	Published []string
-	// Waiting are copies of sent messages whose inboxes still refuse them.
-	Waiting []string
 	// Swept are staged copies of unsent messages that Recover removed.
 	Swept []string
 	// DeadLetters are copies of messages that may have been sent, but whose outbox copy is missing.
@@ -44,15 +43,11 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 // that are not staged copies.
 func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 	names, err := durable.ListFolder(w.root, w.dir, outgoingName)
-	for _, left := range groupStaged(names) {
-		ids = append(ids, left.id)
-	}
-	for _, name := range names {
-		if _, ok := parseStaged(name); !ok {
-			others = append(others, name)
-		}
-	}
-	return ids, others, ignoreMissing(err)
+	others = slices.DeleteFunc(slices.Clone(names), func(entry string) bool {
+		_, ok := staging.ParseName(entry)
+		return ok
+	})
+	return slices.Sorted(maps.Keys(groupStaged(names))), others, ignoreMissing(err)
 }
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
@@ -63,183 +58,111 @@ func IsQueued(w *Workspace, id schema.ID, agent schema.AgentName) (bool, error) 
 
 // isQueued reports whether an entry of state/outgoing is a copy of the message for the agent's inbox.
 func isQueued(entry string, id schema.ID, agent schema.AgentName) bool {
-	name, ok := parseStaged(entry)
-	return ok && name.ID == id && name.Agent == agent && name.Box == string(Inbox)
+	name, ok := staging.ParseName(entry)
+	return ok && name.ID == id && name.Agent == agent && name.Box == Inbox
 }
 
 // Withdraw removes the staged copies of a message for an agent's inbox, because the agent has handled
 // the message elsewhere.
-func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) (err error) {
-	b, err := openBatch(w, nil)
+func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) error {
+	outgoing, err := durable.OpenDir(w.root, w.dir, outgoingName)
 	if err != nil {
-		return err
+		return ignoreMissing(err)
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	names, err := b.outgoing.Names()
+	names, err := outgoing.Names()
 	for _, entry := range names {
-		if !isQueued(entry, id, agent) {
-			continue
-		}
-		name, _ := parseStaged(entry)
-		var box *durable.Dir // needed only for a copy that is staged in it
-		if name.Beside {
-			c, err := b.reopen(name)
-			if err != nil {
-				return err
-			}
-			box = c.Box
-		}
-		if _, err := staging.New(name, box, b.outgoing).Take(w.files); err != nil {
-			return err
+		if isQueued(entry, id, agent) {
+			_, takeErr := w.files.Take(outgoing, entry)
+			err = errors.Join(err, takeErr)
 		}
 	}
-	return err
+	return errors.Join(err, outgoing.Close())
 }
 
-// leftovers are the staged copies of one message. Those in unsent show, as long as they are staged,
-// that the message is not sent or not moved: the copies for all boxes but inboxes.
-type leftovers struct {
-	id      schema.ID
-	unsent  []staging.Name
-	inboxes []staging.Name
-}
+// leftovers are the staged copies of one message. As long as an outbox copy is staged, the message is not sent.
+type leftovers struct{ outboxes, inboxes []staging.Name }
 
-// parseStaged parses the name of an entry of state/outgoing: a staged copy or a mark.
-func parseStaged(entry string) (staging.Name, bool) {
-	name, ok := staging.ParseName(entry)
-	return name, ok && (schema.IsBox(name.Box) || name.Box == string(restoring))
-}
-
-// groupStaged groups the names in state/outgoing by message, in the order of the ids.
-func groupStaged(names []string) []*leftovers {
-	slices.Sort(names)
-	var groups []*leftovers
-	for _, name := range names {
-		parsed, ok := parseStaged(name)
+// groupStaged groups the names in state/outgoing by message.
+func groupStaged(names []string) map[schema.ID]*leftovers {
+	groups := make(map[schema.ID]*leftovers)
+	for _, entry := range names {
+		name, ok := staging.ParseName(entry)
 		if !ok {
 			continue
 		}
-		if len(groups) == 0 || groups[len(groups)-1].id != parsed.ID {
-			groups = append(groups, &leftovers{id: parsed.ID})
+		group := groups[name.ID]
+		if group == nil {
+			group = new(leftovers)
+			groups[name.ID] = group
 		}
-		group := groups[len(groups)-1]
-		if parsed.Box == string(Inbox) {
-			group.inboxes = append(group.inboxes, parsed)
+		if name.Box == Inbox {
+			group.inboxes = append(group.inboxes, name)
 		} else {
-			group.unsent = append(group.unsent, parsed)
+			group.outboxes = append(group.outboxes, name)
 		}
 	}
 	return groups
 }
 
-func (b *batch) recover() (recovered Recovered, err error) {
+// findLeftovers lists the staged copies of all messages.
+func (b *batch) findLeftovers() error {
 	names, err := b.outgoing.Names()
-	for _, left := range groupStaged(names) {
-		err = errors.Join(err, b.recoverMessage(left, &recovered))
+	b.left = groupStaged(names)
+	return err
+}
+
+func (b *batch) recover() (recovered Recovered, err error) {
+	err = b.findLeftovers()
+	for _, id := range slices.Sorted(maps.Keys(b.left)) {
+		err = errors.Join(err, b.recoverMessage(id, &recovered))
 	}
 	return recovered, err
 }
 
-// findLeftovers lists the staged copies of all messages, for those that are about to be sent again
-// or swept.
-func (b *batch) findLeftovers() error {
-	names, err := b.outgoing.Names()
-	b.left = make(map[schema.ID]leftovers)
-	for _, left := range groupStaged(names) {
-		b.left[left.id] = *left
-	}
-	return err
-}
-
 // recoverMessage recovers one message. As long as the outbox copy is staged, a running process may
 // still send the message.
-func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
-	for _, name := range left.unsent {
-		c, err := b.reopen(name)
-		if err != nil {
-			return err
-		}
-		switch staged, err := c.Dir.Exists(c.File); {
-		case err != nil:
-			return err
-		case !staged:
-			// It was published, and its mark is left.
-			if err := b.dropMark(c); err != nil {
-				return err
-			}
-			continue
-		}
+func (b *batch) recoverMessage(id schema.ID, recovered *Recovered) error {
+	left := b.left[id]
+	for _, name := range left.outboxes {
 		if stale, err := b.isStale(name); !stale || err != nil {
 			return err
 		}
-		if sent, err := b.isSent(c); err != nil {
+		data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		_, sentAs, err := b.sentAs(id, data)
+		if err != nil {
 			return err
-		} else if !sent {
+		}
+		if sentAs == "" {
 			// The sender may have staged more copies between the listing and its death.
-			if err := b.findLeftovers(); err != nil {
-				return err
+			names, err := b.outgoing.Names()
+			if now := groupStaged(names)[id]; now != nil {
+				err = errors.Join(err, b.sweep(now, recovered))
 			}
-			return b.sweep(b.left[left.id], recovered)
+			return err
 		}
 		// A crash undid the removal of the staged name.
-		if _, err := c.Take(b.w.files); err != nil {
+		if _, err := b.w.files.Take(b.outgoing, name.Entry()); err != nil {
 			return err
 		}
 	}
 	var err error
 	for _, name := range left.inboxes {
-		if name.Beside && slices.ContainsFunc(left.inboxes, func(other staging.Name) bool {
-			return other.Agent == name.Agent && !other.Beside
-		}) {
-			continue // it is being restaged
-		}
 		err = errors.Join(err, b.recoverCopy(name, recovered))
 	}
 	return err
 }
 
-// isSent reports whether the sender's outbox has the message of a staged outbox copy.
-func (b *batch) isSent(c *staging.Copy) (bool, error) {
-	if c.Name.Box != string(Outbox) {
-		return false, nil
-	}
-	data, err := c.Dir.ReadFile(c.File, schema.MaxFileSize)
-	if err != nil {
-		return false, ignoreMissing(err)
-	}
-	m, _ := validate.Decode(data)
-	if m == nil || m.ID != c.Name.ID {
-		return false, nil // a crash left an incomplete file
-	}
-	name, err := b.sentAs(m, data)
-	return name != "", err
-}
-
-// reopen opens the box of a staged copy. Unlike newCopy, it does not make mailboxes, and leaves it
-// to publish to find that a box refuses the copy.
-func (b *batch) reopen(name staging.Name) (*staging.Copy, error) {
-	if err := b.w.CheckAgent(name.Agent); err != nil {
-		return nil, err
-	}
-	c, err := b.newCopy(name)
-	if c == nil {
-		return nil, err
-	}
-	return c, nil
-}
-
 // sweep removes the staged copies of a message that is not sent. The copies that show this go last,
 // so that a sweep that is interrupted leaves no copies that look sent. If the sender is alive after
 // all, and commits meanwhile, it finds that its other copies are gone.
-func (b *batch) sweep(left leftovers, recovered *Recovered) error {
-	for _, name := range slices.Concat(left.inboxes, left.unsent) {
-		c, err := b.reopen(name)
-		if err != nil {
-			return err
-		}
-		took, err := c.Take(b.w.files)
+func (b *batch) sweep(left *leftovers, recovered *Recovered) error {
+	for _, name := range slices.Concat(left.inboxes, left.outboxes) {
+		took, err := b.w.files.Take(b.outgoing, name.Entry())
 		if took {
-			recovered.Swept = append(recovered.Swept, c.Dir.Path(c.File))
+			recovered.Swept = append(recovered.Swept, b.outgoing.Path(name.Entry()))
 		}
 		if err != nil {
 			return err
@@ -255,16 +178,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// dropMark removes the mark of a copy that is published. The mark of a living process may belong to
-// a copy that is about to be written.
-func (b *batch) dropMark(c *staging.Copy) error {
-	stale, err := b.isStale(c.Name)
-	if !stale || err != nil {
-		return err
-	}
-	return c.DropMark(b.w.files)
-}
-
 // recoverCopy publishes an inbox copy if the message is in its sender's outbox, unless its sender
 // is alive and will do it.
 func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
@@ -273,111 +186,100 @@ func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
 			return err
 		}
 	}
-	c, err := b.reopen(name)
+	data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
 	if err != nil {
-		recovered.Waiting = append(recovered.Waiting, b.outgoing.Path(name.Entry()))
-		return err
+		return ignoreMissing(err)
 	}
-	defer c.Close()
-	data, err := c.Dir.ReadFile(c.File, schema.MaxFileSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b.dropMark(c)
-	}
-	if err != nil {
-		return err
-	}
-	m, _ := validate.Decode(data)
-	if m == nil || m.ID != name.ID {
-		return b.deadLetter(c, recovered) // a crash left an incomplete file
-	}
-	fileName, err := b.sentAs(m, data)
+	m, fileName, err := b.sentAs(name.ID, data)
 	if err != nil {
 		return err
 	}
 	if fileName == "" {
-		return b.deadLetter(c, recovered)
+		return b.deadLetter(name, recovered)
 	}
-	fileName, err = b.publishInbox(c, m, fileName, data)
-	switch {
-	case errors.Is(err, ErrGone):
+	published, err := b.publishLeft(name, m, fileName, data)
+	if errors.Is(err, ErrGone) {
 		return nil // another process published it
-	case err != nil:
-		recovered.Waiting = append(recovered.Waiting, c.Dir.Path(c.File))
+	}
+	if err != nil {
 		return err
 	}
-	recovered.Published = append(recovered.Published, c.Box.Path(fileName))
-	return b.w.files.SyncDir(c.Box)
+	recovered.Published = append(recovered.Published, published)
+	return nil
 }
 
-// sentAs returns the name of the file with exactly these bytes in the sender's outbox. If there is
-// none, the message was not sent, and the name is empty.
-func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
-	if !b.w.Knows(m.From) {
-		return "", nil
+// publishLeft publishes an inbox copy of a dead process, and returns the path.
+func (b *batch) publishLeft(name staging.Name, m *schema.Message, fileName string, data []byte) (path string, err error) {
+	if err := b.w.CheckAgent(name.Agent); err != nil {
+		return "", err
 	}
-	c, err := b.reopen(b.name(m.ID, m.From, Outbox))
+	box, err := b.open(name.Agent, Inbox)
 	if err != nil {
 		return "", err
 	}
-	long, err := m.LongFileName()
+	fileName, err = b.publishInbox(staging.New(name, box, b.outgoing), m, fileName, data)
 	if err != nil {
 		return "", err
 	}
-	find := func(names []string) (string, error) {
-		for _, name := range names {
-			info, err := c.Box.Lstat(name)
-			if ignoreMissing(err) != nil {
-				return "", err
-			}
-			if err != nil || info.Size() != int64(len(data)) {
-				continue
-			}
-			sent, err := c.Box.ReadFile(name, schema.MaxFileSize)
-			if ignoreMissing(err) != nil || err == nil && string(sent) == string(data) {
-				return name, err
-			}
-		}
-		return "", nil
+	return box.Path(fileName), b.w.files.SyncDir(box)
+}
+
+// sentAs returns the message of a staged copy, and the name of the file with exactly these bytes in the sender's
+// outbox. If there is none, the message was not sent, and the name is empty.
+func (b *batch) sentAs(id schema.ID, data []byte) (m *schema.Message, name string, err error) {
+	m, _ = validate.Decode(data)
+	if m == nil || m.ID != id || !b.w.Knows(m.From) { // a crash leaves incomplete files
+		return m, "", nil
 	}
-	if name, err := find([]string{long, m.FileName()}); name != "" || err != nil {
-		return name, err
-	}
-	names, err := c.Box.Names() // with a suffix, or chosen by another tool
+	outbox, err := b.open(m.From, Outbox)
 	if err != nil {
-		return "", err
+		return m, "", err
 	}
-	return find(slices.DeleteFunc(names, func(name string) bool {
+	names, err := outbox.Names()
+	if err != nil {
+		return m, "", err
+	}
+	for _, name := range names {
 		parsed, err := schema.ParseFileName(name)
-		return err != nil || parsed.From != m.From || !isSameMinute(parsed.At, m.CreatedAt.Time())
-	}))
+		if err != nil || parsed.From != m.From || !isSameMinute(parsed.At, m.CreatedAt.Time()) {
+			continue
+		}
+		sent, err := outbox.ReadFile(name, schema.MaxFileSize)
+		if err == nil && string(sent) == string(data) {
+			return m, name, nil
+		}
+		if ignoreMissing(err) != nil {
+			return m, "", err
+		}
+	}
+	return m, "", nil
 }
 
 // deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. Someone
 // emptied the outbox or state, and nothing shows which, so Recover does not remove the copy.
-func (b *batch) deadLetter(c *staging.Copy, recovered *Recovered) error {
-	parts, err := schema.ParseID(c.Name.ID)
+func (b *batch) deadLetter(name staging.Name, recovered *Recovered) error {
+	parts, err := schema.ParseID(name.ID)
 	if err != nil || !b.w.Knows(parts.Sender) {
 		return err
 	}
-	if info, err := b.outgoing.Lstat(c.Name.Entry()); err != nil || !b.isOld(info, staleAfter) {
+	if info, err := b.outgoing.Lstat(name.Entry()); err != nil || !b.isOld(info, staleAfter) {
 		return ignoreMissing(err)
 	}
-	if stale, err := b.isStale(c.Name); !stale || err != nil {
+	if stale, err := b.isStale(name); !stale || err != nil {
 		return err
 	}
-	reason := DeadLetterReason{
-		Reason: "a queued copy for " + string(c.Name.Agent) + " whose copy in the sender's outbox is missing",
-		ID:     c.Name.ID, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
-	}
-	to, err := b.newCopyTo(parts.Sender, DeadLetters)
+	letters, err := b.open(parts.Sender, DeadLetters)
 	if err != nil {
 		return err
 	}
-	name, err := b.move(c.Dir, c.File, to, string(c.Name.ID)+"_"+string(c.Name.Agent)+schema.FileExtension, &reason)
+	file := string(name.ID) + "_" + string(name.Agent) + schema.FileExtension
+	file, err = move(b.w.files, b.outgoing, name.Entry(), letters, file, &DeadLetterReason{
+		Reason: "a queued copy for " + string(name.Agent) + " whose copy in the sender's outbox is missing",
+		ID:     name.ID, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
+	})
 	if err != nil {
 		return err
 	}
-	recovered.DeadLetters = append(recovered.DeadLetters, to.Box.Path(name))
-	_, err = c.Take(b.w.files) // its mark
-	return err
+	recovered.DeadLetters = append(recovered.DeadLetters, letters.Path(file))
+	return errors.Join(b.w.files.SyncDir(letters), b.w.files.SyncDir(b.outgoing))
 }

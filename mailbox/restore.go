@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -29,53 +29,37 @@ func (e *PendingError) Error() string {
 // ErrNoCopy is returned if there is no copy of a message that could be restored.
 var ErrNoCopy = errors.New("no copy of the message exists")
 
-// Restorable returns the copy of a message that Restore would put back into an agent's inbox. Only
-// the message's ID, From and To matter. The error is a *PendingError or matches ErrNoCopy.
-func (w *Workspace) Restorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (Entry, error) {
-	r, err := w.findRestorable(ctx, m, agent)
-	return r.source, err
-}
-
-// restoring is the box in the name of a staged copy that goes back into an inbox. No recovery
-// publishes such a copy: the message stays as it was.
-const restoring Box = "restoring"
-
-// restorable describes how a message can be restored.
+// restorable is the copy that goes back into an inbox, its bytes, and the file name that it gets there.
 type restorable struct {
 	source Entry
 	data   []byte
-	// name is the file name for the inbox.
-	name string
-	// leftovers are the files that go when the message is back: other copies, and reasons. A dead
-	// letter gets no name that still has a reason, so nobody uses their names again meanwhile.
-	leftovers []Entry
+	name   string
 }
 
-// findRestorable looks for the copies of a message. The source is the sender's outbox copy, or a copy
-// of the agent with the same bytes: moving that one leaves no second copy at any time. If the
-// sender's copy is gone or not valid, the agent's is the source.
+// findRestorable looks for the copies of a message. The source is a copy of the agent with the bytes of the
+// sender's outbox copy, because moving that one leaves no second copy at any time; or else the outbox copy; or
+// else, if that is gone or not valid, the agent's copy.
 func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (r restorable, err error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return r, err
 	}
-	wanted := func(name string) bool { return mayHold(string(m.ID), name) }
 	var unreadable UnreadableError
-	isCopy := func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID }
-	load := func(agent schema.AgentName, box Box) []Entry {
-		entries, loadErr := w.ListNamed(ctx, agent, box,
-			wanted,
-			func(e *Entry) bool { return isCopy(e) || e.Err != nil && box == Inbox })
+	load := func(agent schema.AgentName, box Box, isCopy func(*Entry) bool) []Entry {
+		entries, loadErr := w.ListNamed(ctx, agent, box, func(name string) bool { return mayHold(string(m.ID), name) }, isCopy)
 		unreadable.add(agent, loadErr)
 		return InOrder(entries)
 	}
-	pending := load(agent, Inbox)
-	copies := append(load(agent, DeadLetters), load(agent, Archive)...)
+	isCopy := func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID }
+	long, _ := m.LongFileName() // a malformed id has none
 	var originals []Entry
 	if w.Knows(m.From) {
-		originals = load(m.From, Outbox)
+		originals = load(m.From, Outbox, isCopy)
 	}
-	named, others := nameInvalid(pending, originals)
-	pending = append(named, slices.DeleteFunc(others, func(e Entry) bool { return !isCopy(&e) })...)
+	pending := load(agent, Inbox, func(e *Entry) bool { // a file that cannot be read counts by its name
+		isOriginal := func(o Entry) bool { return o.Name == e.Name || long == e.Name }
+		return isCopy(e) || e.Err != nil && slices.ContainsFunc(originals, isOriginal)
+	})
+	copies := append(load(agent, DeadLetters, isCopy), load(agent, Archive, isCopy)...)
 	queued, err := IsQueued(w, m.ID, agent)
 	switch err = errors.Join(unreadable.orNil(), err); {
 	case err != nil:
@@ -90,33 +74,24 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	all := append(originals, copies...)
 	r.source = all[max(0, slices.IndexFunc(all, func(e Entry) bool { return e.Err == nil }))]
 	r.name = r.source.Name
-	if r.data, err = w.ReadRaw(r.source); err != nil {
+	if r.data, err = w.ReadRaw(r.source); err != nil || r.source.Box != Outbox {
 		return r, err
 	}
 	for _, c := range copies {
-		data, err := w.ReadRaw(c)
-		switch {
-		case err != nil || !bytes.Equal(data, r.data):
-			continue // somebody edited it, or it is another message with the same id: it stays
-		case r.source.Box == Outbox:
+		if data, err := w.ReadRaw(c); err == nil && bytes.Equal(data, r.data) {
 			r.source = c
-		case c.Path != r.source.Path:
-			r.leftovers = append(r.leftovers, c)
-		}
-		reason := Entry{Agent: agent, Box: c.Box, Name: c.Name + ReasonSuffix}
-		if _, err := w.root.Lstat(schema.BoxPath(agent, c.Box) + "/" + reason.Name); err == nil {
-			r.leftovers = append(r.leftovers, reason)
+			break
 		}
 	}
 	return r, nil
 }
 
 // Restore returns a message to the inbox of an agent that acknowledged it or gave it up, and returns
-// the path. Once the copy in the inbox is durable, Restore removes identical copies in the agent's
-// archive and dead letters, with their reasons. A crash leaves the message as it was, or restored.
+// the path. It removes the reason of a dead letter. A crash leaves the message as it was, or restored.
 //
 // Restore calls begin with the source after its checks, before it changes anything. Restore ends
-// with its error. Other errors are those of Restorable and of the file system.
+// with its error. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system.
+// Only the message's ID, From and To matter.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
 	b, err := openBatch(w, nil)
 	if err != nil {
@@ -132,47 +107,47 @@ func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema
 	if err != nil {
 		return "", err
 	}
-	c, err := b.newCopyTo(agent, restoring)
+	inbox, err := b.open(agent, Inbox)
+	if err == nil {
+		err = inbox.Writable()
+	}
 	if err == nil {
 		err = begin(r.source)
 	}
 	if err != nil {
 		return "", err
 	}
-	defer c.Close()
-	name, err := b.putBack(c, r)
-	if err == nil {
-		err = w.files.SyncDir(c.Box)
+	name := r.name
+	err = r.putBack(w, inbox, name)
+	if errors.Is(err, fs.ErrExist) {
+		if name, err = r.source.Message.LongFileName(); err == nil {
+			err = r.putBack(w, inbox, name)
+		}
 	}
 	if err != nil {
 		return "", err
 	}
-	for _, old := range r.leftovers {
-		if goneErr := w.Remove(old); !IsGone(goneErr) {
-			err = errors.Join(err, goneErr)
+	if r.source.Box == DeadLetters {
+		reason := Entry{Agent: agent, Box: DeadLetters, Name: r.source.Name + ReasonSuffix}
+		if goneErr := w.Remove(reason); !IsGone(goneErr) {
+			err = goneErr
 		}
 	}
-	return c.Box.Path(name), err
+	return inbox.Path(name), err
 }
 
-// putBack moves or copies the source to the inbox, under its name or the long one.
-func (b *batch) putBack(c *staging.Copy, r restorable) (name string, err error) {
-	from, err := (folder{b.w, r.source.Agent, r.source.Box}).open()
+// putBack moves or copies the source to the inbox, under this name.
+func (r *restorable) putBack(w *Workspace, inbox *durable.Dir, name string) (err error) {
+	if r.source.Box == Outbox {
+		return durable.AddFile(w.files, inbox, name, r.data)
+	}
+	from, err := (folder{w, r.source.Agent, r.source.Box}).open()
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	put := func(name string) error {
-		if r.source.Box == Outbox {
-			return c.Put(b.w.files, r.data, name)
-		}
-		return c.Move(b.w.files, from, r.source.Name, name)
+	if err := w.files.Publish(from, r.source.Name, inbox, name, true); err != nil {
+		return err
 	}
-	if err = put(r.name); !errors.Is(err, fs.ErrExist) {
-		return r.name, err
-	}
-	if name, err = r.source.Message.LongFileName(); err != nil {
-		return "", err
-	}
-	return name, put(name)
+	return errors.Join(w.files.SyncDir(inbox), w.files.SyncDir(from))
 }

@@ -43,11 +43,10 @@ type batch struct {
 	boxes  map[folder]*durable.Dir
 	lock   *flock.Flock
 	opened time.Time
-	// claimed are the short names, and started the ids, that this batch uses.
+	// claimed are the short names that this batch uses.
 	claimed map[string]bool
-	started map[schema.ID]bool
 	// left are the staged copies of other processes, as findLeftovers listed them.
-	left map[schema.ID]leftovers
+	left map[schema.ID]*leftovers
 }
 
 func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
@@ -63,7 +62,7 @@ func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 	}
 	b := &batch{
 		w: w, options: options, outgoing: outgoing, opened: w.now(),
-		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool), started: make(map[schema.ID]bool),
+		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool),
 	}
 	if b.origin, err = w.files.Origin(outgoing); err != nil {
 		return nil, errors.Join(err, b.close())
@@ -113,28 +112,17 @@ func (b *batch) waitForLock(ctx context.Context) error {
 	return err
 }
 
-// name returns the name of a copy that this process stages.
-func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name {
-	return staging.Name{ID: id, Agent: agent, Box: string(box), Origin: b.origin}
-}
-
-// newCopy opens the box of a copy, and makes a missing one. It checks that the box can be written
-// to, so that most boxes that refuse a copy do so before anything is staged. With such an error,
-// newCopy also returns the copy.
-func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
-	in := folder{b.w, name.Agent, Box(name.Box)}
-	if in.box == restoring {
-		in.box = Inbox
+// open opens a box until the batch is closed, and makes a missing one.
+func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
+	in := folder{b.w, agent, box}
+	if dir, ok := b.boxes[in]; ok {
+		return dir, nil
 	}
-	box, ok := b.boxes[in]
-	if !ok {
-		var err error
-		if box, err = in.make(); err != nil {
-			return nil, err
-		}
-		b.boxes[in] = box
+	dir, err := in.make()
+	if err == nil {
+		b.boxes[in] = dir
 	}
-	return staging.New(name, box, b.outgoing), box.Writable()
+	return dir, err
 }
 
 // isDead reports whether the process that staged a copy is dead: nobody holds its claim, or, if that

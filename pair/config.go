@@ -22,7 +22,6 @@ import (
 // omits has the zero value.
 type Config struct {
 	Settings
-	Tmux    bool
 	Verbose bool
 	Timeout time.Duration
 }
@@ -93,7 +92,7 @@ func (c *Config) Set(key, value string) (err error) {
 	case "timeout":
 		c.Timeout, err = ParseTimeout(value)
 	case "use_tmux":
-		c.Tmux, err = parseBool(value)
+		_, err = parseBool(value) // for AgentPair: a run has no tmux session
 	case "use_worktree":
 		c.Worktree, err = parseBool(value)
 	case "verbose":

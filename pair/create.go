@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -119,30 +118,4 @@ func lockOf(run bridge.Run) exclusive.Lock {
 		Open: func() (*durable.Dir, error) { return durable.OpenPath(run.Folder) },
 		Name: "pair.lock", Note: "pair.json", What: fmt.Sprintf("run %d is driven", run.ID),
 	}
-}
-
-// FindSession returns the latest run of a repository in which an agent has the session. If there is
-// none the error matches bridge.ErrNoRun, and names the manifests that could not be read.
-func FindSession(root, repository, session string) (bridge.Run, error) {
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return bridge.Run{}, err
-	}
-	runs, err := bridge.Runs(root, repositoryID)
-	if err != nil {
-		return bridge.Run{}, err
-	}
-	var unread []error
-	for _, run := range slices.Backward(runs) {
-		m, err := ReadManifest(run)
-		switch {
-		case errors.Is(err, ErrForeignRun), errors.Is(err, ErrNeverBegun): // cannot be resumed
-		case err != nil:
-			unread = append(unread, err)
-		case session != "" && (m.ClaudeSessionID == session || m.CodexSessionID == session):
-			return run, nil
-		}
-	}
-	err = fmt.Errorf("%w: no run of repository %s in %s has the session %q", bridge.ErrNoRun, repository, root, session)
-	return bridge.Run{}, errors.Join(append([]error{err}, unread...)...)
 }

@@ -56,11 +56,9 @@ type Removal struct {
 	Worktree bool
 	// Unfinished allows removing a run that could be continued.
 	Unfinished bool
-	// Check removes nothing.
-	Check bool
 }
 
-// Removed lists what Remove removed, or would remove.
+// Removed lists what Remove removed.
 type Removed struct {
 	// Folder is that of the run.
 	Folder string `json:"folder"`
@@ -103,16 +101,10 @@ func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed,
 	if w != nil && (w.Uncommitted || w.Committed) && !what.Worktree {
 		return removed, fmt.Errorf("run %d: %w: %s", run.ID, ErrKeepsChanges, w.Branch)
 	}
-	if what.Check {
-		return removed, nil
-	}
 	if w != nil {
 		if err := w.remove(ctx, m.RepoPath, true); err != nil {
 			return removed, err
 		}
-	}
-	if err := endTmux(ctx, m.TmuxSession); err != nil {
-		return removed, err
 	}
 	return removed, run.Remove()
 }

@@ -18,7 +18,7 @@ const manifestVersion = 2
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
 // its names; version, base_commit, cursors, acknowledged, task_record, round, verdict
-// and spent are ours. Unknown fields are kept.
+// and spent are ours.
 type Manifest struct {
 	bridge.Manifest
 	// Version is the version of the format. AgentPair's own manifests have none.
@@ -40,7 +40,6 @@ type Manifest struct {
 	// BaseCommit is the commit, or the tree, that the run starts from: that of the worktree, or what
 	// the repository holds with uncommitted changes. It is empty if there is no git repository.
 	BaseCommit   string `json:"base_commit,omitempty"`
-	TmuxSession  string `json:"tmux_session,omitempty"`
 	ProofCommand string `json:"proof_command,omitempty"`
 	DoneSignal   string `json:"done_signal"`
 
@@ -197,7 +196,7 @@ func ReadManifest(run bridge.Run) (Manifest, error) {
 }
 
 func parseManifest(data []byte) (m Manifest, err error) {
-	m.Unknown, err = bridge.DecodeManifest(data, &m)
+	err = json.Unmarshal(data, &m)
 	var mistyped *json.UnmarshalTypeError
 	switch {
 	case m.Version > manifestVersion:
@@ -292,4 +291,4 @@ func (m *Manifest) session(name Agent) *string {
 }
 
 // write replaces the manifest of the run.
-func (m *Manifest) write(run bridge.Run) error { return run.WriteManifest(m, m.Unknown) }
+func (m *Manifest) write(run bridge.Run) error { return run.WriteManifest(m) }

@@ -1,12 +1,9 @@
 package pair
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -85,31 +82,6 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestManifestKeepsUnknownFields runs a session whose manifest has fields that other programs wrote.
-func TestManifestKeepsUnknownFields(t *testing.T) {
-	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "DONE", nil }))
-	path := s.Place().ManifestPath()
-	whole, err := os.ReadFile(path)
-	if err := errors.Join(err, s.Close(), os.WriteFile(path, append([]byte(`{"labels": {"b": [1e2], "a": "<x>"}, "\n": null,`), whole[1:]...), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Resume(s.Place(), scripted(func(call) (string, error) { return "DONE", nil })); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	var fields map[string]json.RawMessage
-	var labels bytes.Buffer
-	if err := errors.Join(err, json.Unmarshal(data, &fields), json.Compact(&labels, fields["labels"])); err != nil {
-		t.Fatal(err)
-	}
-	if got := labels.String(); got != `{"b":[1e2],"a":"<x>"}` || string(fields["\n"]) != "null" || string(fields["state"]) != `"completed"` || fields["turn"] != nil {
-		t.Errorf("after the run the manifest is\n%s\nwant the fields of others kept and ours up to date", data)
-	}
-}
-
 // TestNeverBegun checks that a run that was killed before it had a manifest keeps its number.
 func TestNeverBegun(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
@@ -132,33 +104,5 @@ func TestNeverBegun(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestFindSession(t *testing.T) {
-	root, repository := t.TempDir(), t.TempDir()
-	for range 2 {
-		s, err := Create(root, repository, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "DONE", nil }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if run, err := FindSession(root, repository, "session of codex"); err != nil || run.ID != 2 {
-		t.Errorf("run %d, %v; want 2", run.ID, err)
-	}
-	if err := os.WriteFile(filepath.Join(root, repositoryID, "1", "manifest.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, session := range []string{"another", ""} {
-		if _, err := FindSession(root, repository, session); !errors.Is(err, bridge.ErrNoRun) || !errors.Is(err, ErrDamaged) {
-			t.Errorf("session %q: error %v, want ErrNoRun, and ErrDamaged of run 1", session, err)
-		}
 	}
 }

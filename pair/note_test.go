@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 )
 
 // noted runs a session and returns its entries of some types, each with what it says.
@@ -136,11 +137,11 @@ func TestSummary(t *testing.T) {
 	}
 	put("before", "1\n")
 	put("tracked", "1\n")
-	mustGit(t, repository, "add", "tracked")
-	mustGit(t, repository, "commit", "--quiet", "-m", "tracked")
+	gittest.Run(t, repository, "add", "tracked")
+	gittest.Run(t, repository, "commit", "--quiet", "-m", "tracked")
 	put("tracked", "1\n2\n")
 	put("staged", "1\n")
-	mustGit(t, repository, "add", "staged")
+	gittest.Run(t, repository, "add", "staged")
 	old, err := os.Stat(filepath.Join(repository, "before"))
 	if err == nil {
 		past := old.ModTime().AddDate(0, 0, -1)
@@ -152,7 +153,7 @@ func TestSummary(t *testing.T) {
 	options := scripted(func(call) (string, error) {
 		put("tracked", "1\n2\n3\n")
 		put("a new\tfile", "1\n")
-		mustGit(t, repository, "commit", "--quiet", "-a", "-m", "work")
+		gittest.Run(t, repository, "commit", "--quiet", "-a", "-m", "work")
 		return "DONE", nil
 	})
 	var summary *Summary
@@ -172,7 +173,7 @@ func TestSummary(t *testing.T) {
 	if summary == nil || !reflect.DeepEqual(summary.Changes, want) || summary.Folder != repository || summary.Spent.Turns != 1 {
 		t.Errorf("summary %+v, want the changes %+v", summary, want)
 	}
-	if out := mustGit(t, repository, "stash", "list"); out != "" {
+	if out := gittest.Run(t, repository, "stash", "list"); out != "" {
 		t.Errorf("the run left the stash %q", out)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 )
 
 func TestUnavailable(t *testing.T) {
@@ -135,7 +136,7 @@ func TestFolderGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if worktree {
-			mustGit(t, repository, "worktree", "add", "--quiet", "--force", dir, "agentpair/run-1")
+			gittest.Run(t, repository, "worktree", "add", "--quiet", "--force", dir, "agentpair/run-1")
 		}
 		if s, err = Resume(s.Place(), options); err != nil {
 			t.Fatal(err)

@@ -57,8 +57,6 @@ func helper(arguments []string) error {
 		select {}
 	case "drive":
 		return drive(arguments[1], arguments[2], arguments[3])
-	case "drive-and-hang":
-		return driveAndHang(arguments[1], arguments[2])
 	case "create":
 		s, err := Create(arguments[1], arguments[2], Settings{Prompt: "x"}, Options{})
 		if err != nil {

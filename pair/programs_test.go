@@ -58,11 +58,7 @@ func TestPrograms(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	run, err := FindSession(root, repository, codexSession)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Resume(run, options); err != nil {
+	if s, err = Resume(s.Place(), options); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Run(t.Context()); err != nil {
@@ -87,7 +83,7 @@ func TestPrograms(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	checkRawEvents(t, run)
+	checkRawEvents(t, s.Place())
 }
 
 // workOnAnswer is the model behind codex: it writes 41, and 42 once a review says so.

@@ -72,7 +72,7 @@ func TestRecordedRun(t *testing.T) {
 	}
 }
 
-// TestRecordedRunStaysOver opens and follows a run that an earlier version completed.
+// TestRecordedRunStaysOver opens a run that an earlier version completed.
 func TestRecordedRunStaysOver(t *testing.T) {
 	run := recorded(t, 2)
 	var calls []call
@@ -85,17 +85,5 @@ func TestRecordedRunStaysOver(t *testing.T) {
 	}
 	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil || s.Manifest().State != Complete {
 		t.Errorf("error %v, state %s, want a completed run", err, s.Manifest().State)
-	}
-	results := 0
-	for e, err := range Follow(t.Context(), Following{Run: run, Agent: Claude}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Type == EntryResult {
-			results++
-		}
-	}
-	if results != 3 {
-		t.Errorf("the transcript has %d results of claude, want 3", results)
 	}
 }

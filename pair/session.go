@@ -174,16 +174,6 @@ func (s *Session) Close() error {
 	return err
 }
 
-// Pass closes the session, for another process to drive the run. It returns the size of the
-// transcript up to now.
-func (s *Session) Pass() (int64, error) {
-	info, err := s.transcript.Stat()
-	if err = errors.Join(err, s.Close()); err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
 // save writes the manifest.
 func (s *Session) save() error {
 	s.manifest.UpdatedAt = s.options.Now().UTC()

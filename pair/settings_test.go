@@ -88,7 +88,7 @@ func TestLoadConfig(t *testing.T) {
 		err        string
 	}{
 		{"config.yaml", "agent: claude\nmax_iterations: 5\nproof: go test ./...\nreview_mode: codex\ndone_signal: OK\nuse_tmux: true\nuse_worktree: true\nverbose: true\ntimeout: 1h30m\n",
-			Config{Settings{"", Claude, ReviewCodex, 5, "go test ./...", "OK", true}, true, true, 90 * time.Minute}, ""},
+			Config{Settings{"", Claude, ReviewCodex, 5, "go test ./...", "OK", true}, true, 90 * time.Minute}, ""},
 		{"config.yml", "agent: codex\n", Config{Settings: Settings{Agent: Codex}}, ""},
 		{"config.json", `{"timeout": "2h", "use_tmux": false}`, Config{Timeout: 2 * time.Hour}, ""},
 		{"config.yaml", "", Config{}, ""},

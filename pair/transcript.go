@@ -2,12 +2,9 @@ package pair
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"os"
 	"time"
 
@@ -109,62 +106,4 @@ func (s *Session) note(e Entry) error {
 		s.options.Observe(e)
 	}
 	return nil
-}
-
-// followInterval is how often Follow looks for new entries.
-const followInterval = 100 * time.Millisecond
-
-// Following selects the entries that Follow returns.
-type Following struct {
-	Run bridge.Run
-	// Agent leaves out the entries of the other agent, unless it is empty.
-	Agent Agent
-	// From is the size of the transcript from which on Follow reads.
-	From int64
-	// MayBegin reports whether a process that does not yet drive the run may still do so. It may be
-	// nil.
-	MayBegin func() bool
-}
-
-// Follow yields the entries of a run's transcript and waits for more. It ends when the transcript
-// ends in an EntryEnd or no process drives the run, and with the context's cause if the context
-// ends. It skips lines that are not entries.
-func Follow(ctx context.Context, f Following) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		file, err := durable.OpenRegular(f.Run.TranscriptPath(), os.O_RDONLY, 0)
-		if err != nil {
-			yield(Entry{}, err)
-			return
-		}
-		defer file.Close() // only read
-		reader, offset := jsonl.NewReader(file, 0), f.From
-		for begun, ended := f.MayBegin == nil, false; ; {
-			// Ask before reading: a process that has left the run writes nothing more.
-			driven, err := Driven(f.Run)
-			for err == nil {
-				var line []byte
-				var e Entry
-				if line, offset, err = reader.Line(offset); err != nil || json.Unmarshal(line, &e) != nil {
-					continue
-				}
-				begun, ended = true, e.Type == EntryEnd
-				if (e.Agent == "" || f.Agent == "" || e.Agent == f.Agent) && !yield(e, nil) {
-					return
-				}
-			}
-			if !errors.Is(err, io.EOF) {
-				yield(Entry{}, fmt.Errorf("following run %d: %w", f.Run.ID, err))
-				return
-			}
-			if ended || !driven && (begun || !f.MayBegin()) {
-				return
-			}
-			select {
-			case <-time.After(followInterval):
-			case <-ctx.Done():
-				yield(Entry{}, context.Cause(ctx))
-				return
-			}
-		}
-	}
 }

@@ -5,19 +5,17 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 )
 
 // newRepository returns a git repository with one commit.
 func newRepository(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "file"), []byte("one\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -26,18 +24,9 @@ func newRepository(t *testing.T) string {
 		{"init", "--quiet"}, {"config", "user.name", "Test"}, {"config", "user.email", "test@example.com"},
 		{"add", "."}, {"commit", "--quiet", "-m", "one"},
 	} {
-		mustGit(t, folder, arguments...)
+		gittest.Run(t, folder, arguments...)
 	}
 	return folder
-}
-
-func mustGit(t *testing.T, folder string, arguments ...string) string {
-	t.Helper()
-	out, err := runGit(t.Context(), folder, arguments...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 func TestWorktree(t *testing.T) {
@@ -48,17 +37,17 @@ func TestWorktree(t *testing.T) {
 		"nothing":  {func(*testing.T, string) {}, false},
 		"new file": {func(t *testing.T, dir string) { write(t, dir, "new") }, true},
 		"changed":  {func(t *testing.T, dir string) { write(t, dir, "file") }, true},
-		"staged":   {func(t *testing.T, dir string) { write(t, dir, "new"); mustGit(t, dir, "add", ".") }, true},
-		"commit":   {func(t *testing.T, dir string) { mustGit(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two") }, true},
-		"locked":   {func(t *testing.T, dir string) { mustGit(t, dir, "worktree", "lock", ".") }, true},
+		"staged":   {func(t *testing.T, dir string) { write(t, dir, "new"); gittest.Run(t, dir, "add", ".") }, true},
+		"commit":   {func(t *testing.T, dir string) { gittest.Run(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two") }, true},
+		"locked":   {func(t *testing.T, dir string) { gittest.Run(t, dir, "worktree", "lock", ".") }, true},
 		"no git": {func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
 				t.Error(err)
 			}
 		}, true},
 		"left branch": {func(t *testing.T, dir string) {
-			mustGit(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two")
-			mustGit(t, dir, "checkout", "--quiet", "--detach", "HEAD^")
+			gittest.Run(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two")
+			gittest.Run(t, dir, "checkout", "--quiet", "--detach", "HEAD^")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,11 +62,11 @@ func TestWorktree(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = os.Stat(dir)
-			branches := mustGit(t, repository, "branch", "--list", "agentpair/*")
+			branches := gittest.Run(t, repository, "branch", "--list", "agentpair/*")
 			if kept := err == nil; kept != test.kept || (branches != "") != test.kept || (s.Manifest().WorktreePath != "") != test.kept {
 				t.Errorf("kept: %v with branches %q and manifest %q, want %v", kept, branches, s.Manifest().WorktreePath, test.kept)
 			}
-			if status := mustGit(t, repository, "status", "--porcelain"); status != "" {
+			if status := gittest.Run(t, repository, "status", "--porcelain"); status != "" {
 				t.Errorf("the repository itself was changed: %s", status)
 			}
 		})
@@ -110,15 +99,15 @@ func TestWorktreeMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustGit(t, m.WorktreePath, "commit", "--quiet", "--allow-empty", "-m", "two")
-	tip := mustGit(t, m.WorktreePath, "rev-parse", "HEAD")
+	gittest.Run(t, m.WorktreePath, "commit", "--quiet", "--allow-empty", "-m", "two")
+	tip := gittest.Run(t, m.WorktreePath, "rev-parse", "HEAD")
 	if err := os.RemoveAll(m.WorktreePath); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeWorktree(t.Context(), &m); err == nil || !strings.Contains(err.Error(), "agentpair/run-1") {
 		t.Errorf("error %v, want one that names the branch", err)
 	}
-	if got := mustGit(t, repository, "rev-parse", "agentpair/run-1"); got != tip {
+	if got := gittest.Run(t, repository, "rev-parse", "agentpair/run-1"); got != tip {
 		t.Errorf("the branch is at %s, want %s", got, tip)
 	}
 }
@@ -136,22 +125,22 @@ func TestWorktreeSubmodules(t *testing.T) {
 		"changed":         {func(t *testing.T, module string) { write(t, module, "file") }, true},
 		"new file":        {func(t *testing.T, module string) { write(t, module, "new") }, true},
 		"commit": {func(t *testing.T, module string) {
-			mustGit(t, module, "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "two")
+			gittest.Run(t, module, "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "two")
 		}, true},
 		"left branch": {func(t *testing.T, module string) {
-			mustGit(t, module, "checkout", "--quiet", "-b", "other")
-			mustGit(t, module, "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "two")
-			mustGit(t, module, "checkout", "--quiet", "HEAD^")
+			gittest.Run(t, module, "checkout", "--quiet", "-b", "other")
+			gittest.Run(t, module, "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "two")
+			gittest.Run(t, module, "checkout", "--quiet", "HEAD^")
 		}, true},
 		"stash": {func(t *testing.T, module string) {
 			write(t, module, "file")
-			mustGit(t, module, "-c", "user.name=x", "-c", "user.email=x", "stash", "--quiet")
+			gittest.Run(t, module, "-c", "user.name=x", "-c", "user.email=x", "stash", "--quiet")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			repository := newRepository(t)
-			mustGit(t, repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "a library")
-			mustGit(t, repository, "commit", "--quiet", "-m", "with a submodule")
+			gittest.Run(t, repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "a library")
+			gittest.Run(t, repository, "commit", "--quiet", "-m", "with a submodule")
 			s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Review: ReviewNone, Worktree: true}, Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -159,7 +148,7 @@ func TestWorktreeSubmodules(t *testing.T) {
 			dir := s.Manifest().WorktreePath
 			s.options.NewDriver = scripted(func(call) (string, error) {
 				if test.work != nil {
-					mustGit(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+					gittest.Run(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 					test.work(t, filepath.Join(dir, "a library"))
 				}
 				return "DONE", nil
@@ -167,7 +156,7 @@ func TestWorktreeSubmodules(t *testing.T) {
 			if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
 				t.Fatal(err)
 			}
-			branches := mustGit(t, repository, "branch", "--list", "agentpair/*")
+			branches := gittest.Run(t, repository, "branch", "--list", "agentpair/*")
 			if _, err := os.Stat(dir); (err == nil) != test.kept || (branches != "") != test.kept {
 				t.Errorf("the worktree: %v, with branches %q; want it kept: %v", err, branches, test.kept)
 			}
@@ -219,7 +208,7 @@ func TestWorktreeNotices(t *testing.T) {
 	if err := s.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), again) {
 		t.Errorf("without the worktree: error %v, want one with: %s", err, again)
 	}
-	mustGit(t, repository, "worktree", "add", "--quiet", "--force", dir, "agentpair/run-1")
+	gittest.Run(t, repository, "worktree", "add", "--quiet", "--force", dir, "agentpair/run-1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -258,16 +247,16 @@ func TestWorktreeHalfRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			if commits {
-				mustGit(t, m.WorktreePath, "commit", "--quiet", "--allow-empty", "-m", "two")
+				gittest.Run(t, m.WorktreePath, "commit", "--quiet", "--allow-empty", "-m", "two")
 			}
-			mustGit(t, repository, "worktree", "remove", m.WorktreePath)
+			gittest.Run(t, repository, "worktree", "remove", m.WorktreePath)
 			for range 2 {
 				kept, err := tidyWorktree(t.Context(), &m)
 				if err != nil || (kept != nil) != commits {
 					t.Errorf("kept %+v, %v; want something kept: %v", kept, err, commits)
 				}
 			}
-			if branches := mustGit(t, repository, "branch", "--list", "agentpair/*"); (branches != "") != commits {
+			if branches := gittest.Run(t, repository, "branch", "--list", "agentpair/*"); (branches != "") != commits {
 				t.Errorf("branches %q, want some: %v", branches, commits)
 			}
 			if err := s.Close(); err != nil {

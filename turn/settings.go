@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -215,7 +214,7 @@ func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver
 	}
 	options := agent.Options{
 		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.env, Grace: s.Grace,
-		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP, Partial: s.Partial, Greeted: new(atomic.Bool),
+		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP, Partial: s.Partial,
 	}
 	if err := kind.Check(options); err != nil {
 		return nil, err

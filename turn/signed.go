@@ -31,8 +31,8 @@ func isHeld(err error) bool {
 	return held
 }
 
-// withhold reports, once, a file that the agent does not read because it has no verified signature, and keeps
-// a copy of it as evidence. It is looked at again when the agent's trust changes.
+// withhold reports, once, a file that the agent does not read because it has no verified signature. It is
+// looked at again when the agent's trust changes.
 func (r *Runner) withhold(e mailbox.Entry) {
 	if it := r.schedule.items[e.Name]; it != nil && it.state != inWork {
 		r.schedule.remove(e.Name)
@@ -43,13 +43,6 @@ func (r *Runner) withhold(e mailbox.Entry) {
 		return
 	}
 	r.withheld[e.Name] = reason
-	data, err := r.workspace.ReadRaw(e)
-	if err == nil {
-		_, err = trust.Quarantine(e.Path, data, r.now())
-	}
-	if err != nil && !mailbox.IsGone(err) {
-		r.events.problem(Event{Envelope: track.Envelope{File: e.Name}}, err)
-	}
 	r.events.publish(Event{Kind: EventHeld, Envelope: track.Envelope{File: e.Name}, Reason: reason})
 }
 

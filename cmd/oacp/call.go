@@ -119,9 +119,6 @@ func (c *call) catchSignals() (stop func()) {
 
 // synchronizer returns what --sync asks for, or nil.
 func (c *call) synchronizer(workspaces ...*mailbox.Workspace) (*command.Synchronizer, error) {
-	if err := c.syncFlag().Check(); err != nil {
-		return nil, err
-	}
 	return c.syncFlag().Open(c.ctx, c.Streams, workspaces...)
 }
 

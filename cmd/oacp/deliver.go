@@ -3,14 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -23,12 +21,11 @@ import (
 // deliveryFlags are the flags of send and reply for the delivery.
 func deliveryFlags() []cli.Flag {
 	return flagsWith(
-		&cli.GenericFlag{Name: "wait", Usage: "wait until acknowledged, or `WHAT`: noticed, reply, any", Value: new(waitFor)},
+		&cli.GenericFlag{Name: "wait", Usage: "wait until acknowledged, or `WHAT`: noticed, reply", Value: new(waitFor)},
 		timeoutFlag(),
 		new(command.Sync).Flag(command.Rare),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only the id"},
-		&cli.BoolFlag{Name: "verbose", Category: command.Rare, Usage: "also print the full id and the files"},
 		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "create the project and the recipients' mailboxes if they do not exist"},
 		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: the signing setting in the sender's config.yaml)"},
 		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message"},
@@ -95,55 +92,40 @@ func (d *delivery) makeProject() error {
 	return err
 }
 
-// deliver sends the draft. If it has no body, the user writes it in an editor, and what is not sent is kept in a
-// file.
-func (d *delivery) deliver() error {
-	if d.draft.Body.Kind != schema.Absent {
-		source := validate.Source{BodyFile: d.text("body-file")}
-		if d.prepared != nil && !d.givesBody() {
-			source = validate.Source{Draft: d.prepared}
-		} else if source.BodyFile == "-" {
-			source.BodyFile = ""
-		}
-		_, err := d.send(source)
-		return err
+// source returns where the body was read from.
+func (d *delivery) source() validate.Source {
+	switch file := d.text("body-file"); {
+	case d.prepared != nil && !d.givesBody():
+		return validate.Source{Draft: d.prepared}
+	case file != "-":
+		return validate.Source{BodyFile: file}
 	}
-	path, err := d.writeBody()
-	if err != nil {
-		return err
-	}
-	sent, err := d.send(validate.Source{BodyFile: path})
-	if sent || d.isOn("dry-run") && err == nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	d.Note(keptIn(path))
-	return err
+	return validate.Source{}
 }
 
 func (d *delivery) options() *mailbox.SendOptions {
 	return &mailbox.SendOptions{Create: d.isOn("create"), Suffix: d.text("suffix"), Sign: d.isOn("sign")}
 }
 
-// send sends the draft, prints the receipt, and waits for --wait. Without --wait and --sync it does
+// deliver sends the draft, prints the receipt, and waits for --wait. Without --wait and --sync it does
 // not catch signals, which would take a tenth of its time: delivery survives that the process is killed.
-// A message that is sent may come with an error. Source is where the body was read from.
-func (d *delivery) send(source validate.Source) (sent bool, err error) {
-	if err := command.CheckDraft(d.ctx, d.w, &d.draft, source); err != nil {
-		return false, err
+func (d *delivery) deliver() error {
+	if err := command.CheckDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
+		return err
 	}
 	if d.isOn("dry-run") {
-		return false, d.showDraft()
+		return d.showDraft()
 	}
 	if d.wait != "" || d.exchanger != nil {
 		defer d.catchSignals()()
 	}
 	var receipt *mailbox.Receipt
-	err = track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
+	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
 		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
 		return err
 	})
 	if receipt == nil {
-		return false, err
+		return err
 	}
 	answer := d.newAnswer(receipt.Message, receipt.Warnings)
 	answer.Outbox, answer.AlreadySent, answer.Inboxes = receipt.Outbox, receipt.AlreadySent, receipt.Inboxes
@@ -160,16 +142,16 @@ func (d *delivery) send(source validate.Source) (sent bool, err error) {
 	}
 	if printErr := d.printReceipt(receipt, answer); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
-		return true, errors.Join(err, failure.WithHint(printErr, "do not send it again"))
+		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if syncsOnce && !d.json() {
 		d.exchanger.Briefly(d.ctx) // if that fails, it says so, and the next sync takes the message along
 	}
 	if err != nil || d.wait == "" {
-		return true, err
+		return err
 	}
-	defer d.exchanger.Start(d.ctx, true)()
-	return true, d.await(receipt)
+	defer d.exchanger.Begin(d.ctx, defaultWait)()
+	return d.await(receipt)
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.
@@ -259,7 +241,7 @@ func (d *delivery) printReceipt(r *mailbox.Receipt, answer sendAnswer) error {
 	return errors.Join(err, d.Out.Flush())
 }
 
-// printSent prints one line about a message that is sent and, with --verbose, its id and its files.
+// printSent prints one line about a message that is sent.
 func (d *delivery) printSent(r *mailbox.Receipt) {
 	m, sent, answers := r.Message, "sent", ""
 	if r.AlreadySent {
@@ -269,12 +251,4 @@ func (d *delivery) printSent(r *mailbox.Receipt) {
 		answers = ", the answer to " + d.answered.ID.Short()
 	}
 	d.printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), joinNames(m.To), m.Type, answers)
-	if !d.isOn("verbose") {
-		return
-	}
-	d.printf("  id:     %s\n", m.ID)
-	for _, path := range r.Inboxes {
-		d.printf("  inbox:  %s\n", visible.Line(path))
-	}
-	d.printf("  outbox: %s\n", visible.Line(r.Outbox))
 }

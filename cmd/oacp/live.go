@@ -200,9 +200,6 @@ line in state/live/errors.log says what is wrong. To wake an idle claude it is 2
 			if c.InTerminal {
 				return failure.Usagef("this command is for hooks, which pass an event on standard input").WithHint("oacp setup " + c.words[0] + " writes the hooks")
 			}
-			if err := c.syncFlag().Check(); err != nil {
-				return err
-			}
 			return runHook(c, live.Program(c.words[0]))
 		}),
 	}

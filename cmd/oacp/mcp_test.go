@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -95,48 +95,39 @@ func (token withBearer) RoundTrip(request *http.Request) (*http.Response, error)
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-// TestMCPOverHTTP takes the address and the token from what the command prints, and ends it by a
-// signal.
+// TestMCPOverHTTP takes the address from what the command prints, and ends it by a signal.
 func TestMCPOverHTTP(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no signal that ends the command")
 	}
 	c := newSession(t, "claude,codex")
-	for _, given := range []string{"", "a-token-of-our-own"} {
-		command := exec.Command("oacp", "mcp", "--agent", "codex", "--listen", "127.0.0.1:0", "--json", "--bridge", "log.jsonl")
-		command.Dir, command.Stderr = c.Dir, os.Stderr
-		command.Env = append(os.Environ(), "OACP_MCP_TOKEN="+given)
-		out, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var listening struct{ URL, Token string }
-		if err := json.NewDecoder(out).Decode(&listening); err != nil {
-			t.Fatalf("the command does not say where it listens: %v", err)
-		}
-		token := listening.Token
-		if given != "" {
-			if token != "" {
-				t.Errorf("the command shows the token %q, want none: we know it", token)
-			}
-			token = given
-		}
-		client := connectTools(t, &mcp.StreamableClientTransport{Endpoint: listening.URL, HTTPClient: &http.Client{Transport: withBearer(token)}})
-		if text := client.call(t, "bridge_status", nil); !strings.Contains(text, filepath.Join(c.Dir, "log.jsonl")) {
-			t.Errorf("the status is %q, want that of the log we named", text)
-		}
-		if err := client.session.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Wait(); err != nil {
-			t.Errorf("after SIGTERM the command ended with %v, want status 0", err)
-		}
+	const token = "a-token-of-our-own"
+	command := exec.Command("oacp", "mcp", "--agent", "codex", "--listen", "127.0.0.1:0", "--bridge", "log.jsonl")
+	command.Dir, command.Stderr = c.Dir, os.Stderr
+	command.Env = append(os.Environ(), "OACP_MCP_TOKEN="+token)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var url string
+	if _, err := fmt.Fscanf(out, "OK: %s\n", &url); err != nil {
+		t.Fatalf("the command does not say where it listens: %v", err)
+	}
+	client := connectTools(t, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: withBearer(token)}})
+	if text := client.call(t, "bridge_status", nil); !strings.Contains(text, filepath.Join(c.Dir, "log.jsonl")) {
+		t.Errorf("the status is %q, want that of the log we named", text)
+	}
+	if err := client.session.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("after SIGTERM the command ended with %v, want status 0", err)
 	}
 }
 

@@ -378,26 +378,3 @@ func TestObstacleInTools(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestObstacleBesidePair lets a pair of agents carry mail of a workspace with a pipe in it.
-func TestObstacleBesidePair(t *testing.T) {
-	for _, place := range []string{"agents/codex/inbox", "agents/codex/outbox", "state/outgoing"} {
-		t.Run(place, func(t *testing.T) {
-			t.Parallel()
-			session := newSession(t, "claude,codex")
-			c := &obstructed{session: session}
-			c.Getenv = os.Getenv
-			path := filepath.Join(c.Dir, place)
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := unix.Mkfifo(path, 0o666); err != nil {
-				t.Skip(err)
-			}
-			exit := c.wantReturn(t, path, "pair task --mailbox --codex-only --max-iterations 1 --codex-command true --runs-dir "+t.TempDir())
-			if exit != 1 {
-				t.Errorf("exit status %d, want 1", exit)
-			}
-		})
-	}
-}

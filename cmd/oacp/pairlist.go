@@ -21,7 +21,7 @@ import (
 // pairRunsFlags say which runs a command is about.
 func pairRunsFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "repo", Usage: "use the runs of the repository `DIR` (default: the one around the current folder)"},
+		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)"},
 		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)"},
 		jsonFlag(),
 	}, more...)
@@ -38,7 +38,7 @@ func newPairListCommand(s *command.Streams) *cli.Command {
 		Description: `STATE is running if a process drives the run, and stopped if oacp pair --run-id NUMBER
 can continue it. A run in state log has no agents: a mirror or oacp bridge created it.
 VERDICT is the last verdict of the reviewers.`,
-		Flags:  pairRunsFlags(&cli.BoolFlag{Name: "all", Usage: "list the runs of every repository"}),
+		Flags:  pairRunsFlags(),
 		Action: action(s, 0, listPairRuns),
 	}
 }
@@ -102,10 +102,7 @@ func (r pairRun) verdict() string {
 }
 
 func listPairRuns(c *call) error {
-	if c.isOn("all") && c.text("repo") != "" {
-		return failure.Usagef("--all means every repository, so --repo cannot name one")
-	}
-	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, c.isOn("all"))
+	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
@@ -127,7 +124,7 @@ func listPairRuns(c *call) error {
 }
 
 func printRuns(runs []pairRun, s *command.Streams) {
-	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"}, 7, 8)
+	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"})
 	for _, r := range runs {
 		task, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(r.Prompt, r.Error)), "\n")
 		iteration, started := "-", "-"
@@ -152,8 +149,7 @@ func newPairRemoveCommand(s *command.Streams) *cli.Command {
 run that a process drives.`,
 		Flags: pairRunsFlags(
 			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes"},
-			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed and change nothing"}),
+			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued"}),
 		Action: action(s, anyNumber, func(c *call) error {
 			var ids []int
 			for _, text := range c.words {
@@ -177,7 +173,7 @@ run that a process drives.`,
 
 // removePairRun removes a run and says what is gone.
 func removePairRun(c *call, id int) error {
-	log, what := pairLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished"), Check: c.isOn("dry-run")}
+	log, what := pairLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished")}
 	log.RunID = id
 	run, err := log.Run(c.Streams)
 	if err != nil {
@@ -190,23 +186,19 @@ func removePairRun(c *call, id int) error {
 	case errors.Is(err, pair.ErrUnfinished):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair --run-id %d continues it; --unfinished removes it", id))
 	case errors.Is(err, pair.ErrKeepsChanges):
-		return failure.WithHint(err, "--worktree also removes them; --dry-run --worktree shows them")
+		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --worktree %d also removes them", id))
 	case err != nil:
 		return err
 	case c.json():
-		return command.WriteJSONLine(c.Out, map[string]any{"id": id, "dry_run": what.Check, "removed": removed})
+		return command.WriteJSONLine(c.Out, map[string]any{"id": id, "removed": removed})
 	}
-	verb := "removed"
-	if what.Check {
-		verb = "would remove"
-	}
-	c.printf("%s run %d: %s\n", verb, id, visible.Line(removed.Folder))
+	c.printf("removed run %d: %s\n", id, visible.Line(removed.Folder))
 	w := removed.Worktree
 	if w != nil && !w.Gone {
-		c.printf("%s the worktree %s\n", verb, visible.Line(w.Path))
+		c.printf("removed the worktree %s\n", visible.Line(w.Path))
 	}
 	if w != nil && w.Tip != "" {
-		c.printf("%s the branch %s, which was at %s\n", verb, visible.Line(w.Branch), w.Tip)
+		c.printf("removed the branch %s, which was at %s\n", visible.Line(w.Branch), w.Tip)
 	}
 	return nil
 }
@@ -266,13 +258,9 @@ func (p *pairPrinter) text(e pair.Entry) string {
 	return text.String()
 }
 
-// detail returns what an agent says or does during its turn, with its name unless only one agent is
-// shown.
+// detail returns what an agent says or does during its turn, with its name.
 func (p *pairPrinter) detail(e pair.Entry) string {
-	mark := ""
-	if p.follow == "" {
-		mark = string(e.Agent) + "  "
-	}
+	mark := string(e.Agent) + "  "
 	if e.Type == pair.EntryTool {
 		return mark + "> " + visible.Line(e.Content)
 	}

@@ -163,7 +163,7 @@ func TestPairService(t *testing.T) {
 		return modelstub.Reply{Text: "Mended.\nDONE"}
 	})
 	scene.env = append(scene.env, "CLAUDE_CODE_MAX_RETRIES=5")
-	out, err := scene.command("pair", "--claude-only", "--verbose", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
+	out, err := scene.command("pair", "--agent", "claude", "--review", "none", "--verbose", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -192,7 +192,7 @@ func TestPairLoginRejected(t *testing.T) {
 		return modelstub.Reply{Failure: &modelstub.Failure{Status: 401, Type: "authentication_error", Message: "invalid x-api-key"}}
 	})
 	scene.env = append(scene.env, "CLAUDE_CODE_MAX_RETRIES=10")
-	out, err := scene.command("pair", "--claude-only", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
+	out, err := scene.command("pair", "--agent", "claude", "--review", "none", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || asked > 3 {
 		t.Errorf("%v after %d requests, want exit status 1 after few\n%s", err, asked, out)

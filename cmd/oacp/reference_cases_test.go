@@ -63,7 +63,7 @@ func referenceCases() []referenceCase {
 		// send
 		{name: "send", files: demoProject(), steps: one(sendLine + "--body x --json")},
 		{name: "send prints where the copies are", files: demoProject(), steps: one(sendLine + "--body x"),
-			differs: "send prints one line; --verbose prints where the copies are", exits: []int{0}},
+			differs: "send prints one line; --json says where the copies are", exits: []int{0}},
 		{name: "send with every field", files: demoProject(), steps: one(sendLine + "--body x --json --priority P0 --related-pr 42 --related-packet packet_1 " +
 			"--conversation-id conv-20260313-claude-001 --parent-message-id msg-20260313143007-codex-ab12 --context-keys 'two words' --channel review --autonomy-hint auto_proceed")},
 		{name: "send a text of several lines", files: demoProject(map[string]string{"body.md": "One line,\nanother: with # signs\n"}), steps: one(sendLine + "--body-file body.md --json")},

@@ -12,8 +12,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -33,7 +31,7 @@ is in none, unless the error says that it was sent.
 
 --wait returns when all recipients have acknowledged the message, --wait=noticed
 when a session of each has it, --wait=reply when one has answered or a P0 message
-arrives, --wait=any also on other mail. Otherwise the exit status is 3.
+arrives. Otherwise the exit status is 3.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"
@@ -48,7 +46,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "template", Usage: "only print the body `TEMPLATE`, such as handoff"},
 			&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it"},
 		}, deliveryFlags()),
-		Action: action(s, anyNumber, func(c *call) error { return explainWords(c, runSend(c)) }),
+		Action: action(s, anyNumber, runSend),
 	}
 }
 
@@ -98,7 +96,7 @@ func composeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "turns", Category: command.Rare, Usage: "the work took `COUNT` turns"},
 		&cli.StringFlag{Name: "input-tokens", Category: command.Rare, Usage: "the model read `COUNT` tokens"},
 		&cli.StringFlag{Name: "output-tokens", Category: command.Rare, Usage: "the model wrote `COUNT` tokens"},
-		&cli.StringFlag{Name: "wall-time", Category: command.Rare, Usage: "the work took `TIME`: 90s, 5m, or seconds"},
+		&cli.StringFlag{Name: "wall-time", Category: command.Rare, Usage: "the work took `SECONDS`"},
 		&cli.StringFlag{Name: "cost", Category: command.Rare, Usage: "the work cost `DOLLARS`, such as 0.18"},
 		&cli.StringFlag{Name: "agent", Hidden: true},
 	}
@@ -108,7 +106,7 @@ func composeFlags() []cli.Flag {
 var fieldFlags = map[string]string{
 	"subject": "subject", "channel": "channel", "related-pr": "related_pr", "related-packet": "related_packet", "context-keys": "context_keys",
 	"autonomy-hint": "autonomy_hint", "model": "model", "turns": "turns", "input-tokens": "input_tokens", "output-tokens": "output_tokens",
-	"cost": "est_cost_usd",
+	"cost": "est_cost_usd", "wall-time": "wall_time_s",
 }
 
 // checkCompose checks the flags of send and reply. A type or priority that is given must not be empty; an empty
@@ -126,13 +124,15 @@ func checkCompose(c *call) error {
 }
 
 func runSend(c *call) error {
-	if err := c.place.TakeProject(c.words); err != nil {
-		return err
+	err := c.place.TakeProject(c.words)
+	if err == nil && len(c.words) > 0 && !c.isOn("create") {
+		_, err = c.place.Place(c.Streams).Find() // explain misplaced words before the missing body
 	}
-	if len(c.words) > 0 && !c.isOn("create") {
-		if _, err := c.place.Place(c.Streams).Find(); err != nil {
-			return err // explain the misplaced words before the missing body
-		}
+	switch {
+	case err != nil && strings.HasPrefix(failure.Of(err).Hint, "did you mean"):
+		return err
+	case err != nil:
+		return failure.WithHint(err, "the argument of send is a project; --to names the recipients, and --body the text")
 	}
 	if c.text("template") != "" {
 		return printTemplate(c)
@@ -211,26 +211,19 @@ func (d *delivery) readMessage() error {
 
 // thread sets the parent and the conversation of the message.
 func (d *delivery) thread() (err error) {
-	explain := func(flag, takes string, err error) error {
-		if _, missing := errors.AsType[*mailbox.NotFoundError](err); missing {
-			err = failure.WithHint(err, flag+" takes "+takes)
-		}
-		return err
-	}
-	const anID = "the id of a message, short or whole; oacp inbox and oacp list show them"
 	if named := d.text("conversation-id"); named != "" {
 		if d.draft.ConversationID, err = conversation.Named(d.ctx, d.w, named); err != nil {
-			return explain("--conversation-id", "conv-DATE-AGENT-NUMBER, or the id of a message in it; without it, send begins one", err)
+			return fmt.Errorf("--conversation-id: %w", err)
 		}
 	}
 	parent, found := d.text("in-reply-to"), true
 	if parent != "" {
 		if found, err = conversation.AnswerTo(d.ctx, d.w, &d.draft, parent); err != nil {
-			return explain("--in-reply-to", anID, err)
+			return fmt.Errorf("--in-reply-to: %w", err)
 		}
 	} else if parent = d.text("parent-message-id"); parent != "" {
 		if d.draft.ParentID, _, found, err = conversation.After(d.ctx, d.w, parent); err != nil {
-			return explain("--parent-message-id", anID, err)
+			return fmt.Errorf("--parent-message-id: %w", err)
 		}
 	}
 	if !found {
@@ -238,35 +231,6 @@ func (d *delivery) thread() (err error) {
 		d.Warn(d.warnings[len(d.warnings)-1])
 	}
 	return nil
-}
-
-// explainWords adds to the error of a wrong command line or of an unknown project what to write, if
-// the words, of which a project would be the only one, seem to be recipients and a text.
-func explainWords(c *call, err error) error {
-	unknownProject, unknown := errors.AsType[*project.UnknownProjectError](err)
-	words := c.words
-	if err == nil || len(words) == 0 || !unknown && failure.Of(err).Code != failure.CodeUsage {
-		return err
-	}
-	c.place.Project = ""
-	var agents []string
-	_ = c.open(func(_ *call, w *mailbox.Workspace) error { // without a workspace there are no agents
-		for len(words) > 0 && w.Knows(schema.AgentName(words[0])) {
-			agents, words = append(agents, words[0]), words[1:]
-		}
-		return nil
-	})
-	if len(agents) == 0 {
-		if unknown && spelling.Nearest(unknownProject.Project, unknownProject.Known) == "" {
-			err = failure.WithHint(err, "the argument of send is a project; to pass a body, write "+visible.ShellCommand("--body", words[0]))
-		}
-		return err
-	}
-	flags := []string{"--to", strings.Join(agents, ",")}
-	if len(words) > 0 {
-		flags = append(flags, "--body", strings.Join(words, " "))
-	}
-	return failure.WithHint(err, strings.Join(agents, " and ")+" can be a recipient: write "+visible.ShellCommand(flags...))
 }
 
 func runReply(c *call) error {

@@ -35,7 +35,7 @@ func TestDryRunCanBeSent(t *testing.T) {
 			args = append(args, "--expires", "2h", "--channel=x", "--related-pr=7", "--priority", "p0", "--conversation-id", "conv-20260313-claude-7")
 		}
 		if random.IntN(3) == 0 {
-			args = append(args, "--model=m", "--turns=3", "--wall-time=90s", "--cost=.5")
+			args = append(args, "--model=m", "--turns=3", "--wall-time=90", "--cost=.5")
 		}
 		if c.run(t.Context(), append(args, "--dry-run", "--json")...) != 0 {
 			continue // it is not valid

@@ -116,7 +116,7 @@ func TestBrokenPipe(t *testing.T) {
 func TestBrokenPipeOfPair(t *testing.T) {
 	repository := t.TempDir()
 	runs := []string{"--runs-dir", t.TempDir(), "--repo", repository}
-	status, complaints := runUnread(t, append([]string{"pair", "--claude-only", "--claude-command", "sh -c 'echo DONE'", "x"}, runs...)...)
+	status, complaints := runUnread(t, append([]string{"pair", "--agent", "claude", "--review", "none", "--claude-command", "sh -c 'echo DONE'", "x"}, runs...)...)
 	if want := 128 + int(syscall.SIGPIPE); status != want || complaints != "" {
 		t.Errorf("exit status %d, standard error %q, want %d and nothing", status, complaints, want)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -70,10 +69,9 @@ const (
 	waitForNoticed waitFor = "noticed"
 	waitForAck     waitFor = "ack"
 	waitForReply   waitFor = "reply"
-	waitForAny     waitFor = "any"
 )
 
-var waits = []waitFor{waitForNoticed, waitForAck, waitForReply, waitForAny}
+var waits = []waitFor{waitForNoticed, waitForAck, waitForReply}
 
 func (w *waitFor) String() string { return string(*w) }
 
@@ -93,8 +91,7 @@ func (w *waitFor) Set(text string) error {
 
 // checkWait checks --wait and --timeout.
 func (d *delivery) checkWait() (err error) {
-	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it), --wait=reply (answered) " +
-		"or --wait=any (answered, or other mail comes)"
+	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it) or --wait=reply (answered)"
 	switch {
 	case d.isSet("wait") && !slices.Contains(waits, d.wait):
 		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
@@ -114,9 +111,7 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 		defer cancel()
 	}
 	if !d.isOn("quiet") && !d.json() {
-		if err := d.announceWait(m); err != nil {
-			return err
-		}
+		d.announceWait(m)
 	}
 	var arrived watch.Arrival
 	switch d.wait {
@@ -125,8 +120,8 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	case waitForAck:
 		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
 	default:
-		// Other mail to the sender may end the wait for an answer.
-		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return d.wait == waitForAny || m.Priority == schema.P0 })
+		// Urgent mail to the sender ends the wait for an answer.
+		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return m.Priority == schema.P0 })
 	}
 	switch {
 	case err != nil:
@@ -143,51 +138,19 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	return nil
 }
 
-// announceWait prints what the command waits for, which recipients have open sessions, and which have
-// neither a session nor a runner.
-func (d *delivery) announceWait(m *schema.Message) error {
+// announceWait prints what the command waits for.
+func (d *delivery) announceWait(m *schema.Message) {
 	limit := "without a limit"
 	if d.limit > 0 {
 		limit = "for at most " + shortDuration(d.limit)
 	}
+	to := joinNames(m.To)
 	what := map[waitFor]string{
-		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
-		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
-		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
-		waitForAny:     "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
+		waitForNoticed: "until it is noticed by " + to,
+		waitForAck:     "until it is acknowledged by " + to,
+		waitForReply:   "for an answer from " + to + " or a P0 message to " + string(m.From),
 	}[d.wait]
-	var open, idle []schema.AgentName
-	for _, to := range m.To {
-		sessions, err := live.Sessions(d.w, to)
-		if err != nil {
-			return err
-		}
-		if len(sessions) > 0 {
-			open = append(open, to)
-			continue
-		}
-		if d.exchanger != nil {
-			continue // it may run on another machine
-		}
-		running, err := track.IsRunning(d.w, to)
-		if err != nil {
-			return err
-		}
-		if !running {
-			idle = append(idle, to)
-		}
-	}
-	if len(open) > 0 {
-		limit += "; open sessions: " + joinNames(open)
-	}
-	switch {
-	case len(idle) > 0 && d.wait == waitForNoticed:
-		limit += "; neither an open session nor oacp run gets the mail of " + joinNames(idle)
-	case len(idle) > 0:
-		limit += "; no oacp run works the inbox of " + joinNames(idle)
-	}
-	d.Note(what + ", " + limit)
-	return nil
+	d.Note("waiting " + what + ", " + limit)
 }
 
 // stillSent makes an error that ends the wait say that the message is sent.

@@ -128,7 +128,7 @@ func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) 
 	}
 	follow := c.isOn("follow")
 	if follow {
-		defer synchronizer.Start(c.ctx, false)()
+		defer synchronizer.Start(c.ctx)()
 	} else {
 		defer synchronizer.Begin(c.ctx, 0)()
 	}

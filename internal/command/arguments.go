@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -26,12 +25,8 @@ type call struct {
 	flags   []argument
 	// words are the other arguments. A "--" separates those that the user separated.
 	words []string
-
-	// help asks to explain the command or the topic, with all flags if all is set. asked means that the
-	// word help came first.
-	help, asked, all bool
-	topic            *guide.Page
-
+	// help asks to explain the command, with all flags if all is set.
+	help, all bool
 	// separate is the name of a program that is called instead, with the arguments in words.
 	separate string
 }
@@ -87,18 +82,7 @@ func (p *Program) parse(words []string, s *Streams) (*call, error) {
 			return nil, err
 		}
 	}
-	switch {
-	case c.separate != "" && c.help:
-		c.words = []string{"--help"}
-		if c.all || slices.Contains(words, "--all") {
-			c.words = append(c.words, "--all")
-		}
-		return c, nil
-	case c.asked && len(c.words) > 0:
-		return nil, c.unexplained(c.words[0])
-	}
 	c.words = append(c.words, words...)
-	c.help = c.help || c.command == nil && len(c.words) == 0
 	return c, nil
 }
 
@@ -106,7 +90,7 @@ func (p *Program) parse(words []string, s *Streams) (*call, error) {
 func (c *call) take(words []string) (rest []string, err error) {
 	word := words[0]
 	switch {
-	case word == "-h" || word == "--help" || word == "-help":
+	case word == "-h" || word == "--help":
 		c.help = true
 	case word == "--all" && c.help:
 		c.all = true
@@ -117,14 +101,12 @@ func (c *call) take(words []string) (rest []string, err error) {
 	case len(word) > 1 && word[0] == '-':
 		return c.takeFlag(words)
 	case c.enter(word):
-	case c.command != nil || c.topic != nil:
+	case c.command != nil:
 		c.words = append(c.words, word)
 	case c.program.isSeparate(word):
 		c.separate = word
-	case c.asked:
-		return nil, c.unexplained(word)
 	default:
-		return nil, c.program.unknownCommand(word)
+		return nil, UnknownCommand(names(c.program.candidates(c.streams)), word, "oacp")
 	}
 	return words[1:], nil
 }
@@ -133,32 +115,33 @@ func errNoCommand() error {
 	return failure.Usagef("no command is given").WithHint("see oacp help; flags come after the command")
 }
 
-// enter goes to the command, subcommand or topic of the name.
+// enter goes to the command or subcommand of the name.
 func (c *call) enter(name string) bool {
-	switch {
-	case c.topic != nil || len(c.words)+len(c.flags) > 0:
+	if len(c.words)+len(c.flags) > 0 {
 		return false
-	case c.command != nil:
-		at := slices.IndexFunc(c.command.Subcommands, func(sub *cli.Command) bool { return sub.Name == name })
-		if at >= 0 {
-			c.command = c.command.Subcommands[at]
-		}
-		return at >= 0
-	case name == "help":
-		c.help, c.asked = true, true
-		return true
-	case c.asked:
-		if c.topic = topic(name); c.topic != nil {
-			return true
-		}
 	}
-	for _, entry := range c.program.Commands {
-		if entry.Name == name {
-			c.command = prepared(entry.New(c.streams), "oacp")
-			return true
-		}
+	next := c.program.find(c.command, name, c.streams)
+	if next != nil {
+		c.command = next
 	}
-	return false
+	return next != nil
+}
+
+// find returns the command of the name below another one, or the one of the program. It is nil if there is none.
+func (p *Program) find(below *cli.Command, name string, s *Streams) *cli.Command {
+	if below == nil {
+		for _, entry := range p.Commands {
+			if entry.Name == name {
+				return prepared(entry.New(s), "oacp")
+			}
+		}
+		return nil
+	}
+	at := slices.IndexFunc(below.Subcommands, func(sub *cli.Command) bool { return sub.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return below.Subcommands[at]
 }
 
 // prepared sets the names under which help texts show a command and its subcommands.
@@ -184,9 +167,9 @@ func (c *call) takeFlag(words []string) (rest []string, err error) {
 	case optional != nil && len(words) > 0 && optional.Accepts(words[0]):
 		value, hasValue, words = words[0], true, words[1:]
 	case !takesValue(f):
-	case len(words) == 0:
+	case len(words) == 0 || words[0] == "--":
 		return nil, c.usage("%s needs a value", name)
-	case words[0] == "--", strings.HasPrefix(words[0], "--") && len(c.matching(words[0])) > 0:
+	case strings.HasPrefix(words[0], "--") && c.hasFlag(words[0]):
 		return nil, c.usage("%s needs a value", name).WithHint("if " + words[0] + " is the value, write " + name + "=" + words[0])
 	default:
 		value, hasValue, words = words[0], true, words[1:]
@@ -195,36 +178,29 @@ func (c *call) takeFlag(words []string) (rest []string, err error) {
 	return words, nil
 }
 
-// flag returns the flag of the command that is written, in full or not: --subject for --subj.
+// flag returns the flag of the command that is written, in full or, as the reference implementation takes it, so far
+// that no other one is meant.
 func (c *call) flag(written string) (cli.Flag, error) {
-	found := c.matching(written)
-	switch len(found) {
-	case 0:
-		return nil, c.unknownFlag(written)
-	case 1:
-		return found[0], nil
-	}
-	names := make([]string, len(found))
-	for i, f := range found {
-		names[i] = "--" + flagNames(f)[0]
-	}
-	return nil, c.usage("several flags begin with %s: %s", written, strings.Join(names, ", "))
-}
-
-// matching returns the flag that is written in full, or the long flags that begin with what is written. Hidden
-// flags must be written in full.
-func (c *call) matching(written string) (found []cli.Flag) {
-	prefix, long := strings.CutPrefix(written, "--")
+	name := strings.TrimLeft(written, "-")
+	var found []cli.Flag
 	for _, f := range c.command.Flags {
 		names := flagNames(f)
-		switch {
-		case slices.Contains(names, strings.TrimLeft(written, "-")):
-			return []cli.Flag{f}
-		case long && prefix != "" && isVisible(f) && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }):
+		if slices.Contains(names, name) {
+			return f, nil
+		}
+		if len(written) > 2 && isVisible(f) && slices.ContainsFunc(names, func(long string) bool { return strings.HasPrefix("--"+long, written) }) {
 			found = append(found, f)
 		}
 	}
-	return found
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return nil, c.unknownFlag(written)
+}
+
+func (c *call) hasFlag(written string) bool {
+	_, err := c.flag(written)
+	return err == nil
 }
 
 func (c *call) usage(format string, args ...any) *failure.Error {
@@ -243,53 +219,16 @@ func (c *call) unknownFlag(written string) error {
 	return e.WithHint("see oacp help " + c.name() + "; arguments that begin with a hyphen go behind --")
 }
 
-// unexplained returns the error that there is no help on the word.
-func (c *call) unexplained(word string) error {
-	var known []Candidate
-	help := "oacp help"
-	switch {
-	case c.command != nil:
-		known, help = subcommands(c.command), "oacp help "+c.name()
-	case c.topic != nil:
-		help += " " + c.topic.Name
-	case slices.Contains(c.program.Reference, word):
-		return c.program.unknownCommand(word)
-	default:
-		known = append(topics(), c.program.candidates(c.streams)...)
-	}
-	names := make([]string, len(known))
-	for i, candidate := range known {
-		names[i] = candidate.Name
-	}
-	err := failure.Usagef("there is no help on %s", visible.Quote(strings.TrimPrefix(help+" "+word, "oacp help ")))
-	if near := spelling.Nearest(word, names); near != "" {
-		return err.WithHint("did you mean " + help + " " + near + "?")
-	}
-	return err.WithHint("see " + help)
-}
-
-func (p *Program) unknownCommand(word string) error {
-	if slices.Contains(p.Reference, word) {
-		return failure.Usagef("there is no command %s yet; the reference implementation has one", visible.Quote(word)).
-			WithHint("https://github.com/kiloloop/oacp works with the same workspaces; run its oacp by its full path")
-	}
-	names := p.separateNames()
-	for _, entry := range p.Commands {
-		names = append(names, entry.Name)
-	}
-	return UnknownCommand(names, word, "oacp")
-}
-
 // otherNames are commands of other programs with those that do the same here.
 var otherNames = map[string]string{"search": "list", "find": "list", "grep": "list", "log": "list", "show": "read", "cat": "read", "ls": "inbox"}
 
 // UnknownCommand returns the error that the parent, oacp or one of its commands, has no such
 // command.
-func UnknownCommand(names []string, word, parent string) error {
+func UnknownCommand(known []string, word, parent string) error {
 	hint := "see oacp help" + strings.TrimPrefix(parent, "oacp")
 	near := otherNames[word]
-	if !slices.Contains(names, near) {
-		near = spelling.Nearest(word, names)
+	if !slices.Contains(known, near) {
+		near = spelling.Nearest(word, known)
 	}
 	if near != "" {
 		hint = "did you mean " + parent + " " + near + "?"
@@ -327,7 +266,7 @@ func wantsJSON(args []string) bool {
 		switch {
 		case arg == "--":
 			return false
-		case slices.Contains([]string{"--j", "--js", "--jso", "--json", "--json=true", "-json", "--format=json"}, arg),
+		case slices.Contains([]string{"--json", "--json=true", "-json", "--format=json"}, arg),
 			arg == "json" && i > 0 && args[i-1] == "--format":
 			return true
 		}

@@ -9,7 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/guide"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // Categories of flags. A page of help describes the flags without one, in their order.
@@ -29,16 +32,40 @@ type helpGroup struct {
 	Commands []Candidate
 }
 
-// showHelp explains a topic, a command, or the program if there is neither.
-func (p *Program) showHelp(s *Streams, c *call) {
-	switch {
-	case c.topic != nil:
-		fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(c.topic.Text))
-	case c.command != nil:
-		writeCommandHelp(s.Out, c.command, c.all)
-	default:
-		p.writeProgramHelp(s)
+// help explains the command or topic that the words name, or the program if there are none.
+func (p *Program) help(words []string, s *Streams) error {
+	all := slices.Contains(words, "--all")
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "-") })
+	var command *cli.Command
+	known, page := append(topics(), p.candidates(s)...), "oacp help"
+	for i, word := range words {
+		if at := slices.IndexFunc(guide.Pages(), func(t guide.Page) bool { return t.Name == word }); at >= 0 && i == 0 && len(words) == 1 {
+			fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(guide.Pages()[at].Text))
+			return nil
+		}
+		if i == 0 && p.isSeparate(word) {
+			args := []string{"--help"}
+			if all {
+				args = append(args, "--all")
+			}
+			return p.runSeparate(word, args)
+		}
+		next := p.find(command, word, s)
+		if next == nil {
+			hint := "see " + page
+			if near := spelling.Nearest(word, names(known)); near != "" {
+				hint = "did you mean " + page + " " + near + "?"
+			}
+			return failure.Usagef("there is no help on %s", visible.Quote(word)).WithHint(hint)
+		}
+		command, known, page = next, subcommands(next), page+" "+word
 	}
+	if command == nil {
+		p.writeProgramHelp(s)
+	} else {
+		writeCommandHelp(s.Out, command, all)
+	}
+	return nil
 }
 
 func (p *Program) writeProgramHelp(s *Streams) {
@@ -174,15 +201,6 @@ func writeEntries(w io.Writer, heading string, entries []Candidate, width int) {
 	}
 }
 
-// topic returns the page of the name, or nil.
-func topic(name string) *guide.Page {
-	all := guide.Pages()
-	if at := slices.IndexFunc(all, func(t guide.Page) bool { return t.Name == name }); at >= 0 {
-		return &all[at]
-	}
-	return nil
-}
-
 func topics() []Candidate {
 	var found []Candidate
 	for _, t := range guide.Pages() {
@@ -224,13 +242,10 @@ func (p *Program) helpGroups(s *Streams) []helpGroup {
 			add(c.Category, Candidate{c.Name, c.Usage})
 		}
 	}
-	for _, name := range p.separateNames()[len(p.Separate):] {
-		add("Other programs", Candidate{name, "run " + separatePrefix + name})
-	}
 	return groups
 }
 
-// candidates returns all commands, and the programs that are commands.
+// candidates returns all commands.
 func (p *Program) candidates(s *Streams) (found []Candidate) {
 	for _, group := range p.helpGroups(s) {
 		found = append(found, group.Commands...)
@@ -246,7 +261,16 @@ func subcommands(command *cli.Command) []Candidate {
 	return found
 }
 
-// NewHelpCommand lists and completes "help". The parser itself carries it out.
+// names returns the words of candidates.
+func names(candidates []Candidate) []string {
+	found := make([]string, len(candidates))
+	for i, candidate := range candidates {
+		found[i] = candidate.Name
+	}
+	return found
+}
+
+// NewHelpCommand lists "help". The program itself carries it out.
 func NewHelpCommand(*Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "help",

@@ -5,13 +5,10 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -19,7 +16,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -29,8 +25,6 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
-	// Reference are the commands that only the reference implementation has. Its users try them here.
-	Reference []string
 	// Complete completes the values of placeholders in help texts that this package does not know.
 	Complete func(c *Completion, placeholder, current string) []Candidate
 	// Exec replaces the process by another program.
@@ -71,13 +65,8 @@ func MainOf(name string, newCommand func(*Streams) *cli.Command) {
 
 // argumentsOf returns the arguments of a program that is one command, as "oacp" would take them.
 func argumentsOf(name string, args []string) []string {
-	if len(args) > 0 {
-		switch args[0] {
-		case completeCommand:
-			return slices.Insert(slices.Clone(args), 1, name)
-		case "-V", "--version":
-			return args
-		}
+	if len(args) > 0 && (args[0] == "-V" || args[0] == "--version") {
+		return args
 	}
 	return append([]string{name}, args...)
 }
@@ -95,7 +84,7 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 	if err == nil {
 		return failure.ExitDone
 	}
-	f := failure.Of(explainEnvironment(err, args, s))
+	f := failure.Of(err)
 	status := report(f, s, wantsJSON(args))
 	if f.Code != "" && len(args) > 0 && slices.ContainsFunc(p.Commands, func(e Entry) bool { return e.Silent && e.Name == args[0] }) {
 		return failure.ExitDone
@@ -103,32 +92,26 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 	return status
 }
 
-// explainEnvironment adds to the error of an unknown agent or workspace which variable names it.
-func explainEnvironment(err error, args []string, s *Streams) error {
-	if folder := s.Getenv("OACP_WORKSPACE"); folder != "" && errors.Is(err, mailbox.ErrNoWorkspace) && strings.Contains(err.Error(), folder) {
-		return failure.WithHint(err, "OACP_WORKSPACE names this folder; without it, commands use the workspace of the current folder")
-	}
-	unknown, ok := errors.AsType[*mailbox.UnknownAgentError](err)
-	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
-		if ok && s.Getenv(variable) == string(unknown.Agent) && !slices.Contains(args, string(unknown.Agent)) {
-			return failure.WithHint(err, variable+" names this agent: set it to one of the workspace, or name one with a flag")
-		}
-	}
-	return err
-}
-
 func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {
-	if len(args) > 0 && args[0] == completeCommand {
-		return p.printCandidates(ctx, args[1:], s)
+	switch {
+	case len(args) == 0:
+		return p.help(nil, s)
+	case args[0] == completeCommand:
+		p.printCandidates(ctx, args[1:], s)
+		return nil
+	case args[0] == "help":
+		return p.help(args[1:], s)
 	}
 	call, err := p.parse(args, s)
 	switch {
 	case err != nil:
 		return err
 	case call.separate != "":
-		return p.runSeparate(call)
+		return p.runSeparate(call.separate, call.words)
+	case call.help && call.command == nil:
+		return p.help(nil, s)
 	case call.help:
-		p.showHelp(s, call)
+		writeCommandHelp(s.Out, call.command, call.all)
 		return nil
 	case call.command == nil:
 		return errNoCommand()
@@ -175,36 +158,27 @@ type Separate struct {
 
 const separatePrefix = "oacp-"
 
-// isSeparate reports whether "oacp NAME" runs a program of its own.
 func (p *Program) isSeparate(name string) bool {
-	return p.ships(name) || p.Exec != nil && FindSeparate(name) != ""
-}
-
-func (p *Program) ships(name string) bool {
 	return slices.ContainsFunc(p.Separate, func(s Separate) bool { return s.Name == name })
 }
 
 // runSeparate replaces this process by the program, which so gets the signals and sets the exit
 // status itself.
-func (p *Program) runSeparate(c *call) error {
-	path := FindSeparate(c.separate)
+func (p *Program) runSeparate(name string, args []string) error {
+	path := FindSeparate(name)
 	if path == "" {
 		return &failure.Error{
 			Code: "not_installed",
 			Hint: "go install ./cmd/... in a clone of the repository installs it",
-			Err: fmt.Errorf("%s: the program %s is neither next to oacp nor on the PATH",
-				c.separate, separatePrefix+c.separate),
+			Err:  fmt.Errorf("%s: the program %s is neither next to oacp nor on the PATH", name, separatePrefix+name),
 		}
 	}
-	return p.Exec(path, append([]string{path}, c.words...))
+	return p.Exec(path, append([]string{path}, args...))
 }
 
 // FindSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It
 // is empty if there is none.
 func FindSeparate(name string) string {
-	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`).MatchString(name) {
-		return ""
-	}
 	path, err := exec.LookPath(filepath.Join(ownFolder(), separatePrefix+name))
 	if err != nil {
 		path, err = exec.LookPath(separatePrefix + name)
@@ -225,29 +199,4 @@ func ownFolder() string {
 		path = resolved
 	}
 	return filepath.Dir(path)
-}
-
-// separateNames returns the names of all programs that "oacp NAME" runs: those that are installed
-// with this one, and those that are found.
-func (p *Program) separateNames() []string {
-	var names []string
-	for _, s := range p.Separate {
-		names = append(names, s.Name)
-	}
-	if p.Exec == nil {
-		return names
-	}
-	for _, folder := range append(filepath.SplitList(os.Getenv("PATH")), ownFolder()) {
-		entries, _ := os.ReadDir(folder) // folders of the PATH need not exist
-		for _, entry := range entries {
-			name, ok := strings.CutPrefix(entry.Name(), separatePrefix)
-			if runtime.GOOS == "windows" {
-				name = strings.TrimSuffix(name, ".exe")
-			}
-			if ok && !slices.Contains(names, name) && FindSeparate(name) != "" {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }

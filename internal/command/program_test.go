@@ -34,7 +34,6 @@ func TestArgumentsOf(t *testing.T) {
 		{[]string{"--agent", "a"}, []string{"mcp", "--agent", "a"}},
 		{nil, []string{"mcp"}},
 		{[]string{"--version"}, []string{"--version"}},
-		{[]string{"__complete", "--ag"}, []string{"__complete", "mcp", "--ag"}},
 	} {
 		if got := argumentsOf("mcp", test.args); !slices.Equal(got, test.want) {
 			t.Errorf("argumentsOf(%q) is %q, want %q", test.args, got, test.want)

@@ -5,18 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -40,9 +37,6 @@ func (o *Sync) Flag(category string) cli.Flag {
 		Usage: "exchange mail with the git remote every `TIME` (5s)"}
 }
 
-// IsSet reports whether the command line has the flag.
-func (o *Sync) IsSet() bool { return o.text != "" }
-
 func (o *Sync) String() string { return o.text }
 
 // IsBoolFlag allows --sync without a value.
@@ -51,96 +45,69 @@ func (o *Sync) IsBoolFlag() bool { return true }
 // Accepts reports whether the word after --sync is its value, not an argument of the command.
 func (o *Sync) Accepts(word string) bool { return word != "" && word[0] >= '0' && word[0] <= '9' }
 
-// Set takes the value, which is "true" if --sync has none. Check checks it.
-func (o *Sync) Set(text string) error {
-	o.text = text
-	return nil
-}
-
-// Check checks the value.
-func (o *Sync) Check() (err error) {
-	switch o.text {
-	case "":
-	case "true":
-		o.every = usualSync
-	default:
-		o.every, err = SyncInterval("--sync", o.text)
+// Set takes the value, which is "true" if --sync has none.
+func (o *Sync) Set(text string) (err error) {
+	o.text, o.every = text, usualSync
+	if text != "true" {
+		o.every, err = SyncInterval(text)
 	}
 	return err
 }
 
 // SyncInterval returns the value of a flag that says how often to sync.
-func SyncInterval(flag, text string) (time.Duration, error) {
+func SyncInterval(text string) (time.Duration, error) {
 	every, err := schema.ParseDuration(text)
-	switch {
-	case err != nil:
-		return 0, failure.Usagef("%s: %w", flag, err)
-	case every < shortestSync:
-		return 0, failure.Usagef("%s: %s is less than %v", flag, visible.Quote(text), shortestSync)
+	if err == nil && every < shortestSync {
+		err = fmt.Errorf("%s is less than %v", visible.Quote(text), shortestSync)
 	}
-	return every, nil
+	return every, err
 }
 
 // A Synchronizer syncs workspaces with their remotes while a command works. It prints one warning when a
 // remote fails, and one line when the remote recovers. A nil Synchronizer does nothing.
 type Synchronizer struct {
 	every   time.Duration
+	streams *Streams
 	remotes []*remote
 }
 
-// A remote is that of one workspace. The lock guards what follows it.
+// A remote is that of one workspace. Its syncs do not overlap.
 type remote struct {
+	RemoteState
 	repository *gitmail.Repository
 	options    gitmail.Options
-	streams    *Streams
-
-	lock  sync.Mutex
-	state RemoteState
-	// heard is set when a sync has ended, with or without an error.
-	heard bool
 }
 
-// Open returns the synchronizer of the workspaces, or nil without --sync. It fails if no workspace has
-// a repository; if only some have none, it warns. It syncs a workspace that has no agents: they may be
-// on other machines.
+// Open returns the synchronizer of those workspaces that have a repository, or nil without --sync. It fails if
+// none has one.
 func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Workspace) (*Synchronizer, error) {
-	if !o.IsSet() {
+	if o.every == 0 {
 		return nil, nil
 	}
-	y := &Synchronizer{every: o.every}
-	var without []string
+	y := &Synchronizer{every: o.every, streams: s}
 	var missing error
 	for _, w := range workspaces {
 		repository, err := gitmail.Open(ctx, w)
-		if errors.Is(err, gitmail.ErrNoRepository) {
-			without, missing = append(without, project.Name(w)), err
-			continue
-		} else if err != nil {
+		switch {
+		case errors.Is(err, gitmail.ErrNoRepository):
+			missing = err
+		case err != nil:
 			return nil, err
-		}
-		r := &remote{repository: repository, options: SyncOptions(w), streams: s, state: RemoteState{Name: repository.Settings().Name()}}
-		y.remotes = append(y.remotes, r)
-		if known, err := w.Agents(); err == nil && len(known) == 0 {
-			ctx, stop := UntilSignal(ctx)
-			r.sync(ctx)
-			cause := context.Cause(ctx)
-			if stop(); cause != nil {
-				return nil, cause
-			}
+		default:
+			options := SyncOptions(w)
+			options.Waiting = s.NoteWaiting
+			y.remotes = append(y.remotes, &remote{RemoteState{Name: repository.Settings().Name()}, repository, options})
 		}
 	}
 	if len(y.remotes) == 0 {
 		return nil, missing
-	}
-	if len(without) > 0 {
-		s.Warn("without a git repository of their own, these are not synced: " + strings.Join(without, ", "))
 	}
 	return y, nil
 }
 
 // UsualSync returns the synchronizer of a workspace that --sync without a value asks for.
 func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchronizer, error) {
-	usual := Sync{text: "true", every: usualSync}
+	usual := Sync{every: usualSync}
 	return usual.Open(ctx, s, w)
 }
 
@@ -154,99 +121,64 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 }
 
 const (
-	// patience is how long the work on what is pending here waits for a sync. A remote that answers
-	// has then said what other machines acknowledged, and one that hangs does not stop the work.
-	patience = 2 * time.Second
-	// lastSync bounds the sync after a signal. That sync pushes the results of the work if the remote answers.
-	lastSync = 5 * time.Second
+	// briefly is how long a command waits for a remote before or after its work.
+	briefly = 2 * time.Second
+	// patiently is how long a command waits that works only once, or whose last sync a signal has begun.
+	patiently = 5 * time.Second
 )
 
-// errNoAnswer is the error of a remote for which a command no longer waits.
-var errNoAnswer = fmt.Errorf("the remote did not answer within %v", patience)
-
-// sync syncs once, and says what it waits for.
-func (r *remote) sync(ctx context.Context) error {
-	options := r.options
-	options.Waiting = r.streams.NoteWaiting
-	_, err := r.repository.Sync(ctx, options)
-	return r.observe(ctx, err)
-}
-
-// syncBriefly is sync for a command whose work is done: it waits two seconds for the remote to answer. A sync of another
-// process that begins meanwhile is enough, so commands that send at the same time share a push.
-func (r *remote) syncBriefly(ctx context.Context) error {
-	options := r.options
-	options.Waiting, options.Share = r.streams.NoteWaiting, true
-	limited, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
-	defer cancel()
-	_, err := r.repository.SyncUntil(limited, options)
-	return r.observe(ctx, err)
-}
-
-// observe notes how a sync ended, and returns its error.
-func (r *remote) observe(ctx context.Context, err error) error {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	if ctx.Err() == nil {
-		r.heard = true
-		r.state.Observe(err, r.streams)
-	}
-	return err
-}
-
-// answers reports whether the last sync succeeded, and whether one has ended.
-func (r *remote) answers() (answers, heard bool) {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	return r.state.answers, r.heard
-}
-
-// Once syncs each workspace once. It says what it waits for.
+// Once syncs each workspace once.
 func (y *Synchronizer) Once(ctx context.Context) {
-	if y != nil {
-		for _, r := range y.remotes {
-			_ = r.sync(ctx) // it has warned
-		}
+	if y == nil {
+		return
+	}
+	for _, r := range y.remotes {
+		_, err := r.repository.Sync(ctx, r.options)
+		y.observe(ctx, r, err)
 	}
 }
 
-// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether
-// all workspaces are synced.
+// Briefly syncs each workspace once, but waits only two seconds for a remote to answer. It reports whether all
+// are synced. A sync of another process that begins meanwhile is enough, so commands that send at the same time
+// share a push.
 func (y *Synchronizer) Briefly(ctx context.Context) bool {
-	done := true
-	if y != nil {
-		for _, r := range y.remotes {
-			done = r.syncBriefly(ctx) == nil && done
-		}
-	}
-	return done
+	return y == nil || y.within(ctx, briefly)
 }
 
-// Start syncs each workspace again and again until the caller calls stop: the first time at once if
-// there is something to send, and otherwise unless another process has just done so.
-func (y *Synchronizer) Start(ctx context.Context, sends bool) (stop func()) {
+func (y *Synchronizer) within(ctx context.Context, limit time.Duration) bool {
+	synced := true
+	for _, r := range y.remotes {
+		options := r.options
+		options.Share = true
+		limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the remote did not answer within %v", limit))
+		_, err := r.repository.SyncUntil(limited, options)
+		cancel()
+		y.observe(ctx, r, err)
+		synced = synced && err == nil
+	}
+	return synced
+}
+
+// observe says how a sync ended, unless the context has.
+func (y *Synchronizer) observe(ctx context.Context, r *remote, err error) {
+	if ctx.Err() == nil {
+		r.Observe(err, y.streams)
+	}
+}
+
+// Start syncs each workspace again and again until the caller calls stop, the first time at once unless another
+// process has just done so.
+func (y *Synchronizer) Start(ctx context.Context) (stop func()) {
 	if y == nil {
 		return func() {}
 	}
-	return y.start(ctx, sends, func() {})
-}
-
-// start is Start. It calls first when a workspace was synced at once.
-func (y *Synchronizer) start(ctx context.Context, sends bool, first func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for _, r := range y.remotes {
+		options := r.options
+		options.Waiting = nil // the work goes on
 		running.Go(func() {
-			if sends {
-				_, err := r.repository.SyncUntil(ctx, r.options)
-				_ = r.observe(ctx, err)
-				first()
-				select {
-				case <-ctx.Done():
-				case <-time.After(y.every):
-				}
-			}
-			r.repository.Every(ctx, y.every, r.options, func(_ gitmail.Result, err error) { _ = r.observe(ctx, err) })
+			r.repository.Every(ctx, y.every, options, func(_ gitmail.Result, err error) { y.observe(ctx, r, err) })
 		})
 	}
 	return func() {
@@ -255,46 +187,19 @@ func (y *Synchronizer) start(ctx context.Context, sends bool, first func()) (sto
 	}
 }
 
-// Begin syncs as Start does, at once, and waits until each workspace was synced once, but not longer than
-// the limit and two seconds. Without a limit, it then says what it waits for, for two more seconds: the command
-// works only once. The caller calls stop.
+// Begin syncs each workspace once, and then does what Start does. A remote may take two seconds, but not longer than the
+// limit. Without a limit, it may take five seconds: the command works only once.
 func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop func()) {
 	if y == nil {
 		return func() {}
 	}
-	var first sync.WaitGroup
-	first.Add(len(y.remotes))
-	stop = y.start(ctx, true, first.Done)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		first.Wait()
-	}()
-	ends := func(after time.Duration) bool {
-		select {
-		case <-done:
-			return true
-		case <-ctx.Done():
-			return true
-		case <-time.After(after):
-			return false
-		}
+	if limit == 0 {
+		limit = patiently
+	} else {
+		limit = min(limit, briefly)
 	}
-	if ends(min(cmp.Or(limit, patience), patience)) || limit > 0 {
-		return stop
-	}
-	y.remotes[0].streams.NoteWaiting(y.remotes[0].state.Name)
-	if !ends(patience) {
-		for _, r := range y.remotes {
-			r.lock.Lock()
-			if !r.heard {
-				url := git.PublicURL(r.repository.Settings().URL)
-				r.state.Observe(&gitmail.RemoteError{URL: url, Err: errNoAnswer}, r.streams)
-			}
-			r.lock.Unlock()
-		}
-	}
-	return stop
+	y.within(ctx, limit)
+	return y.Start(ctx)
 }
 
 // Around calls work, and syncs meanwhile and once more after it. If work ends by itself, it also syncs before it.
@@ -306,26 +211,24 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 	if ends {
 		stop = y.Begin(ctx, 0)
 	} else {
-		stop = y.Start(ctx, false)
+		stop = y.Start(ctx)
 	}
 	err := work()
 	stop()
 	if ctx.Err() != nil {
 		// A second signal ends the last sync with its git, which a killed process would leave behind.
-		var stop, cancel func()
 		ctx, stop = UntilSignal(context.WithoutCancel(ctx))
 		defer stop()
-		ctx, cancel = context.WithTimeout(ctx, lastSync)
-		defer cancel()
+		y.within(ctx, patiently)
+		return err
 	}
 	for _, r := range y.remotes {
-		switch answers, heard := r.answers(); {
-		case answers: // it may carry much mail now
-			_ = r.sync(ctx)
-		case heard || !ends:
-			_ = r.syncBriefly(ctx)
+		if r.failing != "" {
+			y.Briefly(ctx)
+			return err
 		}
 	}
+	y.Once(ctx) // it may carry much mail
 	return err
 }
 
@@ -333,17 +236,17 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 type RemoteState struct {
 	// Name is what messages call the remote.
 	Name string
-	// failing is the code of the last failure, or empty. answers is set if the last sync succeeded.
+	// failing is the code of the last failure, or empty.
 	failing string
-	answers bool
 }
 
 // Observe warns about the first sync that fails, or fails for another reason than the last one, and notes
 // the first one that succeeds again. It reports whether it printed anything.
 func (r *RemoteState) Observe(err error, s *Streams) bool {
-	if r.answers = err == nil; r.answers {
+	if err == nil {
 		recovered := r.failing != ""
-		if r.failing = ""; recovered {
+		r.failing = ""
+		if recovered {
 			s.Note("up to date with " + r.Name + " again")
 		}
 		return recovered

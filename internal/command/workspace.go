@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -92,28 +91,10 @@ func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, er
 func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.Workspace) error) (err error) {
 	w, err := Open(o.Place(s), options)
 	if err != nil {
-		return explainAgent(err, o.Place(s))
+		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	return use(w)
-}
-
-// explainAgent adds to the error of an unknown project what to write if its name is that of an agent
-// of the workspace that would be used without it.
-func explainAgent(err error, place project.Place) error {
-	unknown, ok := errors.AsType[*project.UnknownProjectError](err)
-	if !ok {
-		return err
-	}
-	place.Project = ""
-	w, openErr := Open(place, nil)
-	if openErr != nil {
-		return err // there are no agents
-	}
-	if w.Knows(schema.AgentName(unknown.Project)) {
-		err = failure.WithHint(err, unknown.Project+" is an agent: name it with --agent "+unknown.Project)
-	}
-	return errors.Join(err, w.Close())
 }
 
 // AgentOf returns the agent that a flag names, or else the one that the environment names. It is the one that
@@ -181,54 +162,31 @@ func CheckSubject(m *schema.Message) error {
 	}
 }
 
-// CheckDraft returns the error of CheckSubject, or one if the body of a message is a template in which
-// nothing is filled in, or if it does not fit the schemas of the workspace. Every command that sends
-// what a person or an agent wrote calls it first. Source is where the body was read from.
+// CheckDraft returns the error of CheckSubject, or one if the body of a message does not fit the schemas of the
+// workspace. Every command that sends what a person or an agent wrote calls it first. Source is where the body was
+// read from.
 func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
 	if err := CheckSubject(draft); err != nil {
 		return err
 	}
-	if isBlankForm(draft) {
-		return &failure.Error{
-			Code: "invalid_message", Err: errors.New("body: all of its fields are empty"), Hint: "fill in the values after the colons",
-		}
-	}
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
-}
-
-// isBlankForm reports whether the body has fields and nothing in them, in a type for which there is a
-// template. In other types, a text such as "Done:" only looks like one.
-func isBlankForm(m *schema.Message) bool {
-	if !slices.Contains(schema.DocumentNames(), string(m.Type)) {
-		return false
-	}
-	fields, ok, _ := validate.BodyFields(m)
-	return ok && len(fields.Pairs) > 1 && !isFilledIn(fields)
-}
-
-// isFilledIn reports whether there is a text in a value.
-func isFilledIn(v schema.Value) bool {
-	return strings.TrimSpace(v.Text) != "" || slices.ContainsFunc(v.Items, isFilledIn) ||
-		slices.ContainsFunc(v.Pairs, func(p schema.Pair) bool { return isFilledIn(p.Value) })
 }
 
 // Preview returns what a list shows of a message file that is not valid: what could be read of the
 // message and, as the reference implementation shows it, a question mark for what could not, and the
 // time of the file if that of the message is not known.
 func Preview(e *mailbox.Entry) *schema.Message {
-	m := schema.Message{Subject: "(no subject)"}
-	var invalid *validate.InvalidError
+	m := schema.Message{Subject: "(unreadable)"}
+	_, isInvalid := errors.AsType[*validate.InvalidError](e.Err)
 	switch {
 	case e.Message != nil:
 		m = *e.Message
-		m.Subject = cmp.Or(m.Subject, "(no subject)")
 	case e.IsHeld():
 		m.Subject = "(held: unverified under enforce)"
-	case errors.As(e.Err, &invalid):
+	case isInvalid:
 		m.Subject = "(invalid YAML)"
-	default:
-		m.Subject = "(unreadable)"
 	}
+	m.Subject = cmp.Or(m.Subject, "(no subject)")
 	m.From = cmp.Or(m.From, "?")
 	m.Type = cmp.Or(m.Type, "?")
 	m.Priority = cmp.Or(m.Priority, "?")
@@ -315,18 +273,12 @@ func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids [
 // Select returns the selected log. Its run may be missing.
 func (o BridgeLog) Select(s *Streams) (bridge.Location, error) { return o.selector(s).Select() }
 
-// existing returns the selected log, and an error if its run is missing.
-func (o BridgeLog) existing(s *Streams) (bridge.Location, error) {
+// Run returns the selected run.
+func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
 	log, err := o.Select(s)
 	if err == nil {
 		err = log.Err()
 	}
-	return log, err
-}
-
-// Run returns the selected run.
-func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
-	log, err := o.existing(s)
 	return log.Run, err
 }
 
@@ -349,7 +301,10 @@ func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log
 // Reading opens the log to read it. A file that is named must exist; the log of a run begins with
 // its first record.
 func (o BridgeLog) Reading(s *Streams, use func(*bridge.Log) error) error {
-	log, err := o.existing(s)
+	log, err := o.Select(s)
+	if err == nil {
+		err = log.Err()
+	}
 	if err == nil && o.File != "" {
 		_, err = os.Stat(o.File)
 	}

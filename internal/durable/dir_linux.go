@@ -22,18 +22,6 @@ func renameExclusively(from int, name string, to int, newName string) error {
 	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 }
 
-// sameDevice compares mounts, not devices, because a rename does not cross mounts even within one
-// file system. Kernels before 5.8 do not number mounts, and there it compares devices.
-func sameDevice(a, b *os.File) bool {
-	var statA, statB unix.Statx_t
-	for handle, stat := range map[*os.File]*unix.Statx_t{a: &statA, b: &statB} {
-		if unix.Statx(int(handle.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, stat) != nil {
-			return false
-		}
-	}
-	return statA.Dev_major == statB.Dev_major && statA.Dev_minor == statB.Dev_minor && statA.Mnt_id == statB.Mnt_id
-}
-
 // startWriteback starts writing a file's bytes to the disk, and does not wait. If several files are
 // started before the first is synced, one commit of the file system's journal covers all of them.
 // Errors show when the file is synced.

@@ -15,9 +15,6 @@ func Changed(fs.FileInfo) time.Time { return time.Time{} }
 // syncDir does nothing: Windows has no way to sync a folder, and NTFS journals the names in it.
 func syncDir(*os.File) error { return nil }
 
-// sameDevice assumes one volume: a rename across volumes fails with an error of its own.
-func sameDevice(a, b *os.File) bool { return true }
-
 // startWriteback does nothing: only Linux can start writing without waiting.
 func startWriteback(*os.File) {}
 

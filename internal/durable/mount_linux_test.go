@@ -26,38 +26,6 @@ func mount(t *testing.T, source, path, kind string, flags uintptr, data string) 
 	})
 }
 
-// TestSameFileSystem checks that SameFileSystem agrees with the kernel: a rename crosses neither
-// file systems nor mounts of one file system.
-func TestSameFileSystem(t *testing.T) {
-	tests := []struct {
-		name  string
-		mount func(t *testing.T, path string)
-		same  bool
-	}{
-		{"the same", func(*testing.T, string) {}, true},
-		{"another file system", func(t *testing.T, path string) { mount(t, "tmpfs", path, "tmpfs", 0, "size=64k") }, false},
-		{"another mount of the same", func(t *testing.T, path string) { mount(t, t.TempDir(), path, "", unix.MS_BIND, "") }, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			path := t.TempDir()
-			if err := os.Mkdir(path+"/far", 0o755); err != nil {
-				t.Fatal(err)
-			}
-			test.mount(t, path+"/far")
-			d, far := openDir(t, path, "near"), openDir(t, path, "far")
-			if got := d.SameFileSystem(far); got != test.same {
-				t.Errorf("SameFileSystem is %t, want %t", got, test.same)
-			}
-			put(t, d, "a", "data")
-			err := d.Publish("a", far, "a")
-			if crossed := errors.Is(err, unix.EXDEV); crossed == test.same {
-				t.Errorf("publishing gave %v, want it to work: %t", err, test.same)
-			}
-		})
-	}
-}
-
 // TestWritableSeesAReadOnlyFileSystem uses a read-only mount, because permissions do not stop root.
 func TestWritableSeesAReadOnlyFileSystem(t *testing.T) {
 	path := t.TempDir()

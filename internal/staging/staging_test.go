@@ -15,16 +15,14 @@ func TestParseName(t *testing.T) {
 		name  Name
 		ok    bool
 	}{
-		{id + "@codex@inbox", Name{id, "codex", "inbox", "", false}, true},
-		{id + "@codex@inbox@0123456789abcdef", Name{id, "codex", "inbox", "0123456789abcdef", false}, true},
-		{id + "@codex@inbox@0123456789abcdef@beside", Name{id, "codex", "inbox", "0123456789abcdef", true}, true},
-		{id + "@codex@inbox@beside", Name{id, "codex", "inbox", "", true}, true},
+		{id + "@codex@inbox", Name{id, "codex", "inbox", ""}, true},
+		{id + "@codex@inbox@0123456789abcdef", Name{id, "codex", "inbox", "0123456789abcdef"}, true},
 		{entry: id + "@codex@inbox@"},
-		{entry: id + "@codex@inbox@@beside"},
 		{entry: id + "@codex@inbox@tmp"},
 		{entry: id + "@codex@inbox@0123456789abcdef@x"},
-		{entry: id + "@codex@inbox@beside@beside"},
+		{entry: id + "@codex@inbox@beside"},
 		{entry: id + "@codex"},
+		{entry: id + "@codex@archive"},
 		{entry: id + "@..@inbox"},
 		{entry: "msg-1@codex@inbox"},
 		{entry: ""},
@@ -40,7 +38,7 @@ func TestParseName(t *testing.T) {
 // FuzzParseName checks that a name is read only from the entry that it makes.
 func FuzzParseName(f *testing.F) {
 	f.Add("msg-20260313T1430Z-claude-aaaa@codex@inbox")
-	f.Add("msg-20260313T1430Z-claude-aaaa@codex@inbox@0123456789abcdef@beside")
+	f.Add("msg-20260313T1430Z-claude-aaaa@codex@inbox@0123456789abcdef")
 	f.Fuzz(func(t *testing.T, entry string) {
 		if name, ok := ParseName(entry); ok && name.Entry() != entry {
 			t.Errorf("%q reads as %+v, which is %q", entry, name, name.Entry())
@@ -66,38 +64,35 @@ func openFolder(t *testing.T, path string) *durable.Dir {
 	return dir
 }
 
-// TestClaim checks that the entry in the staging folder is claimed from Create to Close, wherever
-// the copy is staged.
+// TestClaim checks that the entry in the staging folder is claimed from Create to Close.
 func TestClaim(t *testing.T) {
-	for _, beside := range []bool{false, true} {
-		path := t.TempDir()
-		folder, box := openFolder(t, filepath.Join(path, "outgoing")), openFolder(t, filepath.Join(path, "inbox"))
-		origin, err := folder.Origin()
+	path := t.TempDir()
+	folder, box := openFolder(t, filepath.Join(path, "outgoing")), openFolder(t, filepath.Join(path, "inbox"))
+	origin, err := folder.Origin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Name{"msg-20260313T1430Z-claude-aaaa", "codex", "inbox", origin}, box, folder)
+	if err := c.Create(durable.Disk{}, []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		claimed, err := folder.Claimed(c.Name.Entry())
 		if err != nil {
-			t.Fatal(err)
+			t.Skipf("this system does not show claims: %v", err)
 		}
-		c := New(Name{"msg-20260313T1430Z-claude-aaaa", "codex", "inbox", origin, beside}, box, folder)
-		if err := c.Create(durable.Disk{}, []byte("text")); err != nil {
-			t.Fatal(err)
+		if claimed != want {
+			t.Errorf("claimed is %t, want %t", claimed, want)
 		}
-		for _, want := range []bool{true, false} {
-			claimed, err := folder.Claimed(c.Name.Entry())
-			if err != nil {
-				t.Skipf("this system does not show claims: %v", err)
-			}
-			if claimed != want {
-				t.Errorf("beside=%t: claimed is %t, want %t", beside, claimed, want)
-			}
-			c.Close()
-		}
-		if err := c.Publish(durable.Disk{}, "a.yaml", false); err != nil {
-			t.Fatal(err)
-		}
-		if data, err := box.ReadFile("a.yaml", 100); err != nil || string(data) != "text" {
-			t.Errorf("beside=%t: the box has %q (%v), want the text", beside, data, err)
-		}
-		if names, err := folder.Names(); err != nil || len(names) != 0 {
-			t.Errorf("beside=%t: the staging folder has %q (%v) after publishing, want nothing", beside, names, err)
-		}
+		c.Close()
+	}
+	if err := c.Publish(durable.Disk{}, "a.yaml", false); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := box.ReadFile("a.yaml", 100); err != nil || string(data) != "text" {
+		t.Errorf("the box has %q (%v), want the text", data, err)
+	}
+	if names, err := folder.Names(); err != nil || len(names) != 0 {
+		t.Errorf("the staging folder has %q (%v) after publishing, want nothing", names, err)
 	}
 }

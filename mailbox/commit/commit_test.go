@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -22,13 +22,8 @@ import (
 // committed.
 func newRepository(t testing.TB) (*mailbox.Workspace, *Repository) {
 	t.Helper()
-	top := t.TempDir()
-	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(top, "no-config"))
-	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(top))
-	runGit(t, top, "init", "-q", "-b", "main")
-	runGit(t, top, "config", "user.name", "Ann")
-	runGit(t, top, "config", "user.email", "ann@example.com")
+	top := filepath.Join(gittest.Home(t), "repository")
+	gittest.Run(t, filepath.Dir(top), "init", "-q", top)
 	dir := filepath.Join(top, "mail")
 	for _, agent := range []string{"claude", "codex"} {
 		for _, box := range []string{"inbox", "outbox"} {
@@ -49,15 +44,6 @@ func newRepository(t testing.TB) (*mailbox.Workspace, *Repository) {
 		t.Fatal(err)
 	}
 	return w, r
-}
-
-func runGit(t testing.TB, dir string, args ...string) string {
-	t.Helper()
-	out, err := (&git.Repository{Dir: dir}).Run(t.Context(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
 }
 
 // send sends messages from claude to codex and returns the paths of the inbox copies.
@@ -92,7 +78,7 @@ func TestFilesVanish(t *testing.T) {
 	if err := r.commit(t.Context(), plan); err == nil || !isVanished(err) {
 		t.Errorf("got %v, want that a file does not exist", err)
 	}
-	if staged := runGit(t, w.Dir(), "diff", "--cached", "--name-only"); staged != "" {
+	if staged := gittest.Run(t, w.Dir(), "diff", "--cached", "--name-only"); staged != "" {
 		t.Errorf("staged are:\n%s", staged)
 	}
 	if done, err := r.Commit(t.Context(), ""); err != nil || done.ID == "" || len(done.Files) != 3 {
@@ -100,14 +86,14 @@ func TestFilesVanish(t *testing.T) {
 	}
 	// Nothing but what is neither in HEAD nor in the folder.
 	path := send(t, w, 1)[0]
-	runGit(t, w.Dir(), "add", path)
+	gittest.Run(t, w.Dir(), "add", path)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := r.Commit(t.Context(), ""); err != nil || len(done.Files) != 1 {
 		t.Errorf("got %+v, %v; want the outbox copy", done, err)
 	}
-	if status := runGit(t, w.Dir(), "status", "--porcelain"); status != "" {
+	if status := gittest.Run(t, w.Dir(), "status", "--porcelain"); status != "" {
 		t.Errorf("left are:\n%s", status)
 	}
 }
@@ -142,11 +128,11 @@ func TestCommitsWhileOthersWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if status := runGit(t, w.Dir(), "status", "--porcelain"); status != "" {
+	if status := gittest.Run(t, w.Dir(), "status", "--porcelain"); status != "" {
 		t.Errorf("left are:\n%s", status)
 	}
-	for id := range strings.FieldsSeq(runGit(t, w.Dir(), "rev-list", "HEAD")) {
-		names := strings.Fields(runGit(t, w.Dir(), "ls-tree", "-r", "--name-only", id))
+	for id := range strings.FieldsSeq(gittest.Run(t, w.Dir(), "rev-list", "HEAD")) {
+		names := strings.Fields(gittest.Run(t, w.Dir(), "ls-tree", "-r", "--name-only", id))
 		sent := make(map[string]bool)
 		for _, name := range names {
 			if strings.Contains(name, "/outbox/") {
@@ -173,8 +159,8 @@ func TestTimeLimit(t *testing.T) {
 	if err := os.WriteFile(asks, []byte("#!/bin/sh\n>"+asks+".began\nsleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	runGit(t, w.Dir(), "config", "commit.gpgsign", "true")
-	runGit(t, w.Dir(), "config", "gpg.program", asks)
+	gittest.Run(t, w.Dir(), "config", "commit.gpgsign", "true")
+	gittest.Run(t, w.Dir(), "config", "gpg.program", asks)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		for ctx.Err() == nil {
@@ -190,7 +176,7 @@ func TestTimeLimit(t *testing.T) {
 	if _, err := os.Lstat(r.lock); err == nil {
 		t.Error("the index is still locked")
 	}
-	if staged := runGit(t, w.Dir(), "diff", "--cached", "--name-only"); staged != "" {
+	if staged := gittest.Run(t, w.Dir(), "diff", "--cached", "--name-only"); staged != "" {
 		t.Errorf("staged are:\n%s", staged)
 	}
 }

@@ -73,8 +73,8 @@ var troubles = []trouble{
 	}, "Inbox Health", "agents/codex/inbox/bad.yaml", SeverityError, []string{"1:5"}},
 	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
 		"Inbox Health", "codex/inbox", SeverityWarning, []string{"1 pending", "a.yaml", "pending since", "2026-03-12"}},
-	{"interrupted move", func(t *testing.T, w *mailbox.Workspace) {
-		path := filepath.Join(w.Dir(), outgoingName, "msg-20260313T1430Z-codex-0123456789abcdef@codex@archive")
+	{"interrupted delivery", func(t *testing.T, w *mailbox.Workspace) {
+		path := filepath.Join(w.Dir(), outgoingName, "msg-20260313T1430Z-codex-0123456789abcdef@codex@outbox")
 		check.WriteFile(t, path, "id: ")
 		old := time.Now().Add(-2 * time.Hour)
 		if err := os.Chtimes(path, old, old); err != nil {

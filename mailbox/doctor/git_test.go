@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -24,33 +24,14 @@ type gitPlace struct {
 	w             *mailbox.Workspace
 }
 
-// runGit runs git and returns what it prints.
-func runGit(t testing.TB, dir string, args ...string) string {
-	t.Helper()
-	command := exec.Command("git", args...)
-	command.Dir = dir
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %q: %v\n%s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 // newGitPlace makes the place, and no setting of the user reaches it.
 func newGitPlace(t *testing.T) *gitPlace {
 	t.Helper()
-	dir := t.TempDir()
-	for name, value := range map[string]string{
-		"HOME": dir, "XDG_CONFIG_HOME": dir, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(dir, "config"),
-		"GIT_CEILING_DIRECTORIES": filepath.Dir(dir),
-	} {
-		t.Setenv(name, value)
-	}
-	check.WriteFile(t, filepath.Join(dir, "config"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
+	dir := gittest.Home(t)
 	p := &gitPlace{remote: filepath.Join(dir, "remote.git"), clone: filepath.Join(dir, "clone")}
-	runGit(t, dir, "init", "--quiet", "--bare", p.remote)
-	runGit(t, dir, "clone", "--quiet", p.remote, p.clone)
-	runGit(t, p.clone, "commit", "--quiet", "--allow-empty", "-m", "First")
+	gittest.Run(t, dir, "init", "--quiet", "--bare", p.remote)
+	gittest.Run(t, dir, "clone", "--quiet", p.remote, p.clone)
+	gittest.Run(t, p.clone, "commit", "--quiet", "--allow-empty", "-m", "First")
 	workspace := filepath.Join(p.clone, ".oacp")
 	if _, err := project.Init(workspace, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}); err != nil {
 		t.Fatal(err)
@@ -145,13 +126,13 @@ var gitTroubles = []struct {
 	{"bad config", func(t *testing.T, p *gitPlace) { check.WriteFile(t, filepath.Join(p.w.Dir(), ".git/config"), "[[") },
 		"error .git: cannot be used: ", []string{"its git repository is damaged", "bad config"}, false},
 	{"no remote", func(t *testing.T, p *gitPlace) {
-		runGit(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
+		gittest.Run(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
 	}, "warn remote: is missing", nil, false},
 	{"password", func(t *testing.T, p *gitPlace) {
-		runGit(t, p.w.Dir(), "config", "remote.oacp.url", "https://ada:secret@example.com/mail.git")
+		gittest.Run(t, p.w.Dir(), "config", "remote.oacp.url", "https://ada:secret@example.com/mail.git")
 	}, "warn remote: the URL holds a password", nil, false},
 	{"token", func(t *testing.T, p *gitPlace) {
-		runGit(t, p.w.Dir(), "config", "remote.oacp.url", "https://ghp_secret67890123456789@example.com/mail.git")
+		gittest.Run(t, p.w.Dir(), "config", "remote.oacp.url", "https://ghp_secret67890123456789@example.com/mail.git")
 	}, "warn remote: the URL holds a password", nil, false},
 	{"shown", func(t *testing.T, p *gitPlace) {
 		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "# nothing\n")
@@ -159,8 +140,8 @@ var gitTroubles = []struct {
 		"warn .oacp: is not ignored", []string{"clone"}, false},
 	{"tracked", func(t *testing.T, p *gitPlace) {
 		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "")
-		blob := runGit(t, p.clone, "hash-object", "-w", ".oacp/workspace.json")
-		runGit(t, p.clone, "update-index", "--add", "--cacheinfo", "100644,"+blob+",.oacp/workspace.json")
+		blob := gittest.Run(t, p.clone, "hash-object", "-w", ".oacp/workspace.json")
+		gittest.Run(t, p.clone, "update-index", "--add", "--cacheinfo", "100644,"+blob+",.oacp/workspace.json")
 	}, "error .oacp: ", []string{"version control"}, false},
 }
 
@@ -213,7 +194,7 @@ func TestGitDamageLosesNoMail(t *testing.T) {
 	if got := mailboxtest.Files(t, p.w, "agents/codex/inbox"); !slices.Equal(got, []string{filepath.Base(r.Inboxes[0]), filepath.Base(later.Inboxes[0])}) {
 		t.Errorf("the inbox holds %q", got)
 	}
-	if got := runGit(t, p.w.Dir(), "log", "-1", "--format=%s", "oacp"); !strings.Contains(got, "claude → codex") {
+	if got := gittest.Run(t, p.w.Dir(), "log", "-1", "--format=%s", "oacp"); !strings.Contains(got, "claude → codex") {
 		t.Errorf("the last commit is %q, want the message that was not sent", got)
 	}
 }
@@ -279,7 +260,7 @@ func TestGitWorkspaceWithoutGit(t *testing.T) {
 	if err := os.Chmod(filepath.Join(os.Getenv("PATH"), "git"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.inspect(t, time.Now()); got != "error git: git 2.29.9 is too old: version 2.30 or later is needed" {
+	if got := p.inspect(t, time.Now()); got != "error git: git is too old: it is 2.29.9, and version 2.30 or later is needed" {
 		t.Errorf("found %q", got)
 	}
 }

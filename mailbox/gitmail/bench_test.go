@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -50,7 +51,7 @@ func (n *network) importHistory(messages int) {
 	n.t.Helper()
 	const each, aDay = 1000, 200
 	command := exec.Command("git", "fast-import", "--quiet")
-	command.Dir, command.Env, command.Stderr = n.remote, gitEnvironment(), os.Stderr
+	command.Dir, command.Env, command.Stderr = n.remote, gittest.Environment(), os.Stderr
 	pipe, err := command.StdinPipe()
 	if err != nil {
 		n.t.Fatal(err)
@@ -124,7 +125,7 @@ func (n *network) benchmarkNothing(b *testing.B) {
 		start = time.Now()
 		for _, arguments := range commands {
 			command := exec.Command(arguments[0], arguments[1:]...)
-			command.Dir, command.Env = here.dir, gitEnvironment()
+			command.Dir, command.Env = here.dir, gittest.Environment()
 			_ = command.Run() // some report with their exit status
 		}
 		gits += time.Since(start)
@@ -148,7 +149,7 @@ func (m *machine) openAndSync(b *testing.B) gitmail.Result {
 func (n *network) commands(b *testing.B, f func()) (commands [][]string) {
 	trace := filepath.Join(n.dir, "trace")
 	config, before := filepath.Join(n.dir, "traced"), os.Getenv("GIT_CONFIG_GLOBAL")
-	writeFile(b, config, globalConfig+"[trace2]\n\teventTarget = "+trace+"\n")
+	writeFile(b, config, gittest.Settings+"[trace2]\n\teventTarget = "+trace+"\n")
 	b.Setenv("GIT_CONFIG_GLOBAL", config)
 	f()
 	b.Setenv("GIT_CONFIG_GLOBAL", before)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
@@ -158,7 +159,7 @@ func conflict(t *testing.T, m *machine, command string) {
 	m.n.git(m.clone, "checkout", "--quiet", "-b", "mine", "HEAD~1")
 	writeFile(t, filepath.Join(m.clone, "code.txt"), "another\n")
 	m.n.git(m.clone, "commit", "--quiet", "-am", "Mine")
-	if _, err := m.n.tryGit(m.clone, "", command, "main"); err == nil {
+	if _, err := gittest.Try(m.clone, "", command, "main"); err == nil {
 		t.Fatalf("git %s found no conflict", command)
 	}
 }
@@ -191,7 +192,7 @@ func (c configuration) test(t *testing.T) {
 	}
 	if slices.Contains(c.remote, "--ref-format=reftable") {
 		probe := &network{t: t, dir: t.TempDir()}
-		if _, err := probe.tryGit(probe.dir, "", "init", "--ref-format=reftable"); err != nil {
+		if _, err := gittest.Try(probe.dir, "", "init", "--ref-format=reftable"); err != nil {
 			t.Skip("this git has no reftable")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -510,7 +511,7 @@ func TestWithoutAtomic(t *testing.T) {
 	n := newNetwork(t, 2, "claude", "codex", "gemini")
 	n.git(n.remote, "config", "receive.advertiseAtomic", "false")
 	here, there := n.machines[0], n.machines[1]
-	if out, err := n.tryGit(here.clone, "", "push", "--atomic", "origin", "HEAD:refs/heads/other"); err == nil {
+	if out, err := gittest.Try(here.clone, "", "push", "--atomic", "origin", "HEAD:refs/heads/other"); err == nil {
 		t.Fatalf("the host takes an atomic push: %s", out)
 	}
 	done, pending := here.send("claude", "codex"), here.send("claude", "codex")

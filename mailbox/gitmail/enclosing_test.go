@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -137,7 +138,7 @@ func TestSomeoneElsesRepository(t *testing.T) {
 	}
 	t.Logf("sync = %v", err)
 	config := filepath.Join(n.dir, "safe")
-	writeFile(t, config, globalConfig+"[safe]\n\tdirectory = *\n")
+	writeFile(t, config, gittest.Settings+"[safe]\n\tdirectory = *\n")
 	t.Setenv("GIT_CONFIG_GLOBAL", config)
 	n.settle()
 	n.checkEqual()

@@ -12,26 +12,9 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 )
-
-// isolateGit keeps git from settings and repositories that are outside the test, and returns a folder
-// without links in its path.
-func isolateGit(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"HOME": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "xdg"), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(dir, "gitconfig"),
-		"GIT_CEILING_DIRECTORIES": dir,
-	} {
-		t.Setenv(name, value)
-	}
-	put(t, filepath.Join(dir, "gitconfig"), "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[protocol \"file\"]\n\tallow = always\n")
-	return dir
-}
 
 func put(t *testing.T, file, data string) {
 	t.Helper()
@@ -49,41 +32,29 @@ func content(t *testing.T, file string) string {
 	return string(data)
 }
 
-// gitIn runs git as a user does.
-func gitIn(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	command := exec.Command("git", args...)
-	command.Dir = dir
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSuffix(string(out), "\n")
-}
-
 // newCode makes a repository with a commit at the path, and options of git init.
 func newCode(t *testing.T, dir string, options ...string) string {
 	t.Helper()
-	gitIn(t, filepath.Dir(dir), append(append([]string{"init", "-q"}, options...), dir)...)
+	gittest.Run(t, filepath.Dir(dir), append(append([]string{"init", "-q"}, options...), dir)...)
 	put(t, filepath.Join(dir, "code.txt"), "one\n")
-	gitIn(t, dir, "add", ".")
-	gitIn(t, dir, "commit", "-q", "-m", "one")
+	gittest.Run(t, dir, "add", ".")
+	gittest.Run(t, dir, "commit", "-q", "-m", "one")
 	return dir
 }
 
 // newMailboxes makes a bare repository with a branch of mailboxes, and options of git init.
 func newMailboxes(t *testing.T, dir, branch string, options ...string) string {
 	t.Helper()
-	gitIn(t, filepath.Dir(dir), append(append([]string{"init", "-q", "--bare"}, options...), dir)...)
+	gittest.Run(t, filepath.Dir(dir), append(append([]string{"init", "-q", "--bare"}, options...), dir)...)
 	from := newCode(t, dir+".from", append(options, "--initial-branch="+branch)...)
-	gitIn(t, from, "rm", "-q", "code.txt")
+	gittest.Run(t, from, "rm", "-q", "code.txt")
 	put(t, filepath.Join(from, "workspace.json"), `{"project_name": "shared"}`)
 	for _, agent := range []string{"codex", "claude", "-rf", "a b"} {
 		put(t, filepath.Join(from, "agents", agent, "inbox", ".gitkeep"), "")
 	}
-	gitIn(t, from, "add", ".")
-	gitIn(t, from, "commit", "-q", "-m", "mail")
-	gitIn(t, from, "push", "-q", dir, branch)
+	gittest.Run(t, from, "add", ".")
+	gittest.Run(t, from, "commit", "-q", "-m", "mail")
+	gittest.Run(t, from, "push", "-q", dir, branch)
 	return dir
 }
 
@@ -111,13 +82,13 @@ func initialize(t *testing.T, w *mailbox.Workspace, options InitOptions) Initial
 }
 
 func TestInitMakesARepository(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	code := newCode(t, filepath.Join(dir, "code"))
-	gitIn(t, dir, "init", "-q", "--bare", "hub.git")
-	gitIn(t, code, "remote", "add", "origin", "../hub.git")
-	gitIn(t, code, "config", "user.email", "only@here")
+	gittest.Run(t, dir, "init", "-q", "--bare", "hub.git")
+	gittest.Run(t, code, "remote", "add", "origin", "../hub.git")
+	gittest.Run(t, code, "config", "user.email", "only@here")
 	put(t, filepath.Join(dir, "template", "hooks", "pre-push"), "#!/bin/sh\nexit 1\n")
-	gitIn(t, code, "config", "--global", "init.templateDir", filepath.Join(dir, "template"))
+	gittest.Run(t, code, "config", "--global", "init.templateDir", filepath.Join(dir, "template"))
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
 	made := initialize(t, w, InitOptions{Enclosing: code})
 	hub := filepath.Join(dir, "hub.git")
@@ -128,17 +99,17 @@ func TestInitMakesARepository(t *testing.T) {
 		"core.bare": "true", "core.autocrlf": "false", "gc.auto": "0", "oacp.ref": DefaultRef, "oacp.remote": "origin",
 		"remote.oacp.url": hub, "include.path": "../../.git/config", "user.email": "only@here",
 	} {
-		if got := gitIn(t, w.Dir(), "config", "--get", key); got != want {
+		if got := gittest.Run(t, w.Dir(), "config", "--get", key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
-	if got := gitIn(t, w.Dir(), "symbolic-ref", "HEAD"); got != DefaultRef {
+	if got := gittest.Run(t, w.Dir(), "symbolic-ref", "HEAD"); got != DefaultRef {
 		t.Errorf("HEAD is %s", got)
 	}
 	if _, err := os.Stat(filepath.Join(w.Dir(), ".git/hooks")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the repository has the hooks of the user's template: %v", err)
 	}
-	if got := gitIn(t, code, "status", "--porcelain", "--ignored"); got != "!! .oacp/" {
+	if got := gittest.Run(t, code, "status", "--porcelain", "--ignored"); got != "!! .oacp/" {
 		t.Errorf("the code has the status %q", got)
 	}
 	for _, args := range [][]string{{"status"}, {"add", "-A"}, {"clean", "-fdx"}, {"reset", "--hard"}, {"stash", "-a"}} {
@@ -148,54 +119,54 @@ func TestInitMakesARepository(t *testing.T) {
 			t.Errorf("git %s in the workspace succeeds: %s", args, out)
 		}
 	}
-	gitIn(t, code, "clean", "-fdx")
+	gittest.Run(t, code, "clean", "-fdx")
 	put(t, filepath.Join(code, "code.txt"), "two\n")
-	gitIn(t, code, "stash", "-a")
-	gitIn(t, code, "add", "-A")
+	gittest.Run(t, code, "stash", "-a")
+	gittest.Run(t, code, "add", "-A")
 	if _, err := os.Stat(filepath.Join(w.Dir(), "agents")); err != nil {
 		t.Errorf("git clean and stash in the code: %v", err)
 	}
 }
 
 func TestInitAgain(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	code := newCode(t, filepath.Join(dir, "code"))
 	exclude := filepath.Join(code, ".git/info/exclude")
 	put(t, exclude, "*.o")
-	gitIn(t, code, "remote", "add", "origin", "https://ann:secret@127.0.0.1:1/x.git")
+	gittest.Run(t, code, "remote", "add", "origin", "https://ann:secret@127.0.0.1:1/x.git")
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
 	first := initialize(t, w, InitOptions{Enclosing: code, Ref: "refs/oacp/mail"})
 	if first.Unreachable == nil || strings.Contains(first.Unreachable.Error(), "secret") {
 		t.Errorf("the remote is %v, want an error without the password", first.Unreachable)
 	}
 	put(t, filepath.Join(w.Dir(), ".git/kept"), "")
-	gitIn(t, w.Dir(), "config", "oacp.hooks", "true")
+	gittest.Run(t, w.Dir(), "config", "oacp.hooks", "true")
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
-	gitIn(t, hub, "update-ref", "refs/oacp/mail", "refs/heads/oacp")
-	gitIn(t, code, "remote", "set-url", "origin", hub)
+	gittest.Run(t, hub, "update-ref", "refs/oacp/mail", "refs/heads/oacp")
+	gittest.Run(t, code, "remote", "set-url", "origin", hub)
 	for range 2 {
 		again := initialize(t, w, InitOptions{Enclosing: code})
 		if again.Created || again.URL != hub || again.Ref != "refs/oacp/mail" || !again.Found || !again.Joined {
 			t.Errorf("init did %+v", again)
 		}
 	}
-	gitIn(t, w.Dir(), "config", "oacp.hooks")
+	gittest.Run(t, w.Dir(), "config", "oacp.hooks")
 	if got := content(t, exclude); got != "*.o\n/.oacp/\n" {
 		t.Errorf("the exclude file is %q", got)
 	}
 	if config := content(t, filepath.Join(w.Dir(), ".git/config")); strings.Count(config, "[include]") != 1 || strings.Count(config, "[remote") != 1 {
 		t.Errorf("the settings are\n%s", config)
 	}
-	gitIn(t, w.Dir(), "update-ref", "refs/oacp/base", trackingRef)
+	gittest.Run(t, w.Dir(), "update-ref", "refs/oacp/base", trackingRef)
 	// The remote is forgotten in the code: the workspace keeps it.
-	gitIn(t, code, "remote", "remove", "origin")
+	gittest.Run(t, code, "remote", "remove", "origin")
 	if again := initialize(t, w, InitOptions{Enclosing: code}); again.URL != hub || again.Joined {
 		t.Errorf("init did %+v", again)
 	}
 }
 
 func TestInitChoosesTheRemote(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	for _, test := range []struct {
 		name       string
 		remotes    []string
@@ -224,14 +195,14 @@ func TestInitChoosesTheRemote(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			code := newCode(t, filepath.Join(t.TempDir(), "code"))
 			for _, name := range test.remotes {
-				gitIn(t, code, "remote", "add", name, filepath.Join(dir, "gone", name))
+				gittest.Run(t, code, "remote", "add", name, filepath.Join(dir, "gone", name))
 			}
 			if test.upstream != "" {
-				gitIn(t, code, "config", "branch.main.remote", test.upstream)
-				gitIn(t, code, "config", "branch.main.merge", "refs/heads/main")
+				gittest.Run(t, code, "config", "branch.main.remote", test.upstream)
+				gittest.Run(t, code, "config", "branch.main.merge", "refs/heads/main")
 			}
 			if test.detached {
-				gitIn(t, code, "checkout", "-q", "--detach")
+				gittest.Run(t, code, "checkout", "-q", "--detach")
 			}
 			w := workspaceIn(t, filepath.Join(code, ".oacp"))
 			made, err := Init(t.Context(), w, InitOptions{Remote: test.wanted, Enclosing: code})
@@ -255,10 +226,10 @@ func TestInitChoosesTheRemote(t *testing.T) {
 }
 
 func TestInitChecksTheRef(t *testing.T) {
-	dir := isolateGit(t)
-	gitIn(t, dir, "init", "-q", "--bare", "hub.git")
+	dir := gittest.Home(t)
+	gittest.Run(t, dir, "init", "-q", "--bare", "hub.git")
 	code := newCode(t, filepath.Join(dir, "code"))
-	gitIn(t, code, "remote", "add", "origin", "../hub.git")
+	gittest.Run(t, code, "remote", "add", "origin", "../hub.git")
 	for _, test := range []struct {
 		ref  string
 		want error
@@ -289,17 +260,16 @@ func TestInitChecksTheRef(t *testing.T) {
 }
 
 func TestInitTakesTheObjectFormat(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	newMailboxes(t, filepath.Join(dir, "sha1.git"), "oacp", "--object-format=sha1")
 	newMailboxes(t, filepath.Join(dir, "sha256.git"), "oacp", "--object-format=sha256")
-	gitIn(t, dir, "init", "-q", "--bare", "empty1.git")
-	gitIn(t, dir, "init", "-q", "--bare", "--object-format=sha256", "empty256.git")
+	gittest.Run(t, dir, "init", "-q", "--bare", "empty.git")
 	for _, code := range []string{"sha1", "sha256"} {
 		newCode(t, filepath.Join(dir, code), "--object-format="+code)
-		for remote, want := range map[string]string{"sha1.git": "sha1", "sha256.git": "sha256", "empty1.git": "sha1", "empty256.git": "sha256", "gone.git": code} {
+		for remote, want := range map[string]string{"sha1.git": "sha1", "sha256.git": "sha256", "empty.git": code, "gone.git": code} {
 			w := workspaceIn(t, filepath.Join(dir, code, remote))
 			made := initialize(t, w, InitOptions{Remote: filepath.Join(dir, remote), Enclosing: filepath.Join(dir, code)})
-			if got := gitIn(t, w.Dir(), "rev-parse", "--show-object-format"); got != want {
+			if got := gittest.Run(t, w.Dir(), "rev-parse", "--show-object-format"); got != want {
 				t.Errorf("with %s, the workspace in %s has the format %s", remote, code, got)
 			}
 			if found := remote == want+".git"; made.Found != found || made.Joined != found {
@@ -310,7 +280,7 @@ func TestInitTakesTheObjectFormat(t *testing.T) {
 }
 
 func TestInitJoins(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	w := workspaceIn(t, filepath.Join(dir, "alone"))
 	made := initialize(t, w, InitOptions{Remote: hub})
@@ -332,23 +302,23 @@ func TestInitJoins(t *testing.T) {
 }
 
 func TestInitReachesTheRemoteAsTheUserDoes(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	code := newCode(t, filepath.Join(dir, "code"))
-	gitIn(t, code, "remote", "add", "origin", "hub:mail")
-	gitIn(t, code, "config", "url."+hub+".insteadOf", "hub:mail")
+	gittest.Run(t, code, "remote", "add", "origin", "hub:mail")
+	gittest.Run(t, code, "config", "url."+hub+".insteadOf", "hub:mail")
 	// Some settings hold only for the folder .git of the code.
 	put(t, filepath.Join(dir, "credentials"), "[http]\n\textraHeader = x\n")
 	put(t, filepath.Join(dir, "everywhere"), "[http]\n\tproxy = y\n")
-	gitIn(t, code, "config", "includeIf.gitdir:"+code+"/.git.path", filepath.Join(dir, "credentials"))
-	gitIn(t, code, "config", "include.path", filepath.Join(dir, "everywhere"))
+	gittest.Run(t, code, "config", "includeIf.gitdir:"+code+"/.git.path", filepath.Join(dir, "credentials"))
+	gittest.Run(t, code, "config", "include.path", filepath.Join(dir, "everywhere"))
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
 	for range 2 {
 		if made := initialize(t, w, InitOptions{Enclosing: code}); !made.Found || made.URL != "hub:mail" {
 			t.Errorf("init did %+v", made)
 		}
 		for key, want := range map[string]string{"http.extraHeader": "x", "http.proxy": "y"} {
-			if got := gitIn(t, w.Dir(), "config", "--get-all", key); got != want {
+			if got := gittest.Run(t, w.Dir(), "config", "--get-all", key); got != want {
 				t.Errorf("%s is %q, want %q", key, got, want)
 			}
 		}
@@ -356,11 +326,11 @@ func TestInitReachesTheRemoteAsTheUserDoes(t *testing.T) {
 }
 
 func TestInitRefuses(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	code := newCode(t, filepath.Join(dir, "code"))
-	gitIn(t, code, "push", "-q", hub, "main")
-	gitIn(t, code, "checkout", "-q", "-b", "work")
+	gittest.Run(t, code, "push", "-q", hub, "main")
+	gittest.Run(t, code, "checkout", "-q", "-b", "work")
 	refused := func(name string, w *mailbox.Workspace, o InitOptions, want error) {
 		t.Helper()
 		before, err := os.ReadDir(w.Dir())
@@ -377,13 +347,13 @@ func TestInitRefuses(t *testing.T) {
 	}
 	refused("a branch of code", workspaceIn(t, filepath.Join(code, ".oacp")), InitOptions{Remote: hub, Ref: "refs/heads/main", Enclosing: code}, ErrForeignBranch)
 	put(t, filepath.Join(code, "mail/agents/a/inbox/.gitkeep"), "")
-	gitIn(t, code, "add", ".")
+	gittest.Run(t, code, "add", ".")
 	if strings.Contains(content(t, filepath.Join(code, ".git/info/exclude")), "oacp") {
 		t.Error("the workspace is excluded")
 	}
 	refused("a tracked workspace", workspaceIn(t, filepath.Join(code, "mail")), InitOptions{Enclosing: code}, git.ErrTracked)
 	refused("a repository of the user", workspaceIn(t, code), InitOptions{}, ErrForeignRepository)
-	gitIn(t, code, "worktree", "add", "-q", "-b", "linked", "../linked")
+	gittest.Run(t, code, "worktree", "add", "-q", "-b", "linked", "../linked")
 	refused("a worktree of the user", workspaceIn(t, filepath.Join(dir, "linked")), InitOptions{}, ErrForeignRepository)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -410,10 +380,10 @@ func TestInitRefuses(t *testing.T) {
 
 // TestManyInit checks that processes that initialize a workspace at the same time make one repository.
 func TestManyInit(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	code := newCode(t, filepath.Join(dir, "code"))
-	gitIn(t, code, "remote", "add", "origin", hub)
+	gittest.Run(t, code, "remote", "add", "origin", hub)
 	const processes = 8
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
 	created := make(chan bool, processes)
@@ -444,9 +414,9 @@ func TestManyInit(t *testing.T) {
 }
 
 func TestInitExcludes(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	code := newCode(t, filepath.Join(dir, "code"))
-	gitIn(t, code, "worktree", "add", "-q", "../linked")
+	gittest.Run(t, code, "worktree", "add", "-q", "../linked")
 	exclude := filepath.Join(code, ".git/info/exclude")
 	if err := os.RemoveAll(filepath.Dir(exclude)); err != nil {
 		t.Fatal(err)
@@ -458,7 +428,7 @@ func TestInitExcludes(t *testing.T) {
 	if got := content(t, exclude); got != "/a\\[b]\\*c/\n" {
 		t.Errorf("the exclude file is %q", got)
 	}
-	if got := gitIn(t, filepath.Join(dir, "linked"), "status", "--porcelain"); got != "" {
+	if got := gittest.Run(t, filepath.Join(dir, "linked"), "status", "--porcelain"); got != "" {
 		t.Errorf("the status is %q", got)
 	}
 	// A file that cannot be written matters, unless the workspace is ignored anyway.
@@ -481,46 +451,46 @@ func TestInitExcludes(t *testing.T) {
 // TestInitLeavesTheCodeAlone checks that Init works whatever the user is doing in the repository, and
 // changes nothing there but the exclude file.
 func TestInitLeavesTheCodeAlone(t *testing.T) {
-	dir := isolateGit(t)
+	dir := gittest.Home(t)
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	from := newCode(t, filepath.Join(dir, "from"))
 	put(t, filepath.Join(from, "code.txt"), "two\n")
-	gitIn(t, from, "commit", "-q", "-a", "-m", "two")
-	gitIn(t, from, "push", "-q", hub, "main")
+	gittest.Run(t, from, "commit", "-q", "-a", "-m", "two")
+	gittest.Run(t, from, "push", "-q", hub, "main")
 	clone := func(args ...string) func(string) string {
 		return func(code string) string {
-			gitIn(t, dir, append(append([]string{"clone", "-q", "-b", "main"}, args...), "file://"+hub, code)...)
+			gittest.Run(t, dir, append(append([]string{"clone", "-q", "-b", "main"}, args...), "file://"+hub, code)...)
 			return code
 		}
 	}
 	// conflict makes two branches that do not fit together.
 	conflict := func(code string) {
 		clone()(code)
-		gitIn(t, code, "checkout", "-q", "-b", "side", "HEAD~1")
+		gittest.Run(t, code, "checkout", "-q", "-b", "side", "HEAD~1")
 		put(t, filepath.Join(code, "code.txt"), "three\n")
-		gitIn(t, code, "commit", "-q", "-a", "-m", "three")
+		gittest.Run(t, code, "commit", "-q", "-a", "-m", "three")
 	}
 	for name, prepare := range map[string]func(code string) (top string){
 		"clone":   clone(),
 		"shallow": clone("--depth=1"),
 		"detached": func(code string) string {
 			clone()(code)
-			gitIn(t, code, "checkout", "-q", "--detach")
+			gittest.Run(t, code, "checkout", "-q", "--detach")
 			return code
 		},
 		"unborn branch": func(code string) string {
-			gitIn(t, dir, "init", "-q", code)
-			gitIn(t, code, "remote", "add", "origin", hub)
+			gittest.Run(t, dir, "init", "-q", code)
+			gittest.Run(t, code, "remote", "add", "origin", hub)
 			return code
 		},
 		"linked worktree": func(code string) string {
 			clone()(code)
-			gitIn(t, code, "worktree", "add", "-q", "--detach", code+".linked")
+			gittest.Run(t, code, "worktree", "add", "-q", "--detach", code+".linked")
 			return code + ".linked"
 		},
 		"submodule": func(code string) string {
 			newCode(t, code)
-			gitIn(t, code, "submodule", "--quiet", "add", "-b", "main", "file://"+hub, "sub")
+			gittest.Run(t, code, "submodule", "--quiet", "add", "-b", "main", "file://"+hub, "sub")
 			return filepath.Join(code, "sub")
 		},
 		"separate git folder": clone("--separate-git-dir=" + filepath.Join(dir, "separate")),
@@ -545,26 +515,26 @@ func TestInitLeavesTheCodeAlone(t *testing.T) {
 		"staged and changed files": func(code string) string {
 			clone()(code)
 			put(t, filepath.Join(code, "staged.txt"), "staged\n")
-			gitIn(t, code, "add", "staged.txt")
+			gittest.Run(t, code, "add", "staged.txt")
 			put(t, filepath.Join(code, "staged.txt"), "changed\n")
 			put(t, filepath.Join(code, "untracked.txt"), "untracked\n")
-			gitIn(t, code, "update-index", "--assume-unchanged", "code.txt")
+			gittest.Run(t, code, "update-index", "--assume-unchanged", "code.txt")
 			return code
 		},
 		"worktree settings": func(code string) string {
 			clone()(code)
-			gitIn(t, code, "config", "extensions.worktreeConfig", "true")
-			gitIn(t, code, "config", "--worktree", "core.sparseCheckout", "true")
+			gittest.Run(t, code, "config", "extensions.worktreeConfig", "true")
+			gittest.Run(t, code, "config", "--worktree", "core.sparseCheckout", "true")
 			return code
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := prepare(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")))
-			common := gitIn(t, top, "rev-parse", "--git-common-dir")
+			common := gittest.Run(t, top, "rev-parse", "--git-common-dir")
 			if !filepath.IsAbs(common) {
 				common = filepath.Join(top, common)
 			}
-			before, status := folders(t, top, common), gitIn(t, top, "--no-optional-locks", "status", "--porcelain=v2", "--branch")
+			before, status := folders(t, top, common), gittest.Run(t, top, "--no-optional-locks", "status", "--porcelain=v2", "--branch")
 			w := workspaceIn(t, filepath.Join(top, ".oacp"))
 			if made := initialize(t, w, InitOptions{Enclosing: top}); !made.Joined || made.Remote != "origin" {
 				t.Errorf("init did %+v", made)
@@ -587,7 +557,7 @@ func TestInitLeavesTheCodeAlone(t *testing.T) {
 			if len(after) != len(before) {
 				t.Errorf("there were %d files and folders, and are %d", len(before), len(after))
 			}
-			if got := gitIn(t, top, "--no-optional-locks", "status", "--porcelain=v2", "--branch"); got != status {
+			if got := gittest.Run(t, top, "--no-optional-locks", "status", "--porcelain=v2", "--branch"); got != status {
 				t.Errorf("the status was\n%s\nand is\n%s", status, got)
 			}
 		})

@@ -1,7 +1,6 @@
 package gitmail_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		home, err = filepath.EvalSymlinks(home)
 	}
 	if err == nil {
-		err = cleanEnvironment(home)
+		err = errors.Join(gittest.Isolate(home), os.Setenv(orphans.Variable, string(testMark)))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -62,40 +62,6 @@ func TestMain(m *testing.M) {
 
 // testMark is in the environment of every process that the tests start.
 var testMark = orphans.NewMark()
-
-const globalConfig = `[user]
-	name = Test
-	email = test@example.com
-[init]
-	defaultBranch = main
-	templateDir =
-[protocol "file"]
-	allow = always
-[maintenance]
-	auto = false
-[receive]
-	autogc = false
-`
-
-func cleanEnvironment(home string) error {
-	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "GIT_") {
-			if err := os.Unsetenv(name); err != nil {
-				return err
-			}
-		}
-	}
-	config := filepath.Join(home, ".gitconfig")
-	for name, value := range map[string]string{
-		"HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, ".config"), "GIT_CONFIG_NOSYSTEM": "1",
-		"GIT_CONFIG_GLOBAL": config, "GIT_CEILING_DIRECTORIES": filepath.Dir(home), orphans.Variable: string(testMark),
-	} {
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(config, []byte(globalConfig), 0o644)
-}
 
 // The ref of the mailboxes, on the remote and as each machine has it.
 const (
@@ -431,33 +397,11 @@ func (n *network) git(dir string, arguments ...string) string {
 
 func (n *network) gitInput(dir, input string, arguments ...string) string {
 	n.t.Helper()
-	output, err := n.tryGit(dir, input, arguments...)
+	output, err := gittest.Try(dir, input, arguments...)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	return strings.TrimSuffix(output, "\n")
-}
-
-func (n *network) tryGit(dir, input string, arguments ...string) (string, error) {
-	command := exec.Command("git", arguments...)
-	command.Dir, command.Stdin = dir, strings.NewReader(input)
-	command.Env = gitEnvironment()
-	var errors bytes.Buffer
-	command.Stderr = &errors
-	output, err := command.Output()
-	if err != nil {
-		err = fmt.Errorf("git %s in %s: %w: %s", strings.Join(arguments, " "), dir, err, &errors)
-	}
-	return string(output), err
-}
-
-// gitEnvironment is the environment without what a test may have set to disturb git.
-func gitEnvironment() []string {
-	kept := []string{"GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CEILING_DIRECTORIES"}
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return strings.HasPrefix(name, "GIT_") && !slices.Contains(kept, name)
-	})
 }
 
 // tip returns the commit that the remote's mailboxes are at.
@@ -491,7 +435,7 @@ func (n *network) checkEqual() {
 
 func (n *network) checkRepository(dir string) {
 	n.t.Helper()
-	if output, err := n.tryGit(dir, "", "fsck", "--strict", "--no-dangling", "--no-progress"); err != nil || output != "" {
+	if output, err := gittest.Try(dir, "", "fsck", "--strict", "--no-dangling", "--no-progress"); err != nil || output != "" {
 		n.t.Errorf("git fsck in %s: %v\n%s", dir, err, output)
 	}
 }

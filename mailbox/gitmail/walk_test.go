@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
@@ -320,14 +321,14 @@ func (w *walk) removesFiles(m *machine) {
 
 // revises does something to the branch.
 func (w *walk) revises() {
-	if tip, err := w.tryGit(w.remote, "", "rev-parse", "--verify", "--quiet", mailRef); err == nil {
+	if tip, err := gittest.Try(w.remote, "", "rev-parse", "--verify", "--quiet", mailRef); err == nil {
 		w.tips = append(w.tips, strings.Fields(w.git(w.remote, "rev-list", strings.TrimSpace(tip)))...)
 	}
 	slices.Sort(w.tips)
 	w.tips = slices.Compact(w.tips)
 	old := w.tips[w.IntN(len(w.tips))]
 	name := []string{"rewound", "deleted", "squashed", "empty", "rewound and deepened"}[w.IntN(5)]
-	if _, err := w.tryGit(w.remote, "", "rev-parse", "--verify", "--quiet", mailRef); err != nil {
+	if _, err := gittest.Try(w.remote, "", "rev-parse", "--verify", "--quiet", mailRef); err != nil {
 		name = "rewound" // it was deleted
 	}
 	revisions[name](w.network, old)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -63,18 +63,6 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 // TestGitDoesNotSeeState checks that git ignores the state folder, whether init or another tool
 // made the workspace and whatever the enclosing repository ignores.
 func TestGitDoesNotSeeState(t *testing.T) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		t.Skipf("git is not installed: %v", err)
-	}
-	run := func(dir string, args ...string) string {
-		t.Helper()
-		output, err := exec.Command(git, append([]string{"-C", dir}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, output)
-		}
-		return string(output)
-	}
 	byInit, byOthers := t.TempDir(), t.TempDir()
 	if _, err := project.Init(byInit, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}); err != nil {
 		t.Fatal(err)
@@ -85,12 +73,12 @@ func TestGitDoesNotSeeState(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{byInit, byOthers} {
-		run(dir, "init", "--quiet")
+		gittest.Run(t, dir, "init", "--quiet")
 		check.WriteFile(t, filepath.Join(dir, ".gitignore"), "node_modules\n")
 		w := mailboxtest.Open(t, dir)
 		mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		check.WriteFile(t, filepath.Join(dir, "state/outgoing", "left"), "behind")
-		status := run(dir, "status", "--porcelain", "--untracked-files=all")
+		status := gittest.Run(t, dir, "status", "--porcelain", "--untracked-files=all")
 		if strings.Contains(status, "state/") || !strings.Contains(status, "agents/codex/inbox/") {
 			t.Errorf("git sees\n%swant the messages and nothing in state", status)
 		}

@@ -58,11 +58,11 @@ func NewChecker(w *mailbox.Workspace) *Checker {
 // A Finding is the verdict on the signature of a message for its receiver. It is the zero value if there is
 // none.
 type Finding struct {
-	Verdict signing.Verdict `json:"signature,omitempty" jsonschema:"verified: the sender signed it with a key that the receiver trusts; unverified: nothing says who wrote it; bad: it was changed, it is not to the receiver, or the key is revoked. Absent if the receiver trusts no keys and the message is not signed."`
+	Verdict signing.Verdict `json:"signature,omitempty"`
 	// Status is the outcome in the words of the reference implementation.
 	Status signing.Status `json:"-"`
 	// Reason says why the message is not verified.
-	Reason string `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
+	Reason string `json:"signature_reason,omitempty"`
 }
 
 // Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to

@@ -2,14 +2,13 @@ package watch
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -61,37 +60,25 @@ type machine struct {
 	t   *testing.T
 	dir string
 	w   *mailbox.Workspace
-	env []string
 }
 
 func (m *machine) git(args ...string) {
 	m.t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = m.dir, m.env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		m.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	gittest.Run(m.t, m.dir, args...)
 }
 
 // newMachines makes two clones of one repository with a workspace of claude and codex.
 func newMachines(t *testing.T) (a, b *machine) {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	top := t.TempDir()
-	env := []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + top, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES=" + top,
-		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
-	}
 	clone := func(name string) *machine {
-		m := &machine{t: t, dir: top, env: env}
+		m := &machine{t: t, dir: top}
 		m.git("clone", "-q", "origin.git", name)
 		m.dir = filepath.Join(top, name)
 		m.git("checkout", "-q", "-B", "main")
 		return m
 	}
-	(&machine{t: t, dir: top, env: env}).git("init", "-q", "--bare", "-b", "main", "origin.git")
+	(&machine{t: t, dir: top}).git("init", "-q", "--bare", "-b", "main", "origin.git")
 	a = clone("a")
 	for _, agent := range []schema.AgentName{"claude", "codex"} {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {

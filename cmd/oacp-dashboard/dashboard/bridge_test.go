@@ -38,46 +38,27 @@ func said(r reading) string {
 	return strings.Join(parts, "\n")
 }
 
-func TestLogReader(t *testing.T) {
+func TestReadLog(t *testing.T) {
 	run, tell := newRun(t, t.TempDir())
-	r := &logReader{run: run, zone: time.UTC}
-	if got := r.read(t.Context(), Snapshot{}); got.err != nil || len(got.entries) != 0 {
+	s, of := source{Zone: time.UTC}, target{run: run}
+	if got := s.read(t.Context(), of); got.err != nil || len(got.entries) != 0 {
 		t.Fatalf("without a log: %+v, want nothing", got)
 	}
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"},
 		bridge.Record{Type: bridge.TypeSignal, From: "codex", Signal: bridge.SignalDone, Iteration: 2})
 	const first = "2026-03-04 10:00:00  user -> codex  task do it\n2026-03-04 10:00:00  codex -> all  signal DONE  iteration 2"
-	before := r.read(t.Context(), Snapshot{})
-	if got := said(before); got != first || before.err != nil {
-		t.Fatalf("the conversation is\n%s, %v, want\n%s", got, before.err, first)
+	if got := s.read(t.Context(), of); said(got) != first || got.err != nil {
+		t.Fatalf("the conversation is\n%s, %v, want\n%s", said(got), got.err, first)
 	}
-	if got := r.read(t.Context(), Snapshot{}); got.changed {
-		t.Errorf("without new records: %+v, want nothing", got)
-	}
-
 	appendTo(t, run.BridgePath(), "no record\n{\"torn")
-	for range 2 { // a line that is not a record is reported once
-		got := r.read(t.Context(), Snapshot{})
-		if want := first + "\nline 3 is not a record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
-			t.Errorf("the conversation is\n%s\nwant\n%s", said(got), want)
-		}
-		if got.entries[0] != before.entries[0] {
-			t.Error("a record was read twice")
-		}
-		appendTo(t, run.BridgePath(), "more")
-	}
-
-	if err := os.Remove(run.BridgePath()); err != nil {
-		t.Fatal(err)
-	}
-	tell(bridge.Record{Type: bridge.TypeChat, From: "a", To: "b", Content: "another log"})
-	if got, want := said(r.read(t.Context(), Snapshot{})), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
-		t.Errorf("the log that replaced the first one is read as\n%s\nwant\n%s", got, want)
+	got := s.read(t.Context(), of)
+	if want := first + "\nline 3 is not a record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
+		t.Errorf("the conversation is\n%s\nwant\n%s", said(got), want)
 	}
 	if err := os.RemoveAll(run.Folder); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.read(t.Context(), Snapshot{}); got.err == nil {
+	if got := s.read(t.Context(), of); got.err == nil {
 		t.Errorf("a removed run is read as %+v, want an error", got)
 	}
 }
@@ -86,12 +67,12 @@ func TestRunConversation(t *testing.T) {
 	root := t.TempDir()
 	_, tell := newRun(t, root)
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"})
-	source := newSource(config{RunsRoot: root})
-	m := newModel(source.config)
+	source := &source{RunsRoot: root, Zone: time.UTC}
+	m := newModel()
 	m.resize(80, 24)
 	m.take(gather(t, source))
 	press(m, "Tab", "Tab", "Enter")
-	read := func() { m.conversation.take(m.reader().read(t.Context(), m.snapshot)) }
+	read := func() { m.conversation.take(source.read(t.Context(), m.opened())) }
 	read()
 	if screen := screenText(m); !strings.Contains(screen, "Run 3  log") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
 		t.Fatalf("the conversation is\n%s", screen)

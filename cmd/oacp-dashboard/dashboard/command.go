@@ -83,7 +83,7 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	shown := config{Workspaces: workspaces, RunsRoot: root, Zone: s.Zone()}
+	shown := &source{Workspaces: workspaces, RunsRoot: root, Zone: s.Zone()}
 	if !o.allRuns {
 		if shown.RepositoryID, err = bridge.RepositoryID(repository); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	if !o.once {
 		return showLive(ctx, shown)
 	}
-	snapshot, err := newSource(shown).gather(ctx)
+	snapshot, err := shown.gather(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,12 +127,12 @@ func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err erro
 }
 
 // showLive shows the live view until the user leaves it or a signal arrives.
-func showLive(ctx context.Context, shown config) error {
+func showLive(ctx context.Context, shown *source) error {
 	screen, err := tcell.NewScreen()
 	if err != nil {
 		return failure.WithHint(fmt.Errorf("terminal: %w", err), "--once prints one frame")
 	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	return show(ctx, screen, newSource(shown))
+	return show(ctx, screen, shown)
 }

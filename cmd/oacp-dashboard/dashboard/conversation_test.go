@@ -11,7 +11,6 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn/track"
 )
 
 func TestWrap(t *testing.T) {
@@ -127,21 +126,21 @@ func TestConversationStays(t *testing.T) {
 	c.move(-len(c.lines), 4)
 	c.move(6, 4) // to the head of entry 2, behind a blank
 	want := c.window(4)[0].text
-	r.entries = append(r.entries, &entry{head: "new"})
+	r.entries = append(r.entries, entry{head: "new"})
 	c.take(r)
 	if got := c.window(4)[0].text; got != want || want != "entry 2" {
 		t.Errorf("after one more the screen begins with %q, before with %q, want entry 2", got, want)
 	}
-	c.take(reading{changed: true, err: fmt.Errorf("gone")})
+	c.take(reading{err: fmt.Errorf("gone")})
 	if got := c.window(4)[0].text; got != "entry 2" || c.err == nil {
 		t.Errorf("after a failed reading the screen begins with %q and the error is %v, want the same entry and an error", got, c.err)
 	}
 }
 
-// TestReadsAgain checks that a conversation is read again after anything that may have changed it.
-func TestReadsAgain(t *testing.T) {
+// TestReadThread checks that a conversation shows the stage of each message.
+func TestReadThread(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
-	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
+	s := &source{Workspaces: []*mailbox.Workspace{w}, Zone: time.UTC}
 	post := func(parent schema.ID) schema.ID {
 		t.Helper()
 		receipt, err := w.Send(t.Context(), schema.Message{
@@ -154,15 +153,11 @@ func TestReadsAgain(t *testing.T) {
 		return receipt.Message.ID
 	}
 	first := post("")
-	r := &messageReader{workspaces: source.config.Workspaces, id: first, zone: time.UTC}
 	read := func(what string, entries int, stage string) {
 		t.Helper()
-		got := r.read(t.Context(), gather(t, source))
+		got := s.read(t.Context(), target{message: first})
 		if got.err != nil || len(got.entries) != entries || !strings.HasSuffix(got.entries[0].head, " "+stage) {
 			t.Errorf("%s: the reading is %+v, want %d entries, the first one %s", what, got, entries, stage)
-		}
-		if r.read(t.Context(), gather(t, source)).changed {
-			t.Errorf("%s: the conversation is read again although nothing has happened", what)
 		}
 	}
 	read("at first", 1, "waiting")
@@ -172,81 +167,21 @@ func TestReadsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := track.KeyOf(e.Message)
-	if err == nil {
-		err = track.NoteNoticed(w, "codex", []track.Key{key}, track.Noticed{Session: "1a2b", Program: "codex"})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	read("after a session noticed it", 2, "noticed")
 	if err := w.Acknowledge(e); err != nil {
 		t.Fatal(err)
 	}
 	read("after it left the inbox", 2, "done")
 }
 
-func TestBacklog(t *testing.T) {
-	var b backlog
+func TestLongConversation(t *testing.T) {
+	var r reading
 	for i := range maxEntries + 3 {
-		b.add(&entry{head: fmt.Sprint(i)})
+		r.add(entry{head: fmt.Sprint(i), text: strings.Repeat("漢", maxText/3+1)})
 	}
-	if len(b.entries) != maxEntries || b.omitted != 3 || b.entries[0].head != "3" {
-		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(b.entries), b.entries[0].head, b.omitted, maxEntries)
+	if len(r.entries) != maxEntries || r.omitted != 3 || r.entries[0].head != "3" {
+		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(r.entries), r.entries[0].head, r.omitted, maxEntries)
 	}
-	b = backlog{}
-	for i := range 200 {
-		b.add(&entry{head: fmt.Sprint(i), text: strings.Repeat("漢", maxText/3+i)})
-		if size := len(b.entries[len(b.entries)-1].text); size > maxText+40 {
-			t.Fatalf("an entry holds a text of %d bytes, want at most %d", size, maxText)
-		}
-	}
-	if b.size > maxSize || len(b.entries)+b.omitted != 200 {
-		t.Errorf("%d bytes are held, with %d entries and %d omitted, want at most %d bytes and 200 in all", b.size, len(b.entries), b.omitted, maxSize)
-	}
-}
-
-// long returns a view of a conversation of 5,000 messages of 60 lines.
-func long(b *testing.B) *model {
-	b.Helper()
-	m := newModel(config{})
-	m.resize(80, 24)
-	m.take(sample())
-	m.press("Enter")
-	m.conversation.take(numbered(5000, 60))
-	b.ReportAllocs()
-	return m
-}
-
-func BenchmarkConversationFrame(b *testing.B) {
-	m := long(b)
-	for b.Loop() {
-		m.screen()
-	}
-}
-
-// BenchmarkConversationKey measures scrolling through the conversation.
-func BenchmarkConversationKey(b *testing.B) {
-	m := long(b)
-	for b.Loop() {
-		m.press("PgUp")
-	}
-}
-
-// BenchmarkConversationGrows measures the arrival of a message while the end is in view.
-func BenchmarkConversationGrows(b *testing.B) {
-	m := long(b)
-	all := reading{changed: true, entries: m.conversation.entries}
-	for b.Loop() {
-		m.conversation.take(all)
-		m.screen()
-	}
-}
-
-// BenchmarkConversationResize measures wrapping all lines again.
-func BenchmarkConversationResize(b *testing.B) {
-	m := long(b)
-	for i := 0; b.Loop(); i++ {
-		m.resize(80+i%2, 24)
+	if size := len(r.entries[0].text); size > maxText+40 {
+		t.Errorf("an entry holds a text of %d bytes, want at most %d", size, maxText)
 	}
 }

@@ -9,36 +9,42 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// refreshInterval is how often the view looks for changes.
-const refreshInterval = time.Second
+const (
+	// refreshInterval is how often the view looks for changes.
+	refreshInterval = time.Second
+	// refreshShare bounds the time that looking takes: one part in refreshShare.
+	refreshShare = 20
+)
 
-// A look is a snapshot, and what a reader has read after it.
+// A look is a snapshot, with the conversation of a target if it is not empty.
 type look struct {
 	snapshot Snapshot
-	reader   reader
+	of       target
 	reading  reading
 }
 
-// watch looks at the source, now, after every refreshInterval, and when another conversation is opened, which it
-// also reads. A nil reader reads nothing.
-func watch(ctx context.Context, source *source, opened <-chan reader, looks chan<- look) {
-	var l look
+// watch looks at the source now, again and again, and when another conversation is opened. In a large workspace,
+// it looks less often.
+func watch(ctx context.Context, source *source, opened <-chan target, looks chan<- look) {
+	var of target
 	for {
+		l, begun := look{of: of}, time.Now()
+		if of != (target{}) {
+			l.reading = source.read(ctx, of)
+		}
 		var err error
 		if l.snapshot, err = source.gather(ctx); err != nil {
 			return // the context has ended
 		}
-		if l.reader != nil {
-			l.reading = l.reader.read(ctx, l.snapshot)
-		}
+		took := time.Since(begun)
 		select {
 		case looks <- l:
 		case <-ctx.Done():
 			return
 		}
 		select {
-		case <-time.After(refreshInterval):
-		case l.reader = <-opened:
+		case <-time.After(max(refreshInterval, refreshShare*took)):
+		case of = <-opened:
 		case <-ctx.Done():
 			return
 		}
@@ -56,9 +62,9 @@ func show(ctx context.Context, screen tcell.Screen, source *source) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	m := newModel(source.config)
+	m := newModel()
 	m.resize(screen.Size())
-	looks, opened := make(chan look), make(chan reader, 1)
+	looks, opened := make(chan look), make(chan target, 1)
 	running.Go(func() { watch(ctx, source, opened, looks) })
 	input := make(chan tcell.Event)
 	running.Go(func() { screen.ChannelEvents(input, ctx.Done()) })
@@ -68,8 +74,8 @@ func show(ctx context.Context, screen tcell.Screen, source *source) error {
 			return nil
 		case l := <-looks:
 			m.take(l.snapshot)
-			if c := m.conversation; c != nil && c.reader == l.reader {
-				c.take(l.reading)
+			if l.of == m.opened() && m.conversation != nil {
+				m.conversation.take(l.reading)
 			}
 		case event, open := <-input:
 			if !open {
@@ -80,13 +86,13 @@ func show(ctx context.Context, screen tcell.Screen, source *source) error {
 				screen.Sync()
 				m.resize(event.Size())
 			case *tcell.EventKey:
-				before := m.reader()
-				if m.press(keyName(event)); m.reader() != before {
+				before := m.opened()
+				if m.press(keyName(event)); m.opened() != before {
 					select {
 					case <-opened: // the last one has not been read yet
 					default:
 					}
-					opened <- m.reader()
+					opened <- m.opened()
 				}
 			}
 		}

@@ -44,7 +44,7 @@ func TestShow(t *testing.T) {
 		screen := &recordedScreen{tcell.NewSimulationScreen("UTF-8"), make(chan string, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
+		source := &source{Workspaces: []*mailbox.Workspace{w}, Zone: time.UTC}
 		go func() { done <- show(ctx, screen, source) }()
 		await := func(text string) {
 			t.Helper()

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"fmt"
 	"slices"
+
+	"github.com/oacp-go/oacp/bridge"
 )
 
 // far is a move beyond the first or last line.
@@ -20,7 +22,6 @@ const (
 
 // model is the state of the live view. It handles one event at a time.
 type model struct {
-	config   config
 	snapshot Snapshot
 	ready    bool // there is a snapshot
 	left     bool // the user has left the view
@@ -33,11 +34,9 @@ type model struct {
 	only target
 	// conversation, if not nil, replaces the panes.
 	conversation *transcript
-
-	help bool // the keys are shown instead
 }
 
-func newModel(config config) *model { return &model{config: config, focus: messagesPane} }
+func newModel() *model { return &model{focus: messagesPane} }
 
 func (m *model) resize(width, height int) {
 	m.height = height
@@ -56,8 +55,7 @@ func (m *model) take(snapshot Snapshot) {
 
 // layOut makes the rows of the panes. The selected ones stay selected.
 func (m *model) layOut() {
-	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.messages(m.only), m.snapshot.local())}
-	for p, g := range grids {
+	for p, g := range m.snapshot.grids(m.only) {
 		before := m.grids[p].rows
 		m.grids[p] = g
 		m.selected[p] = m.reselect(pane(p), before)
@@ -84,17 +82,9 @@ func (m *model) reselect(p pane, before []row) int {
 
 // press handles a key by its name.
 func (m *model) press(key string) {
-	shown := m.help
-	m.help = key == "?" && !shown
 	switch key {
 	case "q", "Ctrl-C":
 		m.left = true
-		return
-	}
-	if shown { // any key leaves the help
-		return
-	}
-	switch key {
 	case "Esc", "Backspace", "Backspace2":
 		m.back()
 	case "Tab", "Right":
@@ -142,24 +132,19 @@ func (m *model) open() {
 		return
 	}
 	selected := rows[m.selected[m.focus]]
-	c := &transcript{follow: true}
-	switch m.focus {
-	case agentsPane:
-		if selected.target.agent != "" {
-			m.only, m.focus = selected.target, messagesPane
-			m.layOut()
-			m.move(far)
-		}
+	c := &transcript{of: selected.target, follow: true}
+	switch of := selected.target; {
+	case of.agent != "":
+		m.only, m.focus = of, messagesPane
+		m.layOut()
+		m.move(far)
 		return
-	case runsPane:
-		run, found := m.snapshot.run(selected.target.folder)
-		if !found {
-			return
-		}
-		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place, zone: m.config.Zone}
-	default:
+	case of.message != "":
 		c.title = "Conversation: " + selected.cells[len(selected.cells)-1]
-		c.reader = &messageReader{workspaces: m.config.Workspaces, id: selected.target.message, zone: m.config.Zone}
+	case of.run != (bridge.Run{}):
+		c.title = fmt.Sprintf("Run %d", of.run.ID)
+	default:
+		return
 	}
 	c.resize(m.width)
 	m.conversation = c
@@ -176,10 +161,10 @@ func (m *model) back() {
 	}
 }
 
-// reader returns the reader of the conversation on the screen, or nil.
-func (m *model) reader() reader {
+// opened returns the subject of the conversation on the screen, or nothing.
+func (m *model) opened() target {
 	if m.conversation == nil {
-		return nil
+		return target{}
 	}
-	return m.conversation.reader
+	return m.conversation.of
 }

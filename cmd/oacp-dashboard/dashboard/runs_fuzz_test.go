@@ -12,28 +12,27 @@ import (
 // FuzzRunFiles checks that whatever the files of a run hold, the run can be shown as text and as
 // JSON.
 func FuzzRunFiles(f *testing.F) {
-	entry := `{"type":"result","agent":"codex","usage":{"input_tokens":3,"output_tokens":4,"cost_usd":0.5}}` + "\n"
-	f.Add([]byte(`{"version":1,"id":1,"state":"working","turn":{"agent":"codex"}}`), []byte(entry+entry))
-	f.Add([]byte(`null`), []byte("{\"usage\":7}\n"))
-	f.Add([]byte(`{"id":1,"prompt":"\u001b[2J"}`), []byte(`{"usage":{"cost_usd":1.7e308}}`+"\n"+`{"usage":{"cost_usd":1.7e308}}`+"\n"))
+	f.Add([]byte(`{"version":1,"id":1,"state":"working","turn":{"agent":"codex"}}`), []byte(`{"type":"signal","from":"a","signal":"DONE"}`+"\n"))
+	f.Add([]byte(`{"version":1,"id":1,"spent":{"cost_usd":1.7e308}}`), []byte("null\n"))
+	f.Add([]byte(`{"id":1,"prompt":"\u001b[2J"}`), []byte("{"))
 	root, repository := f.TempDir(), f.TempDir()
 	run, err := bridge.MakeRun(root, repository, 1, time.Unix(1e9, 0))
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, manifest, transcript []byte) {
-		for path, data := range map[string][]byte{run.ManifestPath(): manifest, run.TranscriptPath(): transcript} {
+	f.Fuzz(func(t *testing.T, manifest, log []byte) {
+		for path, data := range map[string][]byte{run.ManifestPath(): manifest, run.BridgePath(): log} {
 			if err := os.WriteFile(path, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := newSource(config{RunsRoot: root, RepositoryID: run.RepositoryID})
+		s := &source{RunsRoot: root, RepositoryID: run.RepositoryID}
 		snapshot, err := s.gather(t.Context())
 		if err != nil || len(snapshot.Runs) != 1 {
 			t.Fatalf("%d runs, %v, want one", len(snapshot.Runs), err)
 		}
 		if _, err := json.Marshal(snapshot); err != nil {
-			t.Errorf("manifest %q and transcript %q cannot be shown as JSON: %v", manifest, transcript, err)
+			t.Errorf("manifest %q and log %q cannot be shown as JSON: %v", manifest, log, err)
 		}
 	})
 }

@@ -1,28 +1,38 @@
-// Package dashboard is the command "oacp dashboard". A source gathers snapshots of workspaces and
-// runs at a cost that follows what has changed, and a model shows them live in a terminal.
+// Package dashboard is the command "oacp dashboard". It gathers snapshots of workspaces and runs, and a model shows
+// them live in a terminal.
 package dashboard
 
 import (
 	"cmp"
 	"context"
-	"maps"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+const (
+	// latestMessages is how many messages of a workspace a snapshot has.
+	latestMessages = 100
+	// latestRuns is how many runs a snapshot has.
+	latestRuns = 50
+)
+
 // Snapshot is the state of workspaces and runs at one time.
 type Snapshot struct {
 	At         time.Time   `json:"at"`
 	Workspaces []Workspace `json:"workspaces"`
-	// Runs are the latest of each repository, the last updated first.
+	// Runs are the latest ones, the last updated first.
 	Runs []Run `json:"runs"`
 	// Problem says why runs are missing.
 	Problem string `json:"problem,omitempty"`
@@ -43,7 +53,6 @@ type Workspace struct {
 
 // Agent is the state of an agent.
 type Agent struct {
-	// AgentStatus may be older than the rest if the inbox is large.
 	track.AgentStatus
 	// Inbox counts the message files in the inbox, valid or not.
 	Inbox int `json:"inbox"`
@@ -71,8 +80,6 @@ type Message struct {
 	Error string `json:"error,omitempty"`
 
 	parent schema.ID
-	// recorded is when the journal of the inbox last recorded a turn.
-	recorded time.Time
 }
 
 // Run is the state of a run of a pair.
@@ -94,11 +101,9 @@ type Run struct {
 	Updated time.Time     `json:"updated"`
 	Error   string        `json:"error,omitempty"` // why the run failed
 	Bridge  bridge.Status `json:"bridge"`
-	// CostUSD and Tokens are sums over all turns, also failed ones. UnpricedTokens are those of
-	// turns without a known cost: codex reports none.
-	CostUSD        float64 `json:"cost_usd"`
-	Tokens         int64   `json:"tokens"`
-	UnpricedTokens int64   `json:"unpriced_tokens"`
+	// CostUSD and Tokens are sums over all turns that have ended.
+	CostUSD float64 `json:"cost_usd"`
+	Tokens  int64   `json:"tokens"`
 	// Problem says what could not be read.
 	Problem string `json:"problem,omitempty"`
 
@@ -113,7 +118,7 @@ func (s Snapshot) messages(of target) []Message {
 	var all []Message
 	for _, w := range s.Workspaces {
 		for _, m := range w.Messages {
-			if of == (target{}) || of.folder == w.Dir && (m.From == of.agent || slices.Contains(m.To, of.agent)) {
+			if of == (target{}) || of.workspace == w.Dir && (m.From == of.agent || slices.Contains(m.To, of.agent)) {
 				all = append(all, m)
 			}
 		}
@@ -124,85 +129,158 @@ func (s Snapshot) messages(of target) []Message {
 	return all
 }
 
-// run returns the run in a folder.
-func (s Snapshot) run(folder string) (Run, bool) {
-	i := slices.IndexFunc(s.Runs, func(r Run) bool { return r.place.Folder == folder })
-	if i < 0 || folder == "" {
+// sortMessages puts messages in the order of a conversation.
+func sortMessages(messages []Message) {
+	conversation.Sort(messages, func(m Message) *schema.Message {
+		return &schema.Message{ID: m.ID, ParentID: m.parent, CreatedAt: m.CreatedAt}
+	})
+}
+
+// run returns the run in a place.
+func (s Snapshot) run(place bridge.Run) (Run, bool) {
+	i := slices.IndexFunc(s.Runs, func(r Run) bool { return r.place == place })
+	if i < 0 || place == (bridge.Run{}) {
 		return Run{}, false
 	}
 	return s.Runs[i], true
 }
 
-// config selects what a source looks at.
-type config struct {
+// source says what a snapshot is of. The caller closes the workspaces.
+type source struct {
 	Workspaces []*mailbox.Workspace
 	// RunsRoot is the folder of all runs; empty means no runs.
 	RunsRoot string
 	// RepositoryID limits the runs to one repository; empty means all.
 	RepositoryID string
-	// Zone is that of the times that people read; nil means UTC.
+	// Zone is that of the times that people read.
 	Zone *time.Location
-}
-
-// source gathers snapshots. It reads again only what has changed: folders whose time has, each
-// message once, logs and transcripts from the end of the last reading. It is not safe for
-// concurrent use.
-type source struct {
-	config   config
-	listings map[string]*listing
-	statuses map[string]*statusReading
-	texts    map[string]*messageReading
-	runs     map[string]*runReading
-	current  int // the number of this snapshot
-}
-
-// newSource returns a source. The caller closes the workspaces.
-func newSource(config config) *source {
-	config.Zone = cmp.Or(config.Zone, time.UTC)
-	return &source{
-		config: config, listings: make(map[string]*listing), statuses: make(map[string]*statusReading),
-		texts: make(map[string]*messageReading), runs: make(map[string]*runReading),
-	}
 }
 
 // gather returns a snapshot, which says what could not be read. The error is the context's.
 func (s *source) gather(ctx context.Context) (Snapshot, error) {
-	s.current++
-	snapshot := Snapshot{At: time.Now().UTC().Truncate(time.Second), zone: s.config.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
-	for _, w := range s.config.Workspaces {
-		snapshot.Workspaces = append(snapshot.Workspaces, s.workspace(ctx, w))
+	snapshot := Snapshot{At: time.Now().UTC().Truncate(time.Second), zone: s.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
+	for _, w := range s.Workspaces {
+		snapshot.Workspaces = append(snapshot.Workspaces, workspaceOf(ctx, w))
 	}
-	s.gatherRuns(ctx, &snapshot)
-	// Forget what is not there any more.
-	maps.DeleteFunc(s.texts, func(_ string, m *messageReading) bool { return m.seen != s.current })
-	maps.DeleteFunc(s.runs, func(_ string, r *runReading) bool { return r.seen != s.current })
+	if s.RunsRoot != "" {
+		var err error
+		if snapshot.Runs, err = s.runs(ctx); err != nil {
+			snapshot.Problem = err.Error()
+		}
+	}
 	return snapshot, context.Cause(ctx)
 }
 
-func (s *source) workspace(ctx context.Context, w *mailbox.Workspace) Workspace {
+func workspaceOf(ctx context.Context, w *mailbox.Workspace) Workspace {
 	result := Workspace{Dir: w.Dir(), Project: project.Name(w), Agents: []Agent{}, Messages: []Message{}}
 	names, err := w.Agents()
-	if err != nil {
-		result.Problem = err.Error()
-		return result
-	}
 	for _, name := range names {
-		result.Agents = append(result.Agents, s.agent(ctx, w, name))
+		result.Agents = append(result.Agents, agentOf(ctx, w, name))
 	}
-	result.Messages = s.messages(w, names)
+	listed, listErr := track.List(ctx, w, track.Query{Limit: latestMessages})
+	for _, m := range listed {
+		result.Messages = append(result.Messages, messageOf(&m))
+	}
+	sortMessages(result.Messages)
+	if err := errors.Join(err, listErr); err != nil {
+		result.Problem = err.Error()
+	}
 	return result
 }
 
-// fileMark changes when a file does.
-type fileMark struct {
-	modified time.Time
-	size     int64
+func agentOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) Agent {
+	result := Agent{AgentStatus: track.AgentStatus{Agent: name}}
+	statuses, err := track.Status(ctx, w, name)
+	if err != nil {
+		result.Problem = err.Error()
+	} else {
+		result.AgentStatus = statuses[0]
+	}
+	result.Inbox = result.Pending + result.Held + result.Expired + result.Invalid
+	journal := filepath.Join(w.Dir(), "state", "turns", track.JournalName(name))
+	for _, path := range []string{w.BoxPath(name, mailbox.Inbox), w.BoxPath(name, mailbox.Outbox), journal} {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(result.Activity) {
+			result.Activity = info.ModTime().UTC().Truncate(time.Second)
+		}
+	}
+	return result
 }
 
-func markOf(path string) fileMark {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileMark{}
+func messageOf(listed *track.Listed) Message {
+	m, problem := listed.Message, ""
+	if listed.Err != nil {
+		m, problem = command.Preview(&mailbox.Entry{Message: m, Err: listed.Err, Modified: listed.Copies[0].Modified}), listed.Err.Error()
 	}
-	return fileMark{info.ModTime(), info.Size()}
+	result := Message{
+		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
+		Subject: m.Subject, ConversationID: m.ConversationID, Error: problem, parent: m.ParentID,
+	}
+	for _, e := range listed.Copies {
+		switch e.Box {
+		case mailbox.Inbox:
+			result.Waiting = append(result.Waiting, e.Agent)
+		case mailbox.DeadLetters:
+			result.Dead = append(result.Dead, e.Agent)
+		}
+	}
+	return result
+}
+
+// runs returns the latest runs, the last updated first.
+func (s *source) runs(ctx context.Context) ([]Run, error) {
+	runs, repositories := []Run{}, []string{s.RepositoryID}
+	if s.RepositoryID == "" {
+		var err error
+		if repositories, err = bridge.Repositories(s.RunsRoot); err != nil {
+			return runs, err
+		}
+	}
+	overviews, err := pair.List(s.RunsRoot, repositories...)
+	for _, overview := range overviews[:min(len(overviews), latestRuns)] {
+		runs = append(runs, runOf(ctx, overview))
+	}
+	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Or(b.Updated.Compare(a.Updated), b.ID-a.ID) })
+	return runs, err
+}
+
+func runOf(ctx context.Context, o pair.Overview) Run {
+	m := &o.Manifest
+	r := Run{
+		ID: o.Run.ID, RepositoryID: o.Run.RepositoryID, Repository: m.RepoPath, Prompt: m.Prompt, State: m.State,
+		Iteration: m.CurrentIteration, MaxIterations: m.MaxIterations, Turns: m.Waiting(), Error: m.Error,
+		Updated: m.UpdatedAt.UTC().Truncate(time.Second),
+		CostUSD: m.Spent.CostUSD, Tokens: m.Spent.InputTokens + m.Spent.OutputTokens, place: o.Run,
+	}
+	if len(r.Turns) > 0 {
+		r.Turn = r.Turns[0]
+	}
+	var bridgeErr error
+	r.Bridge, bridgeErr = bridgeStatus(ctx, o.Run)
+	isForeign := errors.Is(o.Err, pair.ErrForeignRun)
+	if isForeign || errors.Is(o.Err, pair.ErrNeverBegun) {
+		o.Err = nil // AgentPair drives the run, or the manifest is still to be written
+	}
+	switch {
+	case isForeign && m.IsLog():
+		r.State = stateLog
+		if info, err := os.Stat(o.Run.BridgePath()); err == nil { // nobody updates its manifest
+			r.Updated = info.ModTime().UTC().Truncate(time.Second)
+		}
+	case !isForeign && o.Err == nil && !r.State.Final():
+		r.Driven = &o.Driven
+	}
+	if err := errors.Join(o.Err, bridgeErr); err != nil {
+		r.Problem = err.Error()
+	}
+	return r
+}
+
+// bridgeStatus counts the records of a bridge log.
+func bridgeStatus(ctx context.Context, run bridge.Run) (status bridge.Status, err error) {
+	log, err := run.Open(nil)
+	if err != nil {
+		return status, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return log.Status(ctx)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -40,7 +38,7 @@ func gather(t *testing.T, s *source) Snapshot {
 // TestGatherFollows checks that a source follows the changes of a workspace.
 func TestGatherFollows(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex")
-	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
+	s := &source{Workspaces: []*mailbox.Workspace{w}, Zone: time.UTC}
 	if got := gather(t, s).Workspaces[0]; len(got.Agents) != 2 || len(got.Messages) != 0 || got.Agents[1].Inbox != 0 {
 		t.Fatalf("the empty workspace is %+v", got)
 	}
@@ -87,30 +85,6 @@ func TestGatherFollows(t *testing.T) {
 	}
 }
 
-// TestGatherReadsOnce checks that a source does not read a file twice. It damages files without
-// changing their times and checks that the source does not notice.
-func TestGatherReadsOnce(t *testing.T) {
-	w := mailboxtest.New(t, "claude", "codex")
-	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
-	receipt := send(t, w, "once")
-	gather(t, s)
-	for _, path := range append([]string{receipt.Outbox}, receipt.Inboxes...) {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(w.Dir(), path)
-		}
-		info, err := os.Stat(path)
-		if err == nil {
-			err = errors.Join(os.WriteFile(path, []byte("no message"), 0o644), os.Chtimes(path, info.ModTime(), info.ModTime()))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := gather(t, s).Workspaces[0].Messages; len(got) != 1 || got[0].Subject != "once" {
-		t.Errorf("messages are %+v, want the one that was read", got)
-	}
-}
-
 // TestOrderWithinASecond checks that messages of the same second keep the order in which they were
 // sent, in the list and in their conversation.
 func TestOrderWithinASecond(t *testing.T) {
@@ -132,17 +106,13 @@ func TestOrderWithinASecond(t *testing.T) {
 			first = receipt
 		}
 	}
-	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
+	s := &source{Workspaces: []*mailbox.Workspace{w}, Zone: time.UTC}
 	var listed, told []string
 	for _, m := range gather(t, s).Workspaces[0].Messages {
 		listed = append(listed, m.Subject)
 	}
-	entries, err := (&messageReader{workspaces: s.config.Workspaces, id: first.Message.ID}).thread(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		told = append(told, e.Message.Subject)
+	for _, e := range s.read(t.Context(), target{message: first.Message.ID}).entries {
+		told = append(told, e.subject)
 	}
 	if fmt.Sprint(listed) != fmt.Sprint(want) || fmt.Sprint(told) != fmt.Sprint(want) {
 		t.Errorf("the list is %v and the conversation is %v, want %v in both", listed, told, want)
@@ -159,7 +129,7 @@ func TestGatherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSource(config{RunsRoot: root, RepositoryID: id})
+	s := &source{RunsRoot: root, RepositoryID: id}
 	if got := gather(t, s).Runs; len(got) != 1 || got[0].ID != 3 || got[0].State != stateLog || got[0].Problem != "" {
 		t.Fatalf("runs are %+v, want run 3, only a log", got)
 	}
@@ -179,21 +149,8 @@ func TestGatherRun(t *testing.T) {
 	if err := errors.Join(err, log.Close()); err != nil {
 		t.Fatal(err)
 	}
-	line := `{"type":"result","usage":{"cost_usd":0.25,"input_tokens":100}}` + "\n"
-	appendTo(t, run.TranscriptPath(), line+"no JSON\n"+line[:20])
-	if got := gather(t, s).Runs[0]; got.Bridge.PassCount != 1 || got.CostUSD != 0.25 || got.Tokens != 100 {
-		t.Errorf("run is %+v, want one PASS, $0.25, 100 tokens", got)
-	}
-	appendTo(t, run.TranscriptPath(), line[20:])
-	if got := gather(t, s).Runs[0]; got.CostUSD != 0.5 || got.Tokens != 200 {
-		t.Errorf("cost is %v and tokens are %v, want 0.5 and 200", got.CostUSD, got.Tokens)
-	}
-	appendTo(t, run.TranscriptPath(), `{"type":"result","agent":"codex","usage":{"input_tokens":30000,"output_tokens":10000}}`+"\n"+
-		`{"type":"restart","agent":"claude","usage":{"cost_usd":0.25,"input_tokens":1}}`+"\n"+
-		`{"type":"event","agent":"claude","raw":{"usage":{"cost_usd":7,"input_tokens":7}}}`+"\n")
-	if got := gather(t, s).Runs[0]; got.CostUSD != 0.75 || got.Tokens != 40_201 || got.UnpricedTokens != 40_000 {
-		t.Errorf("with turns of codex and turns that failed, cost is %v, tokens are %v, of which %v have no price, want 0.75, 40201, 40000",
-			got.CostUSD, got.Tokens, got.UnpricedTokens)
+	if got := gather(t, s).Runs[0]; got.Bridge.PassCount != 1 {
+		t.Errorf("run is %+v, want one PASS", got)
 	}
 	if err := os.WriteFile(run.ManifestPath(), []byte("{cut off"), 0o644); err != nil {
 		t.Fatal(err)
@@ -210,7 +167,7 @@ func TestGatherStoppedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSource(config{RunsRoot: root})
+	s := &source{RunsRoot: root}
 	check := func(driven, state string) {
 		t.Helper()
 		r := gather(t, s).Runs[0]
@@ -230,17 +187,14 @@ func TestGatherStoppedRun(t *testing.T) {
 
 	run := session.Place()
 	m := session.Manifest()
-	m.State = pair.Failed
+	m.State, m.Spent.CostUSD, m.Spent.InputTokens, m.Spent.OutputTokens = pair.Failed, 0.75, 200, 40
 	data, err := json.Marshal(m)
 	if err := errors.Join(err, os.WriteFile(run.ManifestPath(), data, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	check("null", "failed")
-	if err := os.Remove(run.ManifestPath()); err != nil {
-		t.Fatal(err)
-	}
-	if got := gather(t, newSource(s.config)).Runs[0]; got.Problem == "" || got.Driven != nil {
-		t.Errorf("without a manifest the run is %+v, want a problem", got)
+	if got := gather(t, s).Runs[0]; got.CostUSD != 0.75 || got.Tokens != 240 {
+		t.Errorf("the run used $%v and %d tokens, want $0.75 and 240", got.CostUSD, got.Tokens)
 	}
 }
 
@@ -253,19 +207,5 @@ func appendTo(t *testing.T, path, text string) {
 	_, err = file.WriteString(text)
 	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestLatest(t *testing.T) {
-	names := []string{
-		"no_time.yaml", "20260101T1000Z_a_notification.yaml", "20260101T1030Z_a_notification.yaml",
-		"20260101110000_a_notification_abcd.yaml", "20260101103059_a_notification_efgh.yaml",
-	}
-	for n, want := range map[int][]string{
-		1: {names[3]}, 2: {names[3], names[2], names[4]}, 4: {names[3], names[2], names[4], names[1]}, 5: names,
-	} {
-		if got := latest(names, n); !slices.Equal(got, want) {
-			t.Errorf("the latest %d are %v, want %v", n, got, want)
-		}
 	}
 }

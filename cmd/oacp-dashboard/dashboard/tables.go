@@ -14,11 +14,16 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// grids returns the tables of the panes. A target limits the messages to those of an agent.
+func (s Snapshot) grids(only target) [panes]grid {
+	return [panes]grid{agentsGrid(s), runsGrid(s), messagesGrid(s.messages(only), s.local())}
+}
+
 func agentsGrid(s Snapshot) grid {
-	g := grid{columns: []column{
-		{name: "AGENT"}, {name: "INBOX", number: true}, {name: "HELD", number: true, drop: 2}, {name: "BAD", number: true, drop: 3},
-		{name: "DEAD", number: true, drop: 4}, {name: "ACTIVE", number: true, drop: 1}, {name: "TURN"},
-	}}
+	g := grid{
+		header:  []string{"AGENT", "INBOX", "HELD", "BAD", "DEAD", "ACTIVE", "TURN"},
+		numbers: map[string]bool{"INBOX": true, "HELD": true, "BAD": true, "DEAD": true, "ACTIVE": true},
+	}
 	for _, w := range s.Workspaces {
 		if w.Problem != "" {
 			g.rows = append(g.rows, row{cells: []string{w.name(), "", "", "", "", "", w.Problem}})
@@ -28,7 +33,7 @@ func agentsGrid(s Snapshot) grid {
 			if len(s.Workspaces) > 1 {
 				name = w.name() + "/" + name
 			}
-			g.rows = append(g.rows, row{target{folder: w.Dir, agent: a.Agent}, []string{
+			g.rows = append(g.rows, row{target{workspace: w.Dir, agent: a.Agent}, []string{
 				name, strconv.Itoa(a.Inbox), strconv.Itoa(a.Held), strconv.Itoa(a.Invalid), strconv.Itoa(a.DeadLetters),
 				age(a.Activity, s.At), a.turnText(s.At),
 			}})
@@ -68,10 +73,10 @@ func times(n int) string {
 }
 
 func runsGrid(s Snapshot) grid {
-	g := grid{columns: []column{
-		{name: "RUN"}, {name: "STATE"}, {name: "ITER", drop: 4}, {name: "SIGNALS", drop: 3},
-		{name: "COST", number: true, drop: 2}, {name: "ACTIVE", number: true, drop: 1}, {name: "TASK"},
-	}}
+	g := grid{
+		header:  []string{"RUN", "STATE", "ITER", "SIGNALS", "COST", "ACTIVE", "TASK"},
+		numbers: map[string]bool{"COST": true, "ACTIVE": true},
+	}
 	if s.Problem != "" {
 		g.rows = append(g.rows, row{cells: []string{"", "", "", "", "", "", s.Problem}})
 	}
@@ -84,7 +89,7 @@ func runsGrid(s Snapshot) grid {
 		case several:
 			name = filepath.Base(r.Repository) + "#" + name
 		}
-		g.rows = append(g.rows, row{target{folder: r.place.Folder}, []string{
+		g.rows = append(g.rows, row{target{run: r.place}, []string{
 			name, r.stateText(), r.iterationText(), r.signals(), r.cost(), age(r.Updated, s.At), r.task(),
 		}})
 	}
@@ -127,16 +132,15 @@ func (r Run) signals() string {
 	return strings.Join(all, " ")
 }
 
-// cost returns the known cost, and the tokens of turns without one.
+// cost returns the known cost, or else the tokens: codex reports no cost.
 func (r Run) cost() string {
-	var parts []string
 	if cost := command.Cost(r.CostUSD); cost != "" {
-		parts = append(parts, cost)
+		return cost
 	}
-	if tokens := command.Count(r.UnpricedTokens); tokens != "" {
-		parts = append(parts, tokens+" tok")
+	if tokens := command.Count(r.Tokens); tokens != "" {
+		return tokens + " tok"
 	}
-	return strings.Join(parts, " + ")
+	return ""
 }
 
 // task returns the problem of the run if it has one, otherwise its task.
@@ -149,10 +153,7 @@ func (r Run) task() string {
 }
 
 func messagesGrid(messages []Message, now time.Time) grid {
-	g := grid{columns: []column{
-		{name: "TIME", drop: 3}, {name: "FROM"}, {name: "TO", drop: 4}, {name: "TYPE", drop: 2},
-		{name: "PRIO", drop: 1}, {name: "STATE", drop: 5}, {name: "SUBJECT"},
-	}}
+	g := grid{header: []string{"TIME", "FROM", "TO", "TYPE", "PRIO", "STATE", "SUBJECT"}}
 	for _, m := range messages {
 		g.rows = append(g.rows, row{target{message: m.ID}, []string{
 			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), m.state(), m.Subject,
@@ -191,8 +192,7 @@ func clock(at schema.Timestamp, now time.Time) string {
 		return string(at)
 	}
 	t = t.In(now.Location())
-	switch {
-	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format("15:04")
 	}
 	return t.Format(time.DateOnly)

@@ -28,33 +28,13 @@ type line struct {
 
 // The keys in a conversation and in each pane, the most important first.
 var (
-	conversationKeys = []string{"q quit", "? keys", "esc back", "end follow", "up/down scroll"}
+	conversationKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
 	panesKeys        = [panes][]string{
-		agentsPane:   {"q quit", "? keys", "tab runs", "enter its messages", "up/down select"},
-		runsPane:     {"q quit", "? keys", "tab messages", "enter conversation", "up/down select"},
-		messagesPane: {"q quit", "? keys", "tab agents", "enter conversation", "up/down select"},
+		agentsPane:   {"q quit", "tab runs", "enter its messages", "up/down select"},
+		runsPane:     {"q quit", "tab messages", "enter conversation", "up/down select"},
+		messagesPane: {"q quit", "tab agents", "enter conversation", "up/down select"},
 	}
 )
-
-// helpKeys are all keys and what they do, in words that fit into 40 columns.
-var helpKeys = [][2]string{
-	{"up, down", "select a row, or scroll"},
-	{"pgup, pgdn", "the same by half a screen"},
-	{"home, end", "first, last; end follows"},
-	{"enter", "messages, or conversation"},
-	{"esc", "back; all messages again"},
-	{"tab", "next pane; with shift, back"},
-	{"?", "these keys"},
-	{"q, ctrl-c", "quit"},
-}
-
-func helpLines() []line {
-	lines := []line{{"Keys", bold}, {}}
-	for _, k := range helpKeys {
-		lines = append(lines, line{fmt.Sprintf("%-10s%s%s", k[0], between, k[1]), plain})
-	}
-	return lines
-}
 
 // screen returns as many lines as the screen has, none wider than it.
 func (m *model) screen() []line {
@@ -64,8 +44,6 @@ func (m *model) screen() []line {
 		lines[0].text = "messages of " + string(m.only.agent) + " only  " + lines[0].text
 	}
 	switch {
-	case m.help:
-		lines, keys = helpLines(), []string{"q quit", "any other key goes back"}
 	case !m.ready:
 		lines = []line{{"reading", plain}}
 	case m.conversation != nil:
@@ -102,48 +80,27 @@ func (m *model) conversationHead() []line {
 		notice.text = "(none)"
 	}
 	title := c.title
-	if run, found := m.snapshot.run(c.run); found {
+	if run, found := m.snapshot.run(c.of.run); found {
 		title = fmt.Sprintf("%s  %s  %s  %s", c.title, run.stateText(), run.iterationText(), run.task())
 	}
 	return []line{{visible.Line(title), bold}, notice}
 }
 
-// paneLines lays out the panes below the title, or only the one in focus if they do not fit.
-func (m *model) paneLines() []line {
-	var sizes [panes]int
-	all := 0
-	for p, g := range m.grids {
-		sizes[p] = max(1, len(g.rows))
-		all += sizes[p]
-	}
+// paneLines lays out the panes below the title: at most a third each for agents and runs, and the rest for messages.
+func (m *model) paneLines() (lines []line) {
 	const title, keys, above = 1, 1, 2 // above each pane are a blank line and its header
-	const fewest = 3                   // the average number of rows below which one pane is better than three
 	room := m.height - title - keys - above*int(panes)
-	if room < fewest*int(panes) && room < all {
-		return m.pane(m.focus, max(1, m.height-title-keys-above))
-	}
-	var lines []line
-	for p, height := range share(room, sizes) {
+	left := room
+	for p, g := range m.grids {
+		height := left
+		if pane(p) != messagesPane {
+			height = min(max(1, len(g.rows)), room/3)
+		}
+		height = max(1, height)
+		left -= height
 		lines = append(lines, m.pane(pane(p), height)...)
 	}
 	return lines
-}
-
-// share divides the room: at most a quarter each for agents and runs unless messages leave more.
-func share(room int, sizes [panes]int) [panes]int {
-	var heights [panes]int
-	for p := agentsPane; p < messagesPane; p++ {
-		heights[p] = min(sizes[p], max(1, room/4))
-	}
-	heights[messagesPane] = room - heights[agentsPane] - heights[runsPane]
-	spare := max(0, heights[messagesPane]-sizes[messagesPane])
-	for p := agentsPane; p < messagesPane; p++ {
-		more := max(0, min(spare, sizes[p]-heights[p]))
-		heights[p] += more
-		heights[messagesPane] -= more
-		spare -= more
-	}
-	return heights
 }
 
 // The marks before the selected row, the header of the pane in focus, and all other lines.

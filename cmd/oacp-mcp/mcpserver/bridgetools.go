@@ -6,40 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"time"
+	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// openLog opens a log when it is first used.
-type openLog struct {
-	place bridge.Location
-	warn  func(error)
-
-	mu  sync.Mutex
-	log *bridge.Log
-}
-
-func (o *openLog) open() (_ *bridge.Log, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.log == nil {
-		o.log, err = bridge.Open(o.place.Path, &bridge.Options{RunID: o.place.Run.ID, Warn: o.warn})
-	}
-	return o.log, err
-}
-
-func (o *openLog) close() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.log == nil {
-		return nil
-	}
-	return o.log.Close()
-}
 
 type sendToAgentInput struct {
 	To          string        `json:"to" jsonschema:"Name of the receiving agent; empty for every agent but you."`
@@ -49,19 +23,12 @@ type sendToAgentInput struct {
 }
 
 type sentRecord struct {
-	ID        string `json:"id" jsonschema:"Id of the message in the log."`
-	Duplicate bool   `json:"duplicate" jsonschema:"The log already held this message, and nothing was written."`
-	RunID     int    `json:"run_id" jsonschema:"Number of the run the message belongs to."`
-	Line      int    `json:"line" jsonschema:"Line of the message in the log."`
-	Timestamp string `json:"timestamp" jsonschema:"When the message was sent."`
-}
-
-// String is the text that AgentPair documents.
-func (r sentRecord) String() string {
-	if r.Duplicate {
-		return fmt.Sprintf("Message duplicate (already sent): id=%s\nIt is in the log since %s, at line %d.", r.ID, r.Timestamp, r.Line)
-	}
-	return "Message sent: id=" + r.ID
+	ID string `json:"id"`
+	// Duplicate reports that the log already held this message, and nothing was written.
+	Duplicate bool   `json:"duplicate"`
+	RunID     int    `json:"run_id"`
+	Line      int    `json:"line"`
+	Timestamp string `json:"timestamp"`
 }
 
 func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentRecord, error) {
@@ -71,11 +38,7 @@ func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentReco
 	if err := s.checkRecord(record); err != nil {
 		return sentRecord{}, err
 	}
-	log, err := s.bridge.open()
-	if err != nil {
-		return sentRecord{}, err
-	}
-	receipt, err := log.Send(ctx, record)
+	receipt, err := s.log.Send(ctx, record)
 	if err == nil {
 		err = receipt.Conflict(record)
 	}
@@ -105,17 +68,16 @@ func (s *Server) checkRecord(r bridge.Record) error {
 
 type bridgeStatus struct {
 	bridge.Status
-	Others int    `json:"others,omitempty" jsonschema:"How many more agents and types there are, which are not listed."`
-	Log    string `json:"log" jsonschema:"Path of the log."`
-	RunID  int    `json:"run_id" jsonschema:"Number of the run that new messages belong to."`
+	// Others counts the agents and types that are not listed.
+	Others int    `json:"others,omitempty"`
+	Log    string `json:"log"`
+	RunID  int    `json:"run_id"`
 }
 
 func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, error) {
-	result := bridgeStatus{Log: cut(s.bridge.place.Path, frameTokens), RunID: s.bridge.place.Run.ID}
-	log, err := s.bridge.open()
-	if err == nil {
-		result.Status, err = log.Status(ctx)
-	}
+	result := bridgeStatus{Log: cut(s.log.Path(), frameTokens), RunID: s.run}
+	var err error
+	result.Status, err = s.log.Status(ctx)
 	agents, types := len(result.ByAgent), len(result.ByType)
 	result.ByAgent, result.ByType = mostOf(result.ByAgent), mostOf(result.ByType)
 	result.Others = agents - len(result.ByAgent) + types - len(result.ByType)
@@ -135,36 +97,121 @@ func mostOf[Name ~string](counts map[Name]int) map[Name]int {
 	return short
 }
 
-// String is the text in the layout that AgentPair documents, and below it what that does not count.
-func (r bridgeStatus) String() string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n",
-		r.TotalMessages, r.HasDoneSignal, r.PassCount, r.FailCount)
-	out.WriteString("  Messages by Agent:\n")
-	for _, agent := range slices.Sorted(maps.Keys(r.ByAgent)) {
-		fmt.Fprintf(&out, "    %s: %d\n", oneLine(agent), r.ByAgent[agent])
-	}
-	out.WriteString("  Messages by Type:\n")
-	// The documented types come first, in their order. The index of others is -1, which is the largest rank.
-	rank := func(t bridge.Type) uint { return uint(slices.Index(bridge.Types(), t)) }
-	for _, t := range slices.SortedFunc(maps.Keys(r.ByType), func(a, b bridge.Type) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	}) {
-		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
-	}
-	if r.Others > 0 {
-		fmt.Fprintf(&out, "  Other Agents and Types: %d\n", r.Others)
-	}
-	if r.SkippedLines > 0 {
-		fmt.Fprintf(&out, "  Skipped Lines: %d\n", r.SkippedLines)
-	}
-	fmt.Fprintf(&out, "  Log: %s\n", oneLine(r.Log))
-	return out.String()
+type receiveMessagesInput struct {
+	Agent   string  `json:"agent,omitempty" jsonschema:"You."`
+	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of the answer before: only messages after it."`
+	Offset  offset  `json:"offset,omitempty" jsonschema:"The next_offset of the answer before, to read on in a long message."`
+	Limit   limit   `json:"limit,omitempty" jsonschema:"Default 20."`
+	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"To wait if there is nothing new, at most 480."`
 }
 
-// oneLine escapes every character that could make a text more than a part of its line: what other
-// agents wrote must not look like something that the server says.
-func oneLine(text string) string {
-	quoted := strconv.Quote(text)
-	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
+func (in *receiveMessagesInput) setDefaults() { in.Limit = defaultLimit }
+
+func (in receiveMessagesInput) wait() time.Duration { return in.Seconds.wait() }
+
+type receivedRecords struct {
+	Agent    string           `json:"agent"`
+	Messages []receivedRecord `json:"messages"`
+	// More reports that there is more, from LastID on, and from Next on if the last message is only a part.
+	More   bool   `json:"more,omitempty"`
+	LastID string `json:"last_id,omitempty"`
+	Next   int    `json:"next_offset,omitempty"`
+}
+
+// A receivedRecord has no metadata, which may be long.
+type receivedRecord struct {
+	ID      string `json:"id"`
+	RunID   int    `json:"run_id"`
+	Type    string `json:"type"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Content string `json:"content"`
+	// Offset is the character of the message that Content begins with.
+	Offset    int    `json:"offset,omitempty"`
+	Signal    string `json:"signal,omitempty"`
+	Timestamp string `json:"timestamp"`
+	Line      int    `json:"line"`
+}
+
+// placeMark begins a last_id. It is a place in the log, because several records may have the same id.
+const placeMark = "@"
+
+func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, error) {
+	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
+	if in.Agent != "" && in.Agent != string(s.agent) {
+		return result, argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, cut(in.Agent, nameTokens))
+	}
+	after, err := s.findSince(ctx, in.SinceID)
+	if err != nil {
+		return result, err
+	}
+	start, fits := int(in.Offset), newPage(in.Limit)
+	for e, err := range s.log.Drain(ctx, string(s.agent), after) {
+		if err != nil {
+			return result, err
+		}
+		if result.More, err = result.add(fits, e, start); err != nil {
+			return result, err
+		}
+		if result.More {
+			break
+		}
+		start, after = 0, e.Cursor()
+	}
+	if after != "" {
+		result.LastID = placeMark + string(after)
+	}
+	return result, nil
+}
+
+// add appends a record, from the character start of its content on, and reports whether something is
+// left of it. A part of a record is only ever alone.
+func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool, err error) {
+	one := receivedRecord{
+		ID: cut(e.ID, idTokens), RunID: e.RunID, Type: cut(string(e.Type), nameTokens), From: cut(e.From, nameTokens), To: cut(e.To, nameTokens),
+		Content: e.Content, Offset: start, Signal: cut(string(e.Signal), nameTokens), Timestamp: cut(e.Timestamp, nameTokens), Line: e.Line,
+	}
+	if start > 0 {
+		characters := []rune(e.Content)
+		if start >= len(characters) {
+			return false, argumentErrorf("the argument offset is %d, but the message has only %d characters", start, len(characters))
+		}
+		one.Content = string(characters[start:])
+	}
+	if fits.takes(one) {
+		r.Messages = append(r.Messages, one)
+		return false, nil
+	}
+	if len(r.Messages) > 0 {
+		return true, nil
+	}
+	whole := one.Content
+	one.Content = ""
+	one.Content = whole[:fitting(whole, fits.left-costAsJSON(one)-nameTokens)]
+	r.Messages = append(r.Messages, one)
+	r.Next = start + utf8.RuneCountInString(one.Content)
+	return true, nil
+}
+
+// findSince returns the place in the log that since names, or the one behind the first record with that id. If since is
+// empty, the place is the beginning.
+func (s *Server) findSince(ctx context.Context, since string) (bridge.Cursor, error) {
+	if since == "" {
+		return "", nil
+	}
+	if place, marked := strings.CutPrefix(since, placeMark); marked && bridge.Cursor(place).Line() > 0 {
+		return bridge.Cursor(place), nil
+	}
+	found, err := s.log.Find(ctx, since)
+	if err != nil {
+		return "", err
+	}
+	if len(found) > 0 {
+		return found[0].Cursor(), nil
+	}
+	return "", &failure.Error{
+		Code: "not_found",
+		Err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.log.Path(), cut(since, idTokens)),
+		Hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
+	}
 }

@@ -20,6 +20,7 @@ const (
 	// Fields of entries. Valid messages exceed them only with long texts that are not ASCII.
 	subjectTokens = 120
 	reasonTokens  = 120
+	excerptTokens = 40
 	idTokens      = 60
 	nameTokens    = 20
 )
@@ -87,17 +88,16 @@ func cutAll[Text ~string](texts []Text, most, tokens int) []Text {
 type page struct {
 	room int // entries
 	left int // tokens
-	full bool
 }
 
 func newPage(most limit) *page {
-	return &page{room: most.orDefault(), left: answerTokens - frameTokens}
+	return &page{room: int(most), left: answerTokens - frameTokens}
 }
 
-// takes reports whether an entry fits, and then takes it. After one that does not fit, it takes no other.
+// takes reports whether an entry fits, and then takes it.
 func (p *page) takes(entry any) bool {
 	needs := costAsJSON(entry) + 1 // the comma
-	if p.full = p.full || p.room == 0 || needs > p.left; p.full {
+	if p.room == 0 || needs > p.left {
 		return false
 	}
 	p.room--

@@ -93,7 +93,6 @@ func TestOrdinaryAnswers(t *testing.T) {
 		{"reply_message", arguments{"message_id": sent.MessageID, "body": "Done.", "final": true}, 110},
 		{"send_message", arguments{"to": "codex", "type": "question", "subject": "Which branch?", "body": "main?"}, 60},
 		{"acknowledge_message", arguments{"message_id": sent.MessageID}, 20},
-		{"validate_message", arguments{"yaml": "id: 1"}, 500},
 		{"receive_messages", nil, 2300},
 		{"send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "hi"}, 60},
 		{"bridge_status", nil, 120},
@@ -238,7 +237,6 @@ func TestLargeInboxIsCheap(t *testing.T) {
 	codex := meter{r.client(t, "codex"), map[string]int{}}
 	root := r.fillNastily(t, 10_000)
 	codex.pages(t, "list_inbox", arguments{"limit": 500}, 2)
-	codex.pages(t, "list_inbox", arguments{"limit": 500, "after": "98///x"}, 2)
 	codex.pages(t, "list_owed", arguments{"limit": 500}, 1)
 	codex.call(t, "show_thread", arguments{"limit": 500, "message_id": root})
 	codex.call(t, "read_message", arguments{"message_id": root})
@@ -302,8 +300,6 @@ func TestAnswersAreCheap(t *testing.T) {
 	long := strings.Repeat("漢", 20_000)
 	codex.call(t, "acknowledge_message", arguments{"message_id": long})
 	codex.call(t, "read_message", arguments{"message_id": long})
-	codex.call(t, "validate_message", arguments{"file_name": long, "yaml": "subject: " + long + "\n" + long + ": 1\nto: [" + strings.Repeat("É, ", 500) + "]\n"})
-	codex.call(t, "validate_message", arguments{"yaml": strings.Repeat("É: É\n", 5000)})
 	codex.call(t, "send_message", arguments{"to": long, "type": "question", "subject": long, "body": long, "in_reply_to": long})
 	codex.call(t, "send_message", arguments{"to": "nobody", "type": "question", "subject": "S", "body": "B", long: long})
 	codex.call(t, "send_to_agent", arguments{"to": "nobody", "message_type": "chat", "content": "S"})

@@ -17,13 +17,11 @@ import (
 )
 
 type mcpOptions struct {
-	workspace   command.Workspace
-	agent       string
-	listen      string
-	tokenFile   string
-	allowRemote bool
-	log         command.BridgeLog
-	json        bool
+	workspace command.Workspace
+	agent     string
+	listen    string
+	tokenFile string
+	log       command.BridgeLog
 }
 
 // mcpTokenVariable holds the token of an HTTP server.
@@ -39,14 +37,13 @@ func NewCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] --agent AGENT",
 		Description: `The tools send as AGENT and read the mail of AGENT. A client starts the command and
 talks to it on standard input and output. With --listen the command serves streamable
-HTTP to clients that present the token from --token-file or $OACP_MCP_TOKEN. Without
-either, it generates a token and prints it once.
+HTTP to clients of this machine that present the token from --token-file or
+$OACP_MCP_TOKEN.
 
 There are also tools for a bridge log: --bridge, or that of the run --run-id of the
 repository, or of its latest run. Without these flags and without a run, there are
 none. With --bridge or --run-id the command also works without a workspace, with the
-bridge tools only. After SIGTERM or ^C, the command finishes the calls under way and
-exits with status 0.
+bridge tools only. After SIGTERM or ^C, the command exits with status 0.
 
 EXAMPLES:
    claude mcp add oacp -- oacp mcp --agent claude
@@ -56,15 +53,13 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "act for `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.StringFlag{Name: "listen", Category: command.Rare, Usage: "serve HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 picks a free port", Destination: &o.listen},
 			&cli.StringFlag{Name: "token-file", Category: command.Rare, Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
-			&cli.BoolFlag{Name: "allow-remote", Category: command.Rare, Usage: "permit an address that other machines can reach; there is no encryption", Destination: &o.allowRemote},
-			command.JSONFlag(&o.json),
 		}, append(o.log.Flags(), o.workspace.Flags()...)...),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			if o.listen == "" && (o.tokenFile != "" || o.allowRemote || o.json) {
-				return failure.Usagef("--token-file, --allow-remote and --json require --listen")
+			if o.listen == "" && o.tokenFile != "" {
+				return failure.Usagef("--token-file requires --listen")
 			}
 			if err := o.log.Check(c); err != nil {
 				return err
@@ -117,33 +112,15 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, s *command.St
 	if err != nil {
 		return err
 	}
-	made := ""
-	if token == "" && o.tokenFile == "" {
-		token = NewToken()
-		made = token
-	}
-	listener, err := server.Listen(HTTPOptions{Address: o.listen, Token: token, AllowRemote: o.allowRemote})
+	listener, err := server.Listen(o.listen, token)
 	if errors.Is(err, ErrRemoteAddress) {
-		return failure.Usagef("--listen: %w", err).WithHint("listen on 127.0.0.1, or say --allow-remote")
+		return failure.Usagef("--listen: %w", err).WithHint("listen on 127.0.0.1")
 	}
 	if err != nil {
 		return err
 	}
-	answer := struct {
-		URL   string           `json:"url"`
-		Agent schema.AgentName `json:"agent"`
-		Token string           `json:"token,omitempty"`
-	}{listener.URL(), server.agent, made}
-	if o.json {
-		err = command.WriteJSONLine(s.Out, answer)
-	} else {
-		fmt.Fprintf(s.Out, "OK: %s\n", answer.URL)
-		if made != "" {
-			// Not to standard output, which is often a file.
-			fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", made)
-		}
-	}
-	if err = errors.Join(err, s.Out.Flush()); err != nil {
+	fmt.Fprintf(s.Out, "OK: %s\n", listener.URL())
+	if err := s.Out.Flush(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return listener.Serve(ctx)
@@ -152,7 +129,11 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, s *command.St
 // token returns the token that the user gives, or an empty one.
 func (o mcpOptions) token(s *command.Streams) (string, error) {
 	if o.tokenFile == "" {
-		return s.Getenv(mcpTokenVariable), nil
+		token := s.Getenv(mcpTokenVariable)
+		if token == "" {
+			return "", failure.Usagef("--listen needs a token").WithHint("name a file with --token-file, or set $" + mcpTokenVariable)
+		}
+		return token, nil
 	}
 	file, err := os.Open(o.tokenFile)
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-
-	"github.com/oacp-go/oacp/schema"
 )
 
 // contractProgram makes this test binary oacp-contract, by the name under which it is started.
@@ -74,38 +72,6 @@ func TestContracts(t *testing.T) {
 	if entries, err := r.workspace.Inbox(t.Context(), "codex"); err != nil || len(entries) != 1 {
 		t.Errorf("the inbox holds %d messages (%v), want the one that fits", len(entries), err)
 	}
-}
-
-// TestTelemetry checks that answers of a review carry telemetry, given as numbers or as text, and that
-// other messages do not.
-func TestTelemetry(t *testing.T) {
-	r := newRoom(t, "claude", "codex")
-	c := r.client(t, "claude")
-	var sent struct {
-		ID string `json:"message_id"`
-	}
-	c.call(t, "send_message", arguments{
-		"to": "codex", "type": "review_feedback", "subject": "x", "body": "x",
-		"model": "m", "turns": 3, "input_tokens": "1000", "wall_time_s": 300, "est_cost_usd": 0.18,
-	}, &sent)
-	r.client(t, "codex").call(t, "reply_message", arguments{"message_id": sent.ID, "body": "x", "turns": 2}, &sent)
-	feedback, err := r.workspace.Inbox(t.Context(), "codex")
-	if err != nil || len(feedback) != 1 {
-		t.Fatalf("the inbox of codex holds %d messages (%v), want 1", len(feedback), err)
-	}
-	want := schema.Telemetry{Model: "m", Turns: "3", InputTokens: "1000", WallTimeS: "300", EstCostUSD: "0.18"}
-	if got := feedback[0].Message.Telemetry; got != want {
-		t.Errorf("the telemetry is %+v, want %+v", got, want)
-	}
-	answers, err := r.workspace.Inbox(t.Context(), "claude")
-	if err != nil || len(answers) != 1 || answers[0].Message.Telemetry != (schema.Telemetry{Turns: "2"}) {
-		t.Errorf("the inbox of claude holds %+v (%v), want an answer with two turns", answers, err)
-	}
-	answer, isError, _ := c.try(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "x", "body": "x", "model": "m"})
-	if !isError {
-		t.Errorf("a question with telemetry: %q, want an error", answer)
-	}
-	wantText(t, "a question with telemetry", answer, "model: a question carries no telemetry")
 }
 
 // TestSendToAll checks that all means every other agent, and what a message to all cannot be.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -43,15 +44,24 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+func resolved[In any](t testing.TB) *jsonschema.Resolved {
+	t.Helper()
+	s, err := inputSchema[In]().Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestArguments lists arguments that no client of the SDK sends.
 func TestArguments(t *testing.T) {
-	send := schemaOf[sendMessageInput](inputTypes())
+	send := resolved[sendMessageInput](t)
 	for _, test := range []struct{ raw, want string }{
-		{``, "argument to is missing"},
-		{`null`, "argument to is missing"},
+		{``, `missing properties: ["to"`},
+		{`null`, `missing properties: ["to"`},
 		{`[]`, "not a JSON object"},
 		{`{"to":`, "not a JSON object"},
-		{`{"TO":"codex"}`, `unknown argument "TO": did you mean to?`},
+		{`{"TO":"codex"}`, `["TO"]`},
 	} {
 		var in sendMessageInput
 		err := decodeArguments([]byte(test.raw), send, &in)
@@ -62,7 +72,7 @@ func TestArguments(t *testing.T) {
 	if err := decodeArguments([]byte("{\"to\":\"codex\",\"type\":\"question\",\"subject\":\"S\",\"body\":\"\xff\"}"), send, new(sendMessageInput)); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
 		t.Errorf("bytes that are not UTF-8 gave %v, want them refused", err)
 	}
-	s := schemaOf[replyMessageInput](inputTypes())
+	s := resolved[replyMessageInput](t)
 	var in replyMessageInput
 	if err := decodeArguments([]byte(`{"message_id":"x","body":{"a":1,"a":2}}`), s, &in); err == nil || !strings.Contains(err.Error(), `"a" is repeated`) {
 		t.Errorf("a repeated key of a body gave %v, want an error that names it", err)
@@ -75,18 +85,18 @@ func TestWholeNumbers(t *testing.T) {
 	for _, test := range []struct {
 		limit, want string // the number that is read, or what the error says
 	}{
-		{"100", "100"}, {"1e2", "100"}, {"1.0", "1"}, {"100.00E0", "100"}, {"5e-1", "not number"}, {"1.5", "not number"},
-		{"1e20", "must be from 1 to 500, not 1e20"}, {"99999999999999999999", "must be from 1 to 500"}, {"1e999999999", "not number"},
+		{"100", "100"}, {"1e2", "100"}, {"1.0", "1"}, {"100.00E0", "100"}, {"5e-1", "type: "}, {"1.5", "type: "},
+		{"1e20", "maximum: "}, {"99999999999999999999", "maximum: "}, {"1e999999999", "cannot be read"},
 	} {
 		var in receiveMessagesInput
-		err := decodeArguments([]byte(`{"limit":`+test.limit+`}`), schemaOf[receiveMessagesInput](inputTypes()), &in)
+		err := decodeArguments([]byte(`{"limit":`+test.limit+`}`), resolved[receiveMessagesInput](t), &in)
 		if got := fmt.Sprint(in.Limit, err); !strings.Contains(got, test.want) {
 			t.Errorf("limit %s: got %s, want %s", test.limit, got, test.want)
 		}
 	}
 	var in sendMessageInput
 	args := `{"to":"codex","type":"question","subject":"S","body":"B","related_pr":4.2e1}`
-	if err := decodeArguments([]byte(args), schemaOf[sendMessageInput](inputTypes()), &in); err != nil || in.RelatedPR != "42" {
+	if err := decodeArguments([]byte(args), resolved[sendMessageInput](t), &in); err != nil || in.RelatedPR != "42" {
 		t.Errorf("related_pr 4.2e1: got %q, %v, want 42", in.RelatedPR, err)
 	}
 }
@@ -96,30 +106,24 @@ func TestWholeNumbers(t *testing.T) {
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		`{"to":"codex","type":"question","subject":"S","body":"B"}`,
-		`{"to":["a","b"],"type":"handoff","subject":"S","body":{"a":[1,null,{"b":"c"}]},"related_pr":42,"priority":null}`,
+		`{"to":"a,b","type":"handoff","subject":"S","body":{"a":[1,null,{"b":"c"}]},"related_pr":42,"priority":null}`,
 		`{"to":7}`, `null`, `[`, `{"to":"a","to":"b"}`, "{\"subject\":\"\xff\"}",
-		`{"to":[",","a,b"],"type":"question","subject":"S","body":"B"}`,
 	} {
 		f.Add([]byte(seed))
 	}
-	s := schemaOf[sendMessageInput](inputTypes())
+	s := resolved[sendMessageInput](f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var in sendMessageInput
 		err := decodeArguments(raw, s, &in)
 		if err != nil {
 			var reason *argumentError
-			if !errors.As(err, &reason) || len(reason.problems) == 0 {
+			if !errors.As(err, &reason) || reason.problem == "" {
 				t.Errorf("%q gave %v, want an error for the caller that says something", raw, err)
 			}
 			return
 		}
 		if !in.Type.Known() || in.Priority != "" && !in.Priority.Known() {
 			t.Errorf("%q was read with type %q and priority %q, want known ones", raw, in.Type, in.Priority)
-		}
-		for _, to := range in.To {
-			if to == "" || strings.ContainsAny(string(to), ",") {
-				t.Errorf("%q was read with the recipient %q", raw, to)
-			}
 		}
 	})
 }

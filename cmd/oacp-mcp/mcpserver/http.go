@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -16,56 +15,38 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// shutdownTimeout is how long calls under way may take when the server has to end.
-const shutdownTimeout = 5 * time.Second
-
 // endpoint is the path that clients talk to.
 const endpoint = "/mcp"
 
-// HTTPOptions are the options of a server over HTTP.
-type HTTPOptions struct {
-	// Address is the host and port to listen on; port 0 takes a free one.
-	Address string
-	// Token is what clients have to present as bearer token: at least 16 visible ASCII characters.
-	Token string
-	// AllowRemote permits an address that other machines can reach. There is no encryption: put a
-	// proxy that has it in front.
-	AllowRemote bool
-}
-
-// ErrRemoteAddress is returned for an address that other machines can reach, unless that is
-// allowed.
+// ErrRemoteAddress is returned for an address that other machines can reach: there is no encryption.
 var ErrRemoteAddress = errors.New("other machines can reach this address")
 
 // Listener answers clients over streamable HTTP.
 type Listener struct {
 	listener net.Listener
-	ending   func() // ends waits for messages
 	server   *http.Server
 }
 
-// Listen takes the address, and returns ErrRemoteAddress if other machines can reach it. Serve
-// answers.
+// Listen takes an address, a host and a port; port 0 takes a free one. Serve answers. The error matches ErrRemoteAddress
+// if other machines can reach the address.
 //
-// Every request needs the token. A request from a web page of another origin is refused first, and
+// Every request needs the token, of at least 16 visible ASCII characters, as bearer token. A request from a web page of another origin is refused first, and
 // so is one whose Host is a foreign name (DNS rebinding).
-func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
-	if err := checkToken(options.Token); err != nil {
+func (s *Server) Listen(hostPort, token string) (*Listener, error) {
+	if err := checkToken(token); err != nil {
 		return nil, err
 	}
-	address, err := net.ResolveTCPAddr("tcp", options.Address)
+	address, err := net.ResolveTCPAddr("tcp", hostPort)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	local := address.IP.IsLoopback()
-	if !local && !options.AllowRemote {
-		return nil, fmt.Errorf("listening on %s: %w", options.Address, ErrRemoteAddress)
+	if !address.IP.IsLoopback() {
+		return nil, fmt.Errorf("listening on %s: %w", hostPort, ErrRemoteAddress)
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(options.Address) // which ResolveTCPAddr could split
 	longest := callTimeout + seconds(maxWait).wait() + time.Minute
 	handler := http.NewServeMux()
 	handler.Handle(endpoint, mcp.NewStreamableHTTPHandler(
@@ -73,15 +54,14 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 		&mcp.StreamableHTTPOptions{
 			// Calls are independent, so there are no sessions that could pile up.
 			Stateless: true, JSONResponse: true,
-			MaxRequestBodyBytes: maxRequest,
-			// The guard checks hosts, and knows the name in the address.
-			DisableLocalhostProtection:   true,
+			MaxRequestBodyBytes:          maxRequest,
+			DisableLocalhostProtection:   true, // the guard checks hosts
 			PropagateRequestCancellation: true,
 		}))
 	return &Listener{
-		listener: listener, ending: s.stop,
+		listener: listener,
 		server: &http.Server{
-			Handler: &guard{next: handler, token: options.Token, host: host, local: local},
+			Handler: &guard{next: handler, token: token},
 			// Both limits go on while a call waits for messages.
 			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: longest, WriteTimeout: longest,
 			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
@@ -93,8 +73,7 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 // URL is where clients find the tools, with the port that was taken.
 func (l *Listener) URL() string { return "http://" + l.listener.Addr().String() + endpoint }
 
-// Serve answers until ctx is done, which is not an error. Calls under way then have five seconds to
-// finish.
+// Serve answers until ctx is done, which is not an error. Calls under way are cancelled then.
 func (l *Listener) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- l.server.Serve(l.listener) }()
@@ -103,13 +82,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 		return fmt.Errorf("serving %s: %w", l.URL(), err)
 	case <-ctx.Done():
 	}
-	l.ending()
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	err := l.server.Shutdown(patience)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = l.server.Close()
-	}
+	err := l.server.Close()
 	<-failed // http.ErrServerClosed
 	if err != nil {
 		return fmt.Errorf("ending the server of %s: %w", l.URL(), err)
@@ -124,14 +97,11 @@ func (l *Listener) Close() error { return l.listener.Close() }
 type guard struct {
 	next  http.Handler
 	token string
-	// host is the name in the listening address. local reports whether it is this machine's own.
-	host  string
-	local bool
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !g.expects(r.Host):
+	case !isLocal(r.Host):
 		http.Error(w, fmt.Sprintf("host %q is not served here: use the address that oacp mcp printed", r.Host), http.StatusForbidden)
 	case !fromHere(r):
 		http.Error(w, "requests from web pages are not answered", http.StatusForbidden)
@@ -143,17 +113,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// expects reports whether a Host can only mean this server. A name that is not ours may have been
-// made to lead here by its owner; an address cannot.
-func (g *guard) expects(hostPort string) bool {
+// isLocal reports whether a Host can only mean this machine. The owner of another name may have made it lead here.
+func isLocal(hostPort string) bool {
 	host := hostPort
 	if name, _, err := net.SplitHostPort(hostPort); err == nil {
 		host = name
 	}
 	if address := net.ParseIP(strings.Trim(host, "[]")); address != nil {
-		return !g.local || address.IsLoopback()
+		return address.IsLoopback()
 	}
-	return strings.EqualFold(host, "localhost") || g.host != "" && strings.EqualFold(host, g.host)
+	return strings.EqualFold(host, "localhost")
 }
 
 // fromHere reports whether a request comes from no web page, or from one that this very address
@@ -167,10 +136,6 @@ func (g *guard) authorized(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(g.token)) == 1
 }
-
-// NewToken returns a token that cannot be guessed: 26 letters and digits with at least 128 random
-// bits.
-func NewToken() string { return rand.Text() }
 
 // checkToken returns an error for a token that is easily guessed or does not fit into a header.
 func checkToken(token string) error {

@@ -23,34 +23,34 @@ type readMessageInput struct {
 }
 
 type fullMessage struct {
-	Message    *schema.Message `json:"message,omitempty" jsonschema:"The fields of the message."`
-	Waits      bool            `json:"waits_for_you,omitempty" jsonschema:"The message is in your inbox."`
-	Expired    bool            `json:"expired,omitempty" jsonschema:"It has expired."`
-	Error      string          `json:"error,omitempty" jsonschema:"Why the message is not valid."`
-	Copies     []messageCopy   `json:"places,omitempty" jsonschema:"The mailboxes that hold it."`
-	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
+	Message    *schema.Message `json:"message,omitempty"`
+	Waits      bool            `json:"waits_for_you,omitempty"`
+	Expired    bool            `json:"expired,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	Copies     []messageCopy   `json:"places,omitempty"`
+	DeadLetter *deadLetter     `json:"dead_letter,omitempty"`
 	bodyPart
 	trust.Finding
 }
 
 // messageCopy says where a message is.
 type messageCopy struct {
-	Agent schema.AgentName `json:"agent" jsonschema:"The agent of the mailbox."`
-	Box   mailbox.Box      `json:"box" jsonschema:"inbox: pending; outbox: sent by the agent; archive: acknowledged; dead_letter: given up."`
+	Agent schema.AgentName `json:"agent"`
+	Box   mailbox.Box      `json:"box"`
 }
 
 type deadLetter struct {
-	Agent  schema.AgentName `json:"agent" jsonschema:"The agent that gave it up."`
-	Reason string           `json:"reason" jsonschema:"Why."`
-	At     schema.Timestamp `json:"at,omitempty" jsonschema:"When."`
+	Agent  schema.AgentName `json:"agent"`
+	Reason string           `json:"reason"`
+	At     schema.Timestamp `json:"at,omitempty"`
 }
 
 // bodyPart says which part of a body the answer holds. It is the zero value for a whole body.
 type bodyPart struct {
-	Length int      `json:"body_length,omitempty" jsonschema:"If the body is only a part: the characters of the whole one. A structured body is its JSON text then."`
-	Offset int      `json:"offset,omitempty" jsonschema:"Where the part begins."`
-	Next   int      `json:"next_offset,omitempty" jsonschema:"What to give to read_message as offset for the next part."`
-	Cut    []string `json:"cut,omitempty" jsonschema:"Fields that are too long and end with …."`
+	Length int      `json:"body_length,omitempty"`
+	Offset int      `json:"offset,omitempty"`
+	Next   int      `json:"next_offset,omitempty"`
+	Cut    []string `json:"cut,omitempty"`
 }
 
 func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMessage, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -16,7 +17,7 @@ import (
 )
 
 type sendMessageInput struct {
-	To             recipients      `json:"to" jsonschema:"Up to 10 agents: names with commas or an array; all is every other one."`
+	To             string          `json:"to" jsonschema:"Up to 10 agents, with commas between them; all is every other one."`
 	Type           schema.Type     `json:"type" jsonschema:"handoff, handoff_complete and follow_up need fields in the body; an error names them."`
 	Subject        string          `json:"subject" jsonschema:"At most 200 characters."`
 	Body           schema.Value    `json:"body" jsonschema:"Text of at most 20,000 characters, or an object."`
@@ -24,57 +25,43 @@ type sendMessageInput struct {
 	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"YYYY-MM-DDTHH:MM:SSZ."`
 	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"The id of a message to follow up."`
 	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
-	Channel        string          `json:"channel,omitempty"`
 	RelatedPR      string          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
-	RelatedPacket  string          `json:"related_packet,omitempty"`
 	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context for the recipient, at most 500 words."`
-	telemetry
-}
-
-// telemetry is what a reviewer may say about the work. Only review_feedback, review_addressed and
-// review_lgtm carry it. Arguments without a description are accepted, and not in the list of tools.
-type telemetry struct {
-	Model        string `json:"model,omitempty"`
-	Turns        string `json:"turns,omitempty"`
-	InputTokens  string `json:"input_tokens,omitempty"`
-	OutputTokens string `json:"output_tokens,omitempty"`
-	WallTimeS    string `json:"wall_time_s,omitempty"`
-	EstCostUSD   string `json:"est_cost_usd,omitempty"`
 }
 
 type replyMessageInput struct {
 	messageIDInput
-	Body        schema.Value    `json:"body" jsonschema:"As in send_message."`
-	Type        schema.Type     `json:"type,omitempty" jsonschema:"As in send_message; default: the one that answers, such as review_feedback."`
-	Subject     string          `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
-	Priority    schema.Priority `json:"priority,omitempty"`
-	Final       bool            `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
-	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"The answer is final, and the message leaves your inbox."`
-	Again       bool            `json:"again,omitempty" jsonschema:"Send even a second answer."`
-	telemetry
+	Body        schema.Value `json:"body" jsonschema:"As in send_message."`
+	Type        schema.Type  `json:"type,omitempty" jsonschema:"As in send_message; default: the one that answers, such as review_feedback."`
+	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
+	Final       bool         `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
+	Acknowledge bool         `json:"acknowledge,omitempty" jsonschema:"The answer is final, and the message leaves your inbox."`
+	Again       bool         `json:"again,omitempty" jsonschema:"Send even a second answer."`
 }
 
 type sentMessage struct {
-	MessageID      schema.ID             `json:"message_id" jsonschema:"Id of the message that was sent."`
-	To             []schema.AgentName    `json:"to" jsonschema:"The recipients."`
-	Type           schema.Type           `json:"type" jsonschema:"What the message is for."`
-	Priority       schema.Priority       `json:"priority" jsonschema:"Its priority."`
-	Subject        string                `json:"subject" jsonschema:"What it is about."`
-	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
-	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers."`
-	Warnings       []string              `json:"warnings,omitempty" jsonschema:"What is unusual about the message, which was sent."`
-	Acknowledged   schema.ID             `json:"acknowledged,omitempty" jsonschema:"The message that was taken out of your inbox."`
+	MessageID      schema.ID             `json:"message_id"`
+	To             []schema.AgentName    `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	ParentID       schema.ID             `json:"parent_message_id,omitempty"`
+	Warnings       []string              `json:"warnings,omitempty"`
+	Acknowledged   schema.ID             `json:"acknowledged,omitempty"`
 }
 
 func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, error) {
 	draft := schema.Message{
-		From: s.agent, To: in.To, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
+		From: s.agent, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
 		ExpiresAt: schema.Timestamp(in.ExpiresAt),
-		Channel:   in.Channel, RelatedPR: in.RelatedPR, RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
-		Telemetry: schema.Telemetry(in.telemetry),
+		RelatedPR: in.RelatedPR, ContextKeys: in.ContextKeys,
+	}
+	for _, name := range strings.FieldsFunc(in.To, func(r rune) bool { return r == ',' || r == ' ' }) {
+		draft.To = append(draft.To, schema.AgentName(name))
 	}
 	var err error
-	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, in.To); err != nil {
+	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, draft.To); err != nil {
 		return sentMessage{}, argumentErrorf("to: %v", err)
 	}
 	if in.ConversationID != "" {
@@ -114,10 +101,9 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		}
 	}
 	draft := conversation.Reply(original, s.agent)
-	draft.Body, draft.Telemetry = in.Body, schema.Telemetry(in.telemetry)
+	draft.Body = in.Body
 	draft.Type = cmp.Or(in.Type, draft.Type)
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
-	draft.Priority = cmp.Or(in.Priority, draft.Priority)
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
 	var result sentMessage
 	err = track.SendOnce(ctx, s.workspace, original, &draft, in.Again, func() (err error) {
@@ -166,8 +152,8 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 }
 
 type acknowledged struct {
-	MessageID schema.ID `json:"message_id" jsonschema:"Id of the message."`
-	Already   bool      `json:"already,omitempty" jsonschema:"It was already gone from the inbox."`
+	MessageID schema.ID `json:"message_id"`
+	Already   bool      `json:"already,omitempty"`
 }
 
 func (s *Server) acknowledgeMessage(ctx context.Context, in messageIDInput) (acknowledged, error) {

@@ -5,14 +5,12 @@
 // is for that agent. It keeps nothing between calls and takes nothing out of a mailbox or a log by
 // itself, so an answer that is lost costs only a second call.
 //
-// Every answer is structured content, and its JSON as a text for clients that know no structured content; the texts
-// of the bridge tools are those that AgentPair documents. A call that fails is an answer, marked as an error; only the
-// call of an unknown tool is an error of the protocol.
+// Every answer is structured content, and its JSON as a text for clients that know no structured content. A call that
+// fails is an answer, marked as an error; only the call of an unknown tool is an error of the protocol.
 package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -60,14 +57,11 @@ type Options struct {
 type Server struct {
 	agent     schema.AgentName
 	workspace *mailbox.Workspace
-	bridge    *openLog
-	warn      func(error)
-	protocol  *mcp.Server
-	results   map[string]*jsonschema.Schema // of each tool
-	patience  time.Duration                 // for calls under way when a stream has to end
-	// stopping is done, because of stop, when calls no longer wait for messages.
-	stopping context.Context
-	stop     context.CancelFunc
+	// log is the bridge log, or nil. run is the number of its run.
+	log      *bridge.Log
+	run      int
+	warn     func(error)
+	protocol *mcp.Server
 }
 
 // New returns a server. An agent that the workspace does not know is a *mailbox.UnknownAgentError.
@@ -78,8 +72,7 @@ func New(options Options) (*Server, error) {
 	if options.Workspace == nil && options.Bridge == nil {
 		return nil, errors.New("neither a workspace nor a bridge log is given")
 	}
-	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn, patience: shutdownTimeout, results: map[string]*jsonschema.Schema{}}
-	s.stopping, s.stop = context.WithCancel(context.Background())
+	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn}
 	if s.warn == nil {
 		s.warn = func(error) {}
 	}
@@ -92,11 +85,15 @@ func New(options Options) (*Server, error) {
 		if err := options.Bridge.Err(); err != nil {
 			return nil, err
 		}
-		s.bridge = &openLog{place: *options.Bridge, warn: s.warn}
+		var err error
+		s.run = options.Bridge.Run.ID
+		if s.log, err = bridge.Open(options.Bridge.Path, &bridge.Options{RunID: s.run, Warn: s.warn}); err != nil {
+			return nil, err
+		}
 	}
 	instructions, err := s.instructions()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.Close())
 	}
 	s.protocol = mcp.NewServer(
 		&mcp.Implementation{Name: "oacp", Title: "oacp: messages between agents", Version: options.Version},
@@ -105,18 +102,13 @@ func New(options Options) (*Server, error) {
 			// Tools and resources never change, and there is nothing to log to a client.
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 		})
-	if s.bridge != nil {
+	if s.log != nil {
 		s.addBridgeTools()
 	}
 	if s.workspace != nil {
 		s.addMailTools()
-		s.addPage("oacp://guide", "guide", "How an agent uses oacp", "text/markdown", guide.Agent)
+		s.addGuide()
 	}
-	results, err := json.Marshal(s.results)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the schemas of results: %w", err)
-	}
-	s.addPage("oacp://results", "results", "JSON Schemas of the structured results, by tool", "application/json", string(results))
 	return s, nil
 }
 
@@ -135,9 +127,6 @@ func (s *Server) addMailTools() {
 	addTool(s, "list_owed",
 		"List the requests that wait for your answer, and yours that wait for others.",
 		reads, s.listOwed)
-	addTool(s, "validate_message",
-		"Check a message file that you wrote yourself; send_message checks what it sends.",
-		reads, s.validateMessage)
 	addTool(s, "next_message",
 		"Get the first pending message in full, or wait for one. It comes again until it is acknowledged.",
 		reads, s.nextMessage)
@@ -145,8 +134,7 @@ func (s *Server) addMailTools() {
 		"Send a message to agents: the inbox of every recipient gets it, or the call fails. To answer, use reply_message.",
 		mcp.ToolAnnotations{}, s.sendMessage)
 	addTool(s, "reply_message",
-		"Answer a message, in its conversation. It stays in your inbox without acknowledge. For a review, model, turns, "+
-			"input_tokens, output_tokens, wall_time_s and est_cost_usd may say what it took.",
+		"Answer a message, in its conversation. It stays in your inbox without acknowledge.",
 		mcp.ToolAnnotations{}, s.replyMessage)
 	addTool(s, "acknowledge_message",
 		"Take a message out of your inbox when its work is done, not when you read it.",
@@ -173,11 +161,10 @@ func (s *Server) addBridgeTools() {
 
 // Close releases the bridge log. Calls under way fail.
 func (s *Server) Close() error {
-	s.stop()
-	if s.bridge == nil {
+	if s.log == nil {
 		return nil
 	}
-	return s.bridge.close()
+	return s.log.Close()
 }
 
 // instructions tell a model who it is here and in which order the tools are used.
@@ -194,7 +181,7 @@ func (s *Server) instructions() (string, error) {
 		out.WriteString("Mailbox: next_message waits for a message; list_inbox lists those that are pending; reply_message answers one; " +
 			"acknowledge_message removes it from the inbox when its work is done, not before. send_message starts something new.")
 	}
-	if s.bridge != nil {
+	if s.log != nil {
 		out.WriteString("\n\nBridge: a log that agents append to with send_to_agent and read with receive_messages")
 		if s.workspace != nil {
 			out.WriteString(", apart from the mailboxes; only for agents that use it too")
@@ -206,28 +193,20 @@ func (s *Server) instructions() (string, error) {
 	return out.String(), nil
 }
 
-// addPage offers a text as a resource.
-func (s *Server) addPage(uri, name, title, kind, text string) {
-	s.protocol.AddResource(&mcp.Resource{URI: uri, Name: name, Title: title, MIMEType: kind},
+// addGuide offers the page of oacp help for agents as a resource.
+func (s *Server) addGuide() {
+	const uri, kind = "oacp://guide", "text/markdown"
+	s.protocol.AddResource(&mcp.Resource{URI: uri, Name: "guide", Title: "How an agent uses oacp", MIMEType: kind},
 		func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: kind, Text: text}}}, nil
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: kind, Text: guide.Agent}}}, nil
 		})
 }
 
 // ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the
-// answers from out. It returns when in ends or ctx is done, which are not errors, after the calls
-// under way were answered. Calls that wait for messages stop waiting then, for all clients. When ctx
-// is done, calls that take more than five seconds are cancelled.
-//
-// A read of in that closing it does not end, as of a terminal, is left behind.
+// answers from out. It returns when in ends or ctx is done, which are not errors. Calls under way are cancelled then.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	transport := &drainingTransport{
-		Transport: &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest},
-		stop:      ctx,
-		ending:    s.stop,
-		patience:  s.patience,
-	}
-	if err := s.protocol.Run(context.WithoutCancel(ctx), transport); err != nil && ctx.Err() == nil {
+	err := s.protocol.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest})
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving a client: %w", err)
 	}
 	return nil

@@ -6,24 +6,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// addTool makes the server offer a tool. In and Out are structs; their JSON names and jsonschema
-// tags make the schemas that clients see, and arguments are checked against the same schema. The
-// schemas of results are a resource of their own: in the list of tools they would cost more than
-// everything else, and the programs do not show them to a model.
+// An input with defaults fills them in before the arguments of a call are read.
+type inputWithDefaults interface{ setDefaults() }
+
+// A waiting input says how long its call waits, besides the time that it takes.
+type waitingInput interface{ wait() time.Duration }
+
+// addTool makes the server offer a tool. The JSON names and jsonschema tags of the struct In make the schema that clients
+// see, and arguments are checked against it. There are no schemas of results: in the list of tools they would cost more
+// than everything else, and the programs do not show them to a model.
 func addTool[In, Out any](
 	s *Server, name, description string, effect mcp.ToolAnnotations,
 	call func(ctx context.Context, in In) (Out, error),
@@ -32,125 +35,56 @@ func addTool[In, Out any](
 		effect.OpenWorldHint = new(false)
 		effect.DestructiveHint = cmp.Or(effect.DestructiveHint, new(false))
 	}
-	input := schemaOf[In](inputTypes())
-	definition := &mcp.Tool{Name: name, Description: description, Annotations: &effect, InputSchema: listed(input)}
-	s.results[name] = schemaOf[Out](outputTypes())
+	input := inputSchema[In]()
+	resolved, err := input.Resolve(nil)
+	if err != nil {
+		panic(err) // no input can cause it
+	}
+	definition := &mcp.Tool{Name: name, Description: description, Annotations: &effect, InputSchema: input}
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var in In
-		if err := decodeArguments(request.Params.Arguments, input, &in); err != nil {
-			return failed(err), nil
-		}
-		limit := callTimeout
-		if waits, ok := any(in).(waiting); ok {
-			limit += waits.wait()
-		}
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		result, err := call(ctx, in)
+		result, err := answer(ctx, request.Params.Arguments, resolved, call)
 		if err != nil {
 			return failed(err), nil
 		}
-		structured, err := encode(result)
+		text, err := encode(result)
 		if err != nil {
 			return failed(fmt.Errorf("encoding the result: %w", err)), nil
 		}
-		text := structured
-		if documented, ok := any(result).(fmt.Stringer); ok {
-			text = documented.String()
-		}
 		return &mcp.CallToolResult{
 			Content:           []mcp.Content{&mcp.TextContent{Text: text}},
-			StructuredContent: json.RawMessage(structured),
+			StructuredContent: json.RawMessage(text),
 		}, nil
 	})
 }
 
-// listed returns a schema of arguments as the list of tools has it, which every session of a model pays for:
-// without arguments that have no description, and of optional ones without the values that an error would name.
-func listed(input *jsonschema.Schema) *jsonschema.Schema {
-	short := *input
-	short.AdditionalProperties, short.PropertyOrder, short.Properties = nil, nil, make(map[string]*jsonschema.Schema)
-	for name, property := range input.Properties {
-		one := *property
-		if !slices.Contains(input.Required, name) {
-			one.Enum, one.Minimum, one.Maximum = nil, nil, nil
-		}
-		if one.Description != "" {
-			short.Properties[name] = &one
-		}
+// answer reads the arguments of a call and carries it out.
+func answer[In, Out any](
+	ctx context.Context, arguments json.RawMessage, s *jsonschema.Resolved, call func(ctx context.Context, in In) (Out, error),
+) (result Out, err error) {
+	var in In
+	if d, ok := any(&in).(inputWithDefaults); ok {
+		d.setDefaults()
 	}
-	return &short
-}
-
-// schemaOf returns the schema of a struct. It panics if the struct has none, which no input can
-// cause.
-func schemaOf[T any](types map[reflect.Type]*jsonschema.Schema) *jsonschema.Schema {
-	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: types})
-	if err != nil {
-		panic(err)
+	if err := decodeArguments(arguments, s, &in); err != nil {
+		return result, err
 	}
-	withoutNull(s)
-	return s
-}
-
-// inputTypes are the schemas of our own types as arguments. If a text and something else will do,
-// the text comes first, for clients that know one type only.
-func inputTypes() map[reflect.Type]*jsonschema.Schema {
-	return map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[schema.Type]():     {Type: "string", Enum: enumOf(schema.Types())},
-		reflect.TypeFor[schema.Priority](): {Type: "string", Enum: enumOf(schema.Priorities())},
-		reflect.TypeFor[bridge.Type]():     {Type: "string", Enum: enumOf(bridge.Types())},
-		reflect.TypeFor[bridge.Signal]():   {Type: "string", Enum: enumOf(bridge.Signals())},
-		reflect.TypeFor[schema.Value]():    {Types: []string{"string", "object"}},
-		reflect.TypeFor[seconds]():         {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
-		reflect.TypeFor[offset]():          {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxOffset))},
-		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
-		reflect.TypeFor[recipients](): {
-			Types: []string{"string", "array"}, Items: &jsonschema.Schema{Type: "string"}, MaxItems: new(schema.MaxRecipients),
-		},
+	limit := callTimeout
+	if waits, ok := any(in).(waitingInput); ok {
+		limit += waits.wait()
 	}
-}
-
-// outputTypes are the schemas of our own types as results.
-func outputTypes() map[reflect.Type]*jsonschema.Schema {
-	return map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[schema.Message]():  {Type: "object", Required: schema.RequiredFields()},
-		reflect.TypeFor[json.RawMessage](): {Type: "object"},
-	}
-}
-
-func enumOf[Text ~string](values []Text) []any {
-	enum := make([]any, len(values))
-	for i, v := range values {
-		enum[i] = string(v)
-	}
-	return enum
-}
-
-// withoutNull takes null out of the types of slices and pointers: results have an empty array or
-// leave the field out, and many clients know one type only.
-func withoutNull(s *jsonschema.Schema) {
-	if s == nil {
-		return
-	}
-	s.Types = slices.DeleteFunc(s.Types, func(t string) bool { return t == "null" })
-	if len(s.Types) == 1 {
-		s.Type, s.Types = s.Types[0], nil
-	}
-	for _, property := range s.Properties {
-		withoutNull(property)
-	}
-	withoutNull(s.Items)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return call(ctx, in)
 }
 
 // failed is the result of a call that failed: the code of the error, what is wrong, and what to do.
 func failed(err error) *mcp.CallToolResult {
 	f := failure.Of(err)
-	lines := f.Lines()
+	text := strings.Join(f.Lines(), "\n")
 	if arguments, ok := errors.AsType[*argumentError](err); ok {
-		f.Code, lines = failure.CodeUsage, arguments.problems
+		f.Code, text = failure.CodeUsage, arguments.problem
 	}
-	text := f.Code + ": " + cut(strings.Join(lines, "\n"), answerTokens-frameTokens)
+	text = f.Code + ": " + cut(text, answerTokens-frameTokens)
 	if hint := hintFor(err, f.Code); hint != "" {
 		text += "\nhint: " + hint
 	}

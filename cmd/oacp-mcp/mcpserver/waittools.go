@@ -8,37 +8,23 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
-	"github.com/oacp-go/oacp/schema"
 )
 
 // defaultWait is how long next_message waits. Many clients give up a call after a minute.
 const defaultWait = seconds(50)
 
-// A waiting input says how long its call waits, besides the time that it takes.
-type waiting interface{ wait() time.Duration }
-
-func (s seconds) wait() time.Duration { return time.Duration(s) * time.Second }
-
 type nextMessageInput struct {
-	Seconds *seconds         `json:"wait_seconds,omitempty" jsonschema:"Default 50, at most 480."`
-	Type    schema.Type      `json:"type,omitempty" jsonschema:"Only one of this type."`
-	From    schema.AgentName `json:"from,omitempty" jsonschema:"Only one from this agent."`
+	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"Default 50, at most 480."`
 }
 
-func (in nextMessageInput) wait() time.Duration {
-	if in.Seconds == nil {
-		return defaultWait.wait()
-	}
-	return in.Seconds.wait()
-}
+func (in *nextMessageInput) setDefaults() { in.Seconds = defaultWait }
 
-func (in nextMessageInput) matches(m *schema.Message) bool {
-	return (in.Type == "" || in.Type == m.Type) && (in.From == "" || in.From == m.From)
-}
+func (in nextMessageInput) wait() time.Duration { return in.Seconds.wait() }
 
 type nextMessage struct {
-	Pending    bool         `json:"pending" jsonschema:"There is a message; false if none came in time."`
-	Unreadable []unreadable `json:"unreadable,omitempty" jsonschema:"Files in the inbox that are not valid messages, at most two; list_inbox lists all."`
+	// Pending is false if no message came in time.
+	Pending    bool         `json:"pending"`
+	Unreadable []unreadable `json:"unreadable,omitempty"`
 	fullMessage
 }
 
@@ -47,10 +33,8 @@ const unreadableShown = 2
 
 func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMessage, error) {
 	result := nextMessage{}
-	ctx, cancel := s.untilStopped(ctx)
-	defer cancel()
 	found, err := watch.AwaitPending(ctx, []watch.Target{{Workspace: s.workspace, Agent: s.agent}}, watch.PendingOptions{
-		Match: in.matches, Most: 1, Timeout: max(in.wait(), time.Nanosecond),
+		Most: 1, Timeout: max(in.wait(), time.Nanosecond),
 		Problem: func(e mailbox.Entry) {
 			if e.Name == "" {
 				s.warn(e.Err)
@@ -69,23 +53,11 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 	return result, err
 }
 
-// untilStopped returns a context that also ends, with watch.ErrTimeout, when the server stops.
-func (s *Server) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	release := context.AfterFunc(s.stopping, func() { cancel(watch.ErrTimeout) })
-	return ctx, func() {
-		release()
-		cancel(nil)
-	}
-}
-
 // awaitRecords is receiveRecords, but waits until there is a message.
 func (s *Server) awaitRecords(ctx context.Context, in receiveMessagesInput) (result receivedRecords, err error) {
-	waiting, cancel := s.untilStopped(ctx)
-	defer cancel()
-	waiting, end := context.WithTimeoutCause(waiting, max(in.wait(), time.Nanosecond), watch.ErrTimeout)
+	waiting, end := context.WithTimeoutCause(ctx, max(in.wait(), time.Nanosecond), watch.ErrTimeout)
 	defer end()
-	err = watch.Await(waiting, []string{filepath.Dir(s.bridge.place.Path)}, func() (done bool, err error) {
+	err = watch.Await(waiting, []string{filepath.Dir(s.log.Path())}, func() (done bool, err error) {
 		result, err = s.receiveRecords(ctx, in)
 		return len(result.Messages) > 0, err
 	})
