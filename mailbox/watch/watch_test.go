@@ -411,7 +411,7 @@ func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		crashAfterCommit(t, w)
 		mailboxtest.WantFiles(t, w, "agents/codex/inbox")
-		time.Sleep(2*tickEvery)
+		time.Sleep(2 * tickEvery)
 		if synctest.Wait(); len(watch.events) != 1 {
 			t.Fatalf("%d events, want the message", len(watch.events))
 		}
