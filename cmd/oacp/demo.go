@@ -146,7 +146,8 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 deliveries, messages that are invalid, old or dead, keys, schemas for bodies, the
 settings of agents, how git treats messages, and whether mail reaches sessions of claude
 and codex. Without --fix it changes nothing. With --fix it completes interrupted
-deliveries: it delivers sent messages and removes leftovers. The exit status is 1 if errors remain; warnings do not count.`,
+deliveries: it delivers sent messages and removes leftovers.
+The exit status is 1 if errors remain; warnings do not count.`,
 		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "complete interrupted deliveries"}),
 		Action: ofProject(s, runDoctor),
 	}
@@ -214,7 +215,7 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 		return err
 	}
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
-	sessions, err := setup.InspectSessions(w, c.Now())
+	sessions, err := setup.InspectErrors(w, c.Now())
 	report.Add(sessions...)
 	return err
 }

@@ -182,7 +182,6 @@ var rules = []rule{
 	{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
 		return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", e.Messages[0], e.Agent)
 	})},
-	{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE moves the file to the archive")},
 	{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 	{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
 	{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
