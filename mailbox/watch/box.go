@@ -96,8 +96,8 @@ func (b *box) seed(since time.Time) error {
 		if err != nil || info.ModTime().After(since) {
 			continue
 		}
-		if f := b.read(dir, name); f.message != nil && f.seen.equal(versionOf(info)) {
-			b.apply(f.toRecord())
+		if c := b.read(dir, name); c.message != nil && c.seen.equal(versionOf(info)) {
+			b.apply(c)
 		}
 	}
 	return b.saveCursor()
@@ -144,7 +144,11 @@ func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []c
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		changes = append(changes, b.compare(b.find(dir, name, now), now, follow)...)
+		if c, unchanged := b.find(dir, name, now); unchanged {
+			delete(b.unsettled, name)
+		} else {
+			changes = append(changes, b.compare(c, now, follow)...)
+		}
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return schema.CompareAge(a.arrived(), b.arrived()) })
 	return changes, nil

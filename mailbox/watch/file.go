@@ -11,34 +11,24 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// finding is what a look at a file found.
-type finding struct {
-	box  *box
-	name string
-	// seen has goneVersion if there is no file.
-	seen Sighting
-	// unchanged is set for a message that is as it was reported.
-	unchanged bool
-	// message is as much as can be read, and err what is wrong with the file.
-	message *schema.Message
-	err     error
-}
-
 // goneVersion is the Version of a file that does not exist.
 var goneVersion = Version{Size: -1}
 
-func (f *finding) isGone() bool { return f.seen.Version == goneVersion }
-
-// change is a change of what is reported of a file, on its way to the caller.
+// change is what a look at a file found, and what changes in the record of it.
 type change struct {
 	box *box
 	// kind is empty if the change is only recorded.
-	kind  EventKind
+	kind EventKind
+	// entry has as much of the message as can be read, and what is wrong with the file.
 	entry mailbox.Entry
+	// seen has goneVersion if there is no file.
+	seen Sighting
 	// message and bad are what is recorded of the file afterwards.
 	message *summary
 	bad     *Version
 }
+
+func (c change) isGone() bool { return c.seen.Version == goneVersion }
 
 // arrived returns the message, if one has arrived, as far as it can be read. All other changes are
 // put before the arrivals.
@@ -49,32 +39,32 @@ func (c change) arrived() *schema.Message {
 	return &schema.Message{}
 }
 
-// find looks at a file of a folder, which is nil if it does not exist. It reads the file unless that is
-// a message as it was reported. What is wrong with another file may have changed though the file is
-// the same.
-func (b *box) find(dir *durable.Dir, name string, now time.Time) finding {
+// find looks at a file of a folder, which is nil if it does not exist. It does not read the file if that is
+// unchanged: a message as it was reported. What is wrong with another file may have changed though the file
+// is the same.
+func (b *box) find(dir *durable.Dir, name string, now time.Time) (c change, unchanged bool) {
 	last := b.lastSeen(name)
 	var info fs.FileInfo
 	err := fs.ErrNotExist
 	if dir != nil {
 		info, err = dir.Lstat(name)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return finding{box: b, name: name, seen: last.next(goneVersion, now)}
-	}
 	if err != nil {
-		return finding{box: b, name: name, seen: last, err: err}
+		c = change{box: b, entry: b.entry(name), seen: last, bad: &last.Version}
+		if c.entry.Err = err; errors.Is(err, fs.ErrNotExist) {
+			c.entry.Err, c.seen, c.bad = nil, last.next(goneVersion, now), nil
+		}
+		return c, false
 	}
 	seen := last.Seen(info, now)
 	_, isBad := b.reported.Unreadable[name]
 	if message, ok := b.reported.Messages[name]; ok && !isBad && message.equal(seen.Version) {
-		return finding{box: b, name: name, seen: seen, unchanged: true}
+		return change{}, true
 	}
-	f := b.read(dir, name)
-	if f.seen.equal(seen.Version) {
-		f.seen = seen
+	if c = b.read(dir, name); c.seen.equal(seen.Version) {
+		c.seen = seen
 	}
-	return f
+	return c, false
 }
 
 // lastSeen returns the last sighting of a file. A reported file that differs now has changed only
@@ -93,63 +83,50 @@ func (b *box) lastSeen(name string) Sighting {
 	return Sighting{}
 }
 
-// read reads a file. Its state afterwards counts as seen just now.
-func (b *box) read(dir *durable.Dir, name string) finding {
-	f := finding{box: b, name: name, seen: Sighting{Version: goneVersion}}
+// read reads a file, whose state afterwards counts as seen just now. It returns a change that only
+// records what the file is.
+func (b *box) read(dir *durable.Dir, name string) change {
+	c := change{box: b, entry: b.entry(name)}
 	data, err := dir.ReadFile(name, schema.MaxFileSize)
 	info, lookErr := dir.Lstat(name)
-	f.seen.Since = time.Now()
+	c.seen = Sighting{goneVersion, time.Now()}
 	if errors.Is(lookErr, fs.ErrNotExist) {
-		return f
+		return c
 	}
 	if err = cmp.Or(lookErr, err); lookErr == nil {
-		f.seen.Version = versionOf(info)
+		c.seen.Version = versionOf(info)
+		c.entry.Modified = c.seen.Modified
 	}
 	if err == nil {
-		f.message, err = b.workspace.Decode(b.entry(name), data)
+		c.entry.Message, err = b.workspace.Decode(c.entry, data)
 	}
-	f.err = err
-	return f
-}
-
-// toRecord returns a change that only records what was found: a message, valid or not.
-func (f *finding) toRecord() change {
-	c := change{box: f.box, entry: f.box.entry(f.name)}
-	c.entry.Message, c.entry.Err, c.entry.Modified = f.message, f.err, f.seen.Modified
-	if f.message != nil {
-		c.message = summarize(f.name, f.message, f.seen.Version)
+	if c.entry.Err = err; err != nil {
+		c.bad = &c.seen.Version
 	}
-	if f.err != nil {
-		c.bad = &f.seen.Version
-		if c.message != nil {
-			c.message.Invalid = true
-		}
+	if c.entry.Message != nil {
+		c.message = summarize(name, c.entry.Message, c.seen.Version)
+		c.message.Invalid = err != nil
 	}
 	return c
 }
 
-// compare compares a finding with the record, and returns the changes of a settled file. If the Watcher
+// compare compares what was found with the record, and returns the changes of a settled file. If the Watcher
 // does not follow, it does not wait for a missing file to come back.
-func (b *box) compare(f finding, now time.Time, follow bool) []change {
-	reported, isMessage := b.reported.Messages[f.name]
-	badVersion, isBad := b.reported.Unreadable[f.name]
-	delete(b.unsettled, f.name)
-	if f.unchanged || f.isGone() && !isMessage && !isBad {
+func (b *box) compare(c change, now time.Time, follow bool) []change {
+	name, message := c.entry.Name, c.entry.Message
+	reported, isMessage := b.reported.Messages[name]
+	badVersion, isBad := b.reported.Unreadable[name]
+	isSame := isMessage && message != nil && reported.is(message)
+	delete(b.unsettled, name)
+	switch {
+	case c.isGone() && !isMessage && !isBad, c.entry.Err != nil && isBad && badVersion.equal(c.seen.Version):
 		return nil
-	}
-	if f.err != nil && isBad && badVersion.equal(f.seen.Version) {
-		return nil
-	}
-	c := f.toRecord()
-	isSame := isMessage && f.message != nil && reported.is(f.message)
-	if f.isGone() && !isMessage || isSame && f.err == nil && !reported.Invalid {
+	case c.isGone() && !isMessage, isSame && c.entry.Err == nil && !reported.Invalid:
 		return []change{c}
-	}
-	if !f.seen.Settled(now) && (follow || !f.isGone()) {
-		b.unsettled[f.name] = f.seen
+	case !c.seen.Settled(now) && (follow || !c.isGone()):
+		b.unsettled[name] = c.seen
 		return nil
-	}
-	if f.err != nil {
+	case c.entry.Err != nil:
 		if !isSame || reported.ID != "" { // the reference implementation, which records no ids, reports such messages
 			c.kind = EventError
 		}
@@ -160,11 +137,11 @@ func (b *box) compare(f finding, now time.Time, follow bool) []change {
 	}
 	var changes []change
 	if isMessage && !isSame {
-		left := change{box: b, kind: EventArchived, entry: b.entry(f.name)}
+		left := change{box: b, kind: EventArchived, entry: b.entry(name)}
 		left.entry.Message, left.entry.Modified = reported.restore(), reported.Modified
 		changes = append(changes, left)
 	}
-	if f.message != nil {
+	if message != nil {
 		c.kind = EventArrived
 		changes = append(changes, c)
 	}
@@ -191,4 +168,71 @@ func (b *box) record(name string, message *summary, bad *Version) {
 	if b.cursor != nil {
 		b.cursor.dirty = true
 	}
+}
+
+const (
+	// Quiet is how long a file must stay unchanged to count as complete if its times do not prove it.
+	Quiet = 250 * time.Millisecond
+	// oldAfter is the age from which on a file counts as unchanged at first sight. File systems count
+	// time in steps of up to two seconds, and the clock of a file server may be slow.
+	oldAfter = time.Minute
+)
+
+// Version tells two states of a file apart without reading it.
+type Version struct {
+	Modified time.Time `json:"modified,omitzero"`
+	Size     int64     `json:"size,omitempty"`
+}
+
+func versionOf(info fs.FileInfo) Version {
+	return Version{Modified: info.ModTime().Round(0), Size: info.Size()}
+}
+
+func (v Version) equal(other Version) bool {
+	return v.Size == other.Size && v.Modified.Equal(other.Modified)
+}
+
+// A Sighting is the state in which a file was seen. The zero value stands for a file that has not
+// been seen yet.
+type Sighting struct {
+	Version
+	// Since is since when the file has been in this state, as far as is known.
+	Since time.Time
+}
+
+// Seen returns the sighting of a file that info describes now. s is the file's previous sighting. A
+// file without one may have changed just now, unless its times prove that it is complete.
+func (s Sighting) Seen(info fs.FileInfo, now time.Time) Sighting {
+	if s.Since.IsZero() && isWhole(info, now) {
+		return Sighting{versionOf(info), now.Add(-oldAfter)}
+	}
+	return s.next(versionOf(info), now)
+}
+
+func (s Sighting) next(version Version, now time.Time) Sighting {
+	if s.Since.IsZero() || !s.equal(version) {
+		return Sighting{version, now}
+	}
+	return s
+}
+
+// Settled reports whether the file is complete. A file that is not may still be being written. A caller
+// that reads the file afterwards must check that it is still as it was seen.
+func (s Sighting) Settled(now time.Time) bool { return !now.Before(s.quietAt()) }
+
+// quietAt returns when the file counts as complete unless it changes before.
+func (s Sighting) quietAt() time.Time { return s.Since.Add(Quiet) }
+
+// isWhole reports whether the times of a file prove that nobody is writing it. Writing sets both times
+// to now. So a file that is old is complete, and so is one that was renamed after it was written, as
+// durable.Dir.Create does, because a rename sets only the second time. A program can set the first
+// time; one far before the second was set. One in whole seconds may be that of a file system that
+// counts so.
+func isWhole(info fs.FileInfo, now time.Time) bool {
+	modified, changed := info.ModTime(), durable.Changed(info) // zero if the system does not tell
+	if now.Sub(modified) >= oldAfter && now.Sub(changed) >= oldAfter {
+		return true
+	}
+	after := changed.Sub(modified)
+	return info.Mode().IsRegular() && 0 < after && after < oldAfter && modified.Nanosecond() != 0
 }

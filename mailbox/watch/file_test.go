@@ -54,7 +54,11 @@ func (b *fileBench) look(follow bool) (kinds []EventKind) {
 			b.t.Error(err)
 		}
 	}()
-	for _, c := range b.box.compare(b.box.find(dir, "m.yaml", b.now), b.now, follow) {
+	c, unchanged := b.box.find(dir, "m.yaml", b.now)
+	if unchanged {
+		return nil
+	}
+	for _, c := range b.box.compare(c, b.now, follow) {
 		b.box.apply(c)
 		kinds = append(kinds, c.kind)
 	}

@@ -21,8 +21,6 @@ const (
 	// tickEvery is how often a Watcher compares folders with what it knows: network file systems
 	// send no notifications.
 	tickEvery = time.Second
-	// recoverEvery is how often a Watcher completes deliveries that dead processes left behind.
-	recoverEvery = 10 * time.Second
 	// scanPatience is how long Scan waits for files to settle.
 	scanPatience = time.Second
 )
@@ -98,8 +96,8 @@ type Watcher struct {
 	open func() (notifier, error)
 	// queue holds the changes that are not delivered yet.
 	queue []change
-	// tickAt is when the next tick is due, and recoverAt when to complete deliveries again.
-	tickAt, recoverAt time.Time
+	// tickAt is when the next tick is due.
+	tickAt time.Time
 	// forgotten are the names that Forget was called with; woken ends a wait for their sake.
 	mutex     sync.Mutex
 	forgotten []string
@@ -189,7 +187,7 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 	for _, b := range w.boxes {
 		b.recheck = true
 	}
-	w.tickAt, w.recoverAt = time.Time{}, time.Time{}
+	w.tickAt = time.Time{}
 	var err error
 	patience := time.Now().Add(scanPatience)
 	for done := false; err == nil && !done; {
@@ -249,22 +247,18 @@ func (w *Watcher) save(age time.Duration) error {
 	return errors.Join(failed...)
 }
 
-// tick asks for a look at every box, notified or not, and completes deliveries now and then. It returns
+// tick asks for a look at every box, notified or not, and completes deliveries. It returns
 // an error if a workspace was removed or replaced.
 func (w *Watcher) tick(ctx context.Context, now time.Time, follow bool) error {
 	w.tickAt = now.Add(tickEvery)
 	if follow {
 		w.attach() // before the look, so that nothing falls between them
 	}
-	recovers := !now.Before(w.recoverAt)
-	if recovers {
-		w.recoverAt = now.Add(recoverEvery)
-	}
 	for _, b := range w.boxes {
 		if err := b.checkWorkspace(); err != nil {
 			return err
 		}
-		if recovers && b.recovers {
+		if b.recovers {
 			w.report(b, &b.unrecovered, b.recover(ctx))
 		}
 		b.relist = true

@@ -321,7 +321,7 @@ func TestWatchInvalidMail(t *testing.T) {
 func TestWatchSince(t *testing.T) {
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	now := time.Now()
-	for name, age := range map[string]time.Duration{"a-day.yaml": 24 * time.Hour, "a-minute.yaml": time.Minute} {
+	for name, age := range map[string]time.Duration{"a-day.yaml": 24 * time.Hour, "a-minute.yaml": 2 * time.Minute} {
 		path := put(t, w, "codex", name, "old")
 		if err := os.Chtimes(path, now.Add(-age), now.Add(-age)); err != nil {
 			t.Fatal(err)
@@ -411,7 +411,7 @@ func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		crashAfterCommit(t, w)
 		mailboxtest.WantFiles(t, w, "agents/codex/inbox")
-		time.Sleep(recoverEvery + 2*tickEvery)
+		time.Sleep(2 * tickEvery)
 		if synctest.Wait(); len(watch.events) != 1 {
 			t.Fatalf("%d events, want the message", len(watch.events))
 		}
