@@ -16,10 +16,10 @@ func FuzzAnswer(f *testing.F) {
 		{ID: 1},
 		{ID: 2, Error: "x"},
 		{ID: 3, Violations: []Violation{
-			{At: []string{"places", "0", "line"}, Message: "m", Advice: "a", File: "question.schema.json", Line: 1},
+			{At: []string{"places", "0", "line"}, Message: "m", Advice: "a", File: "question.schema.json"},
 			{At: []string{"places", "9"}, Key: true, Message: "\x1b[31m"},
 			{At: []string{"places", "-1", "x"}, FreeText: true, File: "nowhere"},
-			{At: []string{"", "~", "/"}, Line: -1},
+			{At: []string{"", "~", "/"}},
 		}},
 	}
 	for _, seed := range seeds {

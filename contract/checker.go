@@ -75,7 +75,7 @@ func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker
 		return nil, errors.Join(err, c.Close())
 	}
 	for _, p := range ready.Problems {
-		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], *schemas.problem(p.File, p.Line, p.Column, p.Message))
+		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], schemas.problem(p.File, p.Message))
 	}
 	schemas.Names = slices.DeleteFunc(slices.Clone(schemas.Names), func(name string) bool { return schemas.Problems[name] != nil })
 	return c, nil

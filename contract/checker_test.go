@@ -138,7 +138,7 @@ func TestCheckDraft(t *testing.T) {
 	if got := check(question("title: long enough")); got != "" {
 		t.Errorf("a body that fits: %s", got)
 	}
-	want := "b.yaml:2:8: body.title: length must be >= 3, but got 1 (schemas/question.schema.json:1) [contract]"
+	want := "b.yaml:2:8: body.title: length must be >= 3, but got 1 (schemas/question.schema.json) [contract]"
 	if got := check(question("# a comment\ntitle: x")); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

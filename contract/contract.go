@@ -85,13 +85,8 @@ func isName(name string) bool {
 
 // isChannel reports whether a channel can have a schema: its name is part of a file name.
 func isChannel(channel string) bool {
-	for _, r := range channel {
-		letter := 'a' <= r|0x20 && r|0x20 <= 'z'
-		if !letter && (r < '0' || r > '9') && r != '_' && r != '-' {
-			return false
-		}
-	}
-	return channel != "" && len(channel) <= schema.MaxChannel
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	return channel != "" && len(channel) <= schema.MaxChannel && strings.Trim(channel, allowed) == ""
 }
 
 // namesFor returns the names of the schemas that a message has to fit, if the workspace has them.
@@ -107,8 +102,7 @@ func namesFor(m *schema.Message) []string {
 type Schemas struct {
 	// Names are the names of the schemas that can be applied, sorted.
 	Names []string
-	// Problems says what is wrong with the others, by name. They are errors of the rule
-	// contract-schema, with a position in the schema.
+	// Problems says what is wrong with the others, by name. They are errors of the rule contract-schema.
 	Problems map[string]validate.Diagnostics
 
 	dir   string
@@ -144,7 +138,7 @@ func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas,
 		if problem == "" {
 			s.files[file] = text
 		} else if name := strings.TrimSuffix(file, Suffix); slices.Contains(names, name) {
-			s.Problems[name] = validate.Diagnostics{*s.problem(file, 0, 0, problem)}
+			s.Problems[name] = validate.Diagnostics{s.problem(file, problem)}
 		}
 	}
 	s.Names = slices.DeleteFunc(names, func(name string) bool { return s.Problems[name] != nil })
@@ -165,10 +159,9 @@ func read(folder *durable.Dir, file string) (text, problem string) {
 	return strings.TrimPrefix(string(data), "\ufeff"), ""
 }
 
-func (s *Schemas) problem(file string, line, column int, message string) *validate.Diagnostic {
-	return &validate.Diagnostic{
-		File: filepath.Join(s.dir, Folder, file), Line: line, Column: column,
-		Rule: validate.RuleContractSchema, Severity: validate.Error, Message: message,
+func (s *Schemas) problem(file, message string) validate.Diagnostic {
+	return validate.Diagnostic{
+		File: filepath.Join(s.dir, Folder, file), Rule: validate.RuleContractSchema, Severity: validate.Error, Message: message,
 	}
 }
 

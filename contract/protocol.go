@@ -36,10 +36,8 @@ type Ready struct {
 type Problem struct {
 	// Name is the name of the schema.
 	Name string `json:"name"`
-	// File, Line and Column are its place.
+	// File is the file that is wrong.
 	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
 	Message string `json:"message"`
 }
 
@@ -71,9 +69,8 @@ type Violation struct {
 	Advice  string `json:"advice,omitempty"`
 	// FreeText reports whether the body is text where the schema demands fields.
 	FreeText bool `json:"free_text,omitempty"`
-	// File and Line are the place of the keyword in the schema.
+	// File is the file with the keyword.
 	File string `json:"file"`
-	Line int    `json:"line"`
 }
 
 // A question is a request with what is needed to understand its answer.
@@ -110,7 +107,7 @@ func objections(q *question, violations []Violation) []validate.Objection {
 			}
 		}
 		if v.File != "" {
-			o.Message += fmt.Sprintf(" (%s/%s:%d)", Folder, v.File, v.Line)
+			o.Message += fmt.Sprintf(" (%s/%s)", Folder, v.File)
 		}
 		all = append(all, o)
 	}

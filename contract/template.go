@@ -43,22 +43,22 @@ func (s *Schemas) Template(name string) ([]byte, error) {
 		}
 		t.files[file] = document // a neighbour that is not JSON says nothing
 	}
-	var root part
+	var root []part
 	if text, err := schema.Document(name); err == nil && name != schema.MessageDocument {
 		var document schema.Value
 		if err := json.Unmarshal(text, &document); err != nil {
 			return nil, fmt.Errorf("the schema of oacp for %s: %w", name, err)
 		}
-		root.parts = append(root.parts, part{value: document})
+		root = append(root, part{value: document})
 	}
 	if document, ok := t.files[name+Suffix]; ok {
-		root.parts = append(root.parts, t.resolve(part{file: name + Suffix, value: document}, 0))
+		root = append(root, t.resolve(part{file: name + Suffix, value: document}, 0)...)
 	}
-	if len(root.parts) == 0 {
+	if len(root) == 0 {
 		return nil, fmt.Errorf("%q: %w", name, ErrNoTemplate)
 	}
-	t.comment(0, false, root.get("title").Text)
-	t.comment(0, false, root.get("description").Text)
+	t.comment(0, false, get(root, "title").Text)
+	t.comment(0, false, get(root, "description").Text)
 	if len(t.lines) > 0 {
 		t.line(0, false, "")
 	}
@@ -74,17 +74,12 @@ func (s *Schemas) Template(name string) ([]byte, error) {
 type part struct {
 	file  string
 	value schema.Value
-	// parts are the schemas that apply with it, in their order.
-	parts []part
 }
 
-// get returns the first value that the schema or one that applies with it has for the keyword.
-func (p part) get(keyword string) schema.Value {
-	if v := p.value.Get(keyword); v.Kind != schema.Absent {
-		return v
-	}
-	for _, other := range p.parts {
-		if v := other.get(keyword); v.Kind != schema.Absent {
+// get returns the first value that one of the schemas has for the keyword.
+func get(parts []part, keyword string) schema.Value {
+	for _, p := range parts {
+		if v := p.value.Get(keyword); v.Kind != schema.Absent {
 			return v
 		}
 	}
@@ -99,23 +94,24 @@ type templater struct {
 	parts int
 }
 
-// resolve finds the schemas that apply together with one: those that it refers to, all of allOf, and
-// the first of anyOf and oneOf.
-func (t *templater) resolve(p part, depth int) part {
+// resolve returns a schema and those that apply together with it: those that it refers to, all of allOf,
+// and the first of anyOf and oneOf.
+func (t *templater) resolve(p part, depth int) []part {
+	all := []part{p}
 	if t.parts++; depth > templateDepth || t.parts > templateParts {
-		return p
+		return all
 	}
 	if target, ok := t.target(p); ok {
-		p.parts = append(p.parts, t.resolve(target, depth+1))
+		all = append(all, t.resolve(target, depth+1)...)
 	}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		for i, item := range p.value.Get(keyword).Items {
 			if i == 0 || keyword == "allOf" {
-				p.parts = append(p.parts, t.resolve(part{file: p.file, value: item}, depth+1))
+				all = append(all, t.resolve(part{file: p.file, value: item}, depth+1)...)
 			}
 		}
 	}
-	return p
+	return all
 }
 
 // target returns what a $ref means: a value in the file or in one beside it.
@@ -134,32 +130,26 @@ func (t *templater) target(p part) (part, bool) {
 	return part{file: file, value: v}, ok && v.Kind == schema.Mapping
 }
 
-// A field is a property of a schema.
+// A field is a property, with the schemas that apply to it.
 type field struct {
 	name     string
 	required bool
-	schema   part
+	schemas  []part
 }
 
-// fields returns the properties of a schema and of those that apply with it.
-func (t *templater) fields(p part, depth int) (fields []field) {
+// fields returns the properties of schemas that apply together.
+func (t *templater) fields(schemas []part, depth int) (fields []field) {
 	at := func(name string) int { return slices.IndexFunc(fields, func(f field) bool { return f.name == name }) }
 	var required []schema.Value
-	var collect func(part)
-	collect = func(p part) {
+	for _, p := range schemas {
 		// "recommended" is our own keyword: fields that a body should have.
 		required = slices.Concat(required, p.value.Get("required").Items, p.value.Get("recommended").Items)
 		for _, property := range p.value.Get("properties").Pairs {
 			if at(property.Key) < 0 {
-				resolved := t.resolve(part{file: p.file, value: property.Value}, depth)
-				fields = append(fields, field{name: property.Key, schema: resolved})
+				fields = append(fields, field{name: property.Key, schemas: t.resolve(part{file: p.file, value: property.Value}, depth)})
 			}
 		}
-		for _, other := range p.parts {
-			collect(other)
-		}
 	}
-	collect(p)
 	for _, name := range required {
 		if i := at(name.Text); i >= 0 {
 			fields[i].required = true
@@ -204,71 +194,37 @@ func (t *templater) mapping(fields []field, indent, depth int, off bool) {
 	noneRequired := !slices.ContainsFunc(fields, func(f field) bool { return f.required })
 	for i, f := range fields {
 		off := off || !f.required && !(noneRequired && i == 0)
-		t.comment(indent, off, cmp.Or(f.schema.get("description").Text, f.schema.get("title").Text)+examples(f.schema))
-		t.value(quoteYAML(f.name)+":", f.schema, indent, depth, off)
+		t.comment(indent, off, cmp.Or(get(f.schemas, "description").Text, get(f.schemas, "title").Text))
+		t.value(quoteYAML(f.name)+":", f.schemas, indent, depth, off)
 	}
 }
 
 // value adds a value behind what introduces it: a key or the dash of a list.
-func (t *templater) value(before string, p part, indent, depth int, off bool) {
-	inner := t.fields(p, depth)
-	switch kind := kindOf(p); {
-	case len(p.get("enum").Items) > 0 || depth >= templateDepth:
-		t.line(indent, off, before+choices(p))
-	case len(inner) > 0 || kind == "object":
+func (t *templater) value(before string, schemas []part, indent, depth int, off bool) {
+	kind := get(schemas, "type")
+	if kind.Kind == schema.List && len(kind.Items) > 0 {
+		kind = kind.Items[0]
+	}
+	inner := t.fields(schemas, depth)
+	switch choices := get(schemas, "enum").Items; {
+	case depth >= templateDepth:
+		t.line(indent, off, before)
+	case len(choices) > 0:
+		var texts []string
+		for _, choice := range choices {
+			texts = append(texts, quoteYAML(choice.Text))
+		}
+		t.line(indent, off, before+"  # "+strings.Join(texts, ", "))
+	case len(inner) > 0 || kind.Text == "object":
 		t.line(indent, off, before)
 		t.mapping(inner, indent+2, depth+1, off)
-	case kind == "array":
-		items := t.resolve(part{file: p.file, value: p.get("items")}, depth)
+	case kind.Text == "array":
+		items := t.resolve(part{file: schemas[0].file, value: get(schemas, "items")}, depth)
 		t.line(indent, off, before)
 		t.value("-", items, indent+2, depth+1, off)
 	default:
-		t.line(indent, off, before+sample(p))
+		t.line(indent, off, before)
 	}
-}
-
-// choices returns the values that a schema allows, as a comment.
-func choices(p part) string {
-	var texts []string
-	for _, choice := range p.get("enum").Items {
-		texts = append(texts, quoteYAML(choice.Text))
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return "  # " + strings.Join(texts, ", ")
-}
-
-// examples returns the examples of a schema as a sentence.
-func examples(p part) string {
-	var texts []string
-	for _, example := range p.get("examples").Items {
-		if example.Kind == schema.Text {
-			texts = append(texts, quoteYAML(example.Text))
-		}
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return " For example: " + strings.Join(texts, ", ") + "."
-}
-
-func kindOf(p part) string {
-	kind := p.get("type")
-	if kind.Kind == schema.List && len(kind.Items) > 0 {
-		return kind.Items[0].Text
-	}
-	return kind.Text
-}
-
-// sample returns the constant or the default of a schema. A value that has neither is to be filled in.
-func sample(p part) string {
-	for _, v := range []schema.Value{p.get("const"), p.get("default")} {
-		if v.Kind == schema.Text {
-			return " " + quoteYAML(v.Text)
-		}
-	}
-	return ""
 }
 
 // quoteYAML writes a text so that YAML reads it back.

@@ -116,63 +116,45 @@ func (w *Workspaces) of(file string) *workspace {
 	if w.folders == nil {
 		w.folders, w.workspaces = make(map[string]*workspace), make(map[string]*workspace)
 	}
-	dir := workspaceOf(folder)
+	dir := workspaceOf(file)
 	at := w.workspaces[dir]
 	if at == nil && dir != "" {
-		at = loadWorkspace(dir, shownAs(dir, filepath.IsAbs(folder)))
+		at = loadWorkspace(dir)
 		w.workspaces[dir] = at
 	}
 	w.folders[folder] = at
 	return at
 }
 
-// loadWorkspace reads the schemas of a workspace. Shown is its path in problems.
-func loadWorkspace(dir, shown string) *workspace {
+func loadWorkspace(dir string) *workspace {
 	root, err := durable.OpenRoot(dir)
 	if err != nil {
 		return &workspace{err: err}
 	}
-	schemas, err := Load(root, shown, nil)
+	schemas, err := Load(root, dir, nil)
 	return &workspace{schemas: schemas, names: schemas.Names, err: errors.Join(err, root.Close())}
 }
 
-// workspaceOf returns the path of the workspace that a folder is in, or nothing. A mailbox is three
-// folders below it; any other folder is in the nearest one.
-func workspaceOf(folder string) string {
-	whole, err := filepath.Abs(folder)
+// workspaceOf returns the path of the workspace that a file is in, or nothing: that of its mailbox, or the
+// nearest one above the file.
+func workspaceOf(file string) string {
+	if at, ok := schema.Locate(filepath.ToSlash(file)); ok {
+		return filepath.Clean(filepath.FromSlash(at.Workspace))
+	}
+	folder, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return ""
 	}
-	if real, err := filepath.EvalSymlinks(whole); err == nil {
-		whole = real
-	}
-	if agents := filepath.Dir(filepath.Dir(whole)); filepath.Base(agents) == schema.AgentsName {
-		return filepath.Dir(agents)
-	}
-	for ; ; whole = filepath.Dir(whole) {
-		if info, err := os.Stat(filepath.Join(whole, schema.AgentsName)); err == nil && info.IsDir() {
-			return whole
+	for {
+		if info, err := os.Stat(filepath.Join(folder, schema.AgentsName)); err == nil && info.IsDir() {
+			return folder
 		}
-		if whole == filepath.Dir(whole) {
+		above := filepath.Dir(folder)
+		if above == folder {
 			return ""
 		}
+		folder = above
 	}
-}
-
-// shownAs returns a path relative to the current folder if it is inside it and relative paths are
-// used.
-func shownAs(dir string, absolute bool) string {
-	here, err := os.Getwd()
-	if err != nil || absolute {
-		return dir
-	}
-	if real, err := filepath.EvalSymlinks(here); err == nil {
-		here = real
-	}
-	if below, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(below) {
-		return below
-	}
-	return dir
 }
 
 // Problems returns the schemas that could not be applied, as files with problems, in the order of

@@ -105,10 +105,7 @@ func (k *Key) AgentURN() string { return agentURN + k.Domain + ":" + string(k.Ag
 func (k *Key) InstanceURN() string { return instanceURN + k.Instance }
 
 // Sign appends the trailer with a signature of each key to a message file.
-func Sign(file []byte, keys ...*Key) ([]byte, error) { return messages.sign(file, "", keys) }
-
-// sign signs a file. The claim is a further member of the header's oacp with a comma after it, or empty.
-func (p profile) sign(file []byte, claim string, keys []*Key) ([]byte, error) {
+func Sign(file []byte, keys ...*Key) ([]byte, error) {
 	switch _, auth, _ := Split(file); {
 	case auth != "":
 		return nil, errors.New("the file is already signed")
@@ -120,14 +117,14 @@ func (p profile) sign(file []byte, claim string, keys []*Key) ([]byte, error) {
 	entries := make([]entry, len(keys))
 	for i, k := range keys {
 		header := `{"alg":"` + Algorithm + `","crit":["oacp"],"kid":"` + string(k.ID) + `","oacp":{"agent":"` + k.AgentURN() +
-			`","domain":"` + p.domain + `","instance":"` + k.InstanceURN() + `",` + claim + `"scheme":"` + Scheme + `"},"typ":"` + p.typ + `"}`
+			`","domain":"` + messages.domain + `","instance":"` + k.InstanceURN() + `","scheme":"` + Scheme + `"},"typ":"` + messages.typ + `"}`
 		protected := base64.RawURLEncoding.EncodeToString([]byte(header))
 		signature := ed25519.Sign(k.private, signingInput(protected, file))
 		entries[i] = entry{protected, base64.RawURLEncoding.EncodeToString(signature)}
 	}
 	auth := base64.RawURLEncoding.EncodeToString([]byte(encodeEntries(entries)))
 	signed := append(file[:len(file):len(file)], `auth: "`+auth+"\"\n"...)
-	_, err := p.parse(auth)
+	_, err := Parse(auth)
 	return signed, err
 }
 

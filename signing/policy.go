@@ -1,8 +1,6 @@
 package signing
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,9 +13,9 @@ import (
 // A Policy is a file with an agent's settings for verifying messages. Its signature is good for this
 // project, agent and kind of file only.
 type Policy struct {
-	Kind     PolicyKind       `json:"kind"`
-	Project  string           `json:"project"`
-	Receiver schema.AgentName `json:"receiver"`
+	Kind     PolicyKind
+	Project  string
+	Receiver schema.AgentName
 }
 
 // A PolicyKind is a kind of policy file.
@@ -35,23 +33,6 @@ var policies = profile{"oacp-policy+yaml", "urn:oacp:policy:v1", []string{"agent
 
 // Key returns the name of the policy in lists: project, receiver and kind.
 func (p Policy) Key() string { return p.Project + "/" + string(p.Receiver) + "/" + string(p.Kind) }
-
-// SignPolicy signs a policy file as it is now: it replaces the signature of an earlier version.
-func SignPolicy(file []byte, p Policy, keys ...*Key) ([]byte, error) {
-	claim, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	content, _, malformed := Split(file)
-	if malformed != nil {
-		content = bytes.TrimRight(file, " \t\r\n")
-		content = content[:bytes.LastIndexByte(content, '\n')+1]
-	}
-	if len(content) > 0 && content[len(content)-1] != '\n' {
-		content = append(slices.Clip(content), '\n')
-	}
-	return policies.sign(content, `"policy":`+string(claim)+",", keys)
-}
 
 // VerifyPolicy returns an error unless one of the signatures of a file is good for the policy: one of the
 // keys made it, which must belong to its receiver. The error is ErrNotSigned if there is no trailer.

@@ -19,28 +19,21 @@ func publicOf(k *signing.Key) signing.PublicStub {
 	return signing.PublicStub{KeyID: k.ID, JWK: k.JWK(), Agent: k.Agent, AgentURN: k.AgentURN(), Instance: k.InstanceURN()}
 }
 
-func signPolicy(t *testing.T, text string, p signing.Policy, keys ...*signing.Key) []byte {
+func signPolicy(t *testing.T, content []byte, p signing.Policy, keys ...*signing.Key) []byte {
 	t.Helper()
-	signed, err := signing.SignPolicy([]byte(text), p, keys...)
+	signed, err := signing.SignPolicy(content, p, keys...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return signed
 }
 
-// TestPolicyVectors verifies files that another program signed, and signs the same bytes.
+// TestPolicyVectors verifies files that another program signed.
 func TestPolicyVectors(t *testing.T) {
 	ada := testKey(t, "ada")
 	for name, p := range map[string]signing.Policy{"config.yaml": configOfAda, "allowed_signers.yaml": pinsOfAda} {
 		if err := signing.VerifyPolicy(readFile(t, "policy/"+name), p, []signing.PublicStub{publicOf(ada)}); err != nil {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-	file := readFile(t, "policy/config.yaml")
-	content, _, _ := signing.Split(file)
-	for _, before := range []string{string(content), strings.TrimSuffix(string(content), "\n"), string(file), strings.TrimSuffix(string(file), "\n")} {
-		if got := signPolicy(t, before, configOfAda, ada); !bytes.Equal(got, file) {
-			t.Errorf("%q signed is\n%s\nwant\n%s", before, got, file)
 		}
 	}
 }
@@ -60,13 +53,13 @@ func TestVerifyPolicy(t *testing.T) {
 		want       string // empty if the signature is good
 	}{
 		{"good", file, configOfAda, all, ""},
-		{"signed by two", string(signPolicy(t, file, configOfAda, ben, ada)), configOfAda, all, ""},
+		{"signed by two", string(signPolicy(t, content, configOfAda, ben, ada)), configOfAda, all, ""},
 		{"not signed", string(content), configOfAda, all, "it is not signed"},
 		{"changed", strings.Replace(file, "enforce", "off", 1), configOfAda, all, "changed after it was signed"},
 		{"of another project", file, other, all, "its project is not demo2"},
 		{"of another agent", file, otherAgent, all, "its receiver is not ben"},
 		{"of another kind", file, otherKind, all, "its kind is not allowed_signers"},
-		{"by a key of another agent", string(signPolicy(t, file, configOfAda, ben)), configOfAda, all, "ada has no such key"},
+		{"by a key of another agent", string(signPolicy(t, content, configOfAda, ben)), configOfAda, all, "ada has no such key"},
 		{"by an unknown key", file, configOfAda, all[1:], "ada has no such key"},
 		{"the signature of a message", message, configOfAda, all, "lacks the member policy"},
 		{"with something after it", file + "\n", configOfAda, all, "the last line must be exactly"},

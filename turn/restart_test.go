@@ -12,7 +12,6 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -329,7 +328,6 @@ func TestRemovedByHand(t *testing.T) {
 	<-both
 	<-both
 	remove("fails")
-	waitForFact(t, ctx, w, track.Removed)
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -377,15 +375,6 @@ func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind t
 		case <-ticker.C:
 		}
 	}
-}
-
-// TestLimitationsAreNoProblems checks that a watch without notifications continues, only slower.
-func TestLimitationsAreNoProblems(t *testing.T) {
-	r, rec := newRunner(t, newWorkspace(t), Config{})
-	r.reset()
-	r.handle(watch.Event{Kind: watch.EventWarning, Entry: mailbox.Entry{Err: errors.New("changes are not notified")}})
-	wantTexts(t, "warnings", rec.of(EventWarning), "changes are not notified")
-	wantTexts(t, "problems", rec.of(EventProblem))
 }
 
 func TestSenderWithoutMailbox(t *testing.T) {

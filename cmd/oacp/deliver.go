@@ -87,7 +87,7 @@ func (d *delivery) makeProject() error {
 	}
 	dir, err := place.ProjectDir()
 	if err == nil {
-		_, err = project.Init(dir, project.InitOptions{Project: place.Project, ProjectFolders: true, Now: d.Now()})
+		_, err = project.Init(dir, project.InitOptions{Project: place.Project, Now: d.Now()})
 	}
 	return err
 }
@@ -119,12 +119,8 @@ func (d *delivery) deliver() error {
 	if d.wait != "" || d.exchanger != nil {
 		defer d.catchSignals()()
 	}
-	before, err := d.inboxBefore()
-	if err != nil {
-		return err
-	}
 	var receipt *mailbox.Receipt
-	err = track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
+	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
 		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
 		return err
 	})
@@ -155,7 +151,7 @@ func (d *delivery) deliver() error {
 		return err
 	}
 	defer d.exchanger.Begin(d.ctx, defaultWait)()
-	return d.await(receipt, before)
+	return d.await(receipt)
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.

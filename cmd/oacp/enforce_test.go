@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
@@ -186,7 +187,7 @@ var enforceLines = map[string][]string{
 	"reply":      {"reply " + planted + " --body b", "reply " + planted + " --body b --from codex", "reply zzz1 --body b"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
 	"owed":       {"+owed", "owed --json"},
-	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "+inbox --wait", "inbox --agent claude"},
+	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "inbox --agent claude"},
 	"thread":     {"thread " + planted, "+thread good", "+thread good --json"},
 	"status":     {"status", "status --json", "status " + planted},
 	"run":        {"+run --once --show-output -- sh -c 'cat; env'", "+run --once --json --show-output -- cat", "run --once --driver echo --reply"},
@@ -245,7 +246,7 @@ func TestEnforce(t *testing.T) {
 	scenes := map[string]*enforceScene{"inbox": newEnforceScene(t, false), "outbox": newEnforceScene(t, true), "policy": newEnforceScene(t, true)}
 	policy := scenes["policy"]
 	policy.must(t, "key", "gen", "--agent", "codex")
-	policy.must(t, "trust", "sign-policy", "--project", "p", "--agent", "codex")
+	mailboxtest.SignPolicy(t, mailboxtest.Open(t, policy.dir), policy.home, "codex")
 	policy.write(t, "agents/codex/config.yaml", "signing:\n  verify_mode: off\n")
 	for name, s := range scenes {
 		t.Run(name, func(t *testing.T) {

@@ -144,8 +144,8 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 		Usage:    "manage the keys that agents trust",
 		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
 only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
-lists known keys and grants nothing. sign-policy protects the pins and config.yaml, in
-which signing: verify_mode: enforce makes AGENT read only verified messages.`,
+lists known keys and grants nothing. In config.yaml, signing: verify_mode: enforce makes
+an agent read only verified messages.`,
 		Flags:  []cli.Flag{jsonFlag()},
 		Action: needsCommand,
 		Subcommands: []*cli.Command{{
@@ -183,21 +183,6 @@ EXAMPLES:
 			Flags: flags("revoke the key for `AGENT`",
 				&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it"}),
 			Action: inWorkspace(s, 1, runTrustRevoke),
-		}, {
-			Name:      "sign-policy",
-			Usage:     "sign the files that say what an agent trusts",
-			ArgsUsage: "[PROJECT] --agent AGENT",
-			Description: `sign-policy signs config.yaml and trust/allowed_signers.yaml of AGENT with its own
-key. From then on, on this machine, they count only with a good signature: run it
-again after each change to config.yaml. trust import and revoke sign the file that
-they change. If config.yaml has no good signature, AGENT reads only verified messages,
-and oacp run does not start.
-
-EXAMPLES:
-   oacp trust sign-policy --project my-project --agent codex`,
-			Flags: flags("sign the files of `AGENT`",
-				&cli.StringFlag{Name: "kid", Category: command.Rare, Usage: "sign with the key `KEY` only (default: all keys of AGENT)"}),
-			Action: inProject(s, runTrustSignPolicy),
 		}},
 	}
 }
@@ -303,29 +288,6 @@ func runTrustRevoke(c *call, w *mailbox.Workspace) error {
 		c.printf("OK: revoked %s\n", done.KeyID)
 		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
 			c.printf("  %s: %s\n", agent, done.Receivers[agent])
-		}
-	})
-}
-
-func runTrustSignPolicy(c *call, w *mailbox.Workspace) error {
-	agent, err := schema.ParseAgentName(c.text("agent"))
-	if err != nil {
-		return failure.Usagef("needs --agent, the agent whose files are to be signed")
-	}
-	done, err := trust.SignPolicy(c.ctx, w, agent, signing.KeyID(c.text("kid")), c.Now())
-	if err != nil {
-		return err
-	}
-	return c.answer(done, func() {
-		for _, one := range done {
-			verb := "signed"
-			if one.Again {
-				verb = "re-signed"
-			}
-			c.printf("OK: %s %s\n", verb, visible.Line(one.Path))
-			for _, id := range one.KeyIDs {
-				c.printf("  kid: %s\n", id)
-			}
 		}
 	})
 }

@@ -36,16 +36,14 @@ is the agent of the mailbox. The result is one of
    signed-INVALID      the bytes, signature or sender were changed      status 3
    signed-REVOKED      the key that signed it was revoked               status 3
 
-If the file cannot be read, the status is 2. verify changes nothing without
---quarantine.
+If the file cannot be read, the status is 2.
 
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
    oacp verify message.yaml --receiver codex --project my-project --json`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`"},
-			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"},
-			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder"}),
+			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"}),
 		Action: action(s, 1, runVerify),
 	}
 }
@@ -65,11 +63,6 @@ func runVerify(c *call) error {
 	}
 	result := trust.Verify(data, pins, pinsErr)
 	report := trust.NewReport(result, source, c.Now())
-	if c.isOn("quarantine") && result.Status == signing.Invalid {
-		if report.QuarantineCopy, err = trust.Quarantine(file, data, c.Now()); err != nil {
-			return err
-		}
-	}
 	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {
 		return err
 	}

@@ -102,16 +102,8 @@ func (d *delivery) checkWait() (err error) {
 	return err
 }
 
-// inboxBefore returns what the sender's inbox holds before the message is sent.
-func (d *delivery) inboxBefore() (map[string]bool, error) {
-	if d.wait != waitForReply {
-		return nil, nil
-	}
-	return watch.Names(d.w, d.draft.From)
-}
-
 // await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
-func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error) {
+func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	ctx, m := d.ctx, r.Message
 	if d.limit > 0 {
 		var cancel context.CancelFunc
@@ -129,9 +121,7 @@ func (d *delivery) await(r *mailbox.Receipt, before map[string]bool) (err error)
 		err = watch.AwaitAcknowledged(ctx, d.w, r, nil)
 	default:
 		// Urgent mail to the sender ends the wait for an answer.
-		arrived, err = watch.AwaitReply(ctx, d.w, r, watch.ReplyOptions{
-			Before: before, Other: func(m *schema.Message) bool { return m.Priority == schema.P0 },
-		})
+		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return m.Priority == schema.P0 })
 	}
 	switch {
 	case err != nil:

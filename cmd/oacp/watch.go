@@ -39,8 +39,8 @@ file that is not a message is an error, reported once.
 The exit status is 1 if anything could not be watched or read; watch prints everything
 else. Stopping --follow is not an error.
 
---json prints one object per line, with the event new_message, message_archived,
-error or warning. Errors and warnings also go to standard error.
+--json prints one object per line, with the event new_message, message_archived or
+error. Errors also go to standard error.
 
 EXAMPLES:
    oacp watch --agent codex --follow
@@ -221,11 +221,11 @@ func printEvent(c *call, e watch.Event) error {
 		if e.Path != "" {
 			text = e.Path + ": " + text
 		}
-		kind := e.Kind
+		kind := "ERROR: "
 		if isMail(e) {
-			kind = watch.EventWarning
+			kind = "WARNING: "
 		}
-		text = strings.ToUpper(string(kind)) + ": " + visible.Line(text) + "\n"
+		text = kind + visible.Line(text) + "\n"
 		if hint := failure.Of(e.Err).Hint; hint != "" {
 			text += "hint: " + visible.Line(hint) + "\n"
 		}

@@ -9,8 +9,8 @@
 // recorded.
 //
 // The log of a run gets the messages sent since the run began, and none that were derived from
-// another log; see Mirror.Since. A file that another program may still be writing is not read until it
-// is settled, see watch.Settled.
+// another log; see Mirror.Since. A file that another program may still be writing is
+// not read until it is settled, see watch.Sighting.
 //
 // A record that cannot be delivered, for example because a recipient is unknown, becomes a dead letter of
 // its sender or, if the sender is also unknown, one in state/mirror/dead_letter. Any other unknown sender

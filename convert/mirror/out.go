@@ -153,7 +153,7 @@ func (s *session) listOutbox(agent schema.AgentName) (found []*outboxFile, err e
 		switch {
 		case known.done[f.key]:
 			box.done[f.key] = true
-		case watch.Settled(s.Workspace, f.entry, sighting, now):
+		case sighting.Settled(now):
 			found = append(found, f)
 		default:
 			box.modified, box.sightings[f.key] = time.Time{}, sighting

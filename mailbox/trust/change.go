@@ -22,7 +22,6 @@ import (
 // What Import and Revoke did with an entry.
 const (
 	Added     = "added"
-	Updated   = "updated"
 	Unchanged = "unchanged"
 	Skipped   = "skipped"
 )
@@ -58,7 +57,7 @@ func (e *NotPinnedError) Error() string {
 	return fmt.Sprintf("%s has not pinned the key %s", e.Receiver, e.KeyID)
 }
 
-// An Imported is the result of Import. Catalog and Pins are Added, Updated, Unchanged or Skipped.
+// An Imported is the result of Import. Catalog and Pins are Added, Unchanged or Skipped.
 type Imported struct {
 	KeyID       signing.KeyID    `json:"kid"`
 	Agent       schema.AgentName `json:"agent"`
@@ -84,71 +83,52 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 	}
 	new := Entry{
 		Agent: stub.Agent, Domain: Optional(stub.Domain()), Instance: Optional(stub.InstanceID()), KeyID: stub.KeyID, JWK: &stub.JWK,
+		CreatedAt: Optional(stub.CreatedAt),
 	}
-	isNew := func(e Entry) bool { return e.KeyID == stub.KeyID }
 	err = locked(ctx, w, func() error {
-		listed, err := Catalog(w)
-		if err != nil {
-			return err
-		}
-		var sign func([]byte) ([]byte, error)
 		if receiver != "" {
-			if sign, err = signerOf(w, receiver); err != nil {
+			if err := checkWritable(w, receiver); err != nil {
 				return err
 			}
 		}
-		i := slices.IndexFunc(listed, isNew)
-		if i < 0 {
-			new.CreatedAt = Optional(stub.CreatedAt)
-			listed, r.Catalog = append(listed, new), Added
-		} else if r.Catalog, err = listed[i].merge(new, r.CatalogPath); err != nil {
+		listed, err := Catalog(w)
+		if err == nil {
+			listed, r.Catalog, err = put(listed, new, r.CatalogPath)
+		}
+		if err == nil && r.Catalog == Added {
+			err = write(w, CatalogName, "entries", listed)
+		}
+		if err != nil || receiver == "" {
 			return err
 		}
-		if r.Catalog != Unchanged {
-			if err := write(w, CatalogName, "entries", listed, nil); err != nil {
-				return err
-			}
-		}
-		if receiver == "" {
-			return nil
-		}
+		new.CreatedAt, new.Status = "", Active
 		pins, err := Pins(w, receiver)
-		if err != nil {
-			return err
+		if err == nil {
+			pins, r.Pins, err = put(pins, new, r.PinsPath)
 		}
-		i = slices.IndexFunc(pins, isNew)
-		switch {
-		case i < 0:
-			new.CreatedAt, new.Status = "", Active
-			pins, r.Pins = append(pins, new), Added
-		case pins[i].Status == Revoked:
-			return &ConflictError{KeyID: stub.KeyID, Path: r.PinsPath, Revoked: true}
-		default:
-			if r.Pins, err = pins[i].merge(new, r.PinsPath); err != nil {
-				return err
-			}
+		if err == nil && r.Pins == Added {
+			err = write(w, PinsName(receiver), "signers", pins)
 		}
-		if r.Pins == Unchanged {
-			return nil
-		}
-		return write(w, PinsName(receiver), "signers", pins, sign)
+		return err
 	})
 	return r, err
 }
 
-// merge fills in the domain and the instance of an entry if they are missing, and returns Updated or
-// Unchanged. The error is a *ConflictError if the entry says something else.
-func (e *Entry) merge(other Entry, file string) (string, error) {
+// put adds an entry to those of a file, unless the file has it, and returns Added or Unchanged. The error is a
+// *ConflictError if the file has something else under the id of the key.
+func put(entries []Entry, new Entry, file string) ([]Entry, string, error) {
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.KeyID == new.KeyID })
+	if i < 0 {
+		return append(entries, new), Added, nil
+	}
 	differs := func(a, b Optional) bool { return a != "" && b != "" && a != b }
-	if e.Agent != other.Agent || differs(e.Domain, other.Domain) || differs(e.Instance, other.Instance) {
-		return "", &ConflictError{KeyID: e.KeyID, Path: file}
+	switch e := entries[i]; {
+	case e.Status == Revoked:
+		return nil, "", &ConflictError{KeyID: e.KeyID, Path: file, Revoked: true}
+	case e.Agent != new.Agent || differs(e.Domain, new.Domain) || differs(e.Instance, new.Instance):
+		return nil, "", &ConflictError{KeyID: e.KeyID, Path: file}
 	}
-	before := *e
-	e.Domain, e.Instance = cmp.Or(e.Domain, other.Domain), cmp.Or(e.Instance, other.Instance)
-	if *e == before {
-		return Unchanged, nil
-	}
-	return Updated, nil
+	return entries, Unchanged, nil
 }
 
 // Revocation is the result of Revoke.
@@ -176,7 +156,6 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 	}
 	err = locked(ctx, w, func() error {
 		changed := make(map[schema.AgentName][]Entry)
-		sign := make(map[schema.AgentName]func([]byte) ([]byte, error))
 		for _, agent := range receivers {
 			pins, err := Pins(w, agent)
 			if err != nil {
@@ -189,7 +168,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 				r.Receivers[agent] = Unchanged
 			default:
 				pins[i].Status = Revoked
-				if sign[agent], err = signerOf(w, agent); err != nil {
+				if err := checkWritable(w, agent); err != nil {
 					return err
 				}
 				changed[agent] = pins
@@ -201,7 +180,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 			return &NotPinnedError{id, receiver}
 		}
 		for _, agent := range r.Revoked {
-			if err := write(w, PinsName(agent), "signers", changed[agent], sign[agent]); err != nil {
+			if err := write(w, PinsName(agent), "signers", changed[agent]); err != nil {
 				return err
 			}
 		}
@@ -213,6 +192,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 // locked calls change while no other process changes trust in the workspace. The lock file is the
 // one of the reference implementation.
 func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err error) {
+	const retry = 10 * time.Millisecond
 	if err := w.MakeFolder(folderName); err != nil {
 		return err
 	}
@@ -221,14 +201,7 @@ func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	return underLock(ctx, dir, path.Base(CatalogName), change)
-}
-
-// underLock calls change while this process holds the lock of a file, which is another file beside
-// it.
-func underLock(ctx context.Context, dir *durable.Dir, file string, change func() error) (err error) {
-	const retry = 10 * time.Millisecond
-	lock := dir.NewLock(file + ".lock")
+	lock := dir.NewLock(path.Base(CatalogName) + ".lock")
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
@@ -236,37 +209,20 @@ func underLock(ctx context.Context, dir *durable.Dir, file string, change func()
 	return change()
 }
 
-// write replaces a trust file, and signs it unless sign is nil. It sorts the entries by agent and key.
-func write(w *mailbox.Workspace, name, list string, entries []Entry, sign func([]byte) ([]byte, error)) error {
+// write replaces a trust file. It sorts the entries by agent and key.
+func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.KeyID, b.KeyID))
 	})
-	var items yaml.Node
-	if err := items.Encode(entries); err != nil {
-		return err
-	}
-	scalar := func(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
-	document := yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-		scalar("version"), scalar(fileVersion), scalar(list), &items,
-	}}
-	data, err := encode(&document)
-	if err == nil && sign != nil {
-		data, err = sign(data)
-	}
-	if err != nil {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "version: %s\n", fileVersion)
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(map[string][]Entry{list: entries}), encoder.Close()); err != nil {
 		return err
 	}
 	if err := w.MakeFolder(path.Dir(name)); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), name, data, 0o644)
-}
-
-// encode returns a document as YAML that is indented by two spaces.
-func encode(document *yaml.Node) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err := errors.Join(encoder.Encode(document), encoder.Close())
-	return out.Bytes(), err
+	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
 }

@@ -2,13 +2,11 @@ package trust
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -78,8 +76,8 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 	home, _ := w.Home() // without one, no key is on this machine, and nothing is enrolled
 	_, auth, malformed := signing.Split(data)
 	signed := auth != "" || malformed != nil
-	list, err := readEnrollment(home)
-	if err != nil || !signed && len(list.Enrolled) == 0 {
+	list, err := enrolled(home)
+	if err != nil || !signed && len(list) == 0 {
 		return err
 	}
 	p, err := policyOf(w, home, agent, kind)
@@ -93,7 +91,7 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 		}
 		return cmp.Or(err, signing.VerifyPolicy(data, p, keys))
 	}
-	if _, enrolled := list.Enrolled[p.Key()]; enrolled && data == nil {
+	if _, enrolled := list[p.Key()]; enrolled && data == nil {
 		return errors.New("the file is missing")
 	} else if enrolled {
 		return signing.ErrNotSigned
@@ -112,22 +110,14 @@ func ReadConfig(w *mailbox.Workspace, agent schema.AgentName) ([]byte, error) {
 // in no workspace, so whoever can write to a workspace cannot make a signed policy an unsigned one.
 const enrollmentName = "keys/policy_enrollment.json"
 
-type enrollment struct {
-	Version  int                      `json:"version"`
-	Enrolled map[string]enrolledEntry `json:"enrolled"`
-}
-
-type enrolledEntry struct {
-	At    schema.Timestamp `json:"enrolled_at_utc"`
-	KeyID signing.KeyID    `json:"kid"`
-}
-
-// readEnrollment reads the list in a home. A missing one is empty. If it cannot be read, nobody knows which
-// policies are signed, so none counts.
-func readEnrollment(home string) (list enrollment, err error) {
-	list = enrollment{Version: 1, Enrolled: make(map[string]enrolledEntry)}
+// enrolled returns the keys of the policies that count only with a signature. If the list cannot be read,
+// nobody knows which do, so none counts.
+func enrolled(home string) (map[string]json.RawMessage, error) {
 	if home == "" {
-		return list, nil
+		return nil, nil
+	}
+	var list struct {
+		Enrolled map[string]json.RawMessage `json:"enrolled"`
 	}
 	path := filepath.Join(home, filepath.FromSlash(enrollmentName))
 	var data []byte
@@ -137,135 +127,29 @@ func readEnrollment(home string) (list enrollment, err error) {
 		err = errors.Join(err, dir.Close())
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return list, nil
+		return nil, nil
 	}
 	if err == nil {
-		list.Enrolled = nil
 		err = json.Unmarshal(data, &list)
 	}
 	if err == nil && list.Enrolled == nil {
 		err = errors.New("it has no object enrolled")
 	}
 	if err != nil {
-		return list, fmt.Errorf("the list of signed files, %s, cannot be read: %w", path, err)
+		return nil, fmt.Errorf("the list of signed files, %s, cannot be read: %w", path, err)
 	}
-	return list, nil
+	return list.Enrolled, nil
 }
 
-// enroll adds policies to the list.
-func enroll(ctx context.Context, home string, key signing.KeyID, now time.Time, policies ...signing.Policy) error {
-	path := filepath.Join(home, filepath.FromSlash(enrollmentName))
-	dir, err := durable.OpenPath(filepath.Dir(path))
+// checkWritable returns a *PolicyError if the pins of an agent count only with a signature. Only the program that
+// signed them can change them.
+func checkWritable(w *mailbox.Workspace, agent schema.AgentName) error {
+	full, data, err := readPolicy(w, agent, signing.AllowedSigners)
 	if err != nil {
 		return err
 	}
-	defer dir.Close() // Replace has synced it
-	return underLock(ctx, dir, filepath.Base(path), func() error {
-		list, err := readEnrollment(home)
-		if err != nil {
-			return err
-		}
-		for _, p := range policies {
-			e := list.Enrolled[p.Key()]
-			if e.KeyID = key; e.At == "" {
-				e.At = schema.NewTimestamp(now)
-			}
-			list.Enrolled[p.Key()] = e
-		}
-		data, err := json.MarshalIndent(list, "", "  ")
-		if err != nil {
-			return err
-		}
-		return dir.Replace(filepath.Base(path), append(data, '\n'), 0o600)
-	})
-}
-
-// A Signed is a policy file that SignPolicy signed.
-type Signed struct {
-	Path string `json:"path"`
-	// Again reports whether it had a signature before.
-	Again  bool            `json:"resigned"`
-	Policy signing.Policy  `json:"context"`
-	KeyIDs []signing.KeyID `json:"signer_kids"`
-	// Status is verified: the file was read again.
-	Status signing.Status `json:"verify_status"`
-}
-
-// SignPolicy signs the policy files of an agent, as they are now, with its keys, or with one of them. Once both
-// are signed, they are enrolled: from then on they count only with a good signature.
-func SignPolicy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, key signing.KeyID, now time.Time) (done []Signed, err error) {
-	if err := w.CheckAgent(agent); err != nil {
-		return nil, err
+	if _, auth, _ := signing.Split(data); auth != "" {
+		return &PolicyError{agent, full, errors.New("it is signed, and a change would break the signature")}
 	}
-	err = locked(ctx, w, func() error {
-		home, err := w.Home()
-		if err != nil {
-			return err
-		}
-		keys, err := signing.NewStore(home).Load(agent, key)
-		if err != nil {
-			return err
-		}
-		var ids []signing.KeyID
-		for _, k := range keys {
-			ids = append(ids, k.ID)
-		}
-		files := make(map[signing.PolicyKind][]byte)
-		for _, kind := range []signing.PolicyKind{signing.ReceiverConfig, signing.AllowedSigners} {
-			full, data, err := read(w, policyName(agent, kind))
-			if err == nil && data == nil {
-				err = fmt.Errorf("%s: %w", full, fs.ErrNotExist)
-			}
-			if err != nil {
-				return err
-			}
-			p, err := policyOf(w, home, agent, kind)
-			if err == nil {
-				files[kind], err = signing.SignPolicy(data, p, keys...)
-			}
-			if err != nil {
-				return err
-			}
-			_, before, _ := signing.Split(data)
-			done = append(done, Signed{full, before != "", p, ids, signing.Verified})
-		}
-		policies := make([]signing.Policy, len(done))
-		for i, one := range done {
-			name := policyName(agent, one.Policy.Kind)
-			info, err := w.Root().Stat(name)
-			if err == nil {
-				err = durable.ReplaceFile(w.Root(), w.Dir(), name, files[one.Policy.Kind], info.Mode().Perm())
-			}
-			if err == nil {
-				_, _, err = readPolicy(w, agent, one.Policy.Kind)
-			}
-			if err != nil {
-				return err
-			}
-			policies[i] = one.Policy
-		}
-		return enroll(ctx, home, ids[0], now, policies...)
-	})
-	return done, err
-}
-
-// signerOf returns the function that signs new pins of an agent, if its pins are signed or once were. It
-// returns an error if the agent's keys are missing: then nothing may be written.
-func signerOf(w *mailbox.Workspace, agent schema.AgentName) (func([]byte) ([]byte, error), error) {
-	home, _ := w.Home()
-	p, err := policyOf(w, home, agent, signing.AllowedSigners)
-	if err != nil {
-		return nil, err
-	}
-	list, err := readEnrollment(home)
-	if err != nil {
-		return nil, err
-	}
-	_, before, err := read(w, PinsName(agent))
-	_, auth, _ := signing.Split(before)
-	if _, enrolled := list.Enrolled[p.Key()]; err != nil || !enrolled && auth == "" {
-		return func(data []byte) ([]byte, error) { return data, nil }, err
-	}
-	keys, err := signing.NewStore(home).Load(agent, "")
-	return func(data []byte) ([]byte, error) { return signing.SignPolicy(data, p, keys...) }, err
+	return nil
 }

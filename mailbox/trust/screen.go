@@ -1,16 +1,12 @@
 package trust
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -106,49 +102,4 @@ var outcomes = map[signing.Status]string{
 	signing.Untrusted: "it is not signed by a pinned key",
 	signing.Invalid:   "its signature is not good",
 	signing.Revoked:   "the key that signed it is revoked",
-}
-
-// A Mode is what an agent does about messages without a verified signature.
-type Mode string
-
-// The modes. The zero value means Off.
-const (
-	Off Mode = "off"
-	// Warn shows what the signature is worth.
-	Warn Mode = "warn"
-	// Enforce holds them.
-	Enforce Mode = "enforce"
-)
-
-// ModeOf returns the setting signing.verify_mode of an agent. Any other text means Off, as for the reference
-// implementation. A config.yaml that cannot be read, or that is signed and has no good signature, cannot
-// choose: the mode is Enforce then, and the error, a *FileError or a *PolicyError, says why.
-func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
-	data, err := ReadConfig(w, agent)
-	if err != nil {
-		return Enforce, err
-	}
-	if !bytes.Contains(data, []byte("verify_mode")) {
-		return Off, nil // most files, which need not be parsed
-	}
-	var file struct {
-		Signing yaml.Node `yaml:"signing"`
-	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		return Enforce, &FileError{configName(agent), err}
-	}
-	var section struct {
-		Mode string `yaml:"verify_mode"`
-	}
-	if file.Signing.Kind != yaml.MappingNode {
-		return Off, nil
-	}
-	if err := file.Signing.Decode(&section); err != nil {
-		return Enforce, &FileError{configName(agent), err}
-	}
-	switch mode := Mode(strings.ToLower(strings.TrimSpace(section.Mode))); mode {
-	case Warn, Enforce:
-		return mode, nil
-	}
-	return Off, nil
 }

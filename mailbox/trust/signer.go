@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -15,22 +16,40 @@ import (
 
 // A SettingsError reports that the settings for signing in an agent's configuration cannot be used.
 // Nothing is sent then: a message that was to be signed must not go out unsigned.
-type SettingsError struct {
-	Path string
-	// Err names the file.
-	Err error
-}
-
-// Error names the file and says what is wrong with it.
-func (e *SettingsError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *SettingsError) Unwrap() error { return e.Err }
+type SettingsError struct{ FileError }
 
 // settings are the section signing of an agent's configuration.
 type settings struct {
-	sign  bool
-	keyID signing.KeyID
+	Sign  yaml.Node `yaml:"sign_messages"`
+	KeyID Optional  `yaml:"kid"`
+	Mode  string    `yaml:"verify_mode"`
+}
+
+// errNoSettings reports that the section signing is not a mapping.
+var errNoSettings = errors.New("signing is not a mapping of settings")
+
+// readSettings reads the settings of an agent. Those of an agent without a file, or whose file says nothing
+// about signing, are the zero value. The error is a *FileError or a *PolicyError.
+func readSettings(w *mailbox.Workspace, agent schema.AgentName) (full string, s settings, err error) {
+	full, data, err := readPolicy(w, agent, signing.ReceiverConfig)
+	if err != nil || !bytes.Contains(data, []byte("signing")) {
+		return full, s, err // most files, which need not be parsed
+	}
+	var file struct {
+		Signing yaml.Node `yaml:"signing"`
+	}
+	err = yaml.Unmarshal(data, &file)
+	switch {
+	case err != nil || file.Signing.IsZero() || file.Signing.ShortTag() == "!!null":
+	case file.Signing.Kind != yaml.MappingNode:
+		err = errNoSettings
+	default:
+		err = file.Signing.Decode(&s)
+	}
+	if err != nil {
+		err = &FileError{full, fmt.Errorf("%s: %w", full, err)}
+	}
+	return full, s, err
 }
 
 // sign implements mailbox.SignFunc: it signs with the sender's keys if its settings or the caller ask for it.
@@ -39,15 +58,15 @@ func sign(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]b
 	if m.From == mailbox.Postmaster {
 		return file, nil // not an agent, so it has no keys
 	}
-	s, err := loadSettings(w, m.From)
-	if err != nil || !asked && !s.sign {
+	always, id, err := signSettings(w, m.From)
+	if err != nil || !asked && !always {
 		return file, err
 	}
 	home, err := w.Home()
 	if err != nil {
 		return nil, err
 	}
-	keys, err := signing.NewStore(home).Load(m.From, s.keyID)
+	keys, err := signing.NewStore(home).Load(m.From, id)
 	if err != nil {
 		return nil, err
 	}
@@ -65,59 +84,34 @@ func sign(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]b
 
 // CheckSettings returns a *SettingsError or a *PolicyError if the settings for signing of an agent cannot be used.
 func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
-	_, err := loadSettings(w, agent)
+	_, _, err := signSettings(w, agent)
 	return err
 }
 
-// loadSettings reads the settings of an agent. Those of an agent without a file, or whose file says
-// nothing about signing, are the zero value.
-func loadSettings(w *mailbox.Workspace, agent schema.AgentName) (settings, error) {
-	full, data, err := readPolicy(w, agent, signing.ReceiverConfig)
-	if e, ok := errors.AsType[*FileError](err); ok {
-		return settings{}, &SettingsError{e.Path, e.Err}
+// signSettings returns whether an agent signs all that it sends, and the key that it signs with, empty for all.
+func signSettings(w *mailbox.Workspace, agent schema.AgentName) (always bool, id signing.KeyID, err error) {
+	full, s, err := readSettings(w, agent)
+	if bad, ok := errors.AsType[*FileError](err); ok {
+		return false, "", &SettingsError{*bad}
 	}
-	if err != nil || !bytes.Contains(data, []byte("signing")) {
-		return settings{}, err // most files, which need not be parsed
-	}
-	s, err := parseSettings(data)
-	if err != nil {
-		return settings{}, &SettingsError{full, fmt.Errorf("%s: %w", full, err)}
-	}
-	return s, nil
-}
-
-func parseSettings(data []byte) (s settings, err error) {
-	var file struct {
-		Signing yaml.Node `yaml:"signing"`
-	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		return s, err
-	}
-	if isNull(file.Signing) {
-		return s, nil
-	}
-	var section map[string]yaml.Node
-	if err := file.Signing.Decode(&section); err != nil {
-		return s, fmt.Errorf("signing: %w", err)
-	}
-	if value, ok := section["sign_messages"]; ok {
-		if s.sign, err = parseBool(value); err != nil {
-			return s, fmt.Errorf("signing.sign_messages: %w", err)
+	if err == nil && !s.Sign.IsZero() {
+		always, err = parseBool(&s.Sign)
+		if err != nil {
+			err = &SettingsError{FileError{full, fmt.Errorf("%s: signing.sign_messages: %w", full, err)}}
 		}
 	}
-	id, err := textOf(section, "kid")
-	if err == nil && id != "" {
-		s.keyID, err = signing.ParseKeyID(id)
+	if err == nil && s.KeyID != "" {
+		id, err = signing.ParseKeyID(string(s.KeyID))
+		if err != nil {
+			err = &SettingsError{FileError{full, fmt.Errorf("%s: signing.kid: %w", full, err)}}
+		}
 	}
-	if err != nil {
-		return s, fmt.Errorf("signing.kid: %w", err)
-	}
-	return s, nil
+	return always, id, err
 }
 
 // parseBool accepts the booleans of YAML 1.1, which the reference implementation reads, but no text
 // in quotes.
-func parseBool(node yaml.Node) (bool, error) {
+func parseBool(node *yaml.Node) (bool, error) {
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	if node.Kind == yaml.ScalarNode && node.Style&quoted == 0 {
 		switch {
@@ -128,4 +122,31 @@ func parseBool(node yaml.Node) (bool, error) {
 		}
 	}
 	return false, fmt.Errorf("want true or false, without quotes, not %q", node.Value)
+}
+
+// A Mode is what an agent does about messages without a verified signature.
+type Mode string
+
+// The modes. The zero value means Off.
+const (
+	Off Mode = "off"
+	// Warn shows what the signature is worth.
+	Warn Mode = "warn"
+	// Enforce holds them.
+	Enforce Mode = "enforce"
+)
+
+// ModeOf returns the setting signing.verify_mode of an agent. Any other text means Off, as for the reference
+// implementation. A config.yaml that cannot be read, or that is signed and has no good signature, cannot
+// choose: the mode is Enforce then, and the error, a *FileError or a *PolicyError, says why.
+func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
+	_, s, err := readSettings(w, agent)
+	if err != nil && !errors.Is(err, errNoSettings) {
+		return Enforce, err
+	}
+	switch mode := Mode(strings.ToLower(strings.TrimSpace(s.Mode))); mode {
+	case Warn, Enforce:
+		return mode, nil
+	}
+	return Off, nil
 }

@@ -1,7 +1,7 @@
 // Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each receiver
 // and the catalog of the workspace, and verifies messages against the pins. It holds messages that are not
 // verified if the receiver's settings ask for that, and signs messages if the sender's settings do. It also
-// signs and verifies the files with these settings.
+// verifies the files with these settings, if the reference implementation signed them.
 //
 // The files are those of the reference implementation:
 //
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -72,6 +73,16 @@ func (o Optional) MarshalYAML() (any, error) {
 		return nil, nil
 	}
 	return string(o), nil
+}
+
+// UnmarshalYAML reads a text without outer white space. It is not called for null.
+func (o *Optional) UnmarshalYAML(node *yaml.Node) error {
+	text := strings.TrimSpace(node.Value)
+	if tag := node.ShortTag(); node.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!timestamp" || text == "" {
+		return fmt.Errorf("line %d: this is not text", node.Line)
+	}
+	*o = Optional(text)
+	return nil
 }
 
 // The states of a pin.
@@ -155,6 +166,23 @@ func read(w *mailbox.Workspace, name string) (full string, data []byte, err erro
 	return full, data, nil
 }
 
+// An entryNode is an Entry as files have it, before it is checked.
+type entryNode struct {
+	Agent     Optional `yaml:"agent"`
+	Domain    Optional `yaml:"domain"`
+	Instance  Optional `yaml:"instance"`
+	KeyID     Optional `yaml:"kid"`
+	CreatedAt Optional `yaml:"created_at_utc"`
+	Status    Optional `yaml:"status"`
+	JWK       *struct {
+		Type  Optional `yaml:"kty"`
+		Curve Optional `yaml:"crv"`
+		X     Optional `yaml:"x"`
+		// Other members are refused, so that no private key gets into a trust file.
+		Other map[string]yaml.Node `yaml:",inline"`
+	} `yaml:"jwk"`
+}
+
 // parse returns the entries of a trust file that are listed under the key. One entry that is wrong
 // makes the whole file useless: nobody may lose or gain trust by a mistake in it.
 func parse(file string, data []byte, list string) ([]Entry, error) {
@@ -166,115 +194,68 @@ func parse(file string, data []byte, list string) ([]Entry, error) {
 }
 
 func parseFile(data []byte, list string) ([]Entry, error) {
-	var fields map[string]yaml.Node
-	if err := yaml.Unmarshal(data, &fields); err != nil {
+	var file struct {
+		Version string      `yaml:"version"`
+		Entries []entryNode `yaml:"entries"`
+		Signers []entryNode `yaml:"signers"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
 		return nil, err
 	}
-	version := fields["version"]
-	if version.Value != fileVersion {
-		return nil, fmt.Errorf("version is %q; want %s", version.Value, fileVersion)
+	if file.Version != fileVersion {
+		return nil, fmt.Errorf("version is %q; want %s", file.Version, fileVersion)
 	}
-	items := fields[list]
-	if isNull(items) {
-		return nil, nil
+	nodes := file.Signers
+	if list == "entries" {
+		nodes = file.Entries
 	}
-	var nodes []map[string]yaml.Node
-	if err := items.Decode(&nodes); err != nil {
-		return nil, fmt.Errorf("%s: %w", list, err)
-	}
-	entries := make([]Entry, len(nodes))
-	seen := make(map[signing.KeyID]bool)
+	var entries []Entry
 	for i, node := range nodes {
-		e, err := parseEntry(node)
-		if err == nil && seen[e.KeyID] {
+		e, err := node.entry()
+		if err == nil && slices.ContainsFunc(entries, func(other Entry) bool { return other.KeyID == e.KeyID }) {
 			err = fmt.Errorf("the key %s appears twice", e.KeyID)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s[%d]: %w", list, i, err)
 		}
-		seen[e.KeyID] = true
-		entries[i] = e
+		entries = append(entries, e)
 	}
 	return entries, nil
 }
 
-func parseEntry(node map[string]yaml.Node) (e Entry, err error) {
-	var kid, agent, domain, instance, status, created string
-	for _, field := range []struct {
-		name     string
-		to       *string
-		required bool
-	}{
-		{"kid", &kid, true}, {"agent", &agent, true}, {"domain", &domain, false}, {"instance", &instance, false},
-		{"status", &status, false}, {"created_at_utc", &created, false},
-	} {
-		if *field.to, err = textOf(node, field.name); err != nil {
-			return e, err
-		}
-		if field.required && *field.to == "" {
-			return e, fmt.Errorf("%s is missing", field.name)
-		}
+// entry returns the entry if its parts fit each other.
+func (n *entryNode) entry() (e Entry, err error) {
+	e = Entry{Domain: n.Domain, Instance: n.Instance, CreatedAt: n.CreatedAt, Status: strings.ToLower(string(n.Status))}
+	if n.KeyID == "" {
+		return e, errors.New("kid is missing")
 	}
-	e.Domain, e.Instance, e.CreatedAt = Optional(domain), Optional(instance), Optional(created)
-	if e.KeyID, err = signing.ParseKeyID(kid); err != nil {
+	if e.KeyID, err = signing.ParseKeyID(string(n.KeyID)); err != nil {
 		return e, err
 	}
-	if e.Agent, err = schema.ParseAgentName(agent); err != nil {
+	if e.Agent, err = schema.ParseAgentName(string(n.Agent)); err != nil {
 		return e, err
 	}
-	switch e.Status = strings.ToLower(status); e.Status {
+	switch e.Status {
 	case "":
 		e.Status = Active
 	case Active, Revoked:
 	default:
-		return e, fmt.Errorf("status %q is neither %s nor %s", status, Active, Revoked)
+		return e, fmt.Errorf("status %q is neither %s nor %s", e.Status, Active, Revoked)
 	}
-	if isNull(node["jwk"]) && e.Status == Revoked {
+	switch {
+	case n.JWK == nil && e.Status == Revoked:
 		return e, nil
+	case n.JWK == nil:
+		return e, errors.New("jwk is missing")
+	case len(n.JWK.Other) > 0:
+		return e, errors.New("jwk has other members than those of a public key: kty, crv and x")
 	}
-	e.JWK, err = parseJWK(node["jwk"], e.KeyID)
-	return e, err
-}
-
-// parseJWK returns a public key that has the id. Other members than those of a public key are
-// refused, so that no private key gets into a trust file.
-func parseJWK(node yaml.Node, id signing.KeyID) (*signing.JWK, error) {
-	var members map[string]yaml.Node
-	if err := node.Decode(&members); err != nil {
-		return nil, fmt.Errorf("jwk: %w", err)
+	e.JWK = &signing.JWK{Type: string(n.JWK.Type), Curve: string(n.JWK.Curve), X: string(n.JWK.X)}
+	if _, err := e.JWK.PublicKey(); err != nil {
+		return e, fmt.Errorf("jwk: %w", err)
 	}
-	var jwk signing.JWK
-	for name, to := range map[string]*string{"kty": &jwk.Type, "crv": &jwk.Curve, "x": &jwk.X} {
-		value, err := textOf(members, name)
-		if err != nil {
-			return nil, fmt.Errorf("jwk: %w", err)
-		}
-		*to = value
-		delete(members, name)
+	if e.JWK.ID() != e.KeyID {
+		return e, fmt.Errorf("kid is not the thumbprint of the key, which is %s", e.JWK.ID())
 	}
-	for name := range members {
-		return nil, fmt.Errorf("jwk has a member %q; a public key has kty, crv and x", name)
-	}
-	if _, err := jwk.PublicKey(); err != nil {
-		return nil, fmt.Errorf("jwk: %w", err)
-	}
-	if jwk.ID() != id {
-		return nil, fmt.Errorf("kid is not the thumbprint of the key, which is %s", jwk.ID())
-	}
-	return &jwk, nil
-}
-
-func isNull(node yaml.Node) bool { return node.IsZero() || node.ShortTag() == "!!null" }
-
-// textOf returns a text without outer white space; empty if it is null or absent.
-func textOf(node map[string]yaml.Node, name string) (string, error) {
-	value := node[name]
-	if isNull(value) {
-		return "", nil
-	}
-	text := strings.TrimSpace(value.Value)
-	if tag := value.ShortTag(); value.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!timestamp" || text == "" {
-		return "", fmt.Errorf("%s is not text", name)
-	}
-	return text, nil
+	return e, nil
 }

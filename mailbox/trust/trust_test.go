@@ -90,19 +90,6 @@ func TestImport(t *testing.T) {
 	if conflict, ok := errors.AsType[*trust.ConflictError](err); !ok || conflict.Revoked {
 		t.Errorf("another machine: %v", err)
 	}
-
-	// A domain that is missing is filled in.
-	path := filepath.Join(w.Dir(), filepath.FromSlash(trust.PinsName("codex")))
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, []byte(strings.Replace(string(data), "domain: "+stub.Domain(), "domain: null", 1)), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if done := imports(t, w, stub, "codex"); done.Pins != trust.Updated {
-		t.Errorf("with a domain: %+v", done)
-	}
 }
 
 func TestRevoke(t *testing.T) {

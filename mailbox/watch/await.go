@@ -72,36 +72,11 @@ type Arrival struct {
 	Answers bool
 }
 
-// ReplyOptions say what else ends the wait for an answer. The zero value lets nothing else end it.
-type ReplyOptions struct {
-	// Before are the files that the sender's inbox held before the message was sent; see Names. They
-	// do not end the wait.
-	Before map[string]bool
-	// Other tells which other mail to the sender ends the wait, unless it has expired. Nil means none.
-	Other func(*schema.Message) bool
-}
-
-// Names returns the names of the files in an agent's inbox.
-func Names(w *mailbox.Workspace, agent schema.AgentName) (map[string]bool, error) {
-	names := make(map[string]bool)
-	dir, err := newBox(Target{Workspace: w, Agent: agent}, &Options{}).openDir()
-	if dir == nil {
-		if errors.Is(err, fs.ErrNotExist) { // the agent is made when it sends
-			err = nil
-		}
-		return names, err
-	}
-	files, err := dir.Names()
-	for _, name := range files {
-		names[name] = true
-	}
-	return names, errors.Join(err, dir.Close())
-}
-
 // AwaitReply waits until a message that answers the sent one is in its sender's inbox or in the
-// outbox of a recipient, where it stays if the sender's runner handles it first. It
+// outbox of a recipient, where it stays if the sender's runner handles it first. Other mail to the
+// sender ends the wait, too, if it is younger than the sent message and other is true for it. AwaitReply
 // returns a *DeadLetterError if the message became a dead letter, or if a notice says so.
-func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, options ReplyOptions) (arrived Arrival, err error) {
+func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, other func(*schema.Message) bool) (arrived Arrival, err error) {
 	var targets []Target
 	for _, to := range r.Message.To {
 		targets = append(targets, Target{w, to, mailbox.DeadLetters})
@@ -119,11 +94,8 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 	for _, b := range watcher.boxes {
 		b.recovers = false
 		b.skip = func(name string) bool {
-			if b.name == mailbox.Inbox {
-				return options.Before[name]
-			}
 			parsed, err := schema.ParseFileName(name)
-			return err == nil && parsed.At.Before(since)
+			return b.name != mailbox.Inbox && err == nil && parsed.At.Before(since)
 		}
 	}
 	for event, err := range watcher.Events(ctx) {
@@ -143,7 +115,7 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 		case answers && event.Message.Channel == schema.ChannelBounce: // the letter is on another machine
 			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "see its notice " + event.Message.ID.Short()}
 			return Arrival{}, &DeadLetterError{Agent: event.Message.From, Reason: notice}
-		case answers, event.Box == mailbox.Inbox && options.Other != nil && !event.Message.ExpiredAt(time.Now()) && options.Other(event.Message):
+		case answers, event.Box == mailbox.Inbox && schema.CompareAge(event.Message, r.Message) > 0 && !event.Message.ExpiredAt(time.Now()) && other(event.Message):
 			return Arrival{event.Entry, answers}, nil
 		}
 	}

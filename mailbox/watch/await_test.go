@@ -88,7 +88,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	for name, wait := range map[string]func(context.Context) error{
 		"acknowledged by one of two": func(ctx context.Context) error { return AwaitAcknowledged(ctx, w, r, nil) },
 		"a reply": func(ctx context.Context) error {
-			_, err := AwaitReply(ctx, w, r, ReplyOptions{})
+			_, err := AwaitReply(ctx, w, r, none)
 			return err
 		},
 	} {
@@ -133,7 +133,7 @@ func TestAwaitReply(t *testing.T) {
 		_, err := w.Send(t.Context(), answer, nil)
 		return err
 	}, func() (err error) {
-		got, err = AwaitReply(t.Context(), w, r, ReplyOptions{})
+		got, err = AwaitReply(t.Context(), w, r, none)
 		return err
 	})
 	if err != nil || got.Message == nil || got.Message.ParentID != r.Message.ID || got.Message.From != "codex" {
@@ -150,7 +150,7 @@ func TestAwaitReply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err = AwaitReply(t.Context(), w, r, ReplyOptions{}); err != nil || got.Box != mailbox.Outbox || got.Agent != "codex" {
+	if got, err = AwaitReply(t.Context(), w, r, none); err != nil || got.Box != mailbox.Outbox || got.Agent != "codex" {
 		t.Errorf("waiting gave %+v, %v; want the copy in the outbox of codex", got, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestAwaitReplyFromADeadLetter(t *testing.T) {
 		_, err = w.DeadLetter(entries[0], mailbox.DeadLetterReason{Reason: "exit status 1", Attempts: 3})
 		return err
 	}, func() error {
-		_, err := AwaitReply(t.Context(), w, r, ReplyOptions{})
+		_, err := AwaitReply(t.Context(), w, r, none)
 		return err
 	})
 	var dead *DeadLetterError
@@ -185,9 +185,12 @@ func TestAwaitReplyFromANotice(t *testing.T) {
 	if _, err := w.Send(t.Context(), notice, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := AwaitReply(t.Context(), w, r, ReplyOptions{})
+	_, err := AwaitReply(t.Context(), w, r, none)
 	var dead *DeadLetterError
 	if !errors.As(err, &dead) || dead.Agent != "codex" || dead.Reason.ID != r.Message.ID {
 		t.Errorf("waiting gave %v, want the dead letter of codex", err)
 	}
 }
+
+// none says that no other mail ends the wait for an answer.
+func none(*schema.Message) bool { return false }

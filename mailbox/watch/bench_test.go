@@ -83,16 +83,14 @@ func BenchmarkWatchIdle(b *testing.B) {
 	for range watcher.Scan(b.Context()) {
 		b.Fatal("an event, want none")
 	}
-	watcher.start(true)
 	lookAll := func() {
-		for next := time.Now(); !next.IsZero(); next = watcher.nextLook() {
+		for next := time.Now(); !next.IsZero(); next = watcher.nextLook(time.Now()) {
 			watcher.look(b.Context(), true)
 		}
 	}
 	lookAll()
 	for b.Loop() {
-		watcher.tickAt = time.Time{}
-		if err := watcher.tick(b.Context()); err != nil {
+		if err := watcher.tick(b.Context(), time.Now(), true); err != nil {
 			b.Fatal(err)
 		}
 		if lookAll(); len(watcher.queue) > 0 {
@@ -124,7 +122,7 @@ func BenchmarkWatchRescan(b *testing.B) {
 				}
 				for b.Loop() {
 					how(watcher.boxes[0])
-					for next := time.Now(); !next.IsZero(); next = watcher.nextLook() {
+					for next := time.Now(); !next.IsZero(); next = watcher.nextLook(time.Now()) {
 						watcher.look(b.Context(), true)
 					}
 				}

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"iter"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -25,9 +21,6 @@ const (
 	// recheckEvery is how often every file is compared, not only the names: overwriting a file
 	// leaves its folder as it was.
 	recheckEvery = time.Minute
-	// recent is the age up to which a folder's time may stay the same though the folder changes.
-	// File systems count time in steps, of up to two seconds.
-	recent = 2*time.Second + tickEvery
 )
 
 // box is a watched folder of a mailbox.
@@ -37,37 +30,29 @@ type box struct {
 	name      mailbox.Box
 	path      string
 	project   string
-	// since is Options.Since during the first look, if that has old messages to skip.
-	since time.Time
-
 	// skip tells names of files that are ignored; nil ignores none.
 	skip func(name string) bool
 
 	// reported is the record of the box. The cursor, which is nil if there is none, stores it.
 	reported record
 	cursor   *cursor
-	failure  string
 	// unread is why the last look failed.
 	unread error
-	// recovers marks the first box of a workspace. Its events report failed recoveries.
-	recovers       bool
-	recoverFailure string
+	// recovers marks the first box of a workspace. unrecovered is why the last recovery failed.
+	recovers    bool
+	unrecovered error
 
 	// relist asks for a look at new and missing files, and recheck at all of them. todo are the
 	// files to look at, in any order and perhaps twice.
 	relist, recheck bool
+	checkedAt       time.Time
 	todo            []string
 	// unsettled are files that differ from their record and may still be being written.
 	unsettled map[string]Sighting
-
-	// folder describes the box as it was listed; nil if it did not exist.
-	folder    fs.FileInfo
-	checkedAt time.Time
-	// attached reports whether the system sends notifications.
-	attached bool
 }
 
-func newBox(target Target, options *Options) *box {
+// openBox checks the target and opens its cursor.
+func openBox(target Target, options *Options) (*box, error) {
 	b := &box{
 		workspace: target.Workspace, agent: target.Agent, name: target.Box,
 		project: project.Name(target.Workspace), unsettled: make(map[string]Sighting),
@@ -77,45 +62,51 @@ func newBox(target Target, options *Options) *box {
 	}
 	b.path = b.workspace.BoxPath(b.agent, b.name)
 	b.reported = newRecord(b, options.StateID)
-	return b
-}
-
-// open checks the target and opens its cursor.
-func (b *box) open(options *Options) error {
 	if err := b.workspace.CheckAgent(b.agent); err != nil {
-		return err
+		return nil, err
 	}
+	fresh := true
 	if options.Cursor {
-		if err := b.openCursor(); err != nil {
-			return err
+		var err error
+		if fresh, err = b.openCursor(); err != nil {
+			return nil, err
 		}
 	}
-	if (b.cursor == nil || b.cursor.fresh) && options.Since.After(time.Unix(0, 0)) {
-		b.since = options.Since
-	} else {
-		b.endSeeding()
+	if fresh && !options.Since.IsZero() {
+		if err := b.seed(options.Since); err != nil {
+			return nil, errors.Join(err, b.closeCursor())
+		}
 	}
-	return nil
+	return b, nil
 }
 
-// endSeeding ends the first look: messages found from now on are new, however old their files are.
-func (b *box) endSeeding() {
-	b.since = time.Time{}
-	if b.cursor != nil && b.cursor.fresh {
-		b.cursor.fresh, b.cursor.dirty = false, true
+// seed records the messages that were last written at a time or earlier.
+func (b *box) seed(since time.Time) error {
+	dir, err := b.openDir()
+	if dir == nil {
+		return err
 	}
+	defer dir.Close() // nothing is written
+	names, err := b.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		info, err := dir.Lstat(name)
+		if err != nil || info.ModTime().After(since) {
+			continue
+		}
+		if f := b.read(dir, name); f.message != nil && f.seen.equal(versionOf(info)) {
+			b.apply(f.toRecord())
+		}
+	}
+	return b.saveCursor()
 }
 
 func (b *box) sharesWorkspace(other *box) bool { return b.workspace.Dir() == other.workspace.Dir() }
 
 func (b *box) entry(name string) mailbox.Entry {
 	return mailbox.Entry{Agent: b.agent, Box: b.name, Name: name, Path: filepath.Join(b.path, name)}
-}
-
-// problem returns a change that reports an error that does not concern a single file.
-func (b *box) problem(kind EventKind, err error) change {
-	entry := mailbox.Entry{Agent: b.agent, Box: b.name, Path: b.path, Err: err}
-	return change{box: b, kind: kind, entry: entry}
 }
 
 // nextLook returns when to look at the box: the zero time if nothing is due and no file may settle.
@@ -131,43 +122,32 @@ func (b *box) nextLook(now time.Time) time.Time {
 }
 
 // look reads files that may have changed or settled, and returns the changes to report or record. It
-// leaves the rest of a long list to the next look.
+// leaves the rest of a long list to the next look. If the box cannot be read, everything is left to
+// the next tick.
 func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []change, err error) {
-	for name, seen := range b.unsettled {
-		if seen.isQuiet(now) {
-			b.todo = append(b.todo, name)
-		}
-	}
 	dir, err := b.openDir()
 	if dir != nil {
-		defer func() { err = errors.Join(err, dir.Close()) }()
+		defer dir.Close() // nothing is written
 	}
-	if err == nil && (b.relist || b.recheck) {
-		err = b.list(dir, now)
+	if err == nil {
+		err = b.plan(dir, now)
 	}
+	b.relist, b.recheck = false, false
 	if err != nil {
-		b.postpone()
+		b.todo = nil
+		clear(b.unsettled)
 		return nil, err
 	}
-	slices.Sort(b.todo)
-	b.todo = slices.Compact(b.todo)
 	names := b.todo[:min(lookAtMost, len(b.todo))]
 	b.todo = b.todo[len(names):]
-	for _, f := range b.findAll(ctx, dir, names, now) {
-		changes = append(changes, b.compare(f, follow)...)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		changes = append(changes, b.compare(b.find(dir, name, now), now, follow)...)
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return schema.CompareAge(a.arrived(), b.arrived()) })
 	return changes, nil
-}
-
-// Unread returns why boxes could not be read when the Watcher last looked, nil if all could. It must
-// not be called during a loop.
-func (w *Watcher) Unread() error {
-	var err error
-	for _, b := range w.boxes {
-		err = errors.Join(err, b.unread)
-	}
-	return err
 }
 
 // openDir opens the box. It returns nil if the box does not exist. If the whole mailbox is missing,
@@ -181,33 +161,43 @@ func (b *box) openDir() (*durable.Dir, error) {
 	return dir, err
 }
 
-// list finds the files to look at: new and missing ones or, for a recheck, all of them.
-func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
-	var names []string
-	b.folder = nil
-	if dir != nil {
-		if b.folder, err = dir.Lstat("."); err != nil {
-			return err
-		}
-		if names, err = dir.Names(); err != nil {
-			return err
-		}
+// list returns the names of the message files in the box. The folder is nil if it does not exist.
+func (b *box) list(dir *durable.Dir) ([]string, error) {
+	if dir == nil {
+		return nil, nil
 	}
-	there := make(map[string]bool, len(names))
-	for _, name := range names {
-		if !schema.IsMessageFile(name) || b.skip != nil && b.skip(name) {
-			continue
-		}
-		there[name] = true
-		_, isMessage := b.reported.Messages[name]
-		_, isBad := b.reported.Unreadable[name]
-		_, isUnsettled := b.unsettled[name]
-		if b.recheck || !isMessage && !isBad && !isUnsettled {
+	names, err := dir.Names()
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !schema.IsMessageFile(name) || b.skip != nil && b.skip(name)
+	}), err
+}
+
+// plan adds to the files to look at: those that may have settled and, of the folder, new and missing
+// ones or, for a recheck, all.
+func (b *box) plan(dir *durable.Dir, now time.Time) error {
+	for name, seen := range b.unsettled {
+		if seen.Settled(now) {
 			b.todo = append(b.todo, name)
 		}
 	}
-	for _, known := range []iter.Seq[string]{maps.Keys(b.reported.Messages), maps.Keys(b.reported.Unreadable)} {
-		for name := range known {
+	if b.relist || b.recheck {
+		names, err := b.list(dir)
+		if err != nil {
+			return err
+		}
+		there := make(map[string]bool, len(names))
+		for _, name := range names {
+			there[name] = true
+			if b.recheck || !b.isKnown(name) {
+				b.todo = append(b.todo, name)
+			}
+		}
+		for name := range b.reported.Messages {
+			if !there[name] {
+				b.todo = append(b.todo, name)
+			}
+		}
+		for name := range b.reported.Unreadable {
 			if !there[name] {
 				b.todo = append(b.todo, name)
 			}
@@ -216,63 +206,15 @@ func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 	if b.recheck {
 		b.checkedAt = now
 	}
-	b.relist, b.recheck = false, false
+	slices.Sort(b.todo)
+	b.todo = slices.Compact(b.todo)
 	return nil
 }
 
-// postpone leaves everything to the next tick, because the box cannot be read now.
-func (b *box) postpone() {
-	b.relist = false
-	b.recheck = false
-	b.todo = nil
-	b.folder = nil
-	clear(b.unsettled)
-}
-
-// findAll looks at files on all cores. It returns nothing if the context ends.
-func (b *box) findAll(ctx context.Context, dir *durable.Dir, names []string, now time.Time) []finding {
-	const share = 64
-	found := make([]finding, len(names))
-	var looking sync.WaitGroup
-	for start := 0; start < len(names); start += share {
-		looking.Go(func() {
-			for i := start; i < min(start+share, len(names)) && ctx.Err() == nil; i++ {
-				found[i] = b.find(dir, names[i], now)
-			}
-		})
-	}
-	looking.Wait()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return found
-}
-
-// tick checks cheaply whether the box may have changed since it was listed. It reports whether the
-// folder appeared, disappeared or was replaced.
-func (b *box) tick(now time.Time) (replaced bool) {
-	folder, err := statFolder(b.path)
-	replaced = (folder == nil) != (b.folder == nil) || folder != nil && !os.SameFile(folder, b.folder)
-	switch {
-	case replaced || err != nil || now.Sub(b.checkedAt) >= recheckEvery:
-		b.recheck = true
-	case folder == nil:
-	case !folder.ModTime().Equal(b.folder.ModTime()) || now.Sub(folder.ModTime()).Abs() < recent:
-		b.relist = true
-	}
-	return replaced
-}
-
-// statFolder describes a folder, nil if there is none. It opens the folder, which makes a network
-// file system ask its server.
-func statFolder(path string) (fs.FileInfo, error) {
-	dir, err := durable.OpenPath(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := dir.Lstat(".")
-	return info, errors.Join(err, dir.Close())
+// isKnown reports whether a file was reported or is looked at when it may have settled.
+func (b *box) isKnown(name string) bool {
+	_, isMessage := b.reported.Messages[name]
+	_, isBad := b.reported.Unreadable[name]
+	_, isUnsettled := b.unsettled[name]
+	return isMessage || isBad || isUnsettled
 }

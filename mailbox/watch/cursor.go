@@ -104,71 +104,62 @@ type cursor struct {
 	// name and path are those of the file.
 	name, path string
 	lock       *flock.Flock
-	// fresh reports whether there was no file.
-	fresh bool
-	// warning is the error of an unreadable cursor that was set aside.
-	warning error
 	// dirty reports whether the record has changed since it was saved.
 	dirty   bool
 	savedAt time.Time
-	failure string
 }
 
-// openCursor locks the cursor of a box and reads it into the box's record.
-func (b *box) openCursor() (err error) {
+// openCursor locks the cursor of a box and reads it into the box's record. It reports whether there was
+// none.
+func (b *box) openCursor() (fresh bool, err error) {
 	if b.name != mailbox.Inbox {
-		return fmt.Errorf("watching %s: only inboxes have cursors", b.path)
+		return false, fmt.Errorf("watching %s: only inboxes have cursors", b.path)
 	}
 	name := string(b.agent) + ".json"
 	if id := b.reported.StateID; id != "" {
 		if !schema.IsNamePart(id) {
-			return fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", id)
+			return false, fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", id)
 		}
 		name = string(b.agent) + "." + id + ".json"
 	}
 	if err := b.workspace.MakeStateFolder(cursorsName); err != nil {
-		return fmt.Errorf("%w: %w", ErrCursor, err)
+		return false, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
 	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), cursorsName)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCursor, err)
+		return false, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	c := &cursor{name: name, path: dir.Path(name), lock: dir.NewLock(name + ".lock")}
+	c := &cursor{name: name, path: dir.Path(name), lock: dir.NewLock(name + ".lock"), dirty: true}
 	locked, err := c.lock.TryLock()
 	if err != nil {
-		return fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
+		return false, fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
 	}
 	if !locked {
-		return &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
+		return false, &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
 	}
-	if err := c.read(dir, &b.reported); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())
+	err = c.read(dir, &b.reported)
+	if errors.Is(err, fs.ErrNotExist) {
+		fresh, err = true, nil
+	}
+	if err != nil {
+		return false, errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())
 	}
 	b.cursor = c
-	return nil
+	return fresh, nil
 }
 
-// read reads the cursor's file. One that is not a cursor is set aside: then everything in the box
-// is reported again, because nothing may be missed.
+// read reads the cursor's file.
 func (c *cursor) read(dir *durable.Dir, r *record) error {
 	data, err := dir.ReadFile(c.name, maxCursorSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		c.fresh = true
-		return nil
-	}
-	if err != nil && !errors.Is(err, durable.ErrTooLarge) {
+	if err != nil {
 		return err
 	}
 	var stored record
-	if err == nil {
-		err = json.Unmarshal(data, &stored)
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return fmt.Errorf("%s is damaged; without it, all messages are reported again: %w", c.path, err)
 	}
 	switch {
-	case err != nil:
-		return c.setAside(dir, err)
-	case stored.Version == 0:
-		return c.setAside(dir, errors.New("it is not a cursor"))
 	case stored.Version != cursorVersion:
 		return fmt.Errorf("%s has version %d, want %d", c.path, stored.Version, cursorVersion)
 	case stored.Agent != r.Agent || stored.StateID != r.StateID:
@@ -179,21 +170,10 @@ func (c *cursor) read(dir *durable.Dir, r *record) error {
 	return nil
 }
 
-func (c *cursor) setAside(dir *durable.Dir, reason error) error {
-	aside := c.name + ".unreadable"
-	if err := dir.SetAside(c.name, aside); err != nil {
-		return err
-	}
-	c.dirty = true
-	c.warning = fmt.Errorf("the cursor %s is unreadable and was moved to %s, messages may be reported again: %w",
-		c.path, aside, reason)
-	return nil
-}
-
-// saveCursor saves the record of a box if it has changed.
+// saveCursor saves the record of a box if it has changed and there is a cursor.
 func (b *box) saveCursor() error {
 	c := b.cursor
-	if c == nil || !c.dirty || c.fresh {
+	if c == nil || !c.dirty {
 		return nil
 	}
 	var buffer bytes.Buffer
@@ -217,16 +197,5 @@ func (b *box) closeCursor() error {
 	if b.cursor == nil {
 		return nil
 	}
-	err := b.cursor.lock.Unlock()
-	b.cursor = nil
-	return err
-}
-
-// saveAll saves all cursors.
-func (w *Watcher) saveAll() error {
-	var failed []error
-	for _, b := range w.boxes {
-		failed = append(failed, b.saveCursor())
-	}
-	return errors.Join(failed...)
+	return b.cursor.lock.Unlock()
 }

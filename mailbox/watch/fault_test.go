@@ -155,9 +155,6 @@ func TestWatchOverflow(t *testing.T) {
 		watch.wantNothing("nothing was said")
 		n.errors <- fsnotify.ErrEventOverflow
 		watch.wantNow(EventArrived, sentName(r))
-		if n.closed.Load() {
-			t.Error("the notifier was closed after an overflow, want it kept")
-		}
 	})
 }
 
@@ -190,7 +187,7 @@ func TestWatchNotifierFails(t *testing.T) {
 			r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 			fail()
 			watch.wantNow(EventArrived, sentName(r))
-			time.Sleep(pollEvery)
+			time.Sleep(tickEvery)
 			synctest.Wait()
 			if !notifiers[i].closed.Load() || notifiers[i+1].added.Load() == 0 {
 				t.Errorf("after failure %d: notifier closed: %t; the next one watches %d folders, want it replaced",
@@ -201,12 +198,12 @@ func TestWatchNotifierFails(t *testing.T) {
 	})
 }
 
+// TestWatchLimitsExhausted checks that a watch gets on without notifications, and uses them when it can.
 func TestWatchLimitsExhausted(t *testing.T) {
-	refusals := map[string]func(n *scriptedNotifier) (notifier, error){
+	for limit, open := range map[string]func(n *scriptedNotifier) (notifier, error){
 		"watches":   (*scriptedNotifier).open,
 		"instances": func(*scriptedNotifier) (notifier, error) { return notifier{}, syscall.EMFILE },
-	}
-	for limit, open := range refusals {
+	} {
 		t.Run(limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
@@ -220,16 +217,12 @@ func TestWatchLimitsExhausted(t *testing.T) {
 					return n.open()
 				}
 				watch := startWatching(t, watcher)
-				warning := watch.wantNow(EventWarning, "")
-				check.Error(t, warning.Err, "max_user_"+limit, pollEvery.String())
-				for range 3 {
-					r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
-					time.Sleep(pollEvery)
-					watch.wantNow(EventArrived, sentName(r))
-				}
+				r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+				time.Sleep(tickEvery)
+				watch.wantNow(EventArrived, sentName(r))
 				n.refuse.Store(false)
-				time.Sleep(2 * pollEvery)
-				r := mailboxtest.Send(t, w, mailboxtest.Draft("gemini"))
+				time.Sleep(2 * tickEvery)
+				r = mailboxtest.Send(t, w, mailboxtest.Draft("gemini"))
 				n.events <- fsnotify.Event{Name: r.Inboxes[0], Op: fsnotify.Create}
 				watch.wantNow(EventArrived, sentName(r))
 				watch.stop()

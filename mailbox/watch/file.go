@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"time"
@@ -10,28 +11,23 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// fileState is what a look at a file found.
-type fileState int
-
-const (
-	// The zero state is a file that is not read, because another program may still be writing it.
-	_ fileState = iota
-	// fileUnchanged is a file in the state in which it was reported.
-	fileUnchanged
-	fileGone
-	fileMessage
-	fileBad
-)
-
 // finding is what a look at a file found.
 type finding struct {
-	state   fileState
-	name    string
-	seen    Sighting
-	settled bool
+	box  *box
+	name string
+	// seen has goneVersion if there is no file.
+	seen Sighting
+	// unchanged is set for a message that is as it was reported.
+	unchanged bool
+	// message is as much as can be read, and err what is wrong with the file.
 	message *schema.Message
 	err     error
 }
+
+// goneVersion is the Version of a file that does not exist.
+var goneVersion = Version{Size: -1}
+
+func (f *finding) isGone() bool { return f.seen.Version == goneVersion }
 
 // change is a change of what is reported of a file, on its way to the caller.
 type change struct {
@@ -53,38 +49,30 @@ func (c change) arrived() *schema.Message {
 	return &schema.Message{}
 }
 
-// goneVersion is the Version of a file that does not exist.
-var goneVersion = Version{Size: -1}
-
-// find looks at a file of a folder, which is nil if it does not exist. It reads the file only if
-// that is in a state in which it was not read before.
-func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
-	f.name, f.seen = name, b.lastSeen(name)
+// find looks at a file of a folder, which is nil if it does not exist. It reads the file unless that is
+// a message as it was reported. What is wrong with another file may have changed though the file is
+// the same.
+func (b *box) find(dir *durable.Dir, name string, now time.Time) finding {
+	last := b.lastSeen(name)
 	var info fs.FileInfo
 	err := fs.ErrNotExist
 	if dir != nil {
 		info, err = dir.Lstat(name)
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f.state, f.seen = fileGone, f.seen.next(goneVersion, now)
-		f.settled = f.seen.isQuiet(now)
-		return f
-	case err != nil:
-		f.state = fileBad
-		f.err = err
-		f.settled = true
-		return f
+	if errors.Is(err, fs.ErrNotExist) {
+		return finding{box: b, name: name, seen: last.next(goneVersion, now)}
 	}
-	f.seen = f.seen.Seen(info, now)
+	if err != nil {
+		return finding{box: b, name: name, seen: last, err: err}
+	}
+	seen := last.Seen(info, now)
 	_, isBad := b.reported.Unreadable[name]
-	if message, ok := b.reported.Messages[name]; ok && !isBad && message.equal(f.seen.Version) {
-		f.state = fileUnchanged
-		return f
+	if message, ok := b.reported.Messages[name]; ok && !isBad && message.equal(seen.Version) {
+		return finding{box: b, name: name, seen: seen, unchanged: true}
 	}
-	f.settled = f.seen.isQuiet(now)
-	if last, ok := b.unsettled[name]; !ok || f.settled || !last.equal(f.seen.Version) {
-		b.read(dir, &f, now)
+	f := b.read(dir, name)
+	if f.seen.equal(seen.Version) {
+		f.seen = seen
 	}
 	return f
 }
@@ -105,98 +93,100 @@ func (b *box) lastSeen(name string) Sighting {
 	return Sighting{}
 }
 
-// read reads a file and completes the finding.
-func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
-	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
-	info, lookErr := dir.Lstat(f.name)
-	switch {
-	case errors.Is(lookErr, fs.ErrNotExist):
-		f.state, f.settled, f.seen = fileGone, false, f.seen.next(goneVersion, time.Now())
-		return
-	case lookErr != nil || !versionOf(info).equal(f.seen.Version):
-		f.settled, f.seen.Since = false, time.Now()
-		return
-	case err == nil:
-		f.message, err = b.workspace.Decode(b.entry(f.name), data)
+// read reads a file. Its state afterwards counts as seen just now.
+func (b *box) read(dir *durable.Dir, name string) finding {
+	f := finding{box: b, name: name, seen: Sighting{Version: goneVersion}}
+	data, err := dir.ReadFile(name, schema.MaxFileSize)
+	info, lookErr := dir.Lstat(name)
+	f.seen.Since = time.Now()
+	if errors.Is(lookErr, fs.ErrNotExist) {
+		return f
 	}
-	if err != nil {
-		f.state, f.err = fileBad, err
-		return
+	if err = cmp.Or(lookErr, err); lookErr == nil {
+		f.seen.Version = versionOf(info)
 	}
-	e := b.entry(f.name)
-	e.Message = f.message
-	f.state, f.settled = fileMessage, f.settled || isCopied(b.workspace, e, info, data, now)
+	if err == nil {
+		f.message, err = b.workspace.Decode(b.entry(name), data)
+	}
+	f.err = err
+	return f
+}
+
+// toRecord returns a change that only records what was found: a message, valid or not.
+func (f *finding) toRecord() change {
+	c := change{box: f.box, entry: f.box.entry(f.name)}
+	c.entry.Message, c.entry.Err, c.entry.Modified = f.message, f.err, f.seen.Modified
+	if f.message != nil {
+		c.message = summarize(f.name, f.message, f.seen.Version)
+	}
+	if f.err != nil {
+		c.bad = &f.seen.Version
+		if c.message != nil {
+			c.message.Invalid = true
+		}
+	}
+	return c
 }
 
 // compare compares a finding with the record, and returns the changes of a settled file. If the Watcher
 // does not follow, it does not wait for a missing file to come back.
-func (b *box) compare(f finding, follow bool) []change {
+func (b *box) compare(f finding, now time.Time, follow bool) []change {
 	reported, isMessage := b.reported.Messages[f.name]
 	badVersion, isBad := b.reported.Unreadable[f.name]
 	delete(b.unsettled, f.name)
-	if f.state == fileUnchanged {
+	if f.unchanged || f.isGone() && !isMessage && !isBad {
 		return nil
 	}
-	c := change{box: b, entry: b.entry(f.name)}
-	c.entry.Message = f.message
-	c.entry.Err = f.err
-	c.entry.Modified = f.seen.Modified
-	if f.state == fileMessage {
-		c.message = summarize(f.name, f.message, f.seen.Version)
+	if f.err != nil && isBad && badVersion.equal(f.seen.Version) {
+		return nil
 	}
-	switch {
-	case f.state == fileBad && isBad && badVersion.equal(f.seen.Version):
-		return nil
-	case f.state == fileGone && !isMessage && !isBad:
-		return nil
-	case f.state == fileGone && !isMessage, f.state == fileMessage && isMessage && reported.is(f.message) && !reported.Invalid:
+	c := f.toRecord()
+	isSame := isMessage && f.message != nil && reported.is(f.message)
+	if f.isGone() && !isMessage || isSame && f.err == nil && !reported.Invalid {
 		return []change{c}
-	// A message that counts as reported does so even if another program may still be writing it.
-	case !f.settled && (f.state != fileGone || follow) && (isMessage || f.message == nil || f.seen.Modified.After(b.since)):
+	}
+	if !f.seen.Settled(now) && (follow || !f.isGone()) {
 		b.unsettled[f.name] = f.seen
 		return nil
-	case f.state == fileBad:
-		c.bad = &f.seen.Version
-		// The reference implementation, which records no ids, has reported the message already.
-		if f.message == nil || f.seen.Modified.After(b.since) && !(isMessage && reported.ID == "" && reported.is(f.message)) {
+	}
+	if f.err != nil {
+		if !isSame || reported.ID != "" { // the reference implementation, which records no ids, reports such messages
 			c.kind = EventError
 		}
 		if isMessage {
 			c.message = &reported
-		} else if f.message != nil {
-			c.message = summarize(f.name, f.message, f.seen.Version)
-			c.message.Invalid = true
 		}
 		return []change{c}
 	}
 	var changes []change
-	if isMessage && (f.message == nil || !reported.is(f.message)) {
+	if isMessage && !isSame {
 		left := change{box: b, kind: EventArchived, entry: b.entry(f.name)}
 		left.entry.Message, left.entry.Modified = reported.restore(), reported.Modified
 		changes = append(changes, left)
 	}
-	if f.state == fileMessage {
-		if f.seen.Modified.After(b.since) {
-			c.kind = EventArrived
-		}
+	if f.message != nil {
+		c.kind = EventArrived
 		changes = append(changes, c)
 	}
 	return changes
 }
 
-// apply records a change that was delivered.
+// apply records a change that was delivered. Errors that do not concern a single file leave no record.
 func (b *box) apply(c change) {
-	name := c.entry.Name
-	if name == "" {
-		return
+	if c.entry.Name != "" {
+		b.record(c.entry.Name, c.message, c.bad)
 	}
+}
+
+// record replaces what is recorded of a file.
+func (b *box) record(name string, message *summary, bad *Version) {
 	delete(b.reported.Messages, name)
 	delete(b.reported.Unreadable, name)
-	if c.message != nil {
-		b.reported.Messages[name] = *c.message
+	if message != nil {
+		b.reported.Messages[name] = *message
 	}
-	if c.bad != nil {
-		b.reported.Unreadable[name] = *c.bad
+	if bad != nil {
+		b.reported.Unreadable[name] = *bad
 	}
 	if b.cursor != nil {
 		b.cursor.dirty = true

@@ -10,7 +10,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -55,7 +54,7 @@ func (b *fileBench) look(follow bool) (kinds []EventKind) {
 			b.t.Error(err)
 		}
 	}()
-	for _, c := range b.box.compare(b.box.find(dir, "m.yaml", b.now), follow) {
+	for _, c := range b.box.compare(b.box.find(dir, "m.yaml", b.now), b.now, follow) {
 		b.box.apply(c)
 		kinds = append(kinds, c.kind)
 	}
@@ -118,18 +117,21 @@ func TestFile(t *testing.T) {
 
 func newFileBench(t *testing.T) *fileBench {
 	w := mailboxtest.NewBare(t, "codex", "gemini")
-	b := newBox(Target{Workspace: w, Agent: "codex"}, &Options{})
-	return &fileBench{t: t, box: b, path: b.entry("m.yaml").Path, now: time.Now()}
+	b, err := openBox(Target{Workspace: w, Agent: "codex"}, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A file with a time to come is not one that was renamed into its place.
+	return &fileBench{t: t, box: b, path: b.entry("m.yaml").Path, now: time.Now().Add(time.Second)}
 }
 
 // TestFileThatIsReportedAtOnce covers the changes that are reported before a file is quiet.
 func TestFileThatIsReportedAtOnce(t *testing.T) {
 	text := messageText("codex", "m1.yaml", "one")
 	b := newFileBench(t)
-	b.write(text)
-	addFile(t, b.box.workspace.BoxPath("gemini", mailbox.Outbox), "m.yaml", text)
+	addFile(t, b.box.path, "m.yaml", text)
 	if got := b.look(true); !slices.Equal(got, []EventKind{EventArrived}) {
-		t.Errorf("a file with a copy in its sender's outbox reports %q, want its arrival", got)
+		t.Errorf("a file that was renamed into its place reports %q, want its arrival", got)
 	}
 	b.write("")
 	if got := b.look(false); !slices.Equal(got, []EventKind{EventArchived}) {

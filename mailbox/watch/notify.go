@@ -2,9 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -14,20 +11,16 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-const (
-	// notifyBuffer is how many notifications wait in this process. The system holds many more.
-	notifyBuffer = 256
-	// noticeAtMost is how many notifications are taken before their files are looked at.
-	noticeAtMost = 1024
-)
+// notifyBuffer is how many notifications wait in this process. The system holds many more.
+const notifyBuffer = 256
 
 // A notifier says which folders may have changed, as far as it can. The zero notifier is silent.
 type notifier struct {
 	// add begins to watch a folder. Adding one again is not an error.
 	add func(folder string) error
-	// events have paths of entries of the folders. The channel is closed when there are no more.
+	// events have paths of entries of the folders.
 	events <-chan fsnotify.Event
-	// errors say that events were lost: fsnotify.ErrEventOverflow, or that there may be no more.
+	// errors say that events were lost.
 	errors <-chan error
 	stop   func() error
 }
@@ -65,31 +58,20 @@ func (n *notifier) close() (err error) {
 	return err
 }
 
-// attach asks for notifications about a box. It warns once if there are none.
-func (w *Watcher) attach(b *box) {
-	err := w.tryAttach(b)
-	if b.attached = err == nil; b.attached || w.warned {
-		return
-	}
-	w.warned = true
-	err = fmt.Errorf("no notifications of changes, polling every %v instead: %w (the limits are "+
-		"fs.inotify.max_user_watches, fs.inotify.max_user_instances and the number of open files)", pollEvery, err)
-	w.queue = append(w.queue, b.problem(EventWarning, err))
-}
-
-// tryAttach watches the box and its mailbox: the mailbox shows when the box comes back.
-func (w *Watcher) tryAttach(b *box) (err error) {
+// attach asks for notifications about the boxes and their mailboxes, which show when a box comes back.
+// Each tick repeats that, for folders that were missing or replaced. Errors are ignored: ticks find
+// everything that is not notified.
+func (w *Watcher) attach() {
 	if w.notifier.add == nil {
+		var err error
 		if w.notifier, err = w.open(); err != nil {
-			return err
+			return
 		}
 	}
-	for _, folder := range []string{filepath.Dir(b.path), b.path} {
-		if err := w.notifier.add(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("watching %s: %w", folder, err)
-		}
+	for _, b := range w.boxes {
+		_ = w.notifier.add(filepath.Dir(b.path))
+		_ = w.notifier.add(b.path)
 	}
-	return nil
 }
 
 // wait waits until the time, a notification or the end of the context, and takes the notifications
@@ -101,53 +83,39 @@ func (w *Watcher) wait(ctx context.Context, until time.Time) {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-w.woken:
-	case err := <-w.notifier.errors:
-		w.lost(err)
+	case <-w.notifier.errors:
+		w.startOver()
 	case event, ok := <-w.notifier.events:
-		w.notice(event, ok)
-	}
-	for range noticeAtMost {
-		select {
-		case event, ok := <-w.notifier.events:
-			w.notice(event, ok)
-		default:
+		if !ok {
+			w.startOver()
 			return
+		}
+		w.notice(event.Name)
+		for len(w.notifier.events) > 0 {
+			event := <-w.notifier.events
+			w.notice(event.Name)
 		}
 	}
 }
 
-// notice marks the file of a notification to be looked at. A notification about a box itself means
-// that the box appeared or disappeared.
-func (w *Watcher) notice(event fsnotify.Event, ok bool) {
-	if !ok {
-		w.lost(fsnotify.ErrClosed)
-		return
-	}
-	folder, name := filepath.Split(event.Name)
+// notice asks for a look at a file that may have changed, or for a tick if a box appeared or disappeared.
+func (w *Watcher) notice(path string) {
+	folder, name := filepath.Split(path)
 	for _, b := range w.boxes {
 		switch {
-		case b.path == event.Name:
-			b.recheck = true
-			w.attach(b)
+		case b.path == path:
+			b.recheck, w.tickAt = true, time.Time{}
 		case b.path == filepath.Clean(folder) && schema.IsMessageFile(name):
 			b.todo = append(b.todo, name)
 		}
 	}
 }
 
-// lost rechecks everything after notifications were lost. Unless the queue merely overflowed, it also
-// closes the notifier; the next tick opens another.
-func (w *Watcher) lost(err error) {
+// startOver looks at every file after notifications were lost, and opens a new notifier.
+func (w *Watcher) startOver() {
+	_ = w.notifier.close() // it is of no use any more
+	w.tickAt = time.Now().Add(tickEvery)
 	for _, b := range w.boxes {
 		b.recheck = true
 	}
-	if errors.Is(err, fsnotify.ErrEventOverflow) {
-		return
-	}
-	err = w.notifier.close()
-	for _, b := range w.boxes {
-		b.attached = false
-		w.report(b, &b.failure, err)
-	}
-	w.tickAt = time.Now().Add(pollEvery)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -25,7 +24,7 @@ type PendingOptions struct {
 	// Most is how many messages are returned at most. 0 means all.
 	Most int
 	// Problem gets what else is in the inboxes, once: files that are not valid messages, and folders
-	// that can no longer be read. Nil ignores it.
+	// that cannot be read. Nil ignores it.
 	Problem func(mailbox.Entry)
 	// Idle is called once if nothing is pending, before the wait. Nil does nothing.
 	Idle func()
@@ -33,41 +32,40 @@ type PendingOptions struct {
 
 // AwaitPending waits until a message is pending in an inbox, and returns what is pending in
 // processing order, at least one message. A message is pending if its file is complete and valid,
-// and it has not expired. Each was still in its inbox, as it is returned, a moment ago. AwaitPending
-// acknowledges nothing.
+// and it has not expired. AwaitPending acknowledges nothing. It fails if an inbox cannot be read at first.
 func AwaitPending(ctx context.Context, targets []Target, options PendingOptions) (found []mailbox.Entry, err error) {
 	watcher, err := New(targets, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
-	for _, b := range watcher.boxes {
-		if err := b.check(); err != nil {
-			return nil, err
-		}
-	}
 	waiting := ctx
 	if options.Timeout > 0 {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeoutCause(ctx, options.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	for {
-		var pending []mailbox.Entry
+	for first := true; ; first = false {
 		for event, err := range watcher.Scan(ctx) {
 			if err != nil {
 				return nil, err
 			}
 			if options.wants(event) {
-				pending = append(pending, event.Entry)
+				found = append(found, event.Entry)
 			}
 		}
-		if found = watcher.take(pending, options.Most); len(found) > 0 {
+		if err := watcher.Unread(); err != nil && first {
+			return nil, err
+		}
+		if len(found) > 0 {
+			found = mailbox.InOrder(found)
+			if options.Most > 0 {
+				found = found[:min(options.Most, len(found))]
+			}
 			return found, nil
 		}
-		if options.Idle != nil {
+		if first && options.Idle != nil {
 			options.Idle()
-			options.Idle = nil
 		}
 		if err := watcher.awaitArrival(waiting, options); err != nil {
 			return nil, err
@@ -98,40 +96,4 @@ func (w *Watcher) awaitArrival(ctx context.Context, options PendingOptions) erro
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// take returns the first of the messages, in processing order, as they are in their files now. It
-// leaves out those that are gone. Those that have changed count as not reported: they may still be
-// being written.
-func (w *Watcher) take(pending []mailbox.Entry, most int) (taken []mailbox.Entry) {
-	for _, e := range mailbox.InOrder(pending) {
-		at := slices.IndexFunc(w.boxes, func(b *box) bool { return b.agent == e.Agent })
-		if w.boxes[at].isThere(e.Name) {
-			taken = append(taken, e)
-		}
-		if len(taken) == most && most > 0 {
-			break
-		}
-	}
-	return taken
-}
-
-// isThere reports whether a reported message is in its file as it was reported. If the file has
-// changed, the message counts as not reported from now on.
-func (b *box) isThere(name string) bool {
-	info, err := b.workspace.Root().Lstat(schema.BoxPath(b.agent, b.name) + "/" + name)
-	if err == nil && versionOf(info).equal(b.reported.Messages[name].Version) {
-		return true
-	}
-	delete(b.reported.Messages, name)
-	return false
-}
-
-// check returns an error if the box cannot be listed.
-func (b *box) check() error {
-	dir, err := b.openDir()
-	if dir != nil {
-		err = errors.Join(err, dir.Close())
-	}
-	return err
 }

@@ -108,42 +108,6 @@ func TestAwaitPendingArrival(t *testing.T) {
 	}
 }
 
-// TestTakeLooksAgain checks that a message which is gone or has changed since it was reported is not
-// taken, and that the changed one is reported again.
-func TestTakeLooksAgain(t *testing.T) {
-	w := mailboxtest.NewBare(t, "codex")
-	old := time.Now().Add(-time.Hour)
-	for _, name := range []string{"gone.yaml", "changed.yaml", "same.yaml"} {
-		if err := os.Chtimes(put(t, w, "codex", name, name), old, old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	watcher := newTestWatcher(t, w, Options{}, "codex")
-	defer watcher.Close()
-	scan := func() (entries []mailbox.Entry) {
-		for event, err := range watcher.Scan(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			entries = append(entries, event.Entry)
-		}
-		return entries
-	}
-	entries := scan()
-	inbox := w.BoxPath("codex", mailbox.Inbox)
-	changed := filepath.Join(inbox, "changed.yaml")
-	text := messageText("codex", "changed.yaml", "changed.yaml") + "  And more.\n"
-	if err := errors.Join(os.Remove(filepath.Join(inbox, "gone.yaml")), os.WriteFile(changed, []byte(text), 0o644), os.Chtimes(changed, old, old)); err != nil {
-		t.Fatal(err)
-	}
-	if taken := watcher.take(entries, 0); len(taken) != 1 || taken[0].Name != "same.yaml" {
-		t.Errorf("took %+v, want only the message that is as it was", taken)
-	}
-	if again := scan(); len(again) != 1 || again[0].Name != "changed.yaml" || again[0].Message.Body.Text != "First line.\nLast line.\nAnd more.\n" {
-		t.Errorf("the next scan reports %+v, want the changed message", again)
-	}
-}
-
 // TestAwaitPendingInAnyInterleaving has a reader that acknowledges what it gets, while others send
 // and acknowledge. The reader gets every message that nobody else takes, and nothing that was
 // acknowledged before it looked.

@@ -3,6 +3,7 @@
 package watch
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -10,30 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
-// TestTickDoesNotWaitForAPipe checks a folder whose place a pipe has taken. Opening a pipe normally
+// TestLookDoesNotWaitForAPipe checks a folder whose place a pipe has taken. Opening a pipe normally
 // waits for its other end, and no signal interrupts that.
-func TestTickDoesNotWaitForAPipe(t *testing.T) {
+func TestLookDoesNotWaitForAPipe(t *testing.T) {
 	w := mailboxtest.NewBare(t, "codex")
-	b := newBox(Target{Workspace: w, Agent: "codex"}, &Options{})
-	if err := os.RemoveAll(b.path); err != nil {
+	watcher := newTestWatcher(t, w, Options{}, "codex")
+	path := w.BoxPath("codex", mailbox.Inbox)
+	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(b.path, 0o600); err != nil {
+	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Skipf("this file system has no pipes: %v", err)
 	}
-	done := make(chan bool, 1)
+	done := make(chan error, 1)
 	go func() {
-		b.tick(time.Now())
-		done <- b.recheck
+		watcher.attach()
+		_, err := watcher.boxes[0].look(t.Context(), time.Now(), true)
+		done <- errors.Join(watcher.Close(), err)
 	}()
 	select {
-	case recheck := <-done:
-		if !recheck {
-			t.Error("the box is not looked at again")
+	case err := <-done:
+		if err == nil {
+			t.Error("a pipe counts as a folder")
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("the tick waits for the other end of a pipe")
+		t.Fatal("the look waits for the other end of a pipe")
 	}
 }

@@ -1,23 +1,18 @@
 package watch
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
-	"github.com/oacp-go/oacp/mailbox"
 )
 
 // TestSettledByTime checks how long a file without another copy counts as being written.
 func TestSettledByTime(t *testing.T) {
 	w := mailboxtest.NewBare(t, "codex")
-	entry := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: "m.yaml"}
-	path := put(t, w, "codex", entry.Name, "one")
+	path := put(t, w, "codex", "m.yaml", "one")
 	now := time.Now()
 	var seen Sighting
 	look := func(modified, now time.Time) bool {
@@ -30,7 +25,7 @@ func TestSettledByTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen = seen.Seen(info, now)
-		return Settled(w, entry, seen, now)
+		return seen.Settled(now)
 	}
 	for i, step := range []struct {
 		modified, now time.Duration
@@ -52,7 +47,7 @@ func TestSettledByTime(t *testing.T) {
 		modified, now time.Duration
 		want          bool
 	}{
-		{"is a second old, which a new one is where times are whole seconds", -time.Second, 0, false},
+		{"is a second old, which a new one is where times are whole seconds", now.Truncate(time.Second).Sub(now), 0, false},
 		{"got an old time from its writer", -time.Hour, 0, false},
 		{"is old", 0, oldAfter + time.Second, true},
 		{"has a time to come", 2 * oldAfter, oldAfter + time.Second, false},
@@ -61,85 +56,39 @@ func TestSettledByTime(t *testing.T) {
 		if got := look(now.Add(first.modified), now.Add(first.now)); got != first.want {
 			t.Errorf("a file that %s counts as settled at first sight: %t", first.what, got)
 		}
-		if later := now.Add(first.now + Quiet); !Settled(w, entry, seen, later) {
+		if later := now.Add(first.now + Quiet); !seen.Settled(later) {
 			t.Errorf("a file that %s is not settled after %v", first.what, Quiet)
 		}
 	}
 }
 
-// TestSettledByCopy checks that another copy with the same bytes proves a file complete, and no other copy does.
-func TestSettledByCopy(t *testing.T) {
-	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
-	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
-	inbox := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: filepath.Base(r.Inboxes[0])}
-	outbox := mailbox.Entry{Agent: "claude", Box: mailbox.Outbox, Name: filepath.Base(r.Outbox)}
-	archived := mailbox.Entry{Agent: "codex", Box: mailbox.Archive, Name: inbox.Name}
-	now := time.Now()
-	young := Sighting{Since: now}
-	want := func(what string, e mailbox.Entry, want bool) {
-		t.Helper()
-		if got := Settled(w, e, young, now); got != want {
-			t.Errorf("%s: settled %t, want %t", what, got, want)
-		}
-	}
-	want("an inbox copy", inbox, true)
-	want("an outbox copy", outbox, true)
-	want("a missing file", archived, false)
-	text := check.ReadFile(t, r.Inboxes[0])
-	check.WriteFile(t, r.Inboxes[0], strings.Replace(text, "100", "999", 1))
-	want("an inbox copy of the same size with other bytes", inbox, false)
-	want("an outbox copy that one of two recipients has", outbox, true)
-	check.WriteFile(t, r.Inboxes[1], text[:len(text)-1])
-	want("an outbox copy that no recipient has", outbox, false)
-	check.WriteFile(t, r.Inboxes[0], text)
-	want("the inbox copy again", inbox, true)
-	check.WriteFile(t, r.Inboxes[0], text[:len(text)-3])
-	want("the beginning of an inbox copy", inbox, false)
-	if err := os.Rename(r.Outbox, filepath.Join(filepath.Dir(r.Outbox), "other.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	check.WriteFile(t, r.Inboxes[0], text)
-	want("an inbox copy whose outbox copy has another name", inbox, false)
-}
-
-// TestSettledByUnfinishedCopy checks that a copy that may be unfinished itself proves nothing, for a
-// program may be writing both.
-func TestSettledByUnfinishedCopy(t *testing.T) {
+// TestSettledByItsTimes checks that a file that was renamed into its place is complete at once, and one
+// that is written in place is not.
+func TestSettledByItsTimes(t *testing.T) {
 	w := mailboxtest.NewBare(t, "claude", "codex")
-	var boxes map[string]mailbox.Entry
-	resend := func() *mailbox.Receipt {
-		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
-		boxes = map[string]mailbox.Entry{
-			r.Inboxes[0]: {Agent: "codex", Box: mailbox.Inbox, Name: filepath.Base(r.Inboxes[0])},
-			r.Outbox:     {Agent: "claude", Box: mailbox.Outbox, Name: filepath.Base(r.Outbox)},
-		}
-		return r
-	}
-	want := func(what string, age time.Duration, want bool) {
+	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+	old := time.Now().Add(-time.Hour)
+	want := func(what, path string, want bool) {
 		t.Helper()
-		for path, e := range boxes {
-			now := time.Now().Add(age)
-			if got := Settled(w, e, Sighting{Since: now}, now); got != want {
-				t.Errorf("%s: %s is settled: %t", what, path, got)
-			}
-		}
-	}
-	text, old := check.ReadFile(t, resend().Outbox), time.Now().Add(-time.Hour)
-	want("both were sent", 0, true)
-	for path := range boxes {
-		check.WriteFile(t, path, text[:len(text)-9])
-	}
-	want("both are being written", 0, false)
-	want("both were written long ago", 2*oldAfter, true)
-	for path := range boxes {
-		if err := os.Chtimes(path, old, old); err != nil {
+		info, err := os.Lstat(path)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if got := (Sighting{}).Seen(info, time.Now()).Settled(time.Now()); got != want {
+			t.Errorf("%s counts as settled: %t", what, got)
+		}
 	}
-	want("both got an old time from their writer", 0, false)
-	r := resend()
-	if err := errors.Join(os.Remove(r.Inboxes[0]), os.Link(r.Outbox, r.Inboxes[0])); err != nil {
+	want("an inbox copy", r.Inboxes[0], true)
+	want("an outbox copy", r.Outbox, true)
+	text := check.ReadFile(t, r.Outbox)
+	check.WriteFile(t, r.Outbox, text[:len(text)-9])
+	want("a file that is being written", r.Outbox, false)
+	if err := os.Chtimes(r.Outbox, old, old); err != nil {
 		t.Fatal(err)
 	}
-	want("both are one file", 0, false)
+	want("a file that got an old time from its writer", r.Outbox, false)
+	if err := os.Mkdir(r.Outbox+".yaml", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want("a folder", r.Outbox+".yaml", false)
 }

@@ -20,9 +20,7 @@ import (
 const (
 	// tickEvery is how often a Watcher compares folders with what it knows: network file systems
 	// send no notifications.
-	tickEvery = 2 * time.Second
-	// pollEvery replaces tickEvery if the system cannot send notifications.
-	pollEvery = 250 * time.Millisecond
+	tickEvery = time.Second
 	// recoverEvery is how often a Watcher completes deliveries that dead processes left behind.
 	recoverEvery = 10 * time.Second
 	// scanPatience is how long Scan waits for files to settle.
@@ -32,19 +30,16 @@ const (
 // An EventKind says what a Watcher saw.
 type EventKind string
 
-// The kinds of events. Their names are those of the reference implementation, which has no
-// warnings.
+// The kinds of events. Their names are those of the reference implementation.
 const (
 	// EventArrived reports a message that is in the box and was not reported before.
 	EventArrived EventKind = "new_message"
 	// EventArchived reports that a message is no longer in the box: it was acknowledged, moved or
 	// replaced.
 	EventArchived EventKind = "message_archived"
-	// EventError reports a file that is not a message, a folder that cannot be read, or a cursor or
-	// recovery that failed.
+	// EventError reports a file that is not a message, a folder that cannot be read, or a recovery
+	// that failed.
 	EventError EventKind = "error"
-	// EventWarning reports a limitation that delays events but loses none.
-	EventWarning EventKind = "warning"
 )
 
 // Event is one thing that a Watcher saw.
@@ -53,8 +48,8 @@ type Event struct {
 	// Project is the project name of the workspace.
 	Project string
 	// Entry is the file. EventArrived has the whole message, EventArchived only its ID, From, Type,
-	// Priority and Subject. Errors and warnings have Err; their Name is empty if they do not
-	// concern a single file. The Message of an error is what can be read of one that is not valid.
+	// Priority and Subject. Errors have Err; their Name is empty if they do not concern a single
+	// file. The Message of an error is what can be read of one that is not valid.
 	mailbox.Entry
 }
 
@@ -84,15 +79,15 @@ type Options struct {
 // Watcher reports what arrives in boxes and what leaves them. It compares the folders with what it
 // reported before; notifications of the file system only make it look sooner.
 //
-// A message is reported once its file is complete; see Settled. A file that is not a message is
+// A message is reported once its file is complete; see Sighting. A file that is not a message is
 // reported once, and again when it has changed. A file that replaces one with the same message ID
 // is the same message: editors, git and backups put files back. Hidden files and names that do not
 // end in .yaml are ignored.
 //
 // With a cursor, an event counts as delivered when the loop asks for the next one. If the context
 // ends the loop, the next Watcher continues exactly there. No event is lost, but some may be
-// repeated: the last event of a loop that ended with break, return or panic, those of the last
-// seconds before the process was killed, and those of a first look with Since that was interrupted.
+// repeated: the last event of a loop that ended with break, return or panic, and those of the last
+// seconds before the process was killed.
 //
 // A Watcher is not safe for concurrent use, except Forget.
 type Watcher struct {
@@ -103,51 +98,36 @@ type Watcher struct {
 	open func() (notifier, error)
 	// queue holds the changes that are not delivered yet.
 	queue []change
-	// tickAt is when the next tick is due, and recoverAt when to complete deliveries again: if
-	// zero, after the first look.
+	// tickAt is when the next tick is due, and recoverAt when to complete deliveries again.
 	tickAt, recoverAt time.Time
-	warned            bool
 	// forgotten are the names that Forget was called with; woken ends a wait for their sake.
 	mutex     sync.Mutex
 	forgotten []string
 	woken     chan struct{}
 }
 
-// New returns a Watcher of the targets. A target that cannot be watched, such as an unknown agent
-// (*mailbox.UnknownAgentError) or one whose cursor is in use (*CursorInUseError), is reported as an
-// error event and left out; if no target remains, New returns the error. The options may be nil.
+// New returns a Watcher of the targets, which must differ. An error of an unknown agent is a
+// *mailbox.UnknownAgentError, and that of a cursor in use a *CursorInUseError. The options may be nil.
 // The caller closes the Watcher when its loop has ended, and the workspaces after that.
 func New(targets []Target, options *Options) (*Watcher, error) {
 	w := &Watcher{open: openNotifier, woken: make(chan struct{}, 1)}
 	if options != nil {
 		w.options = *options
 	}
-	var failed []error
 	for _, target := range targets {
-		b := newBox(target, &w.options)
+		b, err := openBox(target, &w.options)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
 		b.recovers = !slices.ContainsFunc(w.boxes, b.sharesWorkspace)
-		if slices.ContainsFunc(w.boxes, func(other *box) bool { return other.path == b.path }) {
-			continue
-		}
-		if err := b.open(&w.options); err != nil {
-			failed = append(failed, err)
-			w.fail(b, err)
-			continue
-		}
 		w.boxes = append(w.boxes, b)
-		if b.cursor != nil && b.cursor.warning != nil {
-			w.fail(b, b.cursor.warning)
-		}
-	}
-	if len(w.boxes) == 0 {
-		return nil, errors.Join(failed...)
 	}
 	return w, nil
 }
 
 // Close saves the cursors and releases everything.
 func (w *Watcher) Close() error {
-	err := errors.Join(w.saveAll(), w.notifier.close())
+	err := errors.Join(w.save(0), w.notifier.close())
 	for _, b := range w.boxes {
 		err = errors.Join(err, b.closeCursor())
 	}
@@ -155,11 +135,26 @@ func (w *Watcher) Close() error {
 }
 
 // Events reports the present files and then each change, until the context ends, which is not an error. If
-// a workspace was removed or replaced, or if a cursor could not be saved in the end, the last element is
-// that error. After a loop has ended, Events or Scan may be called again and continues with the undelivered
-// events.
+// a workspace was removed or replaced, or if a cursor could not be saved, the last element is that error.
+// After a loop has ended, Events or Scan may be called again and continues with the undelivered events.
 func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { w.run(ctx, yield, true) }
+}
+
+// Scan reports the present files and ends. It waits at most a second for files that are being written; the
+// next Scan reports the rest. The last element is an error if the context ended early, or as for Events.
+func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) { w.run(ctx, yield, false) }
+}
+
+// Unread returns why boxes could not be read when the Watcher last looked, nil if all could. It must
+// not be called during a loop.
+func (w *Watcher) Unread() error {
+	var err error
+	for _, b := range w.boxes {
+		err = errors.Join(err, b.unread)
+	}
+	return err
 }
 
 // Forget makes a file count as not reported: if it is in its box, or comes back, it is reported again.
@@ -183,69 +178,51 @@ func (w *Watcher) forget() {
 	w.mutex.Unlock()
 	for _, b := range w.boxes {
 		for _, name := range names {
-			delete(b.reported.Messages, name)
-			delete(b.reported.Unreadable, name)
+			b.record(name, nil, nil)
 			delete(b.unsettled, name)
 		}
 		b.todo = append(b.todo, names...)
 	}
 }
 
-// Scan reports the present files and ends. It waits at most a second for files that are being written; the
-// next Scan reports the rest. The last element is an error if the context ended early, or as for Events.
-func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) { w.run(ctx, yield, false) }
-}
-
 func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow bool) {
-	w.start(follow)
+	for _, b := range w.boxes {
+		b.recheck = true
+	}
+	w.tickAt, w.recoverAt = time.Time{}, time.Time{}
 	var err error
-	deadline := time.Now().Add(scanPatience)
+	patience := time.Now().Add(scanPatience)
 	for done := false; err == nil && !done; {
 		if !w.deliver(ctx, yield) {
 			return
 		}
-		if err = context.Cause(ctx); err != nil {
+		if ctx.Err() != nil {
 			break
 		}
-		for _, b := range w.boxes {
-			if b.cursor != nil && time.Since(b.cursor.savedAt) >= saveEvery {
-				w.report(b, &b.cursor.failure, b.saveCursor())
-			}
+		if err = w.save(saveEvery); err != nil {
+			break
+		}
+		if now := time.Now(); !now.Before(w.tickAt) {
+			err = w.tick(ctx, now, follow)
 		}
 		w.look(ctx, follow)
-		next := w.nextLook()
+		next := w.nextLook(time.Now())
 		switch {
-		case len(w.queue) > 0 || !next.IsZero() && !next.After(time.Now()):
-		case w.recoverAt.IsZero():
-			w.recover(ctx)
+		case !next.IsZero() && !next.After(time.Now()):
 		case follow:
 			w.wait(ctx, earliest(next, w.tickAt))
-			err = w.tick(ctx)
-		case next.IsZero() || next.After(deadline):
+		case next.IsZero() || next.After(patience):
 			done = true
 		default:
 			w.wait(ctx, next)
 		}
 	}
-	if follow && ctx.Err() != nil {
-		err = nil
+	if !follow && err == nil {
+		err = context.Cause(ctx)
 	}
-	if err = errors.Join(err, w.saveAll()); err != nil {
+	if err = errors.Join(err, w.save(0)); err != nil {
 		yield(Event{}, err)
 	}
-}
-
-// start begins a loop. Notifications are asked for before the first look, so that nothing falls
-// between them.
-func (w *Watcher) start(follow bool) {
-	for _, b := range w.boxes {
-		b.recheck = true
-		if follow {
-			w.attach(b)
-		}
-	}
-	w.recoverAt, w.tickAt = time.Time{}, time.Now().Add(w.tickInterval())
 }
 
 // deliver yields the queued events and records them as delivered. It reports whether the loop goes on.
@@ -259,6 +236,68 @@ func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) bo
 		w.queue = w.queue[1:]
 	}
 	return true
+}
+
+// save saves the cursors that were last saved at least so long ago.
+func (w *Watcher) save(age time.Duration) error {
+	var failed []error
+	for _, b := range w.boxes {
+		if b.cursor != nil && time.Since(b.cursor.savedAt) >= age {
+			failed = append(failed, b.saveCursor())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// tick asks for a look at every box, notified or not, and completes deliveries now and then. It returns
+// an error if a workspace was removed or replaced.
+func (w *Watcher) tick(ctx context.Context, now time.Time, follow bool) error {
+	w.tickAt = now.Add(tickEvery)
+	if follow {
+		w.attach() // before the look, so that nothing falls between them
+	}
+	recovers := !now.Before(w.recoverAt)
+	if recovers {
+		w.recoverAt = now.Add(recoverEvery)
+	}
+	for _, b := range w.boxes {
+		if err := b.checkWorkspace(); err != nil {
+			return err
+		}
+		if recovers && b.recovers {
+			w.report(b, &b.unrecovered, b.recover(ctx))
+		}
+		b.relist = true
+		b.recheck = b.recheck || now.Sub(b.checkedAt) >= recheckEvery
+	}
+	return nil
+}
+
+// recover completes deliveries that dead processes left behind.
+func (b *box) recover(ctx context.Context) error {
+	ids, _, err := b.workspace.Staged()
+	if len(ids) > 0 {
+		_, err = b.workspace.Recover(ctx)
+	}
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("completing deliveries: %w", err)
+}
+
+// checkWorkspace returns an error if the folder of the box's workspace was removed or replaced: nothing
+// that is open leads to the new one.
+func (b *box) checkWorkspace() error {
+	dir := b.workspace.Dir()
+	there, err := os.Stat(dir)
+	held, heldErr := b.workspace.Root().Stat(".")
+	if !errors.Is(err, fs.ErrNotExist) && (err != nil || heldErr != nil || os.SameFile(there, held)) {
+		return nil
+	}
+	if b.cursor != nil {
+		b.cursor.dirty = false // it is gone with the workspace
+	}
+	return fmt.Errorf("%w: %s was removed or replaced", mailbox.ErrNoWorkspace, dir)
 }
 
 // look looks at some of what may have changed.
@@ -279,46 +318,20 @@ func (w *Watcher) look(ctx context.Context, follow bool) {
 			}
 			w.queue = append(w.queue, c)
 		}
-		b.unread = err
-		w.report(b, &b.failure, err)
+		w.report(b, &b.unread, err)
 	}
 }
 
 // nextLook returns when to look again, and the zero time if there is nothing to look at.
-func (w *Watcher) nextLook() time.Time {
+func (w *Watcher) nextLook(now time.Time) time.Time {
+	if len(w.queue) > 0 {
+		return now
+	}
 	var next time.Time
 	for _, b := range w.boxes {
-		next = earliest(next, b.nextLook(time.Now()))
+		next = earliest(next, b.nextLook(now))
 	}
 	return next
-}
-
-// recover completes deliveries that dead processes left behind. It comes after the first look:
-// messages older than Options.Since count as reported, but not those that only arrive now.
-func (w *Watcher) recover(ctx context.Context) {
-	w.recoverAt = time.Now().Add(recoverEvery)
-	relist := false
-	for _, b := range w.boxes {
-		if !b.recovers {
-			continue
-		}
-		ids, _, err := b.workspace.Staged()
-		if len(ids) > 0 {
-			relist = true
-			_, err = b.workspace.Recover(ctx)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			err = fmt.Errorf("completing deliveries: %w", err)
-		}
-		w.report(b, &b.recoverFailure, err)
-	}
-	for _, b := range w.boxes {
-		b.relist = b.relist || relist
-		b.endSeeding()
-	}
 }
 
 // earliest returns the earlier of two times. The zero time stands for never.
@@ -329,67 +342,11 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// tick compares folders without notifications, at intervals. It returns an error if a workspace was
-// removed or replaced.
-func (w *Watcher) tick(ctx context.Context) error {
-	now := time.Now()
-	if now.Before(w.tickAt) || ctx.Err() != nil {
-		return nil
-	}
-	for _, b := range w.boxes {
-		replaced := b.tick(now)
-		if replaced || b.folder == nil {
-			if err := w.checkWorkspace(b); err != nil {
-				return err
-			}
-		}
-		if replaced || !b.attached {
-			w.attach(b)
-		}
-	}
-	if !now.Before(w.recoverAt) {
-		w.recover(ctx)
-	}
-	w.tickAt = now.Add(w.tickInterval())
-	return nil
-}
-
-// tickInterval returns how long it is to the next tick.
-func (w *Watcher) tickInterval() time.Duration {
-	if slices.ContainsFunc(w.boxes, func(b *box) bool { return !b.attached }) {
-		return pollEvery
-	}
-	return tickEvery
-}
-
-// checkWorkspace returns an error if the folder of a box's workspace was removed or replaced:
-// nothing that is open leads to the new one. The cursors of the workspace are not saved then.
-func (w *Watcher) checkWorkspace(b *box) error {
-	dir := b.workspace.Dir()
-	there, err := os.Stat(dir)
-	held, heldErr := b.workspace.Root().Stat(".")
-	if !errors.Is(err, fs.ErrNotExist) && (err != nil || heldErr != nil || os.SameFile(there, held)) {
-		return nil
-	}
-	err = fmt.Errorf("%w: %s was removed or replaced", mailbox.ErrNoWorkspace, dir)
-	for _, other := range w.boxes {
-		if other.sharesWorkspace(b) {
-			err = errors.Join(err, other.closeCursor())
-		}
-	}
-	return err
-}
-
 // report queues an error that does not concern a single file, unless it is the last one again.
-func (w *Watcher) report(b *box, last *string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
+func (w *Watcher) report(b *box, last *error, err error) {
+	if err != nil && (*last == nil || (*last).Error() != err.Error()) {
+		entry := mailbox.Entry{Agent: b.agent, Box: b.name, Path: b.path, Err: err}
+		w.queue = append(w.queue, change{box: b, kind: EventError, entry: entry})
 	}
-	if text != "" && text != *last {
-		w.fail(b, err)
-	}
-	*last = text
+	*last = err
 }
-
-func (w *Watcher) fail(b *box, err error) { w.queue = append(w.queue, b.problem(EventError, err)) }

@@ -3,7 +3,7 @@
 // the folder.
 //
 // Besides the rules for each file it checks what only a change can break: a published message is not
-// edited, a copy is that of its sender's outbox, and the committer may write for the sender.
+// edited, and a copy is that of its sender's outbox.
 package change
 
 import (
@@ -64,12 +64,8 @@ type check struct {
 	objects *git.Objects
 	// below is the path of Dir below the top of the repository, empty or with a slash at its end.
 	below string
-	// base is a commit, or the empty tree if HEAD has no commit. Range names the commits of the change.
-	base    string
-	commits string
-	// indexed reports whether the change ends in the index, not in HEAD. committed reports whether HEAD has
-	// a commit.
-	indexed, committed bool
+	// base is a commit, or the empty tree if HEAD has no commit.
+	base string
 
 	set     *validate.Set
 	entries []entry
@@ -112,9 +108,6 @@ func Check(ctx context.Context, o Options) (*validate.Result, error) {
 	if err := c.checkCopies(); err != nil {
 		return nil, err
 	}
-	if err := c.checkCommitters(ctx); err != nil {
-		return nil, err
-	}
 	return c.set.Result(), nil
 }
 
@@ -135,42 +128,33 @@ func inherited(dir string) (env []string) {
 	return env
 }
 
-// locate finds out where in the repository the folder is, and returns the repository's top, which is
-// the folder itself in a repository without a working folder.
+// locate finds out where in the repository the folder is, and returns the repository's top.
 func (c *check) locate(ctx context.Context) (top string, err error) {
-	out, err := c.git.Run(ctx, "rev-parse", "--is-inside-work-tree", "--show-cdup", "--show-prefix", "--git-path", "index")
+	out, err := c.git.Run(ctx, "rev-parse", "--show-cdup", "--show-prefix")
 	if git.Exit(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
 		return "", fmt.Errorf("%s is %w", c.git.Dir, ErrNoRepository)
 	}
 	if err != nil {
 		return "", err
 	}
-	// Without a working folder, git prints no line for cdup and prefix.
-	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if lines[0] != "true" || len(lines) != 4 {
-		return c.git.Dir, nil
-	}
-	index := lines[3]
-	if !filepath.IsAbs(index) {
-		index = filepath.Join(c.git.Dir, index)
-	}
-	if _, err := os.Lstat(index); err == nil { // not so in a clone that was not checked out
-		c.indexed = true
-	}
-	c.below = lines[2]
-	return filepath.Join(c.git.Dir, lines[1]), nil
+	up, rest, _ := strings.Cut(string(out), "\n")
+	c.below, _, _ = strings.Cut(rest, "\n")
+	return filepath.Join(c.git.Dir, up), nil
 }
 
-// resolve finds the commits that the change is between.
+// resolve finds the base of the change: the merge base of HEAD and the named commit.
 func (c *check) resolve(ctx context.Context, name string) error {
 	_, err := c.git.Run(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-	if c.committed = err == nil; err != nil && git.Exit(err) != 1 {
+	if err != nil && git.Exit(err) != 1 {
 		return err
 	}
-	if !c.committed && name == "HEAD" { // the first commit is about to be made
+	if err != nil && name == "HEAD" { // the first commit is about to be made
 		tree, err := c.git.Run(ctx, "hash-object", "-t", "tree", "--stdin")
-		c.base, c.indexed = strings.TrimSpace(string(tree)), true
+		c.base = strings.TrimSpace(string(tree))
 		return err
+	}
+	if err != nil {
+		return &RevisionError{Name: "HEAD"}
 	}
 	shallow, err := c.git.Run(ctx, "rev-parse", "--is-shallow-repository")
 	if err != nil {
@@ -184,10 +168,6 @@ func (c *check) resolve(ctx context.Context, name string) error {
 	if err != nil {
 		return &RevisionError{Name: name, Shallow: isShallow}
 	}
-	if !c.committed {
-		return &RevisionError{Name: "HEAD"}
-	}
-	c.commits = strings.TrimSpace(string(other)) + "..HEAD"
 	base, err := c.git.Run(ctx, "merge-base", strings.TrimSpace(string(other)), "HEAD")
 	if git.Exit(err) == 1 {
 		return &UnrelatedError{Name: name, Shallow: isShallow}

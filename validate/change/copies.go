@@ -46,13 +46,13 @@ func (c *check) checkCopies() error {
 // findCopy looks for the sender's copy of a message, at the end of the change and in its base.
 func (c *check) findCopy(a addition) (same, differs bool, err error) {
 	data, err := c.object(a.id)
-	for _, from := range []func(string) string{c.end, func(name string) string { return c.base + ":" + name }} {
-		for _, name := range a.names {
+	for _, name := range a.names {
+		for _, place := range []string{inIndex(name), inBase(c.base, name)} {
 			if err != nil {
 				return false, differs, err
 			}
 			var other []byte
-			other, err = c.object(from(name))
+			other, err = c.object(place)
 			if _, large := errors.AsType[git.UnwantedError](err); large {
 				differs, err = true, nil
 			}

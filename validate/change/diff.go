@@ -88,12 +88,7 @@ func (m moves) within(e entry) bool {
 
 // diff lists the message files that change, below the paths or, if there are none, in workspaces.
 func (c *check) diff(ctx context.Context, paths []string) error {
-	args := []string{"diff-tree", "-r", c.base, "HEAD"}
-	if c.indexed {
-		args = []string{"diff-index", "--cached", c.base}
-	}
-	args = append(args, "--raw", "-z", "--no-renames", "--no-abbrev", "--", ":(top,glob)**/agents/**")
-	out, err := c.git.Run(ctx, args...)
+	out, err := c.git.Run(ctx, "diff-index", "--cached", c.base, "--raw", "-z", "--no-renames", "--no-abbrev", "--", ":(top,glob)**/agents/**")
 	if err != nil {
 		return err
 	}
@@ -121,7 +116,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// parseRaw reads what git diff-tree and diff-index print with --raw -z, and returns the files in
+// parseRaw reads what git diff-index prints with --raw -z, and returns the files in
 // mailboxes.
 func parseRaw(out []byte) (found []entry, err error) {
 	var words []string
@@ -155,37 +150,24 @@ func (c *check) marked(entries []entry) (map[string]bool, error) {
 		if _, known := marked[e.workspace]; known || strings.Contains(e.workspace, "\n") {
 			continue
 		}
-		_, there, err := c.marker(e.workspace)
-		if err != nil {
-			return nil, err
+		marker := e.workspace + schema.MarkerName
+		for _, name := range []string{inBase(c.base, marker), inIndex(marker)} {
+			data, err := c.object(name)
+			if _, large := errors.AsType[git.UnwantedError](err); err != nil && !large {
+				return nil, err
+			}
+			marked[e.workspace] = marked[e.workspace] || data != nil || err != nil
 		}
-		marked[e.workspace] = there
 	}
 	return marked, nil
 }
 
-// marker returns the workspace.json of a workspace: that of the base or, if there is none, of the change. One that is
-// too large is there, and has no data.
-func (c *check) marker(workspace string) (data []byte, there bool, err error) {
-	for _, name := range []string{c.base + ":" + workspace + schema.MarkerName, c.end(workspace + schema.MarkerName)} {
-		data, err = c.object(name)
-		if _, unwanted := errors.AsType[git.UnwantedError](err); unwanted {
-			return nil, true, nil
-		}
-		if data != nil || err != nil {
-			break
-		}
-	}
-	return data, data != nil, err
-}
+// inBase returns what git calls a file before the change.
+func inBase(base, file string) string { return base + ":" + file }
 
-// end names a file at the end of the change, for git.
-func (c *check) end(file string) string {
-	if c.indexed {
-		return ":0:" + file // the name of the folder may begin like a number of a stage
-	}
-	return "HEAD:" + file
-}
+// inIndex returns what git calls a file after the change. It names stage 0, because the name of a folder
+// may begin like the number of a stage.
+func inIndex(file string) string { return ":0:" + file }
 
 // namesOf returns the paths at which the sender's copy of a message can be.
 func namesOf(e entry, m *schema.Message) (names []string) {

@@ -1,17 +1,18 @@
 package judge
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // base is the address of the folder of the schemas. Nothing is ever loaded from it.
@@ -26,7 +27,7 @@ type compiled struct {
 	// files are the texts of the files, by name.
 	files map[string]string
 	// roots are the values of the JSON files, and wrong has the errors of the others.
-	roots map[string]*node
+	roots map[string]any
 	wrong map[string]error
 	// names are the names of the files, by address without a fragment.
 	names map[string]string
@@ -40,7 +41,7 @@ type compiled struct {
 func compile(files map[string]string, names []string) (*compiled, contract.Ready) {
 	c := &compiled{
 		files: files, schemas: make(map[string]*jsonschema.Schema), names: make(map[string]string),
-		roots: make(map[string]*node), wrong: make(map[string]error),
+		roots: make(map[string]any), wrong: make(map[string]error),
 	}
 	for name, text := range files {
 		if root, err := parse(text); err != nil {
@@ -53,14 +54,62 @@ func compile(files map[string]string, names []string) (*compiled, contract.Ready
 	c.addIDs()
 	ready := contract.Ready{Version: contract.Version, Problems: []contract.Problem{}}
 	for _, name := range names {
-		schema, err := c.compileOne(base + url.PathEscape(name+contract.Suffix))
+		compiled, err := c.compileOne(base + url.PathEscape(name+contract.Suffix))
 		if err != nil {
 			ready.Problems = append(ready.Problems, c.problem(name, err))
 			continue
 		}
-		c.schemas[name] = schema
+		c.schemas[name] = compiled
 	}
 	return c, ready
+}
+
+// A textError says what is wrong with the text of a file.
+type textError struct{ error }
+
+// parse decodes a JSON text. It returns a textError for text that is not JSON, nests too deep, repeats
+// a key, or holds a number that the schema library could not compute with.
+func parse(text string) (value any, err error) {
+	var strict schema.Value // it has the first three checks
+	err = json.Unmarshal([]byte(text), &strict)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		line := strings.Count(text[:min(int(syntax.Offset), len(text))], "\n") + 1
+		err = fmt.Errorf("this is not JSON: %w (line %d)", err, line)
+	}
+	if err == nil {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.UseNumber()
+		err = decoder.Decode(&value)
+	}
+	if err == nil {
+		err = checkNumbers(value)
+	}
+	if err != nil {
+		return nil, textError{err}
+	}
+	return value, nil
+}
+
+func checkNumbers(value any) error {
+	switch v := value.(type) {
+	case json.Number:
+		if !isNumber(v.String()) {
+			return fmt.Errorf("the number %.20s… is too large or too long", v)
+		}
+	case []any:
+		for _, item := range v {
+			if err := checkNumbers(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, member := range v {
+			if err := checkNumbers(member); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // addIDs makes files known under their own $id, and under the names of their neighbours relative to
@@ -68,7 +117,7 @@ func compile(files map[string]string, names []string) (*compiled, contract.Ready
 func (c *compiled) addIDs() {
 	var parents []*url.URL
 	for name, root := range c.roots {
-		fields, _ := root.value.(map[string]any)
+		fields, _ := root.(map[string]any)
 		for _, key := range []string{"$id", "id"} {
 			id, _ := fields[key].(string)
 			u, err := url.Parse(id)
@@ -100,7 +149,7 @@ func (e *outsideError) Error() string {
 	return fmt.Sprintf("it refers to %s, which is not a readable .json file in the folder %s", shorten(address), contract.Folder)
 }
 
-func (c *compiled) compileOne(address string) (schema *jsonschema.Schema, err error) {
+func (c *compiled) compileOne(address string) (_ *jsonschema.Schema, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it cannot be compiled: %v", p)
@@ -123,39 +172,25 @@ func (c *compiled) compileOne(address string) (schema *jsonschema.Schema, err er
 // problem describes why a schema does not compile.
 func (c *compiled) problem(name string, err error) contract.Problem {
 	p := contract.Problem{Name: name, File: name + contract.Suffix}
-	offset := 0
 	if outside, ok := errors.AsType[*outsideError](err); ok {
 		p.Message = outside.Error()
-		p.File, offset = c.referenceTo(outside.address, p.File)
-	} else if text, ok := errors.AsType[*textError](err); ok {
-		p.File, offset, p.Message = c.loaded, text.offset, text.message
+	} else if text, ok := errors.AsType[textError](err); ok {
+		p.File, p.Message = c.loaded, shorten(text.Error())
 	} else if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		leaf := leaves(invalid)[0]
-		p.File, offset = c.loaded, c.roots[c.loaded].find(steps(leaf.InstanceLocation))
-		p.Message = "this is not a JSON Schema: " + shorten(leaf.Message)
+		p.File = c.loaded
+		p.Message = shorten(fmt.Sprintf("this is not a JSON Schema: %s: %s", cmp.Or(leaf.InstanceLocation, "/"), leaf.Message))
 	} else {
 		if inner, ok := errors.AsType[*jsonschema.SchemaError](err); ok && inner.Err != nil {
 			err = inner.Err
 		}
 		message := strings.TrimPrefix(err.Error(), "jsonschema: ")
 		if address, ok := strings.CutSuffix(message, " not found"); ok {
-			p.File, offset = c.referenceTo(address, p.File)
 			message = "there is no " + address
 		}
 		p.Message = shorten(strings.ReplaceAll(message, base, ""))
 	}
-	p.Line, p.Column = position(c.files[p.File], offset)
 	return p
-}
-
-// referenceTo returns the place of the first reference to an address, or the beginning of the file.
-func (c *compiled) referenceTo(address, file string) (string, int) {
-	for _, name := range slices.Sorted(maps.Keys(c.roots)) {
-		if offset := c.roots[name].reference(address); offset >= 0 {
-			return name, offset
-		}
-	}
-	return file, 0
 }
 
 // fileOf returns the file and the value in it that an address in a text leads to, if it does.

@@ -58,8 +58,8 @@ func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.V
 		if err := json.Unmarshal(r.Fields, &fields); err != nil {
 			return nil, fmt.Errorf("the fields cannot be read: %w", err)
 		}
-		if at := deeper(fields, maxDepth); at != nil {
-			return []contract.Violation{{At: at, Message: fmt.Sprintf("a body that has a schema nests at most %d deep", maxDepth)}}, nil
+		if isDeeper(fields, maxDepth) {
+			return []contract.Violation{{At: []string{}, Message: fmt.Sprintf("a body that has a schema nests at most %d deep", maxDepth)}}, nil
 		}
 		for _, t := range []typer{{}, {eager: true}} {
 			readings = append(readings, func() any { return t.convert(asked, fields) })
@@ -103,26 +103,19 @@ func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.V
 // maxDepth is how deep a body may nest. The time that the library takes grows with the cube of it.
 const maxDepth = 100
 
-// deeper returns the way to a value that is nested deeper, or nil.
-func deeper(value any, depth int) []string {
+// isDeeper reports whether a value nests deeper.
+func isDeeper(value any, depth int) bool {
 	if depth == 0 {
-		return []string{}
+		return true
 	}
+	inside := func(v any) bool { return isDeeper(v, depth-1) }
 	switch v := value.(type) {
 	case map[string]any:
-		for key, member := range v {
-			if at := deeper(member, depth-1); at != nil {
-				return append([]string{key}, at...)
-			}
-		}
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), inside)
 	case []any:
-		for i, item := range v {
-			if at := deeper(item, depth-1); at != nil {
-				return append([]string{strconv.Itoa(i)}, at...)
-			}
-		}
+		return slices.ContainsFunc(v, inside)
 	}
-	return nil
+	return false
 }
 
 // violations turns an error of the library into violations, one for each field that it is about.
@@ -131,7 +124,6 @@ func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contrac
 	value := lookUp(body, v.At)
 	file, where := c.fileOf(e.AbsoluteKeywordLocation)
 	v.File = file
-	v.Line, _ = position(c.files[file], c.roots[file].find(where))
 	around := c.schemaAround(file, where)
 	keyword := keywordOf(e)
 	v.Advice = textOf(around, "description", "title")
@@ -218,13 +210,9 @@ func expected(message string, value any) string {
 
 // schemaAround returns the schema that the keyword at the place is part of.
 func (c *compiled) schemaAround(file string, where []string) map[string]any {
-	root := c.roots[file]
-	if root == nil {
-		return nil
-	}
 	for depth := len(where); depth >= 0; depth-- {
-		found, ok := lookUp(root.value, where[:depth]).(map[string]any)
-		if ok && depth < len(where) || ok && len(where) == 0 {
+		found, ok := lookUp(c.roots[file], where[:depth]).(map[string]any)
+		if ok && (depth < len(where) || len(where) == 0) {
 			return found
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"sync"
+	"runtime/metrics"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -41,11 +41,10 @@ a workspace, and oacp validate checks messages.`,
 				return failure.Usagef("other commands call this one").WithHint("oacp validate checks messages")
 			}
 			ctx, cancel := context.WithCancel(c.Context)
-			var watching sync.WaitGroup
-			defer watching.Wait()
 			defer cancel()
-			watching.Go(func() {
-				watchMemory(ctx, maxMemory, func() { exit(fmt.Sprintf("a body takes more than %d MiB to judge", maxMemory>>20)) })
+			go watchMemory(ctx, maxMemory, func() { // the schema library cannot be interrupted
+				fmt.Fprintf(os.Stderr, "oacp: contract: a body takes more than %d MiB to judge\n", maxMemory>>20)
+				os.Exit(failure.ExitFailed)
 			})
 			return Serve(os.Stdin, os.Stdout)
 		},
@@ -54,9 +53,6 @@ a workspace, and oacp validate checks messages.`,
 
 // maxRequest bounds a line of input: a Start with as many files as there may be.
 const maxRequest = contract.MaxFiles * 2 * contract.MaxSize
-
-// maxTime bounds the work on a body. The program that asked waits for a shorter time.
-const maxTime = 30 * time.Second
 
 // Serve answers requests until the input ends. The package contract describes them.
 func Serve(in io.Reader, out io.Writer) error {
@@ -80,20 +76,34 @@ func Serve(in io.Reader, out io.Writer) error {
 		return err
 	}
 	for lines.Scan() {
-		late := time.AfterFunc(maxTime, func() { exit(fmt.Sprintf("a body takes more than %v to judge", maxTime)) })
-		answer := schemas.answer(lines.Bytes())
-		late.Stop()
-		if err := answers.Encode(answer); err != nil {
+		if err := answers.Encode(schemas.answer(lines.Bytes())); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-// exit ends the process: the schema library cannot be interrupted.
-func exit(message string) {
-	fmt.Fprintln(os.Stderr, "oacp: contract: "+message)
-	os.Exit(failure.ExitFailed)
+// maxMemory bounds the live and dead objects of the process, in bytes. A schema whose forms all lead
+// deeper into a body makes the library collect errors without end.
+const maxMemory = 512 << 20
+
+// watchMemory calls exceeded once if the process has more objects than so many bytes, and returns
+// then or when the context ends.
+func watchMemory(ctx context.Context, most uint64, exceeded func()) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if metrics.Read(sample); sample[0].Value.Uint64() > most {
+				exceeded()
+				return
+			}
+		}
+	}
 }
 
 // answer answers a line of input.

@@ -117,14 +117,6 @@ func applied(schemas []*jsonschema.Schema) []*jsonschema.Schema {
 		all = append(all, s)
 		waiting = append(waiting, s.Ref, s.RecursiveRef, s.DynamicRef, s.Then, s.Else, s.If)
 		waiting = slices.Concat(waiting, s.AllOf, s.AnyOf, s.OneOf)
-		for _, dependent := range s.DependentSchemas {
-			waiting = append(waiting, dependent)
-		}
-		for _, dependent := range s.Dependencies {
-			if schema, ok := dependent.(*jsonschema.Schema); ok {
-				waiting = append(waiting, schema)
-			}
-		}
 	}
 	return all
 }
@@ -132,7 +124,7 @@ func applied(schemas []*jsonschema.Schema) []*jsonschema.Schema {
 // appliesOthers reports whether a schema is nil or applies others to the same value.
 func appliesOthers(s *jsonschema.Schema) bool {
 	return s == nil || s.Ref != nil || s.RecursiveRef != nil || s.DynamicRef != nil || s.If != nil ||
-		len(s.AllOf)+len(s.AnyOf)+len(s.OneOf)+len(s.DependentSchemas)+len(s.Dependencies) > 0
+		len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0
 }
 
 // ofMember returns the schemas of the value of a key.
@@ -153,9 +145,6 @@ func ofMember(schemas []*jsonschema.Schema, key string) (found []*jsonschema.Sch
 		if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
 			found = append(found, additional)
 		}
-		if s.UnevaluatedProperties != nil {
-			found = append(found, s.UnevaluatedProperties)
-		}
 	}
 	return found
 }
@@ -163,9 +152,6 @@ func ofMember(schemas []*jsonschema.Schema, key string) (found []*jsonschema.Sch
 // ofItem returns the schemas of the item with the index.
 func ofItem(schemas []*jsonschema.Schema, index int) (found []*jsonschema.Schema) {
 	for _, s := range schemas {
-		if s.Contains != nil {
-			found = append(found, s.Contains)
-		}
 		rest := s.Items2020
 		first := s.PrefixItems
 		switch items := s.Items.(type) {
@@ -177,12 +163,8 @@ func ofItem(schemas []*jsonschema.Schema, index int) (found []*jsonschema.Schema
 		}
 		if index < len(first) {
 			found = append(found, first[index])
-			continue
-		}
-		for _, other := range []*jsonschema.Schema{rest, s.UnevaluatedItems} {
-			if other != nil {
-				found = append(found, other)
-			}
+		} else if rest != nil {
+			found = append(found, rest)
 		}
 	}
 	return found

@@ -2,6 +2,9 @@
 package mailboxtest
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +19,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
 // Time is a time at which tests make workspaces and messages.
@@ -151,4 +155,58 @@ func WantFiles(t testing.TB, w *mailbox.Workspace, folder string, want ...string
 	if got := Files(t, w, folder); !slices.Equal(got, want) {
 		t.Errorf("%s holds %q, want %q", folder, got, want)
 	}
+}
+
+// SignPolicy signs config.yaml and the pins of an agent with its newest key in the home, and enrolls them, as
+// the reference implementation does.
+func SignPolicy(t testing.TB, w *mailbox.Workspace, home string, agent schema.AgentName) {
+	t.Helper()
+	keys, err := signing.NewStore(home).Load(agent, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var secret struct {
+		D string `json:"d"`
+	}
+	err = json.Unmarshal(read(t, keys[0].Path), &secret)
+	seed, decodeErr := base64.RawURLEncoding.DecodeString(secret.D)
+	project, evalErr := filepath.EvalSymlinks(w.Dir())
+	if err = errors.Join(err, decodeErr, evalErr); err != nil {
+		t.Fatal(err)
+	}
+	if projects, err := filepath.EvalSymlinks(filepath.Join(home, "projects")); err == nil && projects == filepath.Dir(project) {
+		project = filepath.Base(project)
+	}
+	enrolled := make(map[string]map[string]string)
+	for kind, name := range map[string]string{"receiver_config": "config.yaml", "allowed_signers": "trust/allowed_signers.yaml"} {
+		path := filepath.Join(w.Dir(), schema.AgentPath(agent, name))
+		content, _, _ := signing.Split(read(t, path))
+		header := fmt.Sprintf(`{"alg":"EdDSA","crit":["oacp"],"kid":%q,"oacp":{"agent":%q,"domain":"urn:oacp:policy:v1","instance":%q,`+
+			`"policy":{"kind":%q,"project":%q,"receiver":%q},"scheme":"raw-prefix-v1"},"typ":"oacp-policy+yaml"}`,
+			keys[0].ID, keys[0].AgentURN(), keys[0].InstanceURN(), kind, project, agent)
+		encode := base64.RawURLEncoding.EncodeToString
+		protected := encode([]byte(header))
+		signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), []byte(protected+"."+encode(content)))
+		auth := encode(fmt.Appendf(nil, `{"signatures":[{"protected":%q,"signature":%q}]}`, protected, encode(signature)))
+		if err := os.WriteFile(path, fmt.Appendf(content[:len(content):len(content)], "auth: %q\n", auth), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		enrolled[project+"/"+string(agent)+"/"+kind] = map[string]string{"enrolled_at_utc": "2026-03-13T14:30:00Z", "kid": string(keys[0].ID)}
+	}
+	list, err := json.Marshal(map[string]any{"version": 1, "enrolled": enrolled})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(home, "keys", "policy_enrollment.json"), list, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
