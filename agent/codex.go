@@ -74,20 +74,12 @@ func codexMCP(name string, server MCPServer) []string {
 	key := "mcp_servers." + name + "."
 	return []string{
 		"-c", key + "command=" + tomlString(server.Command[0]),
-		"-c", key + "args=" + tomlList(server.Command[1:]),
+		"-c", key + "args=" + string(mustJSON(server.Command[1:])),
 		"-c", key + `default_tools_approval_mode="approve"`,
 	}
 }
 
 func tomlString(text string) string { return string(mustJSON(text)) }
-
-func tomlList(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = tomlString(text)
-	}
-	return "[" + strings.Join(quoted, ",") + "]"
-}
 
 // start starts the app server and opens a thread on it.
 func (c *codex) start(ctx context.Context, session string) error {

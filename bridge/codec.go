@@ -11,7 +11,7 @@ import (
 // ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
 // fields have the documented JSON types or are null, which counts as absent. The object must have an id or
 // a type; anything else is an error. Unknown fields, types and signals, and bytes that are not UTF-8
-// are allowed; see [Record.Warnings]. Of a repeated field the last value counts, as in
+// are allowed. Of a repeated field the last value counts, as in
 // encoding/json.
 func ParseRecord(line []byte) (Record, error) {
 	text, err := object(line)
@@ -40,7 +40,7 @@ func parseObject(text string) (Record, error) {
 		return Record{}, errors.New("an object without id and type is not a record")
 	}
 	if r.ID == "" {
-		r.ID, r.lacksID = GenerateID(r.Type, r.From, r.To, r.Content), true
+		r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
 		r.line = text[:len(text)-1] + `,"id":"` + r.ID + `"}` // behind an id that is empty: the last one counts
 	}
 	return r, nil

@@ -71,8 +71,7 @@ type Record struct {
 	// Iteration is AgentPair's round within the run; zero is not written.
 	Iteration int `json:"iteration,omitempty"`
 
-	line    string // the line the record was read from; empty for a record made here
-	lacksID bool   // the line has no ID
+	line string // the line the record was read from; empty for a record made here
 }
 
 // GenerateID returns the documented ID: the SHA-256 of the concatenated type, sender, receiver and
@@ -138,24 +137,6 @@ func (r Record) Validate() error {
 		}
 	}
 	return errors.Join(found...)
-}
-
-// Warnings returns how a record that was read departs from the reference, although it counts.
-func (r Record) Warnings() []error {
-	var found []error
-	if !r.Type.Known() {
-		found = append(found, fmt.Errorf("type is not documented: %q", r.Type))
-	}
-	if r.Signal != "" && !r.Signal.Known() {
-		found = append(found, fmt.Errorf("signal is not documented: %q", r.Signal))
-	}
-	if !utf8.ValidString(r.line) {
-		found = append(found, errors.New("line is not UTF-8: invalid bytes read as U+FFFD"))
-	}
-	if r.lacksID {
-		found = append(found, errors.New("id is missing: using the documented one"))
-	}
-	return found
 }
 
 //go:embed record.schema.json

@@ -17,13 +17,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Warnings that Carried returns besides those of the bridge itself.
-var (
-	// errMetadata reports metadata that carries a message which does not belong to the record.
-	errMetadata = errors.New("metadata does not match the record and is ignored")
-	// errTimestamp reports a timestamp that is not a time.
-	errTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
-)
+// errMetadata reports metadata that carries a message which does not belong to the record.
+var errMetadata = errors.New("metadata does not match the record and is ignored")
 
 // FromBridge returns the message for a record: the one that its metadata carries or else the one
 // that Derive makes. A broadcast goes to all agents but its sender; other records ignore agents.
@@ -45,23 +40,10 @@ func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, er
 	return Derive(r, to, 0)
 }
 
-// Carried returns the message that the record's metadata carries, nil if there is none, and what is
-// odd about the record. Metadata counts only if ToBridge makes the record of the message in it.
-func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
-	warnings = r.Warnings()
-	m, err := readMetadata(r)
-	if err != nil {
-		warnings = append(warnings, err)
-	}
-	if _, ok := timeOf(r.Timestamp); !ok && m == nil {
-		warnings = append(warnings, fmt.Errorf("%w: %.40q", errTimestamp, r.Timestamp))
-	}
-	return m, warnings
-}
-
-// readMetadata returns the message in the record's metadata; nil if there is none, with an error if
-// there is one that does not belong to the record.
-func readMetadata(r bridge.Record) (*schema.Message, error) {
+// Carried returns the message that the record's metadata carries, nil if there is none. Metadata counts
+// only if ToBridge makes the record of the message in it: other metadata is an error, with which the
+// record counts as one without.
+func Carried(r bridge.Record) (*schema.Message, error) {
 	var metadata struct {
 		OACP json.RawMessage `json:"oacp"`
 		File string          `json:"oacp_file"`
@@ -180,7 +162,7 @@ func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, 
 	if err != nil {
 		return nil, fmt.Errorf("id: %w", err)
 	}
-	at, _ := timeOf(r.Timestamp)
+	at := timeOf(r.Timestamp)
 	row := rowOfRecord(r.Type, r.Signal)
 	m := &schema.Message{
 		ID: derivedID(at, from, randOf(r, at, part)), From: from, To: to, Type: row.Message,
@@ -222,13 +204,13 @@ func Fingerprint(r bridge.Record) string {
 }
 
 // timeOf reads a timestamp. It returns the year 1970 for text that is not a time of the years 1 to 9999.
-func timeOf(text string) (at time.Time, ok bool) {
+func timeOf(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC()
 	if err != nil || at.Year() < 1 || at.Year() > 9999 {
-		return time.Unix(0, 0).UTC(), false
+		return time.Unix(0, 0).UTC()
 	}
-	return at, true
+	return at
 }
 
 func derivedSubject(r bridge.Record, row Row) string {

@@ -53,10 +53,7 @@ func plainRecords(m *schema.Message, runID int) ([]bridge.Record, error) {
 	if !ok {
 		return nil, fmt.Errorf("type %q has no counterpart in the bridge", m.Type)
 	}
-	content, err := contentOf(m)
-	if err != nil {
-		return nil, err
-	}
+	content := contentOf(m)
 	recipients := m.To
 	if _, derived := OriginOf(m); derived {
 		channel, broadcast, _ := rowOfChannel(m.Channel)
@@ -80,22 +77,15 @@ func plainRecords(m *schema.Message, runID int) ([]bridge.Record, error) {
 }
 
 // contentOf returns the content of a message's records.
-func contentOf(m *schema.Message) (string, error) {
+func contentOf(m *schema.Message) string {
 	text := m.Body.Text
 	if m.Body.Kind == schema.Mapping {
 		text = string(schema.EncodeMapping(m.Body))
-		if len(text) > schema.MaxFileSize { // indentation may make YAML much larger
-			data, err := m.Body.MarshalJSON()
-			if err != nil {
-				return "", fmt.Errorf("body: %w", err)
-			}
-			text = string(data)
-		}
 	}
 	if m.Subject == firstLine(text) {
-		return text, nil
+		return text
 	}
-	return m.Subject + "\n\n" + text, nil
+	return m.Subject + "\n\n" + text
 }
 
 // firstLine returns the first line of a text that is not blank as a subject: without outer white

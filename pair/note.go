@@ -91,8 +91,6 @@ func (m *Manifest) verdict(name Agent, answer *Answer) (entries []Entry) {
 		unclear.Content = fmt.Sprintf("%s says neither PASS nor FAIL, which counts as FAIL", name)
 	case len(m.settings().reviewers()) == 0:
 		unclear.Content = fmt.Sprintf("%s says neither %s nor FAIL and gets another turn", name, m.DoneSignal)
-	case m.ProofCommand == "":
-		unclear.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed all the same", name, m.DoneSignal)
 	default:
 		unclear.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed without the proof", name, m.DoneSignal)
 	}

@@ -77,7 +77,7 @@ func TestPrograms(t *testing.T) {
 	if got := records(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("records:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if status, err := s.Log().Status(t.Context()); err != nil || !status.HasDoneSignal || status.PassCount != 1 || status.FailCount != 1 {
+	if status, err := s.log.Status(t.Context()); err != nil || !status.HasDoneSignal || status.PassCount != 1 || status.FailCount != 1 {
 		t.Errorf("status %+v, %v", status, err)
 	}
 	if err := s.Close(); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -99,21 +97,9 @@ func (s *Session) runCommand(ctx context.Context, command []string) (*ProofResul
 	if stopComes(ctx, s.stopDelay) {
 		return nil, context.Cause(ctx)
 	}
-	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.ShellCommand(command...), proofFailure(err), tail(result.Tail, maxProofOutput))
+	cause := strings.Replace(err.Error(), agent.ErrUnavailable.Error(), "it cannot be run", 1) // a proof is no agent
+	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.ShellCommand(command...), cause, tail(result.Tail, maxProofOutput))
 	return &ProofResult{Report: report, LastLine: result.LastLine}, nil
-}
-
-// proofFailure says why a command of the proof failed, without the driver's words about agents.
-func proofFailure(err error) string {
-	if !errors.Is(err, agent.ErrUnavailable) {
-		return err.Error()
-	}
-	if file, ok := errors.AsType[*fs.PathError](err); ok {
-		err = file.Err
-	} else if program, ok := errors.AsType[*exec.Error](err); ok {
-		err = program.Err
-	}
-	return "it cannot be run: " + err.Error()
 }
 
 // tail returns the end of a text in at most limit bytes, from the start of a line if possible.

@@ -71,9 +71,6 @@ type Session struct {
 // Place returns the run's place among the others.
 func (s *Session) Place() bridge.Run { return s.run }
 
-// Log returns the run's bridge log, which Close closes.
-func (s *Session) Log() *bridge.Log { return s.log }
-
 // Manifest returns the state of the run.
 func (s *Session) Manifest() Manifest { return s.manifest }
 

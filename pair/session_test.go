@@ -101,7 +101,7 @@ func newSession(t *testing.T, settings Settings, options Options) *Session {
 
 func records(t *testing.T, s *Session) (found []string) {
 	t.Helper()
-	for e, err := range s.Log().Records(t.Context(), "") {
+	for e, err := range s.log.Records(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestMessages(t *testing.T) {
 	s := newSession(t, Settings{Prompt: "make it work", Review: ReviewClaude},
 		lines(t, &calls, "codex: I did it\nDONE", "claude: too slow\nFAIL", "codex: I did it\nDONE", "claude: too slow\nFAIL", "codex: faster\nDONE", "claude: fine\nPASS"))
 	write := func(r bridge.Record) {
-		if _, err := s.Log().Send(t.Context(), r); err != nil {
+		if _, err := s.log.Send(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -297,7 +297,7 @@ func TestTurnBeginsOnDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		end, err := s.Log().End(t.Context())
+		end, err := s.log.End(t.Context())
 		if err != nil || m.Round == nil || len(m.Round.Turns) != 1 || !reflect.DeepEqual(m.Round.Turns[0], &Turn{Agent: c.agent, Begun: true, Since: end}) {
 			t.Errorf("round %+v, %v; want a turn of %s that has begun at %s", m.Round, err, c.agent, end)
 		}

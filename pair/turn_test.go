@@ -60,7 +60,7 @@ func TestOwnReview(t *testing.T) {
 				t.Errorf("the turns get %q, want %q", got, test.given)
 			}
 			var to []string
-			for e, err := range s.Log().Records(t.Context(), "") {
+			for e, err := range s.log.Records(t.Context(), "") {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +80,7 @@ func TestOwnReview(t *testing.T) {
 func TestSignalsInTheBridge(t *testing.T) {
 	var s *Session
 	send := func(from Agent, signal bridge.Signal, content string) {
-		if _, err := s.Log().Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: string(from), To: string(from.other()), Signal: signal, Content: content}); err != nil {
+		if _, err := s.log.Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: string(from), To: string(from.other()), Signal: signal, Content: content}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestWhichSignalCounts(t *testing.T) {
 					if sent.metadata == "" {
 						record.Metadata = nil
 					}
-					if _, err := s.Log().Send(t.Context(), record); err != nil {
+					if _, err := s.log.Send(t.Context(), record); err != nil {
 						t.Error(err)
 					}
 				}
@@ -175,7 +175,7 @@ func TestWhichSignalCounts(t *testing.T) {
 				t.Errorf("error %v, want the run complete: %v", err, test.complete)
 			}
 			var got []bridge.Signal
-			for e, err := range s.Log().Records(t.Context(), "") {
+			for e, err := range s.log.Records(t.Context(), "") {
 				if err != nil {
 					t.Fatal(err)
 				}

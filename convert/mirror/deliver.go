@@ -63,8 +63,8 @@ func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, err
 	for e, err := range records {
 		if err == nil {
 			m, odd := convert.Carried(e.Record)
-			for _, warning := range odd {
-				d.warn(e, "%v", warning)
+			if odd != nil {
+				d.warn(e, "%v", odd)
 			}
 			if err := d.take(ctx, e, m); err != nil {
 				return err
