@@ -25,8 +25,6 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
-	// Complete completes the values of placeholders in help texts that this package does not know.
-	Complete func(c *Completion, placeholder, current string) []Candidate
 	// Exec replaces the process by another program.
 	Exec func(path string, args []string) error
 }
