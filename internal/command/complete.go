@@ -92,7 +92,7 @@ func (c *completion) flags() []Candidate {
 	found := []Candidate{{"--help", "explain " + c.line.command.Name}}
 	for _, f := range c.line.command.Flags {
 		if isVisible(f) {
-			found = append(found, Candidate{"--" + flagNames(f)[0], strings.ReplaceAll(usageOf(f), "`", "")})
+			found = append(found, Candidate{"--" + f.Names()[0], strings.ReplaceAll(usageOf(f), "`", "")})
 		}
 	}
 	return found
@@ -148,7 +148,7 @@ func candidatesOf(names []string) []Candidate {
 // workspace returns what the command line says of the workspace.
 func (c *completion) workspace() (o Workspace) {
 	for _, a := range c.line.flags {
-		switch flagNames(a.flag)[0] {
+		switch a.flag.Names()[0] {
 		case "dir":
 			o.Dir = a.value
 		case "project":

@@ -136,7 +136,7 @@ func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, w
 		case all || category == "":
 			listed = append(listed, Candidate{flagSynopsis(f), flagUsage(f)})
 		case category == Rare:
-			rare = append(rare, "--"+flagNames(f)[0])
+			rare = append(rare, "--"+f.Names()[0])
 		}
 	}
 	return listed, rare, workspace
@@ -145,7 +145,7 @@ func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, w
 // flagSynopsis returns a flag as the user writes it: "-t, --type TYPE".
 func flagSynopsis(f cli.Flag) string {
 	var short, long []string
-	for _, name := range flagNames(f) {
+	for _, name := range f.Names() {
 		if len(name) == 1 {
 			short = append(short, "-"+name)
 		} else {

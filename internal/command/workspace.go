@@ -42,10 +42,8 @@ func (o *Workspace) TakeProject(args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
-	case len(args) > 1:
-		return failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
-	case args[0] == "":
-		return failure.Usagef("the project name is empty")
+	case len(args) > 1 || args[0] == "":
+		return failure.Usagef("unexpected argument %s", visible.Quote(args[len(args)-1]))
 	case o.Project != "" && o.Project != args[0]:
 		return failure.Usagef("two projects are named, %s and %s", visible.Quote(o.Project), visible.Quote(args[0]))
 	}
@@ -250,24 +248,16 @@ func (o BridgeLog) selector(s *Streams) bridge.Selector {
 	}
 }
 
-// Runs returns the folder of all runs and the selected repository.
-func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
-	return o.selector(s).Folders()
-}
-
 // RepositoryIDs returns the folder of all runs, what to call the selected repository, and its id. With all, it means every
 // repository.
 func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
-	root, name, err = o.Runs(s)
-	if err != nil {
-		return "", "", nil, err
-	}
-	if all {
+	root, name, err = o.selector(s).Folders()
+	if err == nil && all {
 		ids, err = bridge.Repositories(root)
 		return root, "all repositories", ids, err
 	}
-	id, err := bridge.RepositoryID(name)
-	return root, name, []string{id}, err
+	id, idErr := bridge.RepositoryID(name)
+	return root, name, []string{id}, cmp.Or(err, idErr)
 }
 
 // Select returns the selected log. Its run may be missing.
