@@ -93,12 +93,12 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {
 	switch {
 	case len(args) == 0:
-		return p.help(nil, s)
+		return p.help(ctx, nil, s)
 	case args[0] == completeCommand:
 		p.printCandidates(ctx, args[1:], s)
 		return nil
 	case args[0] == "help":
-		return p.help(args[1:], s)
+		return p.help(ctx, args[1:], s)
 	}
 	call, err := p.parse(args, s)
 	switch {
@@ -107,7 +107,7 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	case call.separate != "":
 		return p.runSeparate(call.separate, call.words)
 	case call.help && call.command == nil:
-		return p.help(nil, s)
+		return p.help(ctx, nil, s)
 	case call.help:
 		writeCommandHelp(s.Out, call.command, call.all)
 		return nil

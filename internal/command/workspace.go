@@ -43,7 +43,7 @@ func (o *Workspace) TakeProject(args []string) error {
 	case len(args) == 0:
 		return nil
 	case len(args) > 1 || args[0] == "":
-		return failure.Usagef("unexpected argument %s", visible.Quote(args[len(args)-1]))
+		return failure.Usagef("unexpected argument %s", visible.Quote(args[min(1, len(args)-1)]))
 	case o.Project != "" && o.Project != args[0]:
 		return failure.Usagef("two projects are named, %s and %s", visible.Quote(o.Project), visible.Quote(args[0]))
 	}
