@@ -81,11 +81,9 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 	if err != nil {
 		return nil, err
 	}
-	enclosing := options.Repository
-	if enclosing == "" {
-		if enclosing, err = enclosingOf(c.Dir, dir); err != nil {
-			return nil, err
-		}
+	enclosing, err := enclosingOf(c.Dir, dir)
+	if err != nil {
+		return nil, err
 	}
 	w, unmake, err := makeWorkspace(dir)
 	if err != nil {
@@ -187,9 +185,7 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c.Streams, "exchanging mail")
-	result, err := r.Sync(c.ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
-	bar.clear()
+	result, err := r.Sync(c.ctx, gitmail.Options{Waiting: c.NoteWaiting})
 	if c.ctx.Err() != nil {
 		return err
 	}
