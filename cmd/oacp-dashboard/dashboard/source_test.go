@@ -129,7 +129,7 @@ func TestGatherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &source{RunsRoot: root, RepositoryID: id}
+	s := &source{RunsRoot: root, RepositoryIDs: []string{id}}
 	if got := gather(t, s).Runs; len(got) != 1 || got[0].ID != 3 || got[0].State != stateLog || got[0].Problem != "" {
 		t.Fatalf("runs are %+v, want run 3, only a log", got)
 	}
@@ -167,7 +167,7 @@ func TestGatherStoppedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &source{RunsRoot: root}
+	s := &source{RunsRoot: root, RepositoryIDs: []string{session.Place().RepositoryID}}
 	check := func(driven, state string) {
 		t.Helper()
 		r := gather(t, s).Runs[0]
