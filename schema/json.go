@@ -10,46 +10,36 @@ import (
 // MarshalJSON encodes the message as an object with the fields of the file in canonical order,
 // without absent ones. The field to is a string or, for several recipients, an array.
 func (m *Message) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	fields := Value{Kind: Mapping}
 	for _, name := range fieldNames {
-		value := m.jsonField(name)
-		if value.Kind == Absent {
-			continue
+		var value Value
+		switch name {
+		case "body":
+			value = m.Body
+		case "to":
+			value = m.recipients()
+		default:
+			if text, _ := m.TextField(name); *text != "" {
+				value = TextValue(*text)
+			}
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, '"'), name...), '"', ':')
-		var err error
-		if out, err = value.appendJSON(out); err != nil {
-			return nil, fmt.Errorf("field %s: %w", name, err)
+		if value.Kind != Absent {
+			fields.Pairs = append(fields.Pairs, Pair{name, value})
 		}
 	}
-	return append(out, '}'), nil
+	return fields.MarshalJSON()
 }
 
-// jsonField returns the value of a field, Absent if the message does not have it.
-func (m *Message) jsonField(name string) Value {
-	switch name {
-	case "body":
-		return m.Body
-	case "to":
-		if len(m.To) == 1 {
-			return TextValue(string(m.To[0]))
-		}
-		names := Value{Kind: List}
-		for _, to := range m.To {
-			names.Items = append(names.Items, TextValue(string(to)))
-		}
-		if len(m.To) == 0 {
-			names.Kind = Absent
-		}
-		return names
+func (m *Message) recipients() Value {
+	names := Value{}
+	for _, to := range m.To {
+		names.Kind = List
+		names.Items = append(names.Items, TextValue(string(to)))
 	}
-	if text, _ := m.TextField(name); *text != "" {
-		return TextValue(*text)
+	if len(m.To) == 1 {
+		return names.Items[0]
 	}
-	return Value{}
+	return names
 }
 
 // UnmarshalJSON decodes what MarshalJSON encoded. Unknown and repeated fields are errors.
@@ -103,59 +93,56 @@ func (m *Message) setJSONField(name string, v Value) error {
 
 // MarshalJSON encodes text as a string, a list as an array, a mapping as an object with its keys in
 // order, and an absent or null value as null.
-func (v Value) MarshalJSON() ([]byte, error) { return v.appendJSON(nil) }
-
-// appendJSON appends to one slice at every depth. The json package would copy the innermost value
-// once for each level around it.
-func (v Value) appendJSON(out []byte) (_ []byte, err error) {
-	switch v.Kind {
-	case Text:
-		return appendJSONText(out, v.Text)
-	case List:
-		out = append(out, '[')
-		for i, item := range v.Items {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			if out, err = item.appendJSON(out); err != nil {
-				return nil, err
-			}
-		}
-		return append(out, ']'), nil
-	case Mapping:
-		out = append(out, '{')
-		for i, p := range v.Pairs {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			if out, err = appendJSONText(out, p.Key); err != nil {
-				return nil, err
-			}
-			if out, err = p.Value.appendJSON(append(out, ':')); err != nil {
-				return nil, err
-			}
-		}
-		return append(out, '}'), nil
-	}
-	return append(out, "null"...), nil
+func (v Value) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	v.writeJSON(&out)
+	return out.Bytes(), nil
 }
 
-// appendJSONText encodes without HTML escapes, which are hard to read in logs and terminals.
-func appendJSONText(out []byte, text string) ([]byte, error) {
-	buffer := bytes.NewBuffer(out)
-	encoder := json.NewEncoder(buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(text); err != nil {
-		return nil, err
+// writeJSON writes to one buffer at every depth. The json package would copy the innermost value
+// once for each level around it.
+func (v Value) writeJSON(out *bytes.Buffer) {
+	switch v.Kind {
+	case Text:
+		writeJSONText(out, v.Text)
+	case List:
+		out.WriteByte('[')
+		for i, item := range v.Items {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			item.writeJSON(out)
+		}
+		out.WriteByte(']')
+	case Mapping:
+		out.WriteByte('{')
+		for i, p := range v.Pairs {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			writeJSONText(out, p.Key)
+			out.WriteByte(':')
+			p.Value.writeJSON(out)
+		}
+		out.WriteByte('}')
+	default:
+		out.WriteString("null")
 	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
+}
+
+// writeJSONText encodes without HTML escapes, which are hard to read in logs and terminals.
+func writeJSONText(out *bytes.Buffer, text string) {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text)    // a text can be encoded
+	out.Truncate(out.Len() - 1) // the line feed
 }
 
 // UnmarshalJSON decodes a JSON value. Numbers and booleans become text; a repeated key is an error.
 func (v *Value) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	read, err := readJSONValue(decoder, 0)
+	read, err := readJSON(decoder, 0)
 	if err != nil {
 		return err
 	}
@@ -163,59 +150,48 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func readJSONValue(decoder *json.Decoder, depth int) (Value, error) {
+func readJSON(decoder *json.Decoder, depth int) (v Value, err error) {
 	if depth > MaxDepth {
-		return Value{}, fmt.Errorf("values nest deeper than %d", MaxDepth)
+		return v, fmt.Errorf("values nest deeper than %d", MaxDepth)
 	}
 	token, err := decoder.Token()
 	if err != nil {
-		return Value{}, err
+		return v, err
 	}
-	switch token := token.(type) {
+	switch token {
 	case nil:
 		return Value{Kind: Null}, nil
-	case json.Delim:
-		if token == '[' {
-			return readJSONList(decoder, depth)
-		}
-		return readJSONMapping(decoder, depth)
+	case json.Delim('['):
+		v.Kind = List
+	case json.Delim('{'):
+		v.Kind = Mapping
 	default:
 		return TextValue(fmt.Sprint(token)), nil
 	}
-}
-
-func readJSONList(decoder *json.Decoder, depth int) (Value, error) {
-	list := Value{Kind: List}
-	for decoder.More() {
-		item, err := readJSONValue(decoder, depth+1)
-		if err != nil {
-			return Value{}, err
-		}
-		list.Items = append(list.Items, item)
-	}
-	_, err := decoder.Token()
-	return list, err
-}
-
-func readJSONMapping(decoder *json.Decoder, depth int) (Value, error) {
-	mapping := Value{Kind: Mapping}
 	seen := make(map[string]bool)
 	for decoder.More() {
-		token, err := decoder.Token()
+		key := ""
+		if v.Kind == Mapping {
+			token, err := decoder.Token()
+			if err != nil {
+				return v, err
+			}
+			key = fmt.Sprint(token)
+			if seen[key] {
+				return v, fmt.Errorf("key %q is repeated", key)
+			}
+			seen[key] = true
+		}
+		value, err := readJSON(decoder, depth+1)
 		if err != nil {
-			return Value{}, err
+			return v, err
 		}
-		key := fmt.Sprint(token)
-		if seen[key] {
-			return Value{}, fmt.Errorf("key %q is repeated", key)
+		if v.Kind == Mapping {
+			v.Pairs = append(v.Pairs, Pair{key, value})
+		} else {
+			v.Items = append(v.Items, value)
 		}
-		seen[key] = true
-		value, err := readJSONValue(decoder, depth+1)
-		if err != nil {
-			return Value{}, err
-		}
-		mapping.Pairs = append(mapping.Pairs, Pair{Key: key, Value: value})
 	}
-	_, err := decoder.Token()
-	return mapping, err
+	_, err = decoder.Token()
+	return v, err
 }

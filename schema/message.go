@@ -87,7 +87,7 @@ type textField struct {
 	verbatim bool
 }
 
-// textFields lists the single-text fields in canonical order; to and body have their own shapes.
+// textFields lists the single-text fields; to and body have their own shapes.
 var textFields = []textField{
 	{name: "id", text: func(m *Message) *string { return (*string)(&m.ID) }},
 	{name: "from", text: func(m *Message) *string { return (*string)(&m.From) }},
@@ -113,30 +113,14 @@ var textFields = []textField{
 }
 
 // fieldNames is the canonical order of all fields.
-var fieldNames = canonicalOrder()
-
-func canonicalOrder() []string {
-	names := make([]string, 0, len(textFields)+2)
-	for _, f := range textFields {
-		switch f.name {
-		case "type":
-			names = append(names, "to")
-		case "auth":
-			names = append(names, "body")
-		}
-		names = append(names, f.name)
-	}
-	return names
+var fieldNames = []string{
+	"id", "from", "to", "type", "priority", "created_at_utc", "expires_at", "channel", "autonomy_hint", "related_packet", "related_pr",
+	"conversation_id", "parent_message_id", "context_keys",
+	"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd", "subject", "body", "auth",
 }
-
-// requiredFields are the fields that every message has.
-var requiredFields = []string{"id", "from", "to", "type", "priority", "created_at_utc", "subject", "body"}
 
 // FieldNames returns the names of all fields in canonical order.
 func FieldNames() []string { return slices.Clone(fieldNames) }
-
-// RequiredFields returns the names of the fields that every message has.
-func RequiredFields() []string { return slices.Clone(requiredFields) }
 
 // TelemetryFields returns the names of the fields of Telemetry.
 func TelemetryFields() []string {
@@ -153,9 +137,6 @@ func (m *Message) TextField(name string) (text *string, verbatim bool) {
 	}
 	return nil, false
 }
-
-// IsTelemetryEmpty reports whether the message carries no telemetry.
-func (m *Message) IsTelemetryEmpty() bool { return m.Telemetry == Telemetry{} }
 
 // IsFor reports whether the message is addressed to the agent.
 func (m *Message) IsFor(agent AgentName) bool { return slices.Contains(m.To, agent) }

@@ -1,9 +1,6 @@
 package schema
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Type is one of the twelve message types.
 type Type string
@@ -34,14 +31,6 @@ var types = []Type{
 // Types returns the twelve message types.
 func Types() []Type { return slices.Clone(types) }
 
-// ParseType parses a message type.
-func ParseType(text string) (Type, error) {
-	if t := Type(text); t.Known() {
-		return t, nil
-	}
-	return "", fmt.Errorf("%q is not a message type", text)
-}
-
 // Known reports whether t is one of the twelve types.
 func (t Type) Known() bool { return slices.Contains(types, t) }
 
@@ -70,14 +59,6 @@ const DefaultPriority = P2
 
 // Priorities returns the priorities, the highest first.
 func Priorities() []Priority { return []Priority{P0, P1, P2, P3} }
-
-// ParsePriority parses a priority.
-func ParsePriority(text string) (Priority, error) {
-	if p := Priority(text); p.Known() {
-		return p, nil
-	}
-	return "", fmt.Errorf("%q is not a priority: P0, P1, P2 or P3", text)
-}
 
 // Known reports whether p is one of the four priorities.
 func (p Priority) Known() bool { return p == P0 || p == P1 || p == P2 || p == P3 }

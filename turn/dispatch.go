@@ -77,7 +77,7 @@ func (r *Runner) handle(event watch.Event) {
 			})
 			return
 		}
-		r.unreadable[event.Name] = event.Entry
+		r.unreadable[event.Name] = event.Err
 		r.events.problem(Event{Envelope: track.Envelope{File: event.Name}}, event.Err)
 	}
 }
@@ -257,15 +257,6 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 	if d.do == try || d.do == finish || d.do == giveUp {
 		if other, ok := r.elsewhere(it); ok {
 			return other
-		}
-	}
-	if d.do != try || !r.config.RequireSigned {
-		return d
-	}
-	// workOn deals with files that cannot be read or were replaced.
-	if _, m, err := r.closer.read(r.closer.entryOf(it)); err == nil {
-		if reason := r.worker.unverified(m); reason != "" {
-			return decision{do: skip, kind: EventHeld, reason: reason}
 		}
 	}
 	return d

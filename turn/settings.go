@@ -42,20 +42,16 @@ type Settings struct {
 	Reply bool   `yaml:"reply"`
 	// Autonomy is the setting autonomy. Without it, it is default_mode of the section autonomy in
 	// config.yaml.
-	Autonomy  project.Autonomy   `yaml:"autonomy"`
-	AllowFrom []schema.AgentName `yaml:"allow_from"`
-	// RequireSigned holds messages without a verified signature.
-	RequireSigned bool `yaml:"require_signed"`
-	MaxAttempts   int  `yaml:"max_attempts"`
-	MaxTurns      int  `yaml:"max_turns"`
-	MaxPairTurns  int  `yaml:"max_pair_turns"`
-	Parallel      int  `yaml:"parallel"`
+	Autonomy     project.Autonomy   `yaml:"autonomy"`
+	AllowFrom    []schema.AgentName `yaml:"allow_from"`
+	MaxAttempts  int                `yaml:"max_attempts"`
+	MaxTurns     int                `yaml:"max_turns"`
+	MaxPairTurns int                `yaml:"max_pair_turns"`
+	Parallel     int                `yaml:"parallel"`
 	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or ClaimNone
-	// if there is one machine. Lease is how long a claim holds that is not renewed, and ClaimBatch how
-	// many messages are claimed at once.
-	Claim      string        `yaml:"claim"`
-	Lease      time.Duration `yaml:"lease"`
-	ClaimBatch int           `yaml:"claim_batch"`
+	// if there is one machine. Lease is how long a claim holds that is not renewed.
+	Claim string        `yaml:"claim"`
+	Lease time.Duration `yaml:"lease"`
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
@@ -71,8 +67,7 @@ type Settings struct {
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
 	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"require_signed", "max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "claim_batch",
-	"timeout", "grace",
+	"max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "timeout", "grace",
 }
 
 // The settings claim of an inbox: ClaimGit if several machines may work it, with claims in git, and ClaimNone if only
@@ -168,8 +163,6 @@ func (s *Settings) CheckClaims() error {
 		return fmt.Errorf("claim: %q is not %s or %s", s.Claim, ClaimGit, ClaimNone)
 	case s.Lease != 0 && (s.Lease < gitmail.MinLease || s.Lease > gitmail.MaxLease):
 		return fmt.Errorf("lease: %v is not between %v and %v", s.Lease, gitmail.MinLease, gitmail.MaxLease)
-	case s.ClaimBatch < 0 || s.ClaimBatch > gitmail.MaxBatch:
-		return fmt.Errorf("claim_batch: %d is not between 1 and %d", s.ClaimBatch, gitmail.MaxBatch)
 	}
 	return nil
 }
@@ -187,9 +180,8 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	}
 	return Config{
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
-		RequireSigned: s.RequireSigned,
-		MaxAttempts:   s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
-		Timeout: s.Timeout, Parallel: s.Parallel, ClaimBatch: s.ClaimBatch,
+		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
+		Timeout: s.Timeout, Parallel: s.Parallel,
 	}, nil
 }
 

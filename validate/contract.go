@@ -1,8 +1,10 @@
 package validate
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -63,20 +65,15 @@ func Objections(m *schema.Message, source Source, objections []Objection) Diagno
 	if c.body == nil {
 		return c.located(nil)
 	}
-	var found Diagnostics
-	for _, f := range c.found {
+	for i := range c.found {
+		f := &c.found[i]
 		line, column := c.body.find(f.at[1:], f.atKey)
-		f.Line, f.Column = int(line), int(column)
-		found = append(found, f.Diagnostic)
+		f.Line, f.Column, f.inBody = int(line), int(column), source.BodyFile == ""
 	}
-	found = found.ordered()
+	slices.SortStableFunc(c.found, func(a, b finding) int { return cmp.Compare(a.Line, b.Line) }) // located drops the lines
+	found := c.located(nil)
 	if source.BodyFile != "" {
 		return found.in(source.BodyFile, m.Body.Text)
-	}
-	for i := range found {
-		d := &found[i]
-		d.Message += fmt.Sprintf(" (line %d of the body)", d.Line)
-		d.Line, d.Column = 0, 0
 	}
 	return found
 }
@@ -96,7 +93,7 @@ func objectionsTo(m *schema.Message, objections []Objection) *checker {
 	c.body, _ = parseBody(m)
 	for _, o := range objections {
 		at := append(path{"body"}, o.At...)
-		problem := treeProblem(0, 0, at, ruleContract, escape(o.Message), escape(o.Fix))
+		problem := treeProblem(0, 0, at, ruleContract, visible.Line(o.Message), visible.Line(o.Fix))
 		c.add(finding{Diagnostic: problem, at: at, atKey: o.Key})
 	}
 	return c

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // maxDiagnostics is the number of diagnostics listed for one file. A hostile file of one megabyte
@@ -39,7 +39,7 @@ type Diagnostic struct {
 func (d Diagnostic) String() string {
 	var out strings.Builder
 	if d.File != "" {
-		out.WriteString(escape(d.File) + ":")
+		out.WriteString(visible.Line(d.File) + ":")
 	}
 	if d.Line > 0 {
 		fmt.Fprintf(&out, "%d:%d:", d.Line, d.Column)
@@ -122,12 +122,7 @@ func (ds Diagnostics) ordered() Diagnostics {
 }
 
 // quote returns the text in double quotes, escaped for a terminal and truncated.
-func quote[T ~string](text T) string {
-	if cut, ok := cutCharacters(string(text), 60); ok {
-		return strconv.Quote(cut) + "…"
-	}
-	return strconv.Quote(string(text))
-}
+func quote[T ~string](text T) string { return visible.Quote(string(text)) }
 
 // cutCharacters returns the first n characters of text that has more.
 func cutCharacters(text string, n int) (string, bool) {
@@ -141,19 +136,6 @@ func cutCharacters(text string, n int) (string, bool) {
 		n--
 	}
 	return text, false
-}
-
-// escape returns the text with control characters and invalid UTF-8 escaped.
-func escape(text string) string {
-	clean := utf8.ValidString(text)
-	for _, r := range text {
-		clean = clean && strconv.IsPrint(r)
-	}
-	if clean {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
 }
 
 // path is a position in a message: keys are strings, list indexes are ints.
@@ -179,7 +161,7 @@ func (p path) String() string {
 			} else if step == "" {
 				step = `""`
 			}
-			out.WriteString(escape(step))
+			out.WriteString(visible.Line(step))
 		}
 	}
 	return out.String()

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -58,9 +59,8 @@ func (r *Result) HasErrors() bool {
 // path that does not lead to a file gets a diagnostic. In a workspace only files in mailboxes are messages,
 // but a named file always counts as one.
 //
-// A path that is named may be a link to anywhere. A link found in a folder may lead
-// to a file in the same folder; any other link gets a diagnostic, and Files does not read its
-// target.
+// A path that is named may be a link to anywhere. A link found in a folder gets a diagnostic, and Files does
+// not read its target.
 //
 // In addition to what Bytes reports, Files reports ids that are not unique: files with the same id
 // and different content, and two files in one folder with the same message. The copies that
@@ -103,9 +103,7 @@ type fileRun struct {
 type fileID struct {
 	id           schema.ID
 	line, column int32
-	// source is the line of the file that holds the id.
-	source string
-	digest uint64
+	digest       uint64
 }
 
 // firstBuffer is large enough for ordinary message files.
@@ -162,42 +160,26 @@ func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byt
 	}
 	out.Diagnostics = in.findings
 	if entry := in.document.root.get("id"); in.isMessage() && entry != nil {
-		value, source := &entry.value, sourceLine(in.document.text, int(entry.value.line))
 		r.ids[i] = fileID{
-			id: schema.ID(partOf(source, string(in.message.ID))), line: value.line, column: value.column,
-			source: source, digest: maphash.Bytes(r.seed, data),
+			id:   schema.ID(strings.Clone(string(in.message.ID))), // without the file
+			line: entry.value.line, column: entry.value.column, digest: maphash.Bytes(r.seed, data),
 		}
 	}
 	return nil
 }
 
-// partOf returns a copy of the text that does not keep the file that it is part of in memory: a
-// part of the source line, if it holds the text.
-func partOf(source, text string) string {
-	if at := strings.Index(source, text); at >= 0 {
-		return source[at : at+len(text)]
-	}
-	return strings.Clone(text)
-}
-
 // reportDuplicates adds a diagnostic to every file whose id another file has as well.
 func (r *fileRun) reportDuplicates() {
-	first := make(map[schema.ID]int, len(r.ids))
-	groups := make(map[schema.ID][]int)
-	for i := range r.ids {
-		id := r.ids[i].id
-		switch at, found := first[id]; {
-		case id == "":
-		case !found:
-			first[id] = i
-		case groups[id] == nil:
-			groups[id] = []int{at, i}
-		default:
-			groups[id] = append(groups[id], i)
+	groups := make(map[schema.ID][]int, len(r.ids))
+	for i, f := range r.ids {
+		if f.id != "" {
+			groups[f.id] = append(groups[f.id], i)
 		}
 	}
 	for _, group := range groups {
-		r.reportGroup(group)
+		if len(group) > 1 {
+			r.reportGroup(group)
+		}
 	}
 }
 
@@ -231,7 +213,7 @@ func (r *fileRun) reportDuplicate(i, other int, what string) {
 	file, at := &r.files[i], &r.ids[i]
 	file.Diagnostics = append(file.Diagnostics, Diagnostic{
 		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: ruleDuplicateID, Severity: Error,
-		Message: fmt.Sprintf("id: %s %s", escape(r.files[other].Name), what), source: at.source,
+		Message: fmt.Sprintf("id: %s %s", visible.Line(r.files[other].Name), what),
 	}).ordered()
 }
 

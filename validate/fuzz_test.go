@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -101,7 +102,7 @@ func checkPlaces(t *testing.T, data []byte, findings Diagnostics) {
 		if d.Line < 1 || d.Line > count || d.Column < 1 || d.Column > len(data)+1 {
 			t.Fatalf("%q: no such place: %+v", data, d)
 		}
-		if d.Message == "" || !utf8.ValidString(d.Message) || strings.ContainsAny(escape(d.Message), "\n\r\x1b") {
+		if d.Message == "" || !utf8.ValidString(d.Message) || strings.ContainsAny(visible.Line(d.Message), "\n\r\x1b") {
 			t.Fatalf("%q: bad message: %+v", data, d)
 		}
 	}

@@ -99,7 +99,7 @@ func TestInvalidMessages(t *testing.T) {
 			}
 			result := Result{Files: []File{{Name: filepath.Base(file), Diagnostics: findings}}}
 			var text bytes.Buffer
-			if err := result.WriteText(&text, false, false); err != nil {
+			if err := result.WriteText(&text, false); err != nil {
 				t.Fatal(err)
 			}
 			compareGolden(t, strings.TrimSuffix(file, ".yaml")+".txt", text.Bytes())
@@ -118,7 +118,6 @@ func TestReports(t *testing.T) {
 		"report.json":   func(b *bytes.Buffer) error { return result.WriteJSON(b) },
 		"report.sarif":  func(b *bytes.Buffer) error { return result.WriteSARIF(b, "1.2.3") },
 		"report.github": func(b *bytes.Buffer) error { return result.WriteGitHub(b) },
-		"report.colour": func(b *bytes.Buffer) error { return result.WriteText(b, true, false) },
 	}
 	for name, write := range reports {
 		var out bytes.Buffer

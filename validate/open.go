@@ -8,25 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// readOnly opens a file for reading. It does not wait for the writer of a pipe: a file may have
-// become one since it was found, so only the open file can say what it is.
-const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
-
-// here ends the path of a folder: the system then refuses a pipe instead of waiting for its writer.
-const here = string(filepath.Separator) + "."
-
-// openFolder opens a folder that was named.
-func openFolder(path string) (*os.Root, error) { return os.OpenRoot(filepath.Clean(path) + here) }
-
-// openInside opens a folder below another one. It returns an error if a link leads out of that.
-func openInside(root *os.Root, below string) (*os.Root, error) { return root.OpenRoot(below + here) }
 
 // A reader reads targets one after the other. It reads a target that was named wherever its path
 // leads, and one that was found in a folder only inside that folder.
@@ -57,42 +43,21 @@ func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 	case t.stdin:
 		return readBounded(r.stdin, buffer)
 	case t.in == nil:
-		return readNamed(t.name, buffer)
+		file, err := durable.OpenRegular(t.name, os.O_RDONLY, 0)
+		if err != nil {
+			return buffer, refused(err)
+		}
+		defer file.Close() // as above
+		return readBounded(file, buffer)
 	}
 	if err := r.enter(t.in); err != nil {
 		return buffer, refused(err)
 	}
-	name := t.name[strings.LastIndexByte(t.name, filepath.Separator)+1:]
-	extended, _, err := r.dir.AppendFile(buffer, name, schema.MaxFileSize)
-	switch {
-	case err == nil:
-		return extended, nil
-	case errors.Is(err, durable.ErrTooLarge):
-		return buffer, tooLarge()
-	case errors.Is(err, durable.ErrNotRegular):
-		return buffer, unreadable(notRegular, "")
-	case !errors.Is(err, fs.ErrPermission) && r.isLink(name):
-		return buffer, unreadable("the link does not lead to a file in the same folder, so it is not followed",
-			"give the path of the file itself, or replace the link by a copy")
-	}
-	return buffer, refused(err)
-}
-
-// readNamed reads a file that was named.
-func readNamed(name string, buffer []byte) ([]byte, *Diagnostic) {
-	file, err := os.OpenFile(name, readOnly, 0)
+	extended, _, err := r.dir.AppendFile(buffer, filepath.Base(t.name), schema.MaxFileSize)
 	if err != nil {
 		return buffer, refused(err)
 	}
-	defer file.Close() // opened for reading: closing cannot lose anything
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		return buffer, unreadable(notRegular, "")
-	}
-	if err != nil {
-		return buffer, refused(err)
-	}
-	return readBounded(file, buffer)
+	return extended, nil
 }
 
 // enter opens the folder, unless it is open already.
@@ -101,24 +66,14 @@ func (r *reader) enter(in *folder) error {
 		return nil
 	}
 	r.close()
-	root, err := openFolder(in.base)
+	root, err := durable.OpenRoot(in.base)
 	if err != nil {
 		return err
 	}
 	defer root.Close() // as above
-	inside, err := openInside(root, in.below)
-	if err != nil {
-		return err
-	}
-	defer inside.Close() // as above
-	r.dir, err = durable.OpenDir(inside, filepath.Join(in.base, in.below), ".")
+	r.dir, err = durable.OpenDir(root, in.base, in.below)
 	r.in = *in
 	return err
-}
-
-func (r *reader) isLink(name string) bool {
-	info, err := r.dir.Lstat(name)
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 const notRegular = "it is not a regular file"
@@ -130,17 +85,18 @@ func unreadable(message, fix string) *Diagnostic {
 
 // refused describes the error of opening or reading a path. The diagnostic names the path itself.
 func refused(err error) *Diagnostic {
-	var pathError *fs.PathError
 	var number syscall.Errno
 	switch {
+	case errors.Is(err, durable.ErrTooLarge):
+		return tooLarge()
+	case errors.Is(err, durable.ErrNotRegular):
+		return unreadable(notRegular, "")
+	case errors.Is(err, durable.ErrLink):
+		return unreadable("a link on the way to it is not followed", "give the path without the link")
 	case errors.Is(err, fs.ErrNotExist):
 		return unreadable("there is no such file or folder", "")
 	case errors.As(err, &number):
 		return unreadable(fmt.Sprintf("it cannot be read: %v", number), "")
-	case errors.As(err, &pathError) && pathError.Op == "openat":
-		// The system did not refuse this path, os.Root did.
-		return unreadable("a link on the way to it leads out of the folder that was searched",
-			"give the path without the link")
 	}
 	return unreadable(fmt.Sprintf("it cannot be read: %v", err), "")
 }

@@ -83,61 +83,51 @@ func quoted(rest string) (text string, end int) {
 // flow reads a list of simple scalars on one line, or an empty mapping.
 func flow(v node, line string, start int) (node, bool) {
 	rest := line[start:]
-	if strings.HasPrefix(rest, "{}") {
+	if after, ok := strings.CutPrefix(rest, "{}"); ok {
 		v.kind = schema.Mapping
-		return v, endsLine(rest[2:])
+		return v, endsLine(after)
 	}
-	v.kind = schema.List
-	at := 1 + countSpaces(rest[1:])
-	if rest[0] != '[' || at == len(rest) {
+	inside, after, ok := strings.Cut(rest[1:], "]")
+	if rest[0] != '[' || !ok || !endsLine(after) {
 		return node{}, false
 	}
-	if rest[at] == ']' {
-		return v, endsLine(rest[at+1:])
+	v.kind = schema.List
+	if countSpaces(inside) == len(inside) {
+		return v, true
 	}
-	for {
-		item := node{kind: schema.Text, line: v.line, column: int32(utf8.RuneCountInString(line[:start+at]) + 1)}
-		var end int
-		if item.text, end = flowScalar(rest[at:]); end == 0 {
+	at := start + 1
+	for text := range strings.SplitSeq(inside, ",") {
+		column := utf8.RuneCountInString(line[:at+countSpaces(text)]) + 1
+		item := node{kind: schema.Text, line: v.line, column: int32(column)}
+		at += len(text) + 1
+		text = strings.Trim(text, " ")
+		if item.text, ok = flowScalar(text); !ok {
 			return node{}, false
 		}
-		if rest[at] != '"' && rest[at] != '\'' && isNull(item.text) {
+		if isNull(text) {
 			item.kind, item.text = schema.Null, ""
 		}
 		v.items = append(v.items, item)
-		at += end
-		at += countSpaces(rest[at:])
-		if at == len(rest) {
-			return node{}, false
-		}
-		if rest[at] == ']' {
-			return v, endsLine(rest[at+1:])
-		}
-		next := at + 1 + countSpaces(rest[at+1:])
-		if rest[at] != ',' || next == at+1 || next == len(rest) {
-			return node{}, false
-		}
-		at = next
 	}
+	return v, true
 }
 
-// flowScalar returns the scalar at the beginning of an item of a flow list and the offset of its
-// end, or 0 for anything but quoted text or plain characters of names.
-func flowScalar(rest string) (text string, end int) {
-	if rest[0] == '"' || rest[0] == '\'' {
-		return quoted(rest)
+// flowScalar returns the scalar that the text of an item of a flow list is: quoted, or of plain characters of
+// names.
+func flowScalar(text string) (value string, ok bool) {
+	if text == "" {
+		return "", false
 	}
-	for end < len(rest) {
-		c := rest[end]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case end > 0 && (c == '.' || c == '_' || c == '-' || c == '/'):
-		case c == ' ', c == ',', c == ']':
-			return rest[:end], end
-		default:
-			return "", 0
+	if text[0] == '"' || text[0] == '\'' {
+		value, end := quoted(text)
+		return value, end == len(text)
+	}
+	for i := range len(text) {
+		c := text[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && (i == 0 || strings.IndexByte("._-/", c) < 0) {
+			return "", false
 		}
-		end++
 	}
-	return "", 0
+	return text, true
 }

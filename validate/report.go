@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // Count holds the number of files and diagnostics.
@@ -71,13 +72,13 @@ func (r *Result) WriteGitHub(to io.Writer) error {
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	out := bufio.NewWriter(to)
 	for _, d := range r.Diagnostics() {
-		fmt.Fprintf(out, "::%s file=%s", d.Severity, property.Replace(escape(filepath.ToSlash(d.File))))
+		fmt.Fprintf(out, "::%s file=%s", d.Severity, property.Replace(visible.Line(filepath.ToSlash(d.File))))
 		if d.Line > 0 {
 			fmt.Fprintf(out, ",line=%d,col=%d", d.Line, d.Column)
 		}
-		text := escape(d.Message)
+		text := visible.Line(d.Message)
 		if d.Fix != "" {
-			text += "\nfix: " + escape(d.Fix)
+			text += "\nfix: " + visible.Line(d.Fix)
 		}
 		fmt.Fprintf(out, ",title=%s::%s\n", property.Replace("oacp "+string(d.Rule)), message.Replace(text))
 	}

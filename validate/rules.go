@@ -200,7 +200,7 @@ func isDigits(text string) bool { return text != "" && strings.Trim(text, "01234
 
 func (c *checker) checkTelemetry() {
 	m := c.m
-	if m.IsTelemetryEmpty() {
+	if m.Telemetry == (schema.Telemetry{}) {
 		return
 	}
 	for _, field := range schema.TelemetryFields() {

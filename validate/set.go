@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -49,7 +50,7 @@ func (s *Set) add(name string) int {
 func (s *Set) Report(file int, rule Rule, field, message, fix string) {
 	f := &s.run.files[file]
 	f.Diagnostics = append(f.Diagnostics, Diagnostic{
-		File: f.Name, Field: field, Rule: rule, Severity: rule.severity(), Message: escape(message), Fix: escape(fix),
+		File: f.Name, Field: field, Rule: rule, Severity: rule.severity(), Message: visible.Line(message), Fix: visible.Line(fix),
 	})
 }
 

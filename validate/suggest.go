@@ -33,15 +33,10 @@ func suggestField(name string) string {
 }
 
 func suggestType(name string) string {
-	known := schema.Types()
-	if t := spelling.Nearest(name, known); t != "" {
+	if t := spelling.Nearest(name, schema.Types()); t != "" {
 		return fmt.Sprintf("did you mean %s?", t)
 	}
-	names := make([]string, len(known))
-	for i, t := range known {
-		names[i] = string(t)
-	}
-	return "write one of " + strings.Join(names, ", ")
+	return "write one of " + strings.ReplaceAll(strings.Trim(fmt.Sprint(schema.Types()), "[]"), " ", ", ")
 }
 
 // priorityWords maps common words to priorities.

@@ -5,6 +5,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // yaml.v3 does not report columns, and its line may be that of the problem, the line before, or the
@@ -35,7 +37,7 @@ func syntaxProblem(text string, err error) Diagnostic {
 		name = "*" + strings.TrimSuffix(name, "' referenced")
 		at = max(strings.LastIndex(text[:min(at+utf8.UTFMax, len(text))], name), 0)
 		line, column := position(text[:at])
-		message := fmt.Sprintf("the alias %s refers to another value", escape(name))
+		message := fmt.Sprintf("the alias %s refers to another value", visible.Line(name))
 		return treeProblem(line, column, nil, ruleAlias, message, "write the value itself, or quote it if it is text")
 	}
 	line, column := position(text[:at])
@@ -105,12 +107,16 @@ const (
 	yamlKey      = "did not find expected key"
 	yamlUnclosed = "did not find expected ',' or "
 	yamlQuote    = "found unexpected end of stream"
-	yamlStart    = "found character that cannot start any token"
-	yamlTab      = "found a tab character"
-	yamlEscape   = "found unknown escape character"
-	yamlCode     = "found invalid Unicode character escape code"
-	yamlEnd      = "did not find expected <document start>"
 )
+
+// explanations translate the beginnings of other messages.
+var explanations = []struct{ yaml, message, fix string }{
+	{yamlQuote, "this quoted text is not closed", "close the quotes"},
+	{"found a tab character", "a tab cannot indent a line", "indent with spaces"},
+	{"found unknown escape character", "this escape is unknown in double quotes", `write \\ for a backslash`},
+	{"found invalid Unicode character escape code", "the escape does not name a character", "write the character itself"},
+	{"did not find expected <document start>", "there is text after the end of the message", "write the whole message as one mapping"},
+}
 
 // explainSyntax translates an error of the YAML parser at the offset into terms of the text, with a
 // fix.
@@ -133,21 +139,18 @@ func explainSyntax(text string, at int, what string) (message, fix string) {
 		return "an earlier quoted text or bracket is not closed", "close it"
 	case strings.HasPrefix(what, yamlUnclosed):
 		return "this bracket is not closed", "close it with " + strings.TrimPrefix(what, yamlUnclosed)
-	case what == yamlQuote:
-		return "this quoted text is not closed", "close the quotes"
-	case strings.HasPrefix(what, yamlTab), strings.HasPrefix(rest, "\t"):
-		return "a tab cannot indent a line", "indent with spaces"
-	case what == yamlStart:
+	case what == "found character that cannot start any token" && !strings.HasPrefix(rest, "\t"):
 		first, _ := cutCharacters(rest, 1)
 		return "a plain value cannot begin with " + quote(first), "put the value in double quotes"
-	case what == yamlEscape:
-		return "this escape is unknown in double quotes", `write \\ for a backslash`
-	case what == yamlCode:
-		return "the escape does not name a character", "write the character itself"
-	case what == yamlEnd:
-		return "there is text after the end of the message", "write the whole message as one mapping"
+	case strings.HasPrefix(rest, "\t"):
+		return "a tab cannot indent a line", "indent with spaces"
 	}
-	return "this is not YAML: " + escape(what), ""
+	for _, e := range explanations {
+		if strings.HasPrefix(what, e.yaml) {
+			return e.message, e.fix
+		}
+	}
+	return "this is not YAML: " + visible.Line(what), ""
 }
 
 func explainColon(line string, colon int) (message, fix string) {
@@ -157,7 +160,7 @@ func explainColon(line string, colon int) (message, fix string) {
 	}
 	fix = "put the text in double quotes"
 	if value = strings.TrimSpace(value); len(line) <= 80 && !strings.ContainsAny(value, `"\`) {
-		fix += fmt.Sprintf(`: %s: "%s"`, escape(strings.TrimSpace(key)), escape(value))
+		fix += fmt.Sprintf(`: %s: "%s"`, visible.Line(strings.TrimSpace(key)), visible.Line(value))
 	}
 	return "plain text cannot contain a colon followed by a space", fix
 }

@@ -1,8 +1,14 @@
 package validate
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // stdinName is the name of standard input in diagnostics.
@@ -24,16 +30,16 @@ type folder struct{ base, below string }
 // A walker turns paths into the files they stand for, in a fixed order and each once.
 type walker struct {
 	targets []target
-	// seen maps the clean path of each target to its index. It is nil if there is one path to walk,
-	// which cannot lead to a file twice.
-	seen map[string]int
+	// seen has the clean path of each target. It is nil if there is one path to walk, which cannot lead to
+	// a file twice.
+	seen map[string]bool
 }
 
 // walk returns the files that the paths stand for.
 func walk(paths []string) []target {
 	w := &walker{}
 	if len(paths) > 1 {
-		w.seen = make(map[string]int)
+		w.seen = make(map[string]bool)
 	}
 	for _, path := range paths {
 		w.path(path)
@@ -44,15 +50,10 @@ func walk(paths []string) []target {
 func (w *walker) file(t target) {
 	if w.seen != nil {
 		clean := filepath.Clean(t.name)
-		i, ok := w.seen[clean]
-		if ok && t.in == nil {
-			// Found before and now named as well: it may lead anywhere.
-			w.targets[i].in = nil
-		}
-		if ok {
+		if w.seen[clean] {
 			return
 		}
-		w.seen[clean] = len(w.targets)
+		w.seen[clean] = true
 	}
 	w.targets = append(w.targets, t)
 }
@@ -69,14 +70,131 @@ func (w *walker) path(path string) {
 	}
 	info, err := os.Stat(path)
 	switch {
-	case err == nil && info.IsDir():
-		w.within(path, func(in *search) { in.folder(".", otherFolder) })
-	case err == nil && !info.Mode().IsRegular():
+	case err != nil:
+		w.fail(path, refused(err))
+	case info.IsDir():
+		root, err := durable.OpenRoot(path)
+		if err != nil {
+			w.fail(path, refused(err))
+			return
+		}
+		defer root.Close() // opened for reading: closing cannot lose anything
+		s := search{w, path, root}
+		s.folder(".", roleOf(path))
+	case !info.Mode().IsRegular():
 		// Opening a device can have side effects.
 		w.fail(path, unreadable(notRegular, ""))
-	case err == nil:
-		w.file(target{name: path})
 	default:
-		w.fail(path, refused(err))
+		w.file(target{name: path})
 	}
+}
+
+// otherFiles are YAML files in the folder of an agent that are not messages.
+var otherFiles = []string{"agent_card.yaml", "config.yaml", "status.yaml", "profile.yaml"}
+
+// A role is the part that a folder plays in a workspace.
+type role int
+
+const (
+	otherFolder role = iota
+	workspaceFolder
+	agentsFolder
+	agentFolder
+	mailboxFolder
+)
+
+// roleOf returns the role of a folder according to its path. That does not show a workspace.
+func roleOf(folder string) role {
+	if whole, err := filepath.Abs(folder); err == nil {
+		folder = whole
+	}
+	for _, guess := range []struct {
+		role role
+		file string
+	}{
+		{mailboxFolder, "/m.yaml"}, {agentFolder, "/inbox/m.yaml"}, {agentsFolder, "/a/inbox/m.yaml"},
+	} {
+		if _, ok := schema.Locate(filepath.ToSlash(folder) + guess.file); ok {
+			return guess.role
+		}
+	}
+	return otherFolder
+}
+
+// below returns the role of a folder of that name inside a folder of role r. An agent may have the name of
+// any of these folders. It returns false for a folder that does not hold messages.
+func (r role) below(name string) (role, bool) {
+	switch r {
+	case workspaceFolder:
+		return agentsFolder, name == schema.AgentsName
+	case agentsFolder:
+		return agentFolder, true
+	case agentFolder, mailboxFolder:
+		return mailboxFolder, r == mailboxFolder || schema.IsBox(name)
+	}
+	return otherFolder, name != schema.StateName
+}
+
+// A search finds messages below a folder that was named.
+type search struct {
+	*walker
+	base string
+	root *os.Root
+}
+
+// folder adds the messages in a folder: in a workspace the files in the mailboxes, in any other
+// folder all files in and below it whose names are those of messages. It skips hidden entries, and
+// follows no links.
+func (s *search) folder(below string, known role) {
+	path := filepath.Join(s.base, below)
+	dir, err := durable.OpenDir(s.root, s.base, below)
+	var entries []fs.DirEntry
+	if err == nil {
+		// An opened folder would stat each entry. Files are opened through the root again before they
+		// are read.
+		entries, err = os.ReadDir(path)
+		_ = dir.Close() // as above
+	}
+	if err != nil {
+		s.fail(path, refused(err))
+		return
+	}
+	isAgents := func(e fs.DirEntry) bool { return e.IsDir() && e.Name() == schema.AgentsName }
+	if known == otherFolder && slices.ContainsFunc(entries, isAgents) {
+		known = workspaceFolder
+	}
+	holdsFiles := known != workspaceFolder && known != agentFolder
+	// Joining clean paths needs no filepath.Join, which a large folder would spend most of its time
+	// in.
+	prefix := joinPrefix(path)
+	in := &folder{s.base, below}
+	s.targets = slices.Grow(s.targets, len(entries))
+	for _, entry := range entries {
+		name := entry.Name()
+		switch {
+		case strings.HasPrefix(name, "."):
+		case entry.IsDir():
+			if inner, ok := known.below(name); ok {
+				s.folder(joinPrefix(below)+name, inner)
+			}
+		case !holdsFiles, !schema.IsMessageFile(name), slices.Contains(otherFiles, name):
+		case entry.Type()&fs.ModeSymlink != 0:
+			s.fail(prefix+name, unreadable("a link in a folder is not followed", "give the path of the file itself, or replace the link by a copy"))
+		case !entry.Type().IsRegular():
+			s.fail(prefix+name, unreadable(notRegular, ""))
+		default:
+			s.file(target{name: prefix + name, in: in})
+		}
+	}
+}
+
+// joinPrefix returns what joins the names in a folder to its clean path.
+func joinPrefix(folder string) string {
+	switch {
+	case folder == ".":
+		return ""
+	case strings.HasSuffix(folder, string(filepath.Separator)):
+		return folder
+	}
+	return folder + string(filepath.Separator)
 }

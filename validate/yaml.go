@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"gopkg.in/yaml.v3"
 )
@@ -139,7 +140,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 	t.checkProperties(y)
 	switch y.Kind {
 	case yaml.AliasNode:
-		t.report(y, ruleAlias, "write the value out", "the alias *%s refers to another value", escape(y.Value))
+		t.report(y, ruleAlias, "write the value out", "the alias *%s refers to another value", visible.Line(y.Value))
 		n.kind = schema.Null
 		return n
 	case yaml.ScalarNode:
@@ -206,7 +207,7 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 // checkProperties reports anchors, and tags outside the core schema.
 func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	if y.Anchor != "" {
-		t.report(y, ruleAnchor, "leave it out", "the anchor &%s is not allowed", escape(y.Anchor))
+		t.report(y, ruleAnchor, "leave it out", "the anchor &%s is not allowed", visible.Line(y.Anchor))
 	}
 	if y.Style&yaml.TaggedStyle == 0 {
 		return

@@ -86,9 +86,9 @@ func (d *delivery) readBody() (text string, err error) {
 }
 
 func parseType(text string) (schema.Type, error) {
-	t, err := schema.ParseType(strings.ToLower(text))
-	if err != nil {
-		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+joinNames(schema.Types())))
+	t := schema.Type(strings.ToLower(text))
+	if !t.Known() {
+		return "", failure.Usagef("--type: %q is not a message type", text).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+joinNames(schema.Types())))
 	}
 	return t, nil
 }
@@ -97,8 +97,7 @@ func parsePriority(text string) (schema.Priority, error) {
 	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
 		return p, nil
 	}
-	_, err := schema.ParsePriority(text)
-	return "", failure.Usagef("--priority: %w", err).WithHint(validate.SuggestPriority(text))
+	return "", failure.Usagef("--priority: %q is not a priority: P0, P1, P2 or P3", text).WithHint(validate.SuggestPriority(text))
 }
 
 // parseExpiry parses a duration from now, such as 30m, 2h or 7d, or a timestamp.

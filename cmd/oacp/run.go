@@ -51,15 +51,12 @@ EXAMPLES:
 			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body"},
 			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)"},
 			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others"},
-			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "run turns only for messages whose signature AGENT can verify and hold others"},
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
-			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that one machine works it: `HOW` is git (default with --sync) or none"},
-			&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
-			&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1, or 20 with --once"},
+			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
@@ -118,10 +115,8 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 			return settings, err
 		}
 	}
-	for flag, field := range map[string]*bool{"reply": &settings.Reply, "require-signed": &settings.RequireSigned} {
-		if c.isSet(flag) {
-			*field = c.isOn(flag)
-		}
+	if c.isSet("reply") {
+		settings.Reply = c.isOn("reply")
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
@@ -142,8 +137,11 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 			}
 		}
 	}
-	if err := overrideClaims(c, &settings); err != nil {
-		return settings, err
+	if c.isSet("claim") {
+		settings.Claim = c.text("claim")
+	}
+	if err := settings.CheckClaims(); err != nil {
+		return settings, failure.Usagef("--%w", err)
 	}
 	return settings, overrideDriver(c, &settings, c.text("socket"), command)
 }
@@ -183,7 +181,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err := checkNoSession(w, name); err != nil {
 		return err
 	}
-	printer := &runPrinter{call: c, ended: make(map[schema.ID]turn.Event)}
+	printer := &runPrinter{call: c}
 	config.Observe = printer.print
 	var runner *turn.Runner
 	var sessionErr error
@@ -205,7 +203,6 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	defer command.OutliveOutput()()
 	defer c.catchSignals()()
 	err = synchronizer.Around(c.ctx, config.Once, func() error { return runner.Run(c.ctx) })
-	printer.finish()
 	err = errors.Join(err, sessionErr, printer.err)
 	if err == nil && config.Once && !c.json() && !printer.printed {
 		c.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
@@ -251,33 +248,6 @@ func checkNoSession(w *mailbox.Workspace, name schema.AgentName) error {
 		return &failure.Error{Code: "live_session", Hint: "close the session, or use another agent for the runner; oacp live lists sessions", Err: err}
 	}
 	return err
-}
-
-// overrideClaims replaces the settings about claims with the options of the command line.
-func overrideClaims(c *call, settings *turn.Settings) error {
-	if c.isSet("claim") {
-		settings.Claim = c.text("claim")
-	}
-	if c.isSet("lease") {
-		var err error
-		if settings.Lease, err = schema.ParseDuration(c.text("lease")); err != nil {
-			return failure.Usagef("--lease: %w", err)
-		}
-	}
-	if c.isSet("claim-batch") {
-		if settings.ClaimBatch = c.flags.Int("claim-batch"); settings.ClaimBatch == 0 { // which a setting leaves to the default
-			return failure.Usagef("--claim-batch: 0 is not between 1 and %d", gitmail.MaxBatch)
-		}
-	}
-	if err := settings.CheckClaims(); err != nil {
-		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
-	}
-	for _, flag := range []string{"lease", "claim-batch"} {
-		if c.isSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.isSet("sync")) {
-			return failure.Usagef("--%s requires --claim git", flag)
-		}
-	}
-	return nil
 }
 
 // claimsByDefault makes a runner that syncs make claims, unless the settings say otherwise: two machines that

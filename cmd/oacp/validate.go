@@ -35,8 +35,7 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 		Description: `PATH is a file, a folder with everything below it, or - for standard input. validate
 reports every problem with its position, its rule and, if known, the fix, and also
 reports messages that share an id. Errors cause exit status 1, warnings do not. A link
-that leads out of a folder is reported and not followed, unless PATH itself is the
-link.
+in a folder is reported and not followed, unless PATH itself is the link.
 
 --changed checks the messages that a change adds: those in HEAD and the git index but
 not in the merge base of HEAD and REF, in all workspaces or those below PATH. The
@@ -101,7 +100,7 @@ func runValidate(c *call) error {
 	case "github":
 		err = result.WriteGitHub(c.Out)
 	default:
-		err = result.WriteText(c.Out, c.Color(), c.isOn("quiet"))
+		err = result.WriteText(c.Out, c.isOn("quiet"))
 	}
 	if err == nil && result.HasErrors() {
 		err = failure.ErrReported
