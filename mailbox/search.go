@@ -74,10 +74,11 @@ func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
 	}
 }
 
-// Search returns the files that are wanted and whose messages match, as far as they
-// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
-// held, cannot be read or is not valid has the message of the copy of its sender, if that has the same
-// name. A file is not opened if its sender's copy has the same name and does not match. With an *UnreadableError, Search also returns what it could read.
+// Search returns the files that are wanted and whose messages match, as far as they can be read: the valid
+// ones first, each in the order inbox, archive, dead letters, outbox. A file that is held, cannot be read or is
+// not valid has the message of the copy of its sender, if that has the same name. A file is not opened if its
+// sender's copy has the same name and does not match. With an *UnreadableError, Search also returns what it
+// could read.
 func (l *Listing) Search(ctx context.Context, want FileFilter, match func(*schema.Message) bool) ([]Entry, error) {
 	found, _, err := l.search(ctx, want, match)
 	return found, err
