@@ -58,8 +58,6 @@ type Settings struct {
 
 	// MCP are the servers whose tools claude and codex get. Files cannot set them.
 	MCP map[string]agent.MCPServer `yaml:"-"`
-	// Partial lets requests ask claude for messages that are still being written. Files cannot set it.
-	Partial bool `yaml:"-"`
 	// env names the workspace and the agent for programs that outlive a turn.
 	env []string
 }
@@ -206,7 +204,7 @@ func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver
 	}
 	options := agent.Options{
 		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.env, Grace: s.Grace,
-		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP, Partial: s.Partial,
+		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP,
 	}
 	if err := kind.Check(options); err != nil {
 		return nil, err
