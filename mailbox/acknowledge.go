@@ -148,7 +148,9 @@ func (f folder) move(file string, box Box, reason *DeadLetterReason) (path strin
 
 // move moves a file to another folder, under the name or the first free one with a number, and returns the new
 // name. A reason is written before the file moves, and removed if it does not.
-func move(files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir, name string, reason *DeadLetterReason) (string, error) {
+func move(
+	files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir, name string, reason *DeadLetterReason,
+) (newName string, err error) {
 	const most = 10_000
 	stem := strings.TrimSuffix(name, schema.FileExtension)
 	for n := 2; ; n++ {

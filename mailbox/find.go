@@ -23,14 +23,13 @@ import (
 // a file, Find lists no folder, and misses copies under other names. It looks for the beginning of an id in
 // the inboxes first.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
-	mayHold := func(name string) bool { return mayHold(id, name) }
+	mayHold := func(_ schema.AgentName, _ Box, name string) bool { return mayHold(id, name) }
 	if !isComplete(id) {
-		pending, err := w.Search(ctx, func(_ schema.AgentName, box Box) NameFilter {
-			if box != Inbox {
-				return nil
-			}
-			return mayHold
-		}, func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches })
+		inboxes, err := w.Names(func(_ schema.AgentName, box Box) bool { return box == Inbox })
+		if err != nil {
+			return nil, err
+		}
+		pending, err := inboxes.Search(ctx, mayHold, func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches })
 		if ids := idsOf(pending); err == nil && len(ids) == 1 && isComplete(string(ids[0])) {
 			id = string(ids[0])
 		}
@@ -38,13 +37,13 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	if found := findByName(ctx, w, schema.ID(id)); isEverywhere(found) {
 		return found, nil
 	}
-	l, err := w.Names(func(schema.AgentName, Box) bool { return true })
+	l, err := w.Names(nil)
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.find(ctx, id, func(schema.AgentName, Box) NameFilter { return mayHold })
+	found, err := l.find(ctx, id, mayHold)
 	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
-		return l.find(ctx, id, everything) // a name need not tell the id
+		return l.find(ctx, id, nil) // a name need not tell the id
 	}
 	return found, err
 }
@@ -70,7 +69,7 @@ func findByName(ctx context.Context, w *Workspace, id schema.ID) []Entry {
 }
 
 // find is Find among the files that are wanted.
-func (l *Listing) find(ctx context.Context, id string, want func(schema.AgentName, Box) NameFilter) ([]Entry, error) {
+func (l *Listing) find(ctx context.Context, id string, want FileFilter) ([]Entry, error) {
 	var short atomic.Bool
 	found, held, err := l.search(ctx, want, func(m *schema.Message) bool {
 		match := m.ID.Match(id)

@@ -131,7 +131,7 @@ func (b *batch) recoverMessage(id schema.ID, recovered *Recovered) error {
 		if err != nil {
 			return ignoreMissing(err)
 		}
-		_, sentAs, err := b.sentAs(id, data)
+		_, sentAs, err := b.sentAs(data)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	m, fileName, err := b.sentAs(name.ID, data)
+	m, fileName, err := b.sentAs(data)
 	if err != nil {
 		return err
 	}
@@ -226,9 +226,9 @@ func (b *batch) publishLeft(name staging.Name, m *schema.Message, fileName strin
 
 // sentAs returns the message of a staged copy, and the name of the file with exactly these bytes in the sender's
 // outbox. If there is none, the message was not sent, and the name is empty.
-func (b *batch) sentAs(id schema.ID, data []byte) (m *schema.Message, name string, err error) {
+func (b *batch) sentAs(data []byte) (m *schema.Message, name string, err error) {
 	m, _ = validate.Decode(data)
-	if m == nil || m.ID != id || !b.w.Knows(m.From) { // a crash leaves incomplete files
+	if m == nil || !b.w.Knows(m.From) { // a crash leaves incomplete files
 		return m, "", nil
 	}
 	outbox, err := b.open(m.From, Outbox)
@@ -255,15 +255,12 @@ func (b *batch) sentAs(id schema.ID, data []byte) (m *schema.Message, name strin
 	return m, "", nil
 }
 
-// deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. Someone
+// deadLetter moves a dead process's inbox copy without an outbox copy to its sender's dead letters. Someone
 // emptied the outbox or state, and nothing shows which, so Recover does not remove the copy.
 func (b *batch) deadLetter(name staging.Name, recovered *Recovered) error {
 	parts, err := schema.ParseID(name.ID)
 	if err != nil || !b.w.Knows(parts.Sender) {
 		return err
-	}
-	if info, err := b.outgoing.Lstat(name.Entry()); err != nil || !b.isOld(info, staleAfter) {
-		return ignoreMissing(err)
 	}
 	if stale, err := b.isStale(name); !stale || err != nil {
 		return err

@@ -301,26 +301,43 @@ func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	}
 }
 
-// TestRecoverMakesNoMailboxes checks that a copy from a removed agent does not bring its mailbox
-// back.
+// TestRecoverMakesNoMailboxes checks that a copy from or for a removed agent does not bring its mailbox
+// back, and stays.
 func TestRecoverMakesNoMailboxes(t *testing.T) {
+	for _, removed := range []string{"agents/claude", "agents/codex"} {
+		w := newWorkspace(t, "claude", "codex")
+		r := send(t, w, draft("codex"))
+		staged := stagedEntry(r.Message.ID, "codex")
+		if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(w.dir, removed)); err != nil {
+			t.Fatal(err)
+		}
+		after(w, 2*staleAfter)
+		before := tree(t, w)
+		if got, err := w.Recover(t.Context()); !isEmpty(got) || (err == nil) != (removed == "agents/claude") {
+			t.Errorf("without %s, Recover did %+v (%v), want nothing, and an error about a missing recipient", removed, got, err)
+		}
+		if after := tree(t, w); strings.Contains(after, removed) || !strings.Contains(after, staged) {
+			t.Errorf("the workspace is\n%s\nwant it as before:\n%s", after, before)
+		}
+	}
+}
+
+// TestRecoverReadsTheOutbox checks that a copy stays staged while a file that may be its outbox copy cannot be read.
+func TestRecoverReadsTheOutbox(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
-	staged := stagedEntry(r.Message.ID, "codex")
-	if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(w.dir, "agents/claude")); err != nil {
+	staged := filepath.Join(w.dir, outgoingName, stagedEntry(r.Message.ID, "codex"))
+	if err := errors.Join(os.Rename(r.Inboxes[0], staged), os.Remove(r.Outbox), os.Mkdir(r.Outbox, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	after(w, 2*staleAfter)
-	before := tree(t, w)
-	if got := mustRecover(t, w); !isEmpty(got) {
-		t.Errorf("Recover did %+v, want nothing", got)
+	if got, err := w.Recover(t.Context()); !isEmpty(got) || !errors.Is(err, durable.ErrNotRegular) {
+		t.Errorf("Recover did %+v (%v), want nothing and an error", got, err)
 	}
-	if after := tree(t, w); strings.Contains(after, "agents/claude") || !strings.Contains(after, staged) {
-		t.Errorf("the workspace is\n%s\nwant it as before:\n%s", after, before)
-	}
+	wantFiles(t, w, outgoingName, filepath.Base(staged))
 }
 
 func TestRecoverIgnoresForeignFiles(t *testing.T) {

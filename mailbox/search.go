@@ -13,27 +13,8 @@ import (
 // A NameFilter reports whether a file of this name is to be opened.
 type NameFilter func(name string) bool
 
-// everything wants all files, for Search.
-func everything(schema.AgentName, Box) NameFilter { return func(string) bool { return true } }
-
-// Search is Listing.Search after a listing of the boxes for which want returns a filter.
-func (w *Workspace) Search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
-	l, err := w.Names(func(agent schema.AgentName, box Box) bool { return want(agent, box) != nil })
-	if err != nil {
-		return nil, err
-	}
-	return l.Search(ctx, want, match)
-}
-
-// SearchNamed is Workspace.Search for the files that have one of these names. It lists no folders.
-func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*schema.Message) bool) ([]Entry, error) {
-	l, err := w.Names(func(schema.AgentName, Box) bool { return false })
-	if err != nil {
-		return nil, err
-	}
-	l.Assume(names, schema.Boxes()...)
-	return l.Search(ctx, everything, match)
-}
+// A FileFilter reports whether a file of a box is to be opened. Nil wants all.
+type FileFilter func(agent schema.AgentName, box Box, name string) bool
 
 // A Listing has the names of the files in mailboxes, as they were when they were listed.
 type Listing struct {
@@ -43,14 +24,14 @@ type Listing struct {
 	unreadable UnreadableError
 }
 
-// Names lists the boxes that are wanted. Folders that cannot be read make the searches return an
+// Names lists the boxes that are wanted; nil wants all. Folders that cannot be read make the searches return an
 // *UnreadableError.
 func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, error) {
 	agents, err := w.Agents()
 	l := &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}
 	for _, box := range schema.Boxes() {
 		for _, agent := range agents {
-			if !want(agent, box) {
+			if want != nil && !want(agent, box) {
 				continue
 			}
 			in := folder{w, agent, box}
@@ -62,13 +43,24 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 	return l, err
 }
 
-// Assume makes searches look for files with these names in boxes that are not listed.
-func (l *Listing) Assume(names []string, boxes ...Box) {
+// Assume returns a listing that has these names in each box, and lists no folder.
+func (w *Workspace) Assume(names []string) (*Listing, error) {
+	l, err := w.Names(func(schema.AgentName, Box) bool { return false })
 	for _, agent := range l.agents {
-		for _, box := range boxes {
-			l.names[folder{l.workspace, agent, box}] = names
+		for _, box := range schema.Boxes() {
+			l.names[folder{w, agent, box}] = names
 		}
 	}
+	return l, err
+}
+
+// SearchNamed searches the files that have one of these names. It lists no folders.
+func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*schema.Message) bool) ([]Entry, error) {
+	l, err := w.Assume(names)
+	if err != nil {
+		return nil, err
+	}
+	return l.Search(ctx, nil, match)
 }
 
 // All calls do for each message file.
@@ -82,18 +74,18 @@ func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
 	}
 }
 
-// Search returns the files that are wanted and whose messages match, as far as they
-// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
-// held, cannot be read or is not valid has the message of the copy of its sender, if that has the same
-// name. A file is not opened if its sender's copy has the same name and does not match. A nil filter wants
-// nothing. With an *UnreadableError, Search also returns what it could read.
-func (l *Listing) Search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
+// Search returns the files that are wanted and whose messages match, as far as they can be read: the valid
+// ones first, each in the order inbox, archive, dead letters, outbox. A file that is held, cannot be read or is
+// not valid has the message of the copy of its sender, if that has the same name. A file is not opened if its
+// sender's copy has the same name and does not match. With an *UnreadableError, Search also returns what it
+// could read.
+func (l *Listing) Search(ctx context.Context, want FileFilter, match func(*schema.Message) bool) ([]Entry, error) {
 	found, _, err := l.search(ctx, want, match)
 	return found, err
 }
 
 // search is Search, but also returns the files that are held and not beside the copy of their sender.
-func (l *Listing) search(ctx context.Context, want func(schema.AgentName, Box) NameFilter, match func(*schema.Message) bool) (found, held []Entry, err error) {
+func (l *Listing) search(ctx context.Context, want FileFilter, match func(*schema.Message) bool) (found, held []Entry, err error) {
 	unreadable := UnreadableError{l.unreadable.Err, slices.Clone(l.unreadable.Agents)}
 	var invalid []Entry
 	others := make(map[string]bool)              // names of files in outboxes whose messages do not match
@@ -102,14 +94,10 @@ func (l *Listing) search(ctx context.Context, want func(schema.AgentName, Box) N
 	for _, box := range []Box{Outbox, Inbox, Archive, DeadLetters} {
 		for _, agent := range l.agents {
 			in := folder{l.workspace, agent, box}
-			wantName := want(agent, box)
-			if wantName == nil {
-				continue
-			}
 			listed := l.names[in]
 			names := slices.DeleteFunc(slices.Clone(moved[agent]), func(name string) bool { return slices.Contains(listed, name) })
 			for _, name := range listed {
-				if schema.IsMessageFile(name) && !others[name] && wantName(name) {
+				if schema.IsMessageFile(name) && !others[name] && (want == nil || want(agent, box, name)) {
 					names = append(names, name)
 				}
 			}

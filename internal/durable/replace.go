@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
@@ -76,18 +75,6 @@ func (d *Dir) createTemporary(name string) (*os.File, error) {
 			return file, err
 		}
 	}
-}
-
-// Sweep removes what killed processes left of replacements of a file. The caller makes sure that nobody
-// replaces it meanwhile.
-func (d *Dir) Sweep(name string) error {
-	names, err := d.Names()
-	for _, hidden := range names {
-		if strings.HasPrefix(hidden, "."+name+".tmp-") {
-			err = errors.Join(err, d.Remove(hidden))
-		}
-	}
-	return err
 }
 
 // SetAside renames a file of the folder, and replaces what has the new name.

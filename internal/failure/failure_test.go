@@ -68,7 +68,7 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("%w: /w has 2 of them", git.ErrTracked), 1, "tracked", "hint: git rm -r --cached"},
 		{fmt.Errorf("%w \"x\": it has origin", gitmail.ErrUnknownRemote), 1, "unknown_remote", "it has origin"},
 		{fmt.Errorf("ref refs/heads/main %w: it is checked out in /w", gitmail.ErrBadRef), 1, "bad_ref", "hint: name another one"},
-		{fmt.Errorf("%w: it is 2.17", git.ErrTooOld), 1, "git_too_old", "too old: it is 2.17"},
+		{fmt.Errorf("git 2.17 %w", git.ErrTooOld), 1, "git_too_old", "2.17 is too old"},
 		{&gitmail.RemoteError{URL: "/away", Err: &git.Error{Args: []string{"fetch"}, Exit: 128}}, 1, "remote_unreachable", "hint: mail waits for the next sync"},
 		{&gitmail.RemoteError{URL: "/r", Refused: true, Err: errors.New("no")}, 1, "remote_refused", "hint: allow pushes"},
 		{&gitmail.RepositoryError{Dir: "/w", Err: fmt.Errorf("%w: tests fail", gitmail.ErrHook)}, 1, "hook_refused", "hint: git -C /w config oacp.hooks false"},

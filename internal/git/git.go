@@ -23,7 +23,7 @@ var (
 	// ErrMissing is returned if there is no git program.
 	ErrMissing = errors.New("git is not installed")
 	// ErrTooOld is returned if git lacks something that this module needs.
-	ErrTooOld = errors.New("git is too old")
+	ErrTooOld = errors.New("is too old")
 )
 
 // oldest is the oldest version of git that has all that this module needs.
@@ -132,7 +132,7 @@ func Check(ctx context.Context) error {
 		return fmt.Errorf("git version: cannot read %.100q", out)
 	}
 	if major < oldest[0] || major == oldest[0] && minor < oldest[1] {
-		return fmt.Errorf("%w: it is %s, and version %d.%d or later is needed", ErrTooOld, version, oldest[0], oldest[1])
+		return fmt.Errorf("git %s %w: version %d.%d or later is needed", version, ErrTooOld, oldest[0], oldest[1])
 	}
 	return nil
 }

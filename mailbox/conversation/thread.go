@@ -36,13 +36,14 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 	}
 	start := found[0].Message
 	since := beginning(start)
-	listing, err := w.Names(func(schema.AgentName, mailbox.Box) bool { return true })
+	listing, err := w.Names(nil)
 	if err != nil {
 		return nil, err
 	}
 	for {
 		// There may be many messages, of which few are in the conversation: only their bodies are kept.
-		all, err := listing.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return Following(since) },
+		mayBelong := Following(since)
+		all, err := listing.Search(ctx, func(_ schema.AgentName, _ mailbox.Box, name string) bool { return mayBelong(name) },
 			func(m *schema.Message) bool {
 				m.Body = schema.Value{}
 				return m.ID != ""

@@ -84,7 +84,7 @@ func OpenJournal(w *mailbox.Workspace, agent schema.AgentName, now func() time.T
 		return nil, err
 	}
 	err = j.locked(func() error {
-		if err := errors.Join(j.dir.Sweep(j.name), j.open()); err != nil {
+		if err := j.open(); err != nil {
 			return err
 		}
 		return j.history.Read(j.file)

@@ -3,11 +3,9 @@ package track
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 var errFault = errors.New("injected fault")
@@ -88,28 +86,5 @@ func TestJournalOnFullDisk(t *testing.T) {
 		if _, known := j.Get(recordNumber(2).Key); known {
 			t.Error("the history has the lost fact")
 		}
-	}
-}
-
-// TestKilledCompactions checks that a Runner removes what killed compactions of its journal left, and
-// nothing of another agent.
-func TestKilledCompactions(t *testing.T) {
-	w := newWorkspace(t)
-	folder := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{".codex.jsonl.tmp-1a", ".codex.jsonl.tmp-2b", ".claude.jsonl.tmp-3c"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	j, err := OpenJournal(w, "codex", time.Now)
-	if err = errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
-	}
-	left, err := filepath.Glob(filepath.Join(folder, ".*.tmp-*"))
-	if err != nil || len(left) != 1 || filepath.Base(left[0]) != ".claude.jsonl.tmp-3c" {
-		t.Errorf("left are %q (%v), want those of another agent", left, err)
 	}
 }

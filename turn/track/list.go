@@ -129,7 +129,7 @@ func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, s
 		return err != nil || !parsed.At.Before(since) && (!q.open || parsed.Type.IsRequest())
 	}
 	if q.Box == "" {
-		found, err := listing.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return mayFit }, q.fits)
+		found, err := listing.Search(ctx, func(_ schema.AgentName, _ mailbox.Box, name string) bool { return mayFit(name) }, q.fits)
 		return group(found), t.note(err)
 	}
 	agents := []schema.AgentName{q.Agent}

@@ -122,9 +122,10 @@ func (t *tracker) listOpen(agent schema.AgentName) (listing *mailbox.Listing, st
 	var last memory
 	data, err := durable.ReadFile(t.w.Root(), t.w.Dir(), memoryName(agent), maxMemory)
 	isSame := err == nil && json.Unmarshal(data, &last) == nil && last.Stamp == stamp
-	listing, err = t.w.Names(func(schema.AgentName, mailbox.Box) bool { return !isSame })
-	if isSame && err == nil {
-		listing.Assume(last.Names, schema.Boxes()...)
+	if isSame {
+		listing, err = t.w.Assume(last.Names)
+	} else {
+		listing, err = t.w.Names(nil)
 	}
 	if isSame || !isSettled {
 		stamp = ""

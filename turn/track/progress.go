@@ -175,11 +175,8 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 		}
 	}
 	isLater := conversation.Following(oldest)
-	found, err := listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
-		if box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent] {
-			return isLater
-		}
-		return nil
+	found, err := listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+		return (box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]) && isLater(name)
 	}, func(m *schema.Message) bool {
 		m.Body = schema.Value{}
 		return asked[m.ParentID]
