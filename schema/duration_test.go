@@ -8,18 +8,18 @@ import (
 
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"0":       0,
-		"0s":      0,
-		"90s":     90 * time.Second,
-		"30m":     30 * time.Minute,
-		"2h":      2 * time.Hour,
-		" 2 H ":   2 * time.Hour,
-		"1h30m":   90 * time.Minute,
-		"1.5h":    90 * time.Minute,
-		"250ms":   250 * time.Millisecond,
-		"7d":      7 * 24 * time.Hour,
-		"36500D":  36500 * 24 * time.Hour,
-		"99999d":  99999 * 24 * time.Hour,
+		"0":      0,
+		"0s":     0,
+		"90s":    90 * time.Second,
+		"30m":    30 * time.Minute,
+		"2h":     2 * time.Hour,
+		" 2 H ":  2 * time.Hour,
+		"1h30m":  90 * time.Minute,
+		"1.5h":   90 * time.Minute,
+		"250ms":  250 * time.Millisecond,
+		"7d":     7 * 24 * time.Hour,
+		"36500D": 36500 * 24 * time.Hour,
+		"99999d": 99999 * 24 * time.Hour,
 	} {
 		if got, err := ParseDuration(text); err != nil || got != want {
 			t.Errorf("ParseDuration(%q) = %v, %v; want %v", text, got, err, want)
