@@ -75,19 +75,14 @@ func (w *Workspace) Remove(e Entry) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if err := take(w.files, dir, e.Name); err != nil {
+	took, err := w.files.Take(dir, e.Name)
+	if err == nil && !took {
+		err = fmt.Errorf("removing %s: %w", dir.Path(e.Name), fs.ErrNotExist)
+	}
+	if err != nil {
 		return err
 	}
 	return w.files.SyncDir(dir)
-}
-
-// take removes a file. It returns an error that matches fs.ErrNotExist if another process did.
-func take(files durable.FileSystem, dir *durable.Dir, name string) error {
-	took, err := files.Take(dir, name)
-	if err == nil && !took {
-		err = fmt.Errorf("removing %s: %w", dir.Path(name), fs.ErrNotExist)
-	}
-	return err
 }
 
 // DeadLetterReason is the reason why a message became a dead letter. It is stored in a file next to
@@ -180,17 +175,20 @@ func moveAs(files durable.FileSystem, from *durable.Dir, entry string, to *durab
 	case err != nil && reason != nil:
 		_, takeErr := files.Take(to, name+ReasonSuffix)
 		return errors.Join(err, takeErr)
-	case errors.Is(err, fs.ErrExist) && isSame(from, entry, to, name):
-		// Somebody restored a copy, or a tool left one: one stays.
-		if err = files.SyncDir(to); err == nil {
-			err = take(files, from, entry)
+	case errors.Is(err, fs.ErrExist):
+		data, readErr := from.ReadFile(entry, schema.MaxFileSize)
+		if readErr != nil || !holds(to, name, data) {
+			return err
 		}
+		// Somebody restored a copy, or a tool left one: one stays.
+		took, err := false, files.SyncDir(to)
+		if err == nil {
+			took, err = files.Take(from, entry)
+		}
+		if err == nil && !took {
+			err = fs.ErrNotExist
+		}
+		return err
 	}
 	return err
-}
-
-// isSame reports whether two files have the same bytes.
-func isSame(a *durable.Dir, name string, b *durable.Dir, other string) bool {
-	data, err := a.ReadFile(name, schema.MaxFileSize)
-	return err == nil && holds(b, other, data)
 }

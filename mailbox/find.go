@@ -101,14 +101,14 @@ func (l *Listing) find(ctx context.Context, id string, want func(schema.AgentNam
 	case short.Load():
 		return nil, &ShortIDError{id}
 	}
-	err = &NotFoundError{ID: id, Workspace: l.workspace.dir}
+	missing := &NotFoundError{ID: id, Workspace: l.workspace.dir}
 	switch {
 	case unreadable != nil:
-		err = errors.Join(err, unreadable)
+		return nil, errors.Join(missing, unreadable)
 	case isComplete(id) && len(held) > 0: // a file that may be the message
-		err = errors.Join(err, held[0].Err)
+		return nil, errors.Join(missing, held[0].Err)
 	}
-	return nil, err
+	return nil, missing
 }
 
 func isComplete(id string) bool {

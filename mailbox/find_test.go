@@ -158,7 +158,7 @@ func TestUnreadableInboxHidesItsMessages(t *testing.T) {
 			t.Errorf("the pending copy of gemini is %v (%v)", e, err)
 		}
 	}
-	_, err := w.Restorable(t.Context(), m, "codex")
+	_, err := w.findRestorable(t.Context(), m, "codex")
 	if unread, _ := errors.AsType[*UnreadableError](err); !unread.Hides("codex") {
 		t.Errorf("restoring gave %v, want an UnreadableError", err)
 	}
@@ -196,7 +196,7 @@ func TestDamagedCopyIsPending(t *testing.T) {
 					t.Fatalf("the pending copy is %v (%v), want the damaged file", e, err)
 				}
 				var pending *PendingError
-				if _, err := w.Restorable(t.Context(), r.Message, "codex"); !errors.As(err, &pending) {
+				if _, err := w.findRestorable(t.Context(), r.Message, "codex"); !errors.As(err, &pending) {
 					t.Errorf("restoring gave %v, want a PendingError", err)
 				}
 				if err := w.Acknowledge(e); err != nil {

@@ -110,9 +110,6 @@ func (f folder) read(dir *durable.Dir, name string, check func([]byte) *HeldErro
 		return e
 	}
 	if info, lookErr := dir.Lstat(name); lookErr == nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("reading %s: the link is broken", e.Path)
-		}
 		if modified.IsZero() {
 			e.Modified = info.ModTime()
 		}

@@ -86,13 +86,7 @@ func InOrder(entries []Entry) []Entry {
 		}
 	}
 	slices.SortFunc(keys, func(a, b key) int {
-		if c := cmp.Compare(a.class, b.class); c != 0 {
-			return c
-		}
-		if c := a.age.Compare(&b.age); c != 0 {
-			return c
-		}
-		return strings.Compare(a.entry.Name, b.entry.Name)
+		return cmp.Or(cmp.Compare(a.class, b.class), a.age.Compare(&b.age), strings.Compare(a.entry.Name, b.entry.Name))
 	})
 	result := make([]Entry, len(entries))
 	for i, k := range keys {

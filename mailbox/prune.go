@@ -3,7 +3,6 @@ package mailbox
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +20,7 @@ type Pruned struct {
 }
 
 // Prunable returns the names of messages that Prune may remove: those that were created before the time, which nobody
-// has pending, and beside which no file retains them. It spares quarantined evidence, which only its owner can read.
+// has pending, and beside which no file retains them.
 func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name string) bool, error) {
 	agents, err := w.Agents()
 	if err != nil {
@@ -49,67 +48,53 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 				if kept, ok := strings.CutSuffix(name, retainSuffix); ok {
 					spared[kept] = true
 				}
-				if box != DeadLetters || !schema.IsMessageFile(name) {
-					continue
-				}
-				if info, err := w.root.Lstat(schema.BoxPath(agent, box) + "/" + name); err == nil && info.Mode().Perm()&0o077 == 0 {
-					spared[name] = true
-				}
 			}
 		}
 	}
-	staged, _, err := w.Staged()
 	return func(name string) bool {
 		parsed, err := schema.ParseFileName(name)
-		queued := slices.ContainsFunc(staged, func(id schema.ID) bool { return parsed.Rand != "" && strings.HasSuffix(string(id), "-"+parsed.Rand) })
-		return err == nil && parsed.At.Before(before) && !spared[name] && !queued
-	}, err
+		return err == nil && parsed.At.Before(before) && !spared[name]
+	}, nil
 }
 
 // Prune removes messages that were handled or given up, and their outbox copies, if they may go. With dryRun, it only
 // counts them.
 func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRun bool) (p Pruned, err error) {
 	agents, err := w.Agents()
-	if err != nil {
-		return p, err
-	}
 	for _, agent := range agents {
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
-			in := folder{w, agent, box}
-			names, err := in.names()
-			if err != nil {
-				return p, err
-			}
-			for _, name := range names {
-				if err := context.Cause(ctx); err != nil {
-					return p, err
-				}
-				if !schema.IsMessageFile(name) || !may(name) {
-					continue
-				}
-				if box == Outbox {
-					p.Copies++
-				} else {
-					p.Messages++
-				}
-				if !dryRun {
-					err = errors.Join(err, in.prune(name))
-				}
-			}
-			if err != nil {
-				return p, err
+			n, pruneErr := (folder{w, agent, box}).prune(ctx, may, dryRun)
+			err = errors.Join(err, pruneErr)
+			if box == Outbox {
+				p.Copies += n
+			} else {
+				p.Messages += n
 			}
 		}
 	}
-	return p, nil
+	return p, err
 }
 
-// prune removes a message and its reason.
-func (f folder) prune(name string) error {
-	path := schema.BoxPath(f.agent, f.box) + "/" + name
-	err := f.w.root.Remove(path)
-	if f.box == DeadLetters && err == nil {
-		err = f.w.root.Remove(path + ReasonSuffix)
+// prune removes the messages that may go, with their reasons, and counts them.
+func (f folder) prune(ctx context.Context, may func(name string) bool, dryRun bool) (pruned int, err error) {
+	names, err := f.names()
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return pruned, context.Cause(ctx)
+		}
+		if !schema.IsMessageFile(name) || !may(name) {
+			continue
+		}
+		pruned++
+		if dryRun {
+			continue
+		}
+		path := schema.BoxPath(f.agent, f.box) + "/" + name
+		removeErr := f.w.root.Remove(path)
+		if f.box == DeadLetters && removeErr == nil {
+			removeErr = f.w.root.Remove(path + ReasonSuffix)
+		}
+		err = errors.Join(err, ignoreMissing(removeErr))
 	}
-	return ignoreMissing(err)
+	return pruned, err
 }

@@ -35,9 +35,6 @@ func (e *RefusedError) Error() string { return e.Name + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// errNameTaken is returned for a received file if the outbox has a file of its name with other bytes.
-var errNameTaken = errors.New("the outbox has another file of this name")
-
 // Receive delivers messages that were sent on another machine, exactly as SendAll delivers new ones.
 // It makes missing mailboxes. The results are in the order of the files; a receipt has the inboxes that
 // got a copy. If the sender's outbox has the message already, the receipt says so, and no inbox gets a
@@ -50,13 +47,7 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	for i := range files {
 		messages[i] = &outgoing{received: &files[i]}
 	}
-	results := deliverAll(ctx, w, messages, nil)
-	for i, result := range results {
-		if errors.Is(result.Err, errNameTaken) || errors.Is(result.Err, ErrIDTaken) {
-			results[i].Err = &RefusedError{files[i].Name, result.Err}
-		}
-	}
-	return results
+	return deliverAll(ctx, w, messages, nil)
 }
 
 // accept does for a received file what compose does for a draft.

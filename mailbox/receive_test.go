@@ -213,7 +213,7 @@ func TestReceiveRefuses(t *testing.T) {
 			r.Pending = []schema.AgentName{"Codex"}
 			r.Data = []byte(strings.ReplaceAll(string(r.Data), "codex", "Codex"))
 		}, as: &same},
-		{name: "taken", change: func(r *Received) { r.Name = other.Name }, is: errNameTaken},
+		{name: "taken", change: func(r *Received) { r.Name = other.Name }, words: []string{"another file of this name"}},
 		{name: "id taken", change: func(r *Received) {
 			r.Name, r.Pending = strings.Replace(other.Name, ".yaml", "_again.yaml", 1), other.Pending
 			r.Data = append(slices.Clone(other.Data), "# other bytes\n"...)

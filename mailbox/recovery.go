@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -42,15 +43,11 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 // that are not staged copies.
 func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 	names, err := durable.ListFolder(w.root, w.dir, outgoingName)
-	for _, left := range groupStaged(names) {
-		ids = append(ids, left.id)
-	}
-	for _, name := range names {
-		if _, ok := staging.ParseName(name); !ok {
-			others = append(others, name)
-		}
-	}
-	return ids, others, ignoreMissing(err)
+	others = slices.DeleteFunc(slices.Clone(names), func(entry string) bool {
+		_, ok := staging.ParseName(entry)
+		return ok
+	})
+	return slices.Sorted(maps.Keys(groupStaged(names))), others, ignoreMissing(err)
 }
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
@@ -83,25 +80,21 @@ func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) error {
 }
 
 // leftovers are the staged copies of one message. As long as an outbox copy is staged, the message is not sent.
-type leftovers struct {
-	id       schema.ID
-	outboxes []staging.Name
-	inboxes  []staging.Name
-}
+type leftovers struct{ outboxes, inboxes []staging.Name }
 
-// groupStaged groups the names in state/outgoing by message, in the order of the ids.
-func groupStaged(names []string) []*leftovers {
-	slices.Sort(names)
-	var groups []*leftovers
+// groupStaged groups the names in state/outgoing by message.
+func groupStaged(names []string) map[schema.ID]*leftovers {
+	groups := make(map[schema.ID]*leftovers)
 	for _, entry := range names {
 		name, ok := staging.ParseName(entry)
 		if !ok {
 			continue
 		}
-		if len(groups) == 0 || groups[len(groups)-1].id != name.ID {
-			groups = append(groups, &leftovers{id: name.ID})
+		group := groups[name.ID]
+		if group == nil {
+			group = new(leftovers)
+			groups[name.ID] = group
 		}
-		group := groups[len(groups)-1]
 		if name.Box == Inbox {
 			group.inboxes = append(group.inboxes, name)
 		} else {
@@ -111,40 +104,44 @@ func groupStaged(names []string) []*leftovers {
 	return groups
 }
 
-func (b *batch) recover() (recovered Recovered, err error) {
+// findLeftovers lists the staged copies of all messages.
+func (b *batch) findLeftovers() error {
 	names, err := b.outgoing.Names()
-	for _, left := range groupStaged(names) {
-		err = errors.Join(err, b.recoverMessage(left, &recovered))
+	b.left = groupStaged(names)
+	return err
+}
+
+func (b *batch) recover() (recovered Recovered, err error) {
+	err = b.findLeftovers()
+	for _, id := range slices.Sorted(maps.Keys(b.left)) {
+		err = errors.Join(err, b.recoverMessage(id, &recovered))
 	}
 	return recovered, err
 }
 
-// findLeftovers lists the staged copies of all messages, for those that are about to be sent again
-// or swept.
-func (b *batch) findLeftovers() error {
-	names, err := b.outgoing.Names()
-	b.left = make(map[schema.ID]leftovers)
-	for _, left := range groupStaged(names) {
-		b.left[left.id] = *left
-	}
-	return err
-}
-
 // recoverMessage recovers one message. As long as the outbox copy is staged, a running process may
 // still send the message.
-func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
+func (b *batch) recoverMessage(id schema.ID, recovered *Recovered) error {
+	left := b.left[id]
 	for _, name := range left.outboxes {
 		if stale, err := b.isStale(name); !stale || err != nil {
 			return err
 		}
-		if sent, err := b.isSent(name); err != nil {
+		data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		_, sentAs, err := b.sentAs(id, data)
+		if err != nil {
 			return err
-		} else if !sent {
+		}
+		if sentAs == "" {
 			// The sender may have staged more copies between the listing and its death.
-			if err := b.findLeftovers(); err != nil {
-				return err
+			names, err := b.outgoing.Names()
+			if now := groupStaged(names)[id]; now != nil {
+				err = errors.Join(err, b.sweep(now, recovered))
 			}
-			return b.sweep(b.left[left.id], recovered)
+			return err
 		}
 		// A crash undid the removal of the staged name.
 		if _, err := b.w.files.Take(b.outgoing, name.Entry()); err != nil {
@@ -158,24 +155,10 @@ func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 	return err
 }
 
-// isSent reports whether the sender's outbox has the message of a staged outbox copy.
-func (b *batch) isSent(name staging.Name) (bool, error) {
-	data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
-	if err != nil {
-		return false, ignoreMissing(err)
-	}
-	m, _ := validate.Decode(data)
-	if m == nil || m.ID != name.ID {
-		return false, nil // a crash left an incomplete file
-	}
-	sentAs, err := b.sentAs(m, data)
-	return sentAs != "", err
-}
-
 // sweep removes the staged copies of a message that is not sent. The copies that show this go last,
 // so that a sweep that is interrupted leaves no copies that look sent. If the sender is alive after
 // all, and commits meanwhile, it finds that its other copies are gone.
-func (b *batch) sweep(left leftovers, recovered *Recovered) error {
+func (b *batch) sweep(left *leftovers, recovered *Recovered) error {
 	for _, name := range slices.Concat(left.inboxes, left.outboxes) {
 		took, err := b.w.files.Take(b.outgoing, name.Entry())
 		if took {
@@ -207,11 +190,7 @@ func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	fileName := ""
-	m, _ := validate.Decode(data)
-	if m != nil && m.ID == name.ID { // otherwise, a crash left an incomplete file
-		fileName, err = b.sentAs(m, data)
-	}
+	m, fileName, err := b.sentAs(name.ID, data)
 	if err != nil {
 		return err
 	}
@@ -245,19 +224,20 @@ func (b *batch) publishLeft(name staging.Name, m *schema.Message, fileName strin
 	return box.Path(fileName), b.w.files.SyncDir(box)
 }
 
-// sentAs returns the name of the file with exactly these bytes in the sender's outbox. If there is
-// none, the message was not sent, and the name is empty.
-func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
-	if !b.w.Knows(m.From) {
-		return "", nil
+// sentAs returns the message of a staged copy, and the name of the file with exactly these bytes in the sender's
+// outbox. If there is none, the message was not sent, and the name is empty.
+func (b *batch) sentAs(id schema.ID, data []byte) (m *schema.Message, name string, err error) {
+	m, _ = validate.Decode(data)
+	if m == nil || m.ID != id || !b.w.Knows(m.From) { // a crash leaves incomplete files
+		return m, "", nil
 	}
 	outbox, err := b.open(m.From, Outbox)
 	if err != nil {
-		return "", err
+		return m, "", err
 	}
 	names, err := outbox.Names()
 	if err != nil {
-		return "", err
+		return m, "", err
 	}
 	for _, name := range names {
 		parsed, err := schema.ParseFileName(name)
@@ -266,13 +246,13 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 		}
 		sent, err := outbox.ReadFile(name, schema.MaxFileSize)
 		if err == nil && string(sent) == string(data) {
-			return name, nil
+			return m, name, nil
 		}
 		if ignoreMissing(err) != nil {
-			return "", err
+			return m, "", err
 		}
 	}
-	return "", nil
+	return m, "", nil
 }
 
 // deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. Someone

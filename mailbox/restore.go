@@ -29,13 +29,6 @@ func (e *PendingError) Error() string {
 // ErrNoCopy is returned if there is no copy of a message that could be restored.
 var ErrNoCopy = errors.New("no copy of the message exists")
 
-// Restorable returns the copy of a message that Restore would put back into an agent's inbox. Only
-// the message's ID, From and To matter. The error is a *PendingError or matches ErrNoCopy.
-func (w *Workspace) Restorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (Entry, error) {
-	r, err := w.findRestorable(ctx, m, agent)
-	return r.source, err
-}
-
 // restorable is the copy that goes back into an inbox, its bytes, and the file name that it gets there.
 type restorable struct {
 	source Entry
@@ -97,7 +90,8 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 // the path. It removes the reason of a dead letter. A crash leaves the message as it was, or restored.
 //
 // Restore calls begin with the source after its checks, before it changes anything. Restore ends
-// with its error. Other errors are those of Restorable and of the file system.
+// with its error. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system.
+// Only the message's ID, From and To matter.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
 	b, err := openBatch(w, nil)
 	if err != nil {

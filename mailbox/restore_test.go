@@ -150,7 +150,7 @@ func TestRestoreLeavesWhatIsPending(t *testing.T) {
 	if err := os.Rename(e.Path, staged); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Restorable(t.Context(), e.Message, "codex"); !errors.As(err, &pending) || pending.Path != "" {
+	if _, err := w.findRestorable(t.Context(), e.Message, "codex"); !errors.As(err, &pending) || pending.Path != "" {
 		t.Errorf("it is restorable with %v, want a PendingError without a path", err)
 	}
 	if _, err := w.Restore(t.Context(), e.Message, "codex", begin); !errors.As(err, &pending) {
@@ -349,7 +349,7 @@ func TestKilledRestores(t *testing.T) {
 	wantRestored(t, w, sent)
 }
 
-// TestRestoreReturnsErrors checks that Restorable and Restore fail if they cannot know whether the message is
+// TestRestoreReturnsErrors checks that findRestorable and Restore fail if they cannot know whether the message is
 // pending, and leave everything as it is.
 func TestRestoreReturnsErrors(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -368,7 +368,7 @@ func TestRestoreReturnsErrors(t *testing.T) {
 			check.Remove(t, filepath.Join(w.dir, test.folder))
 			check.WriteFile(t, filepath.Join(w.dir, test.folder), "")
 		}
-		_, err := w.Restorable(t.Context(), e.Message, test.agent)
+		_, err := w.findRestorable(t.Context(), e.Message, test.agent)
 		if _, unknown := errors.AsType[*UnknownAgentError](err); unknown != (test.agent == "nobody") || err == nil || errors.Is(err, ErrNoCopy) {
 			t.Errorf("%s: Restorable gives %v", name, err)
 		}

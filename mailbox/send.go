@@ -195,10 +195,6 @@ func (b *batch) stage(o *outgoing) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.started[o.message.ID] {
-		return errComposeAgain
-	}
-	b.started[o.message.ID] = true
 	if err := b.address(o); err != nil {
 		return err
 	}
@@ -210,8 +206,11 @@ func (b *batch) stage(o *outgoing) (err error) {
 		if sent, err := b.alreadySent(o); sent || err != nil {
 			return err
 		}
-		if err := b.sweep(b.left[o.message.ID], &Recovered{}); err != nil {
-			return err
+		if left := b.left[o.message.ID]; left != nil {
+			delete(b.left, o.message.ID) // a message with the same id may follow
+			if err := b.sweep(left, &Recovered{}); err != nil {
+				return err
+			}
 		}
 	}
 	for i, c := range o.copies() {
@@ -229,21 +228,26 @@ func (b *batch) stage(o *outgoing) (err error) {
 	return nil
 }
 
-// address opens the boxes that get a copy.
+// address opens the boxes that get a copy. Most boxes that refuse one do so here, before anything is staged.
 func (b *batch) address(o *outgoing) error {
-	names := []staging.Name{b.name(o.message.ID, o.message.From, Outbox)}
-	for _, to := range o.recipients() {
-		names = append(names, b.name(o.message.ID, to, Inbox))
+	newCopy := func(agent schema.AgentName, box Box) (*staging.Copy, error) {
+		dir, err := b.open(agent, box)
+		if err != nil {
+			return nil, err
+		}
+		return staging.New(staging.Name{ID: o.message.ID, Agent: agent, Box: box, Origin: b.origin}, dir, b.outgoing), dir.Writable()
 	}
-	var copies []*staging.Copy
-	for _, name := range names {
-		c, err := b.newCopy(name)
+	var err error
+	if o.outbox, err = newCopy(o.message.From, Outbox); err != nil {
+		return err
+	}
+	for _, to := range o.recipients() {
+		c, err := newCopy(to, Inbox)
 		if err != nil {
 			return err
 		}
-		copies = append(copies, c)
+		o.inboxes = append(o.inboxes, c)
 	}
-	o.outbox, o.inboxes = copies[0], copies[1:]
 	return nil
 }
 
@@ -263,7 +267,7 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 			return false, err
 		}
 		if o.received != nil && name == o.name && !bytes.Equal(data, o.data) {
-			return false, fmt.Errorf("%w: %s", errNameTaken, o.outbox.Box.Path(name))
+			return false, &RefusedError{name, fmt.Errorf("the outbox has another file of this name: %s", o.outbox.Box.Path(name))}
 		}
 		if signing.SameContent(data, o.data) {
 			o.name = name
@@ -272,7 +276,11 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 			return true, nil
 		}
 		if other, _ := validate.Decode(data); other != nil && other.ID == o.message.ID {
-			return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, o.message.ID, o.outbox.Box.Path(name))
+			err := fmt.Errorf("%w: %s is in %s", ErrIDTaken, o.message.ID, o.outbox.Box.Path(name))
+			if o.received != nil {
+				err = &RefusedError{o.name, err}
+			}
+			return false, err
 		}
 	}
 	return false, nil

@@ -43,11 +43,10 @@ type batch struct {
 	boxes  map[folder]*durable.Dir
 	lock   *flock.Flock
 	opened time.Time
-	// claimed are the short names, and started the ids, that this batch uses.
+	// claimed are the short names that this batch uses.
 	claimed map[string]bool
-	started map[schema.ID]bool
 	// left are the staged copies of other processes, as findLeftovers listed them.
-	left map[schema.ID]leftovers
+	left map[schema.ID]*leftovers
 }
 
 func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
@@ -63,7 +62,7 @@ func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 	}
 	b := &batch{
 		w: w, options: options, outgoing: outgoing, opened: w.now(),
-		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool), started: make(map[schema.ID]bool),
+		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool),
 	}
 	if b.origin, err = w.files.Origin(outgoing); err != nil {
 		return nil, errors.Join(err, b.close())
@@ -113,11 +112,6 @@ func (b *batch) waitForLock(ctx context.Context) error {
 	return err
 }
 
-// name returns the name of a copy that this process stages.
-func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name {
-	return staging.Name{ID: id, Agent: agent, Box: box, Origin: b.origin}
-}
-
 // open opens a box until the batch is closed, and makes a missing one.
 func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
 	in := folder{b.w, agent, box}
@@ -129,16 +123,6 @@ func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
 		b.boxes[in] = dir
 	}
 	return dir, err
-}
-
-// newCopy returns a copy that is to be staged. It checks that the box can be written to, so that most
-// boxes that refuse a copy do so before anything is staged.
-func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
-	box, err := b.open(name.Agent, name.Box)
-	if err != nil {
-		return nil, err
-	}
-	return staging.New(name, box, b.outgoing), box.Writable()
 }
 
 // isDead reports whether the process that staged a copy is dead: nobody holds its claim, or, if that

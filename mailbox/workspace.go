@@ -98,14 +98,10 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", dir, noWorkspace(err))
 	}
-	_, err = durable.StatFolder(root, absolute, schema.AgentsName)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, noMarker := root.Lstat(schema.MarkerName); noMarker == nil {
-			err = nil // a workspace without agents
+	if _, noMarker := root.Lstat(schema.MarkerName); noMarker != nil { // with one, there may be no agents
+		if _, err := durable.StatFolder(root, absolute, schema.AgentsName); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 		}
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 	}
 	w := &Workspace{
 		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned, screen: screenWithoutKeys,
@@ -181,32 +177,30 @@ func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
 
 // MakeFolder creates a folder and its parents below the workspace, and makes their names durable.
 func (w *Workspace) MakeFolder(name string) error {
-	var made []string
-	for i := range len(name) + 1 {
-		if i < len(name) && name[i] != '/' {
-			continue
-		}
-		switch err := durable.MakeDir(w.root, name[:i]); {
+	parent := "."
+	for part := range strings.SplitSeq(name, "/") {
+		below := path.Join(parent, part)
+		err := durable.MakeDir(w.root, below)
+		switch {
 		case err == nil:
-			made = append(made, filepath.Dir(name[:i]))
-		case !errors.Is(err, fs.ErrExist):
-			return fmt.Errorf("creating folder %s: %w", filepath.Join(w.dir, name[:i]), err)
-		default:
-			if _, err := durable.StatFolder(w.root, w.dir, name[:i]); err != nil {
-				return fmt.Errorf("creating folder %s: %w", filepath.Join(w.dir, name), err)
-			}
+			err = syncFolder(w, parent)
+		case errors.Is(err, fs.ErrExist):
+			_, err = durable.StatFolder(w.root, w.dir, below)
 		}
-	}
-	for _, parent := range made {
-		dir, err := durable.OpenDir(w.root, w.dir, parent)
 		if err != nil {
-			return err
+			return fmt.Errorf("creating folder %s: %w", filepath.Join(w.dir, below), err)
 		}
-		if err := errors.Join(w.files.SyncDir(dir), dir.Close()); err != nil {
-			return err
-		}
+		parent = below
 	}
 	return nil
+}
+
+func syncFolder(w *Workspace, name string) error {
+	dir, err := durable.OpenDir(w.root, w.dir, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.files.SyncDir(dir), dir.Close())
 }
 
 // makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out
@@ -227,10 +221,8 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	if path.Clean(name) != name || !strings.HasPrefix(name, schema.StateName+"/") {
 		return fmt.Errorf("creating folder %s: it is not in state", name)
 	}
-	if dir, err := durable.OpenDir(w.root, w.dir, name); err == nil {
-		return dir.Close()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if _, err := durable.StatFolder(w.root, w.dir, name); err == nil {
+		return nil
 	}
 	if err := makeState(w); err != nil {
 		return err
@@ -246,8 +238,7 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	here, err := dir.Exists(path.Base(name))
-	if here || err != nil {
+	if here, err := dir.Exists(path.Base(name)); here || err != nil {
 		return false, err
 	}
 	err = durable.AddFile(w.files, dir, path.Base(name), data)

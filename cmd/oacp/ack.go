@@ -224,15 +224,6 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 }
 
 func printRestored(c *call, all []track.Restored) error {
-	for _, one := range all {
-		switch name := visible.Line(one.ID.Short()); {
-		case one.Was == track.StageWaiting:
-		case one.Err != nil:
-			c.Note(name + " is not valid, so oacp run gives it up again: " + failure.OneLine(one.Err.Error()))
-		case one.Message.ExpiredAt(c.Now()):
-			c.Note(name + " expired at " + c.Time(one.Message.ExpiresAt.Time()) + ", so oacp run skips it")
-		}
-	}
 	if c.json() {
 		// One line, because an error may follow on another.
 		return command.WriteJSONLine(c.Out, map[string]any{"restored": all, "dry_run": c.isOn("dry-run")})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -112,7 +111,6 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "socket", Usage: "the bridge listens on `FILE`"},
 			&cli.StringFlag{Name: "session", Usage: "start or continue the session `NAME`"},
-			&cli.StringFlag{Name: "timeout", Usage: "stop the turn after `TIME` (default: never)"},
 			jsonFlag(),
 		},
 		Action: action(s, anyNumber, runAshQuery),
@@ -120,12 +118,6 @@ EXAMPLES:
 }
 
 func runAshQuery(c *call) (err error) {
-	var timeout time.Duration
-	if c.isSet("timeout") {
-		if timeout, err = turnTimeout(c.text("timeout")); err != nil {
-			return err
-		}
-	}
 	switch {
 	case len(c.words) != 1:
 		return failure.Usagef("needs one PROMPT")
@@ -142,20 +134,13 @@ func runAshQuery(c *call) (err error) {
 		prompt = string(data)
 	}
 	defer c.catchSignals()()
-	ctx := c.ctx
-	if timeout > 0 {
-		late := fmt.Errorf("the turn has not ended after %v: %w", timeout, context.DeadlineExceeded)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
-		defer cancel()
-	}
 	driver := agent.NewAsh(agent.Options{Socket: c.text("socket"), Session: c.text("session")})
-	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) }()
-	if err := driver.Start(ctx); err != nil {
+	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(c.ctx))) }()
+	if err := driver.Start(c.ctx); err != nil {
 		return err
 	}
 	var printErr error
-	_, err = driver.Turn(ctx, agent.Request{Prompt: prompt}, func(e agent.Event) {
+	_, err = driver.Turn(c.ctx, agent.Request{Prompt: prompt}, func(e agent.Event) {
 		said := e.Text
 		switch {
 		case c.json():

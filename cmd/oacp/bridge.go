@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
@@ -21,22 +19,38 @@ import (
 const logHelp = `The log is the file --bridge, or that of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
-// newBridgeCommand returns the parent of the commands for AgentPair's bridge log. Without a command
-// it is "oacp bridge status".
+// newBridgeCommand returns the commands for AgentPair's bridge log. Without a command below it, it shows what logs hold.
 func newBridgeCommand(s *command.Streams) *cli.Command {
-	status := newBridgeStatusCommand(s)
+	show := withLog(s, func(c *call, selected command.BridgeLog) error {
+		if selected.File == "" && selected.RunID == 0 {
+			return showLogs(c, selected)
+		}
+		return selected.Reading(s, func(log *bridge.Log) error {
+			answer, err := newLogStatus(c, log)
+			if err != nil {
+				return err
+			}
+			return c.answer(answer, func() { answer.print(c) })
+		})
+	})
 	return &cli.Command{
-		Name:        "bridge",
-		Category:    command.CategoryBridge,
-		Usage:       "read and write AgentPair's log",
-		Description: status.Description,
-		Flags:       status.Flags,
-		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), status},
+		Name:     "bridge",
+		Category: command.CategoryBridge,
+		Usage:    "read and write AgentPair's log",
+		Description: `bridge shows every run of the repository around the current folder, or the log that
+--bridge or --run-id names. It reports lines that are not records on standard error,
+with their numbers.
+
+EXAMPLES:
+   oacp bridge --run-id 1
+   oacp bridge --bridge bridge.jsonl --json`,
+		Flags:       append(new(command.BridgeLog).Flags(), jsonFlag()),
+		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s)},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return needsCommand(c)
 			}
-			return status.Action(c)
+			return show(c)
 		},
 	}
 }
@@ -73,7 +87,7 @@ func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "drain",
 		Usage:     "print the records for an agent",
-		ArgsUsage: "--agent AGENT [--since HASH | --cursor FILE]",
+		ArgsUsage: "--agent AGENT [--cursor FILE]",
 		Description: logHelp + `
 
 drain prints the records addressed to the agent, and broadcasts from others, one per
@@ -88,13 +102,9 @@ EXAMPLES:
    oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
 		Flags: append(new(command.BridgeLog).Flags(),
 			&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
-			&cli.StringFlag{Name: "since", Usage: "only records behind the one with the id `HASH`"},
 			&cli.StringFlag{Name: "cursor", Usage: "only records behind the place in `FILE`, which then moves"},
 			jsonFlag()),
 		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
-			if c.text("since") != "" && c.text("cursor") != "" {
-				return failure.Usagef("--since and --cursor are mutually exclusive")
-			}
 			agent, err := agentOrEnvironment(c.text("agent"), s)
 			if err != nil {
 				return err
@@ -106,16 +116,11 @@ EXAMPLES:
 
 func drain(c *call, log *bridge.Log, agent string) (err error) {
 	var after bridge.Cursor
-	cursor, since := c.text("cursor"), c.text("since")
+	cursor := c.text("cursor")
 	if cursor != "" {
-		after, err = bridge.LoadCursor(cursor, agent)
-	} else if since != "" {
-		var e bridge.Entry
-		e, err = log.Get(c.ctx, since)
-		after = e.Cursor()
-	}
-	if err != nil {
-		return err
+		if after, err = bridge.LoadCursor(cursor, agent); err != nil {
+			return err
+		}
 	}
 	end := after
 	for e, err := range log.Records(c.ctx, after) {
@@ -201,21 +206,14 @@ func recordOf(c *call) (r bridge.Record, err error) {
 		kind = string(bridge.TypeSignal)
 	}
 	r = bridge.Record{Type: bridge.Type(kind), To: c.text("to"), Signal: bridge.Signal(strings.ToUpper(signal))}
-	switch {
-	case kind == "":
+	if kind == "" {
 		return r, failure.Usagef("needs --type").WithHint("the types are " + joinNames(bridge.Types()))
-	case !r.Type.Known():
-		return r, unknownName("type", kind, bridge.Types())
-	case signal != "" && !r.Signal.Known():
-		return r, unknownName("signal", signal, bridge.Signals())
-	case (r.Type == bridge.TypeSignal) != (r.Signal != ""):
-		return r, failure.Usagef("--type signal and --signal go together").WithHint("the signals are " + joinNames(bridge.Signals()))
 	}
 	if r.From, err = agentOrEnvironment(c.text("from"), c.Streams); err != nil {
 		return r, err
 	}
-	if r.To == r.From {
-		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
+	if err := r.Validate(); err != nil {
+		return r, failure.Usagef("%w", err)
 	}
 	// The content is the value of the flag or the piped input. A signal needs none.
 	if r.Content = c.text("content"); r.Content != "" && r.Content != "-" || r.Content == "" && signal != "" {
@@ -230,11 +228,6 @@ func recordOf(c *call) (r bridge.Record, err error) {
 		err = failure.Usagef("content: missing: there is no --content, and standard input is empty").WithHint("use --content TEXT, or a pipe")
 	}
 	return r, err
-}
-
-func unknownName[Name ~string](flag, name string, known []Name) error {
-	return failure.Usagef("--%s: there is no %s %s", flag, flag, visible.Quote(name)).
-		WithHint(spelling.DidYouMean(known, name, "the "+flag+"s are "+joinNames(known)))
 }
 
 func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
@@ -256,42 +249,9 @@ func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
 	})
 }
 
-func newBridgeStatusCommand(s *command.Streams) *cli.Command {
-	return &cli.Command{
-		Name:  "status",
-		Usage: "count the records in the logs",
-		Description: `Without --bridge and --run-id, status shows every run of the repository around the
-current folder, or with --all the runs of every repository. It reports lines that are
-not records on standard error, with their numbers.
-
-EXAMPLES:
-   oacp bridge --run-id 1
-   oacp bridge status --bridge bridge.jsonl --json`,
-		Flags: append(new(command.BridgeLog).Flags(),
-			&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository"},
-			jsonFlag()),
-		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
-			isNamed := selected.File != "" || selected.RunID != 0
-			switch {
-			case c.isOn("all") && (isNamed || selected.Repository != ""):
-				return failure.Usagef("--all means every run of every repository, so no log can be named")
-			case isNamed:
-				return selected.Reading(s, func(log *bridge.Log) error {
-					answer, err := newLogStatus(c, log)
-					if err != nil {
-						return err
-					}
-					return c.answer(answer, func() { answer.print(c) })
-				})
-			}
-			return showLogs(c, selected)
-		}),
-	}
-}
-
-// showLogs shows the runs of the selected repository, or of all, one below the other.
+// showLogs shows the runs of the selected repository, one below the other.
 func showLogs(c *call, selected command.BridgeLog) error {
-	root, repository, ids, err := selected.RepositoryIDs(c.Streams, c.isOn("all"))
+	root, repository, ids, err := selected.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
@@ -321,9 +281,6 @@ func showLogs(c *call, selected command.BridgeLog) error {
 		for i, answer := range answers {
 			if i > 0 {
 				c.printf("\n")
-			}
-			if c.isOn("all") && (i == 0 || answer.RepositoryID != answers[i-1].RepositoryID) {
-				c.printf("Repository %s (%s)\n\n", visible.Line(cmp.Or(answer.Repository, "unknown")), answer.RepositoryID)
 			}
 			answer.print(c)
 		}

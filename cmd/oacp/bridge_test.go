@@ -28,7 +28,6 @@ func TestBridgeTerminal(t *testing.T) {
 	for _, args := range [][]string{
 		{"bridge", "--bridge", log},
 		{"bridge", "drain", "--bridge", log, "--agent", "b"},
-		{"convert", "--to", "mailbox", "--dry-run", log},
 		{"convert", "--to", "mailbox", log},
 	} {
 		c.run(t.Context(), args...)

@@ -115,6 +115,15 @@ type claimRunner struct {
 }
 
 // run starts a runner. Its turns append a line to the log and then do what the script says.
+// set gives codex a setting for its turns on a machine, or none.
+func (n *claimNet) set(machine int, setting string) {
+	n.t.Helper()
+	path := filepath.Join(n.machines[machine], ".oacp", "agents", "codex", "config.yaml")
+	if err := os.WriteFile(path, []byte("run: {"+setting+"}\n"), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 func (n *claimNet) run(machine int, script string, args ...string) *claimRunner {
 	n.t.Helper()
 	script = fmt.Sprintf(`echo "$OACP_MESSAGE_ID $OACP_ATTEMPT m%d" >>%s; %s`, machine, n.log, script)
@@ -232,8 +241,8 @@ func TestClaimEachOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		machines int
-		args     []string
-	}{"defaults": {2, nil}, "several": {3, []string{"--claim-batch", "5"}}} {
+		settings string
+	}{"defaults": {2, ""}, "several": {3, "claim_batch: 5"}} {
 		t.Run(name, func(t *testing.T) {
 			n := newClaimNet(t, test.machines)
 			sent := n.send(claimMessages(t))
@@ -241,7 +250,8 @@ func TestClaimEachOnce(t *testing.T) {
 			acknowledged := make(chan int)
 			var runners []*claimRunner
 			for i := range n.machines {
-				r := n.run(i, "echo done", test.args...)
+				n.set(i, test.settings)
+				r := n.run(i, "echo done")
 				runners = append(runners, r)
 				go func() {
 					for e := range r.events {
@@ -308,9 +318,11 @@ func TestClaimOfMachineThatIsGone(t *testing.T) {
 			if err := syscall.Mkfifo(gate, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			first := n.run(0, "cat <"+gate+"; echo from m0", "--lease", "5s")
+			n.set(0, "lease: 5s")
+			n.set(1, "lease: 5s")
+			first := n.run(0, "cat <"+gate+"; echo from m0")
 			first.await(turn.EventStarted)
-			other := n.run(1, "echo from m1", "--lease", "5s")
+			other := n.run(1, "echo from m1")
 			if e := other.await(turn.EventClaimedElsewhere); e.Machine == "" || string(e.ID) != sent[0] {
 				t.Errorf("got %+v, want the machine that has %s", e, sent[0])
 			}

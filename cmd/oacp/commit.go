@@ -54,9 +54,6 @@ EXAMPLES:
 	}
 }
 
-// mostEvents is how many events are listed.
-const mostEvents = 20
-
 // commitJSON is the answer of commit.
 type commitJSON struct {
 	// Commit is null if nothing was committed, and Branch if HEAD is detached.
@@ -118,11 +115,8 @@ func (a commitJSON) print(c *call) {
 	}
 	c.printf("OK: committed %s\n", what)
 	if len(a.Events) > 1 {
-		for _, event := range a.Events[:min(len(a.Events), mostEvents)] {
+		for _, event := range a.Events {
 			c.printf("  %s\n", visible.Line(event.String()))
-		}
-		if more := len(a.Events) - mostEvents; more > 0 {
-			c.printf("  and %d more: git show says which\n", more)
 		}
 	}
 }

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -49,8 +45,7 @@ EXAMPLES:
    oacp convert --to mailbox bridge.jsonl
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
 		Flags: flagsWith(
-			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing"}),
+			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"}),
 		Action: action(s, anyNumber, runConvert),
 	}
 }
@@ -66,36 +61,18 @@ func runConvert(c *call) error {
 	case to != toBridge && to != toMailbox:
 		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(to), toBridge, toMailbox).
 			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, to, "say --to bridge or --to mailbox"))
-	case to == toBridge && c.isOn("dry-run"):
-		return failure.Usagef("--dry-run requires --to mailbox").WithHint("--to bridge only prints")
 	}
-	defer c.catchSignals()()
-	var err error
-	switch {
-	case c.text("to") == toBridge:
-		err = convertToBridge(c)
-	case c.isOn("dry-run"):
-		err = showConverted(c)
-	default:
-		err = c.open(convertToMailbox)
+	if c.text("to") == toBridge {
+		return convertToBridge(c)
 	}
-	return cmp.Or(context.Cause(c.ctx), err)
+	return c.open(convertToMailbox)
 }
 
 // convertToBridge makes records of message files.
 func convertToBridge(c *call) error {
-	in := c.In
-	if slices.Contains(c.words, "-") {
-		reading := startReading(c, "-")
-		defer reading.Close() // it never fails
-		in = reading
-	}
 	var messages []*schema.Message
 	var invalid []string
-	for m, err := range validate.ReadFiles(c.words, in) {
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
-		}
+	for m, err := range validate.ReadFiles(c.words, c.In) {
 		if err != nil {
 			invalid = append(invalid, err.Error())
 			continue
@@ -136,70 +113,11 @@ func convertToMailbox(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-// showConverted prints the messages that records become. Broadcasts go to the agents of the workspace, if there is one.
-func showConverted(c *call) error {
-	var agents []schema.AgentName
-	err := c.open(func(_ *call, w *mailbox.Workspace) (err error) {
-		agents, err = w.Agents()
-		return err
-	})
-	if err != nil && !errors.Is(err, mailbox.ErrNoWorkspace) {
-		return err
-	}
-	shown, failed := make(map[schema.ID]bool), 0
-	err = eachLog(c, func(name string, records iter.Seq2[bridge.Entry, error]) error {
-		for e, err := range records {
-			if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
-				c.Warn("skipped " + skipped.Error())
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			m, err := convert.FromBridge(e.Record, agents)
-			if err != nil {
-				failed++
-				c.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
-				continue
-			}
-			if shown[m.ID] { // a record of the same message to another recipient
-				continue
-			}
-			shown[m.ID] = true
-			if err := showMessage(c, m); err != nil {
-				return fmt.Errorf("%s:%d: %w", name, e.Line, err)
-			}
-		}
-		return nil
-	})
-	return cmp.Or(err, notConverted(failed))
-}
-
-// showMessage prints a message as a YAML document, or as JSON.
-func showMessage(c *call, m *schema.Message) error {
-	if c.json() {
-		return command.WriteJSONLine(c.Out, m)
-	}
-	data, err := schema.Encode(m)
-	if err != nil {
-		return err
-	}
-	if c.OutTerminal {
-		data = []byte(visible.Lines(string(data)))
-	}
-	c.printf("---\n%s", data)
-	return nil
-}
-
 // eachLog calls use with the records of each log. A failure.ErrReported does not keep it from the next.
 func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
 	var reported error
 	for _, name := range c.words {
-		in := startReading(c, name)
-		if name == "-" {
-			name = "<stdin>"
-		}
-		err := errors.Join(use(name, bridge.ReadRecords(in, name)), in.Close())
+		err := useLog(c, name, use)
 		if errors.Is(err, failure.ErrReported) {
 			reported = failure.ErrReported
 		} else if err != nil {
@@ -209,23 +127,15 @@ func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, erro
 	return reported
 }
 
-// startReading opens and reads a file or, if the path is -, standard input. Either may take forever if it is a pipe:
-// when the context ends, the returned reader fails, and an open or read that goes on is left to the end of the process.
-func startReading(c *call, path string) io.ReadCloser {
-	read, write := io.Pipe()
-	stop := context.AfterFunc(c.ctx, func() { _ = write.CloseWithError(context.Cause(c.ctx)) }) // it never fails
-	file := io.NopCloser(c.In)
-	go func() {
-		defer stop()
-		var err error
-		if path != "-" {
-			file, err = os.Open(path)
-		}
-		if err == nil {
-			_, err = io.Copy(write, file)
-			err = errors.Join(err, file.Close())
-		}
-		_ = write.CloseWithError(err) // it never fails
-	}()
-	return read
+// useLog calls use with the records of one log, which is standard input for "-".
+func useLog(c *call, name string, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
+	if name == "-" {
+		return use("<stdin>", bridge.ReadRecords(c.In, "<stdin>"))
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // nothing was written
+	return use(name, bridge.ReadRecords(file, name))
 }

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
@@ -27,18 +26,16 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// demoFiles holds steps.txt, whose paragraphs are the steps, and the files that steps copy. A line of a step is
+// demoSteps are the steps, apart by empty lines. A line of a step is
 //
 //	$ COMMAND        the command, as a user types it
 //	fails            the command is to fail
 //	= NAME           NAME stands for the message that the command sent in later steps
-//	+ FILE PATH      FILE is copied to PATH first
-//	git ARGUMENTS    git runs first
 //
-// or what the step shows. Steps in clones of a repository need git.
+// or what the step shows.
 //
-//go:embed demo
-var demoFiles embed.FS
+//go:embed demo.txt
+var demoSteps string
 
 func newDemoCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
@@ -47,10 +44,6 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 		Usage:    "see it at work",
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end. Each
 step shows a command that you can type yourself, and its output.`,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "keep", Usage: "keep the folder"},
-			jsonFlag(),
-		},
 		Action: action(s, 0, runDemo),
 	}
 }
@@ -61,164 +54,86 @@ func runDemo(c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	if !c.isOn("keep") {
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	}
-	steps, err := demoFiles.ReadFile("demo/steps.txt")
-	if err != nil {
-		return err
-	}
-	d := newDemo(dir, c.Streams)
-	for i, step := range strings.Split(string(steps), "\n\n") {
-		result := demoResult{Step: i + 1}
-		err := d.run(c.ctx, step, &result)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d := &demo{call: c, dir: dir}
+	for i, step := range strings.Split(demoSteps, "\n\n") {
+		err := d.run(step, i+1)
 		if cause := context.Cause(c.ctx); cause != nil {
 			return cause
 		}
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
-		if err := result.print(c); err != nil {
-			return err
-		}
 	}
-	switch {
-	case c.json():
-	case c.isOn("keep"):
-		c.printf("The folder is %s\n", visible.Line(dir))
-	default:
-		c.printf("The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.\n")
-	}
+	c.printf("The scratch folder is removed. oacp init makes a workspace, and oacp help lists the commands.\n")
 	return nil
 }
 
 // A demo is one run of the steps.
 type demo struct {
-	dir     string
-	streams command.Streams
+	*call
+	dir string
 	// names are pairs of a name in the steps and what it stands for.
 	names []string
 }
 
-// newDemo returns a demo in the folder, with an environment that names no agent.
-func newDemo(dir string, s *command.Streams) *demo {
-	inner := *s
-	inner.Getenv = func(name string) string {
-		switch name {
-		case "NO_COLOR", "TERM":
-			return s.Getenv(name)
-		case command.RunsVariable:
-			return filepath.Join(dir, "runs")
-		}
-		return ""
-	}
-	return &demo{dir: dir, streams: inner, names: []string{"{folder}", dir}}
-}
-
-// demoResult is the outcome of a step.
-type demoResult struct {
-	Step    int    `json:"step"`
-	Explain string `json:"explain"`
-	Command string `json:"command"`
-	Exit    int    `json:"exit"`
-	Output  string `json:"output"`
-	// Skipped says why the step did not run.
-	Skipped string `json:"skipped,omitempty"`
-}
-
-// run runs a step.
-func (d *demo) run(ctx context.Context, step string, r *demoResult) (err error) {
-	want, sent := failure.ExitDone, ""
-	var prepare [][]string
-	for line := range strings.Lines(step) {
-		line = strings.TrimSpace(line)
-		mark, text, _ := strings.Cut(line, " ")
-		switch mark {
+// run runs a step, and prints what it shows, the command and its output.
+func (d *demo) run(step string, number int) error {
+	want, sent, line, explain := failure.ExitDone, "", "", ""
+	for text := range strings.Lines(step) {
+		text = strings.TrimSpace(text)
+		switch mark, rest, _ := strings.Cut(text, " "); mark {
 		case "$":
-			r.Command = text
+			line = strings.NewReplacer(d.names...).Replace(rest)
 		case "fails":
 			want = failure.ExitFailed
 		case "=":
-			sent = text
-		case "+", "git":
-			prepare = append(prepare, strings.Fields(line))
+			sent = rest
 		default:
-			r.Explain = line
+			explain = text
 		}
 	}
-	if strings.HasPrefix(r.Command, "cd ") {
-		if err := git.Check(ctx); err != nil {
-			*r = demoResult{Step: r.Step, Explain: r.Explain, Skipped: err.Error()}
-			return nil
-		}
+	exit, output, err := d.execute(line)
+	if err == nil && exit != want {
+		err = fmt.Errorf("%s ended with status %d instead of %d: %s", line, exit, want, output)
 	}
-	for _, words := range prepare {
-		if err := d.prepare(ctx, words); err != nil {
-			return err
-		}
-	}
-	r.Exit, r.Output, err = d.call(ctx, r.Command)
-	r.Command = strings.NewReplacer(d.names...).Replace(r.Command)
-	if err == nil && r.Exit != want {
-		err = fmt.Errorf("%s ended with status %d instead of %d: %s", r.Command, r.Exit, want, r.Output)
-	}
-	if words := strings.Fields(r.Output); sent != "" && len(words) > 1 {
+	if words := strings.Fields(output); sent != "" && len(words) > 1 {
 		d.names = append(d.names, sent, words[1])
 	}
-	return err
-}
-
-// prepare carries out a line that no user types.
-func (d *demo) prepare(ctx context.Context, words []string) error {
-	if words[0] == "git" {
-		_, err := (&git.Repository{Dir: d.dir}).Run(ctx, words[1:]...)
-		return err
-	}
-	data, err := demoFiles.ReadFile("demo/" + words[1])
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(d.dir, words[2]), data, 0o644)
+	const columns = 76
+	for _, text := range command.Wrapped(fmt.Sprintf("%d. %s", number, explain), columns) {
+		d.printf("%s\n", text)
+	}
+	d.printf("\n   %s\n", paint(d.Streams, bold, "$ "+line))
+	for text := range strings.Lines(output) {
+		d.printf("   %s", text)
+	}
+	d.printf("\n")
+	return d.Out.Flush()
 }
 
-// call runs a command line, which may begin with "cd FOLDER && ".
-func (d *demo) call(ctx context.Context, line string) (exit int, output string, err error) {
-	words, err := shellwords.Parse(strings.ReplaceAll(line, "&&", "and"))
+// execute runs a command line in the folder, with an environment that names no agent.
+func (d *demo) execute(line string) (exit int, output string, err error) {
+	words, err := shellwords.Parse(line)
 	if err != nil {
 		return 0, "", err
 	}
-	for i := range words { // a path of Windows has characters that the parser takes
-		words[i] = strings.NewReplacer(d.names...).Replace(words[i])
+	inner, text := *d.Streams, new(bytes.Buffer)
+	inner.Dir, inner.Out, inner.Err = d.dir, bufio.NewWriter(text), text
+	inner.Getenv = func(name string) string {
+		switch name {
+		case "NO_COLOR", "TERM":
+			return d.Getenv(name)
+		case command.RunsVariable:
+			return filepath.Join(d.dir, "runs")
+		}
+		return ""
 	}
-	inner, text := d.streams, new(bytes.Buffer)
-	inner.Dir = d.dir
-	if words[0] == "cd" {
-		inner.Dir, words = filepath.Join(d.dir, words[1]), words[3:]
-	}
-	inner.Out, inner.Err = bufio.NewWriter(text), text
-	exit = run(ctx, words[1:], &inner)
+	exit = run(d.ctx, words[1:], &inner)
 	return exit, text.String(), nil
-}
-
-func (r demoResult) print(c *call) error {
-	if c.json() {
-		return command.WriteJSONLine(c.Out, r)
-	}
-	const columns = 76
-	for _, line := range command.Wrapped(fmt.Sprintf("%d. %s", r.Step, r.Explain), columns) {
-		c.printf("%s\n", line)
-	}
-	c.printf("\n")
-	if r.Skipped != "" {
-		c.printf("   skipped: %s\n\n", visible.Line(r.Skipped))
-		return c.Out.Flush()
-	}
-	c.printf("   %s\n", paint(c.Streams, bold, "$ "+r.Command))
-	for line := range strings.Lines(r.Output) {
-		c.printf("   %s", line)
-	}
-	c.printf("\n")
-	return c.Out.Flush()
 }
 
 func newDoctorCommand(s *command.Streams) *cli.Command {
@@ -233,9 +148,7 @@ the files of agents, how git treats messages, and whether mail reaches sessions 
 and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
 safe: it delivers sent messages, creates missing folders and status files, and removes
 leftovers. The exit status is 1 if errors remain; warnings do not count.`,
-		Flags: flagsWith(
-			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"},
-			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`"}),
+		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"}),
 		Action: ofProject(s, runDoctor),
 	}
 }
@@ -250,7 +163,7 @@ func runDoctor(c *call) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	if err := printReport(c, &report); err != nil {
+	if err := c.answer(&report, func() { writeReport(&report, c.Streams) }); err != nil {
 		return err
 	}
 	if report.HasErrors {
@@ -314,31 +227,6 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
 	return settings.Autonomy, err
-}
-
-// printReport prints the report, and writes it to the file of --output.
-func printReport(c *call, r *doctor.Report) error {
-	if err := c.answer(r, func() { writeReport(r, c.Streams) }); err != nil || c.text("output") == "" {
-		return err
-	}
-	path, err := project.ExpandHome(c.text("output"))
-	if err != nil {
-		return err
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.Dir, path)
-	}
-	var text bytes.Buffer
-	file := *c.Streams
-	file.Out, file.OutTerminal = bufio.NewWriter(&text), false // no colours
-	err = errors.Join(file.Answer(c.json(), r, func() { writeReport(r, &file) }), file.Out.Flush(), os.MkdirAll(filepath.Dir(path), 0o755))
-	if err == nil {
-		err = os.WriteFile(path, text.Bytes(), 0o644)
-	}
-	if err == nil {
-		_, _ = fmt.Fprintf(c.Err, "oacp: the report is in %s\n", visible.Line(path))
-	}
-	return err
 }
 
 func writeReport(r *doctor.Report, s *command.Streams) {

@@ -187,7 +187,7 @@ var enforceLines = map[string][]string{
 	"reply":      {"reply " + planted + " --body b", "reply " + planted + " --body b --from codex", "reply zzz1 --body b"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
 	"owed":       {"+owed", "owed --json"},
-	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "+inbox --wait", "inbox --agent claude"},
+	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "inbox --agent claude"},
 	"thread":     {"thread " + planted, "+thread good", "+thread good --json"},
 	"status":     {"status", "status --json", "status " + planted},
 	"run":        {"+run --once --show-output -- sh -c 'cat; env'", "+run --once --json --show-output -- cat", "run --once --driver echo --reply"},

@@ -25,7 +25,7 @@ import (
 func TestCommands(t *testing.T) {
 	commands := topCommands(newSession(t, "").Streams)
 	// What hook prints is in the form of the programs that call it.
-	printsNoJSON := map[string]bool{"completion": true, "help": true, "hook": true}
+	printsNoJSON := map[string]bool{"completion": true, "demo": true, "help": true, "hook": true}
 	for _, c := range allCommands(commands) {
 		if c.Usage == "" || c.Action == nil && c.Name != "help" {
 			t.Errorf("%s: wants a line of usage and an action", c.Name)

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -21,7 +18,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
@@ -44,8 +40,6 @@ EXAMPLES:
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)"},
 			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox"},
-			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending"},
-			timeoutFlag(),
 			&cli.StringFlag{Name: "from", Hidden: true}),
 		Action: inProject(s, runInbox),
 	}
@@ -69,24 +63,11 @@ func runInbox(c *call, w *mailbox.Workspace) error {
 			"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
 	case c.isOn("all") && c.agent() != "":
 		return failure.Usagef("--agent and --all are mutually exclusive")
-	case c.isSet("timeout") && !c.isOn("wait"):
-		return failure.Usagef("--timeout requires --wait")
-	}
-	limit, err := timeLimit(c.flags)
-	if err != nil {
-		return err
 	}
 	defer lessGarbageCollection()()
 	agents, err := listedAgents(c, w)
 	if err != nil {
 		return err
-	}
-	if c.isOn("wait") && len(agents) > 0 {
-		defer c.catchSignals()()
-		_, err := awaitPending(c, w, agents, "message", watch.PendingOptions{Timeout: limit, Most: 1}, time.Now())
-		if err != nil {
-			return timeoutError(err, "no message came for "+joinNames(agents)+" within "+shortDuration(limit), "run it again to wait longer: it misses nothing in between")
-		}
 	}
 	inboxes, err := listInboxes(c, w, agents)
 	if err != nil {
@@ -157,8 +138,7 @@ func printInbox(inbox listing, s *command.Streams) {
 		return
 	}
 	fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
-	const subject, remark = 5, 7
-	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""}, subject, remark)
+	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""})
 	ids := shortIDs(entries)
 	now := s.Now()
 	for i, e := range entries {
@@ -182,7 +162,7 @@ func printInbox(inbox listing, s *command.Streams) {
 			marks = append(marks, signatureText(s, v))
 		}
 		t.add(ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			visible.Line(m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", "))
+			subjectText(s, m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", "))
 	}
 	t.print()
 	// Bad files come last. The hint for one shows what to do with all.
@@ -208,16 +188,36 @@ type inboxJSON struct {
 	Inbox string           `json:"inbox_path"`
 	Count int              `json:"message_count"`
 	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
-	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
-	PolicyError string     `json:"policy_error,omitempty"`
-	// Messages is empty here: printInboxJSON writes the messages by itself.
-	Messages []struct{} `json:"messages"`
+	VerifyMode  trust.Mode    `json:"verify_mode,omitempty"`
+	PolicyError string        `json:"policy_error,omitempty"`
+	Messages    []pendingJSON `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
 	LoadError string `json:"load_error,omitempty"`
 }
 
-// printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
-// them in parallel, and puts them where the rest of the answer has an empty list.
+// pendingJSON is an entry of an inbox.
+type pendingJSON struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	Age            string                `json:"age"`
+	File           string                `json:"file"`
+	Path           string                `json:"path"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	Expired        bool                  `json:"expired"`
+	Reply          schema.ID             `json:"reply,omitempty"`
+	Answered       bool                  `json:"answered,omitempty"`
+	trust.Finding
+	Auth      signing.Status `json:"auth,omitempty"`
+	Held      string         `json:"held,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	LoadError string         `json:"load_error,omitempty"`
+}
+
 func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 	answer := struct {
 		envelope
@@ -227,8 +227,9 @@ func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 	if c.isOn("all") {
 		answer.Mode = "all"
 	}
+	now := c.Now()
 	for _, inbox := range inboxes {
-		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
+		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries)}
 		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
 			one.VerifyMode = mode
 			if err != nil {
@@ -238,127 +239,38 @@ func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 		if inbox.err != nil {
 			one.LoadError = failure.OneLine(inbox.err.Error())
 		}
+		one.Messages = make([]pendingJSON, len(inbox.entries))
+		for i := range inbox.entries {
+			one.Messages[i] = newPendingJSON(&inbox, i, now)
+		}
 		answer.Agents = append(answer.Agents, one)
 	}
-	var frame bytes.Buffer
-	if err := command.WriteJSON(&frame, answer); err != nil {
-		return err
-	}
-	rest := frame.Bytes()
-	for _, inbox := range inboxes {
-		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
-		rest = after
-		c.printf("%s\"messages\": [", before) // Flush returns the first error of all writes
-		for _, part := range encodePending(inbox, c.Now()) {
-			c.Out.Write(part)
-		}
-		c.Out.WriteByte(']')
-	}
-	_, err := c.Out.Write(rest)
-	return err
+	return command.WriteJSON(c.Out, answer)
 }
 
-// encodePending returns the elements of the list of messages, in several parts.
-func encodePending(inbox listing, now time.Time) [][]byte {
-	entries := inbox.entries
-	const chunk, bytesPerEntry = 256, 512
-	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for n := range parts {
-		group.Go(func() error {
-			out := make([]byte, 0, chunk*bytesPerEntry)
-			for i := n * chunk; i < min((n+1)*chunk, len(entries)); i++ {
-				if i > 0 {
-					out = append(out, ',')
-				}
-				out = appendPending(out, &inbox, i, now)
-			}
-			parts[n] = out
-			return nil
-		})
-	}
-	_ = group.Wait() // no call returns an error
-	if len(parts) > 0 {
-		parts = append(parts, []byte("\n      "))
-	}
-	return parts
-}
-
-// appendPending appends entry i as an element of the list of messages.
-func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
-	e, signature := &inbox.entries[i], inbox.signatures[i]
-	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
-	var reply schema.ID
-	answered := ""
+// newPendingJSON returns entry i of the inbox.
+func newPendingJSON(inbox *listing, i int, now time.Time) pendingJSON {
+	e := &inbox.entries[i]
+	m := e.Message
 	if e.Err != nil {
-		if m = command.Preview(e); e.IsHeld() {
-			held = e.Err.Error()
-		} else if e.Message == nil {
-			loadError = e.Err.Error()
-		} else {
-			invalid = e.Err.Error()
-		}
+		m = command.Preview(e)
 	}
-	if m.ExpiredAt(now) {
-		expired = "true"
+	p := pendingJSON{
+		ID: m.ID, From: m.From, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
+		Age: spelling.Age(m.CreatedAt.Time(), now), File: e.Name, Path: e.Path, ConversationID: m.ConversationID,
+		ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now), Finding: inbox.signatures[i], Auth: inbox.signatures[i].Status,
 	}
 	if r := inbox.replies[m.ID]; r.Message != nil {
-		reply = r.Message.ID
-		if r.Answers {
-			answered = "true"
-		}
+		p.Reply, p.Answered = r.Message.ID, r.Answers
 	}
-	out = append(out, "\n        {"...)
-	for i, field := range [...]struct {
-		key, value string
-		optional   bool
-	}{
-		{key: "id", value: string(m.ID)},
-		{key: "from", value: string(m.From)},
-		{key: "type", value: string(m.Type)},
-		{key: "priority", value: string(m.Priority)},
-		{key: "subject", value: m.Subject},
-		{key: "created_at_utc", value: string(m.CreatedAt)},
-		{key: "age", value: spelling.Age(m.CreatedAt.Time(), now)},
-		{key: "file", value: e.Name},
-		{key: "path", value: e.Path},
-		{"conversation_id", string(m.ConversationID), true},
-		{"expires_at", string(m.ExpiresAt), true},
-		{key: "expired", value: expired},
-		{"reply", string(reply), true},
-		{"answered", answered, true},
-		{"signature", string(signature.Verdict), true},
-		{"signature_reason", signature.Reason, true},
-		{"auth", string(signature.Status), true},
-		{"held", held, true},
-		{"error", invalid, true},
-		{"load_error", loadError, true},
-	} {
-		if field.optional && field.value == "" {
-			continue
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
-		if field.key == "expired" || field.key == "answered" {
-			out = append(out, field.value...)
-		} else {
-			out = appendString(out, field.value)
-		}
+	switch {
+	case e.Err == nil:
+	case e.IsHeld():
+		p.Held = e.Err.Error()
+	case e.Message == nil:
+		p.LoadError = e.Err.Error()
+	default:
+		p.Error = e.Err.Error()
 	}
-	return append(out, "\n        }"...)
-}
-
-// appendString appends a text in quotes.
-func appendString(out []byte, value string) []byte {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			var quoted bytes.Buffer
-			_ = command.WriteJSONLine(&quoted, value) // a string can always be encoded
-			return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
-		}
-	}
-	return append(append(append(out, '"'), value...), '"')
+	return p
 }

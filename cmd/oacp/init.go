@@ -33,7 +33,7 @@ func newInitCommand(s *command.Streams) *cli.Command {
 $OACP_HOME/projects. A project also gets the folders that other tools expect: memory,
 packets, checkpoints, artifacts, and a config.yaml for each agent. init keeps existing
 files, so you can run it again, for example to add agents. In a git repository it says
-how to commit the workspace, and how to keep it out of git.
+how to commit the workspace.
 
 With --git the workspace is the folder .oacp of the git repository around the current
 folder, unless another one is named, and has a git repository of its own, synced with
@@ -193,7 +193,7 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 }
 
 // nextSteps says what the user can do about git with a new workspace in a repository.
-func nextSteps(c *call, dir string, made project.Made) (next []string) {
+func nextSteps(c *call, dir string, made project.Made) []string {
 	top, err := git.Top(dir)
 	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
 		return nil
@@ -202,22 +202,7 @@ func nextSteps(c *call, dir string, made project.Made) (next []string) {
 	if c.place.Dir != "" {
 		commit = append(commit, "--dir", c.place.Dir)
 	}
-	next = []string{visible.ShellCommand(commit...) + " commits it with the code, and later its new messages"}
-	below, err := filepath.Rel(top, dir)
-	if around, aroundErr := git.Top(c.Dir); err != nil || aroundErr != nil || around != top {
-		return next
-	}
-	patterns := []string{"/" + filepath.ToSlash(below) + "/"}
-	if below == "." {
-		patterns = []string{"/agents/"}
-		for _, name := range []string{schema.MarkerName, ".gitattributes"} {
-			if slices.Contains(made.Paths, filepath.Join(dir, name)) {
-				patterns = append(patterns, "/"+name)
-			}
-		}
-	}
-	return append(next, visible.ShellCommand(append([]string{"printf", `%s\n`}, patterns...)...)+
-		` >> "$(git rev-parse --git-path info/exclude)" keeps it out of git`)
+	return []string{visible.ShellCommand(commit...) + " commits it with the code, and later its new messages"}
 }
 
 // printMade says what init and add-agent made, and what the user can do next.

@@ -187,9 +187,7 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c.Streams, "exchanging mail")
-	result, err := r.Sync(c.ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
-	bar.clear()
+	result, err := r.Sync(c.ctx, gitmail.Options{Waiting: c.NoteWaiting})
 	if c.ctx.Err() != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ package main
 import (
 	"context"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/agent"
@@ -25,7 +24,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn/track"
 )
 
 func main() {
@@ -95,9 +93,6 @@ func program() *command.Program {
 func complete(c *command.Completion, placeholder, current string) []command.Candidate {
 	switch placeholder {
 	case "ID", "CONVERSATION-OR-ID":
-		if c.Command() == "restore" {
-			return completeHandled(c)
-		}
 		return completeMessages(c, current)
 	case "BOX":
 		return command.Words(listedBoxes)
@@ -147,20 +142,6 @@ func completeDrivers() []command.Candidate {
 	for _, kind := range agent.Kinds() {
 		found = append(found, command.Candidate{Name: kind.Name, Usage: kind.Summary})
 	}
-	return found
-}
-
-// completeHandled completes the ids of messages that some recipient no longer has pending.
-func completeHandled(c *command.Completion) (found []command.Candidate) {
-	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
-		messages, err := track.List(c.Context, w, track.Query{})
-		for _, m := range messages {
-			if slices.ContainsFunc(m.Recipients, func(r track.Recipient) bool { return !r.Stage.IsPending() && r.Stage != track.StageStored }) {
-				found = append(found, command.Candidate{Name: m.ID.Short(), Usage: string(m.From) + " to " + joinNames(m.To) + ": " + m.Subject})
-			}
-		}
-		return err
-	})
 	return found
 }
 

@@ -74,7 +74,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	}
 	began := time.Now()
 	defer synchronizer.Begin(c.ctx, cmp.Or(limit, defaultWait))()
-	found, err := awaitPending(c, w, []schema.AgentName{agent}, selected.String(), options, began)
+	found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, selected.String(), options, began)
 	if err != nil {
 		return timeoutError(err, fmt.Sprintf("no %s came for %s within %s", selected, agent, shortDuration(limit)),
 			"run oacp next again to wait longer: it misses nothing in between")
@@ -103,11 +103,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 
 // awaitPending is watch.AwaitPending, whose timeout counts from the time when the command began. It says on
 // standard error what it waits for, unless it prints JSON, and which files are not messages.
-func awaitPending(c *call, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions, began time.Time) ([]mailbox.Entry, error) {
-	targets := make([]watch.Target, len(agents))
-	for i, agent := range agents {
-		targets[i] = watch.Target{Workspace: w, Agent: agent}
-	}
+func awaitPending(c *call, target watch.Target, what string, options watch.PendingOptions, began time.Time) ([]mailbox.Entry, error) {
 	hinted := false
 	options.Problem = func(e mailbox.Entry) {
 		place := schema.BoxPath(e.Agent, e.Box)
@@ -126,9 +122,9 @@ func awaitPending(c *call, w *mailbox.Workspace, agents []schema.AgentName, what
 		options.Timeout = max(options.Timeout-time.Since(began), 1)
 	}
 	if !c.json() {
-		options.Idle = func() { c.Note("no " + what + " is pending for " + joinNames(agents) + "; waiting" + limit) }
+		options.Idle = func() { c.Note("no " + what + " is pending for " + string(target.Agent) + "; waiting" + limit) }
 	}
-	return watch.AwaitPending(c.ctx, targets, options)
+	return watch.AwaitPending(c.ctx, []watch.Target{target}, options)
 }
 
 // afterWork returns the command that ends the work on a message. The agent is empty unless a flag names it.

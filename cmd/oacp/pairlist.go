@@ -124,7 +124,7 @@ func listPairRuns(c *call) error {
 }
 
 func printRuns(runs []pairRun, s *command.Streams) {
-	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"}, 7, 8)
+	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"})
 	for _, r := range runs {
 		task, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(r.Prompt, r.Error)), "\n")
 		iteration, started := "-", "-"

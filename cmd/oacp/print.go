@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/clipperhouse/displaywidth"
 	"github.com/fatih/color"
@@ -21,10 +19,6 @@ import (
 type table struct {
 	s    *command.Streams
 	rows [][]string
-	// The columns in shorten, counted from 1, are cut if the table is wider than the terminal. A width
-	// of 0 cuts nothing.
-	width   int
-	shorten []int
 }
 
 // row holds the values of the cells of a row.
@@ -33,10 +27,9 @@ type row []any
 // cells measures cells, which may be coloured.
 var cells = displaywidth.Options{ControlSequences: true}
 
-// newTable returns a table with a header. On a terminal the columns to shorten share the width that
-// the others leave; in a pipe nothing is cut.
-func newTable(s *command.Streams, header row, shorten ...int) *table {
-	t := &table{s: s, width: s.Width, shorten: shorten}
+// newTable returns a table with a header. On a terminal, lines end at its width; in a pipe nothing is cut.
+func newTable(s *command.Streams, header row) *table {
+	t := &table{s: s}
 	for i, name := range header {
 		header[i] = paint(s, bold, fmt.Sprint(name))
 	}
@@ -70,35 +63,18 @@ func (t *table) lines() []string {
 			widths[i] = max(widths[i], cells.String(text))
 		}
 	}
-	t.narrow(widths)
 	lines := make([]string, len(t.rows))
 	for n, texts := range t.rows {
 		var line strings.Builder
 		for i, text := range texts {
-			text = cells.TruncateString(text, widths[i], "…")
 			line.WriteString(text + strings.Repeat(" ", widths[i]-cells.String(text)+2))
 		}
 		lines[n] = strings.TrimRight(line.String(), " ")
+		if t.s.Width > 0 {
+			lines[n] = cells.TruncateString(lines[n], t.s.Width, "…")
+		}
 	}
 	return lines
-}
-
-// narrow cuts the widest columns, as far as the table is wider than the terminal.
-func (t *table) narrow(widths []int) {
-	const least = 16
-	total := 0
-	for _, width := range widths {
-		if width > 0 {
-			total += width + 2
-		}
-	}
-	for excess := total - 2 - t.width; t.width > 0 && excess > 0 && len(t.shorten) > 0; excess-- {
-		widest := slices.MaxFunc(t.shorten, func(a, b int) int { return widths[a-1] - widths[b-1] })
-		if widths[widest-1] <= least {
-			return
-		}
-		widths[widest-1]--
-	}
 }
 
 // colors are how a text looks on a terminal.
@@ -120,6 +96,15 @@ func paint(s *command.Streams, as colors, line string) string {
 	c := color.New(as...)
 	c.EnableColor() // Streams have decided
 	return c.Sprint(line)
+}
+
+// subjectText is the subject in a table with further columns behind it: on a terminal, it has at most half the width.
+func subjectText(s *command.Streams, subject string) string {
+	subject = visible.Line(subject)
+	if s.Width > 0 {
+		subject = cells.TruncateString(subject, s.Width/2, "…")
+	}
+	return subject
 }
 
 // priorityText colours what is urgent.
@@ -167,50 +152,4 @@ func shortIDs(entries []mailbox.Entry) []string {
 		short[i] = cmp.Or(visible.Line(short[i]), "?")
 	}
 	return short
-}
-
-// A progress shows on a terminal how far long work is. Work of less than a second shows nothing.
-type progress struct {
-	s     *command.Streams
-	what  string
-	start time.Time
-	shown time.Time // when the line was last drawn; zero if there is no line
-}
-
-const (
-	progressAfter = time.Second
-	progressEvery = 100 * time.Millisecond
-)
-
-func newProgress(s *command.Streams, what string) *progress {
-	return &progress{s: s, what: what, start: s.Now()}
-}
-
-// update is called by one goroutine at a time. With nothing done, the work starts again.
-func (p *progress) update(done, total int) {
-	now := p.s.Now()
-	if done == 0 {
-		p.clear()
-		p.start = now
-	}
-	if !p.s.ErrTerminal || total <= 0 || now.Sub(p.start) < progressAfter || now.Sub(p.shown) < progressEvery {
-		return
-	}
-	p.shown = now
-	// An error of the terminal does not stop the work.
-	_, _ = fmt.Fprintf(p.s.Err, "\r%s %3d%% (%d/%d)\x1b[K", p.what, done*100/total, done, total)
-}
-
-// waiting says what the work waits for.
-func (p *progress) waiting(what string) {
-	p.clear()
-	p.s.NoteWaiting(what)
-}
-
-// clear removes the line before anything else is printed.
-func (p *progress) clear() {
-	if !p.shown.IsZero() {
-		_, _ = fmt.Fprint(p.s.Err, "\r\x1b[K")
-		p.shown = time.Time{}
-	}
 }

@@ -56,10 +56,8 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
-			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that one machine works it: `HOW` is git (default with --sync) or none"},
-			&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
-			&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1, or 20 with --once"},
+			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
@@ -142,8 +140,11 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 			}
 		}
 	}
-	if err := overrideClaims(c, &settings); err != nil {
-		return settings, err
+	if c.isSet("claim") {
+		settings.Claim = c.text("claim")
+	}
+	if err := settings.CheckClaims(); err != nil {
+		return settings, failure.Usagef("--%w", err)
 	}
 	return settings, overrideDriver(c, &settings, c.text("socket"), command)
 }
@@ -183,7 +184,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err := checkNoSession(w, name); err != nil {
 		return err
 	}
-	printer := &runPrinter{call: c, ended: make(map[schema.ID]turn.Event)}
+	printer := &runPrinter{call: c}
 	config.Observe = printer.print
 	var runner *turn.Runner
 	var sessionErr error
@@ -205,7 +206,6 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	defer command.OutliveOutput()()
 	defer c.catchSignals()()
 	err = synchronizer.Around(c.ctx, config.Once, func() error { return runner.Run(c.ctx) })
-	printer.finish()
 	err = errors.Join(err, sessionErr, printer.err)
 	if err == nil && config.Once && !c.json() && !printer.printed {
 		c.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
@@ -251,33 +251,6 @@ func checkNoSession(w *mailbox.Workspace, name schema.AgentName) error {
 		return &failure.Error{Code: "live_session", Hint: "close the session, or use another agent for the runner; oacp live lists sessions", Err: err}
 	}
 	return err
-}
-
-// overrideClaims replaces the settings about claims with the options of the command line.
-func overrideClaims(c *call, settings *turn.Settings) error {
-	if c.isSet("claim") {
-		settings.Claim = c.text("claim")
-	}
-	if c.isSet("lease") {
-		var err error
-		if settings.Lease, err = schema.ParseDuration(c.text("lease")); err != nil {
-			return failure.Usagef("--lease: %w", err)
-		}
-	}
-	if c.isSet("claim-batch") {
-		if settings.ClaimBatch = c.flags.Int("claim-batch"); settings.ClaimBatch == 0 { // which a setting leaves to the default
-			return failure.Usagef("--claim-batch: 0 is not between 1 and %d", gitmail.MaxBatch)
-		}
-	}
-	if err := settings.CheckClaims(); err != nil {
-		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
-	}
-	for _, flag := range []string{"lease", "claim-batch"} {
-		if c.isSet(flag) && settings.Claim != turn.ClaimGit && !(settings.Claim == "" && c.isSet("sync")) {
-			return failure.Usagef("--%s requires --claim git", flag)
-		}
-	}
-	return nil
 }
 
 // claimsByDefault makes a runner that syncs make claims, unless the settings say otherwise: two machines that

@@ -24,28 +24,12 @@ type runPrinter struct {
 	printed bool
 	// gone is called if nobody reads the output.
 	gone func()
-	// ended are the turns whose messages are still in the inbox.
-	ended map[schema.ID]turn.Event
 }
 
 func (p *runPrinter) print(e turn.Event) {
-	if e.Kind == turn.EventOutput && !p.isOn("show-output") || !p.json() && p.join(&e) {
+	if e.Kind == turn.EventOutput && !p.isOn("show-output") || e.Kind == turn.EventAcknowledged && !p.json() {
 		return
 	}
-	p.write(e)
-}
-
-// finish prints how turns ended whose messages are still in the inbox.
-func (p *runPrinter) finish() {
-	for _, e := range p.ended {
-		if e.Kind == turn.EventSucceeded {
-			e.Reason = "only the turn: the message is still in the inbox"
-		}
-		p.write(e)
-	}
-}
-
-func (p *runPrinter) write(e turn.Event) {
 	p.printed = true
 	var err error
 	switch {
@@ -63,32 +47,6 @@ func (p *runPrinter) write(e turn.Event) {
 	}
 }
 
-// join makes the end of a turn and what follows from it one event: what became of the message. It
-// reports whether that is still to come.
-func (p *runPrinter) join(e *turn.Event) (waits bool) {
-	end, ended := p.ended[e.ID]
-	switch {
-	case e.Kind == turn.EventSucceeded, e.Kind == turn.EventFailed && e.RetryAt.IsZero():
-		end = *e
-	case !ended:
-		return false
-	case e.Kind == turn.EventAnswered:
-		end.Kind, end.Sent = e.Kind, e.Sent
-	case e.Kind == turn.EventAcknowledged:
-		delete(p.ended, e.ID)
-		*e = end
-		return false
-	case e.Kind == turn.EventDeadLetter:
-		delete(p.ended, e.ID)
-		e.Usage, e.Refused = end.Usage, end.Refused
-		return false
-	default:
-		return false
-	}
-	p.ended[e.ID] = end
-	return true
-}
-
 // eventWords are the words for events, and their colors.
 var eventWords = map[turn.EventKind]struct {
 	word   string
@@ -99,7 +57,6 @@ var eventWords = map[turn.EventKind]struct {
 	turn.EventFailed:           {"failed", red},
 	turn.EventInterrupted:      {"stopped", yellow},
 	turn.EventAnswered:         {word: "answered"},
-	turn.EventAcknowledged:     {word: "acknowledged"},
 	turn.EventDuplicate:        {word: "duplicate"},
 	turn.EventDeadLetter:       {"dead letter", red},
 	turn.EventBounced:          {word: "bounced"},

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +14,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
@@ -44,9 +40,8 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the one named like the program)"},
 			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace"},
-			&cli.BoolFlag{Name: "project", Category: command.Rare, Usage: "for sessions in this project (default)"},
 			sessionSync(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "show the changes and write nothing"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "name the changes and write nothing"},
 			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote"},
 			jsonFlag(),
 		},
@@ -63,15 +58,12 @@ func runSetup(c *call) error {
 		return err
 	case !slices.Contains(live.Programs(), program):
 		return failure.Usagef("%s has no setup", visible.Quote(name)).WithHint("the programs are claude and codex")
-	case c.isOn("user") && c.isOn("project"):
-		return failure.Usagef("--user and --project are mutually exclusive")
 	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync")):
 		return failure.Usagef("--remove removes everything, so --agent and --sync have no effect")
 	}
 	if c.isOn("user") {
 		return setUp(c, program, nil)
 	}
-	c.place = command.Workspace{} // --project is another flag here
 	err = c.open(func(c *call, w *mailbox.Workspace) error { return setUp(c, program, w) })
 	if c.isOn("remove") && errors.Is(err, mailbox.ErrNoWorkspace) { // it went before its setup
 		return setUp(c, program, nil)
@@ -123,14 +115,9 @@ func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
 	if a.removed {
 		a.addRemoval(plan, options)
 	} else {
-		a.addSetup(c.ctx, plan, options, c.Dir, onPath)
+		a.addSetup(plan, options, c.Dir, onPath)
 	}
-	return c.answer(a, func() {
-		a.print(c.Streams)
-		if a.DryRun {
-			printDiff(c, plan)
-		}
-	})
+	return c.answer(a, func() { a.print(c.Streams) })
 }
 
 // ownCommand returns how hooks call this program.
@@ -181,7 +168,7 @@ func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
 }
 
 // addSetup adds what matters after a setup.
-func (a *setupAnswer) addSetup(ctx context.Context, plan *setup.Plan, options setup.Options, workingDir string, onPath bool) {
+func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingDir string, onPath bool) {
 	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	a.Agent = options.Agent
 	if !onPath {
@@ -212,30 +199,14 @@ func (a *setupAnswer) addSetup(ctx context.Context, plan *setup.Plan, options se
 	if a.Next = start + "; oacp doctor checks the setup"; plan.IsEmpty() {
 		return
 	}
-	commits := options.Scope == setup.Project && wouldCommit(ctx, options.Dir, plan.Changes[0])
 	if options.Program == live.Claude {
 		note("sessions of claude that are open have no tools until you restart them")
-		if commits {
-			note("git does not ignore .claude/settings.local.json, which is for you alone: add it to .git/info/exclude")
-		}
 		return
-	}
-	if commits {
-		note("git does not ignore .codex: add it to .git/info/exclude, unless everybody's codex is to act for agent %s", options.Agent)
 	}
 	if options.Scope == setup.Project {
 		a.Confirm = append(a.Confirm, "codex asks whether you trust the folder, and reads its settings only if you do")
 	}
 	a.Confirm = append(a.Confirm, "codex asks you to review the hooks, when it starts or at the first prompt: answer 2, trust all; if the prompt was lost, type it again")
-}
-
-// wouldCommit reports whether git would commit a file that has changed.
-func wouldCommit(ctx context.Context, dir string, c setup.Change) bool {
-	if c.Action == setup.Unchanged {
-		return false
-	}
-	_, err := (&git.Repository{Dir: dir}).Run(ctx, "check-ignore", "--quiet", c.Path)
-	return git.Exit(err) == 1
 }
 
 // findsWorkspace reports whether a session that starts in a folder finds the workspace.
@@ -285,35 +256,4 @@ func (a setupAnswer) print(s *command.Streams) {
 	if a.Next != "" {
 		fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(a.Next))
 	}
-}
-
-// printDiff prints the lines that are only in the new or the old files of a plan. The others may hold keys.
-func printDiff(c *call, plan *setup.Plan) {
-	for _, change := range plan.Changes {
-		before, after := linesOf(change.Path, change.Before), linesOf(change.Path, change.After)
-		more := make(map[string]int) // how many more of a line there are in the new file
-		for line := range strings.Lines(after) {
-			more[line]++
-		}
-		for line := range strings.Lines(before) {
-			if more[line]--; more[line] < 0 {
-				c.printf("-%s", visible.Lines(line))
-			}
-		}
-		for line := range strings.Lines(after) {
-			if more[line] > 0 {
-				more[line]--
-				c.printf("+%s", visible.Lines(line))
-			}
-		}
-	}
-}
-
-// linesOf returns a file with each value of JSON on a line of its own.
-func linesOf(path string, data []byte) string {
-	var indented bytes.Buffer
-	if filepath.Ext(path) != ".json" || json.Indent(&indented, bytes.TrimPrefix(data, []byte("\ufeff")), "", "  ") != nil {
-		return string(data)
-	}
-	return strings.ReplaceAll(strings.TrimSpace(indented.String())+"\n", ",\n", "\n")
 }

@@ -95,8 +95,7 @@ func printStatuses(statuses []agentStatus, s *command.Streams) {
 		return
 	}
 	now := s.Now()
-	const last = 7
-	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Failures", "Last turn"}, last)
+	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Failures", "Last turn"})
 	for _, a := range statuses {
 		oldest := "-"
 		if !a.Oldest.IsZero() {
@@ -307,8 +306,7 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 	for i, id := range shortIDs(entries) {
 		short[entries[i].Message.ID] = id
 	}
-	const subject = 6
-	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"}, subject)
+	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"})
 	now := s.Now()
 	for _, r := range requests {
 		t.add(short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject))

@@ -155,45 +155,6 @@ func TestReceiptThatFails(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	now := time.Unix(0, 0)
-	var shown bytes.Buffer
-	s := &command.Streams{Err: &shown, ErrTerminal: true, Now: func() time.Time { return now }}
-	bar := newProgress(s, "validating")
-	bar.update(1, 1000)
-	if shown.Len() > 0 {
-		t.Errorf("at once %q is shown, want nothing", shown.String())
-	}
-	now = now.Add(2 * progressAfter)
-	bar.update(500, 1000)
-	if !strings.Contains(shown.String(), "validating") {
-		t.Errorf("after a while %q is shown, want a bar", shown.String())
-	}
-	shown.Reset()
-	now = now.Add(progressEvery)
-	bar.update(500, 2000)
-	if !strings.Contains(shown.String(), "500/2000") {
-		t.Errorf("when there is more to do %q is shown, want the new total", shown.String())
-	}
-	bar.clear()
-	shown.Reset()
-	bar.update(0, 10)
-	bar.update(1, 10)
-	if shown.Len() > 0 {
-		t.Errorf("at the beginning of the next work %q is shown, want nothing", shown.String())
-	}
-
-	s.ErrTerminal = false
-	shown.Reset()
-	bar = newProgress(s, "validating")
-	now = now.Add(2 * progressAfter)
-	bar.update(500, 1000)
-	bar.clear()
-	if shown.Len() > 0 {
-		t.Errorf("without a terminal %q is shown, want nothing", shown.String())
-	}
-}
-
 func TestInputThatFails(t *testing.T) {
 	c := newSession(t, "a,b")
 	c.In = io.MultiReader(strings.NewReader("half a body"), failingReader{})

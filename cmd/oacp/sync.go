@@ -89,11 +89,9 @@ func runSync(c *call) (err error) {
 		if c.isOn("squash") {
 			return squash(c, w, repository)
 		}
-		bar := newProgress(c.Streams, "exchanging mail")
 		first := options
-		first.Progress, first.Waiting = bar.update, bar.waiting
+		first.Waiting = c.NoteWaiting
 		result, err := repository.Sync(c.ctx, first)
-		bar.clear()
 		if err != nil {
 			err = cmp.Or(context.Cause(c.ctx), err)
 		}
@@ -293,15 +291,9 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 	}
 }
 
-// mostProblems is how many problems are named.
-const mostProblems = 10
-
 // skippedFiles names the files that a sync did not take.
 func skippedFiles(problems []gitmail.Problem) (lines []string) {
-	for i, problem := range problems {
-		if i == mostProblems {
-			return append(lines, fmt.Sprintf("skipped: %d more files", len(problems)-i))
-		}
+	for _, problem := range problems {
 		reason := strings.TrimPrefix(failure.OneLine(problem.Err.Error()), path.Base(problem.Path)+": ")
 		lines = append(lines, "skipped: "+problem.Path+": "+reason)
 	}

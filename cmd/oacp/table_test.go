@@ -10,17 +10,15 @@ import (
 
 func TestTable(t *testing.T) {
 	for _, test := range []struct {
-		width   int
-		shorten []int
-		want    string
+		width int
+		want  string
 	}{
-		{0, []int{3}, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
-		{30, []int{3}, "#  Name    Subject\n1  日本語  a subject of more …\n2  b\n"},
-		{30, nil, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
+		{0, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
+		{30, "#  Name    Subject\n1  日本語  a subject of more …\n2  b\n"},
 	} {
 		var out bytes.Buffer
 		s := &command.Streams{Out: bufio.NewWriter(&out), Width: test.width}
-		table := newTable(s, row{"#", "Name", "Subject"}, test.shorten...)
+		table := newTable(s, row{"#", "Name", "Subject"})
 		table.add(1, "日本語", "a subject of more than sixteen columns")
 		table.add(2, "b", "")
 		table.print()

@@ -32,9 +32,8 @@ there are several recipients, the least advanced one.
 
 EXAMPLES:
    oacp thread ID
-   oacp thread ID --flat --bodies`,
+   oacp thread ID --bodies`,
 		Flags: flagsWith(
-			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree"},
 			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full"}),
 		Action: inWorkspace(s, 1, runThread),
 	}
@@ -54,12 +53,6 @@ func runThread(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if c.isOn("flat") {
-		conversation.Sort(thread, func(n track.Node) *schema.Message { return n.Message })
-		for i := range thread {
-			thread[i].Branch, thread[i].Below = "", ""
-		}
-	}
 	if c.json() {
 		return printThreadJSON(c.Streams, w, thread, unreadable)
 	}
@@ -74,8 +67,7 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 		entries[i] = n.Entry
 	}
 	ids := shortIDs(entries)
-	const subject = 7
-	t := newTable(s, row{"ID", "From", "To", "Type", "Stage", "Age", "Subject"}, subject)
+	t := newTable(s, row{"ID", "From", "To", "Type", "Stage", "Age", "Subject"})
 	for i, n := range thread {
 		m := n.Message
 		if n.Err != nil {
@@ -251,8 +243,7 @@ func printList(messages []track.Listed, s *command.Streams) {
 		fmt.Fprintln(s.Out, "no message fits")
 		return
 	}
-	const subject, others = 6, 95
-	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"}, others, subject)
+	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"})
 	for _, m := range messages {
 		created := "?"
 		if at := m.CreatedAt.Time(); !at.IsZero() {
@@ -266,7 +257,7 @@ func printList(messages []track.Listed, s *command.Streams) {
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
 		t.add(known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
-			visible.Line(m.Subject), strings.Join(stage, ", "))
+			subjectText(s, m.Subject), strings.Join(stage, ", "))
 	}
 	t.print()
 }

@@ -158,12 +158,9 @@ func Count(tokens int64) string {
 	return ""
 }
 
-// Version says what the program was built from.
+// Version says what the program was built from. Its version names the commit if it has no tag.
 type Version struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Time     string `json:"commit_time,omitempty"`
-	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -171,22 +168,8 @@ type Version struct {
 // BuildVersion returns what the Go tools recorded in the program.
 func BuildVersion() Version {
 	v := Version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if info.Main.Version != "" {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		v.Version = info.Main.Version
-	}
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			v.Commit = setting.Value
-		case "vcs.time":
-			v.Time = setting.Value
-		case "vcs.modified":
-			v.Modified = setting.Value == "true"
-		}
 	}
 	return v
 }
@@ -203,21 +186,10 @@ func NewVersionCommand(s *Streams) *cli.Command {
 			if _, err := AtMost(c, 0); err != nil {
 				return err
 			}
-			return s.Answer(asJSON, BuildVersion(), func() { fmt.Fprintln(s.Out, BuildVersion()) })
+			v := BuildVersion()
+			return s.Answer(asJSON, v, func() { fmt.Fprintln(s.Out, "oacp", v.Version, v.Go, v.Platform) })
 		},
 	}
-}
-
-// String returns the version on one line, with the commit if it is known.
-func (v Version) String() string {
-	commit := ""
-	switch {
-	case v.Commit != "" && v.Modified:
-		commit = fmt.Sprintf(" (%.12s, modified)", v.Commit)
-	case v.Commit != "":
-		commit = fmt.Sprintf(" (%.12s)", v.Commit)
-	}
-	return fmt.Sprintf("oacp %s%s %s %s", v.Version, commit, v.Go, v.Platform)
 }
 
 // UntilSignal returns a context that SIGINT, SIGTERM or SIGHUP cancels, with a *failure.SignalError

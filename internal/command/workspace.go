@@ -176,19 +176,17 @@ func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message
 // message and, as the reference implementation shows it, a question mark for what could not, and the
 // time of the file if that of the message is not known.
 func Preview(e *mailbox.Entry) *schema.Message {
-	m := schema.Message{Subject: "(no subject)"}
-	var invalid *validate.InvalidError
+	m := schema.Message{Subject: "(unreadable)"}
+	_, isInvalid := errors.AsType[*validate.InvalidError](e.Err)
 	switch {
 	case e.Message != nil:
 		m = *e.Message
-		m.Subject = cmp.Or(m.Subject, "(no subject)")
 	case e.IsHeld():
 		m.Subject = "(held: unverified under enforce)"
-	case errors.As(e.Err, &invalid):
+	case isInvalid:
 		m.Subject = "(invalid YAML)"
-	default:
-		m.Subject = "(unreadable)"
 	}
+	m.Subject = cmp.Or(m.Subject, "(no subject)")
 	m.From = cmp.Or(m.From, "?")
 	m.Type = cmp.Or(m.Type, "?")
 	m.Priority = cmp.Or(m.Priority, "?")
@@ -275,18 +273,12 @@ func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids [
 // Select returns the selected log. Its run may be missing.
 func (o BridgeLog) Select(s *Streams) (bridge.Location, error) { return o.selector(s).Select() }
 
-// existing returns the selected log, and an error if its run is missing.
-func (o BridgeLog) existing(s *Streams) (bridge.Location, error) {
+// Run returns the selected run.
+func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
 	log, err := o.Select(s)
 	if err == nil {
 		err = log.Err()
 	}
-	return log, err
-}
-
-// Run returns the selected run.
-func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
-	log, err := o.existing(s)
 	return log.Run, err
 }
 
@@ -309,7 +301,10 @@ func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log
 // Reading opens the log to read it. A file that is named must exist; the log of a run begins with
 // its first record.
 func (o BridgeLog) Reading(s *Streams, use func(*bridge.Log) error) error {
-	log, err := o.existing(s)
+	log, err := o.Select(s)
+	if err == nil {
+		err = log.Err()
+	}
 	if err == nil && o.File != "" {
 		_, err = os.Stat(o.File)
 	}

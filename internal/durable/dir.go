@@ -193,7 +193,7 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 func (d *Dir) AppendFile(buffer []byte, name string, limit int64) (data []byte, modified time.Time, err error) {
 	data, modified, err = d.read(buffer, name, limit)
 	if err != nil {
-		err = fmt.Errorf("reading %s: %w", d.Path(name), cause(d.explainRead(name, err)))
+		err = fmt.Errorf("reading %s: %w", d.Path(name), cause(d.explain(name, err)))
 	}
 	return data, modified, err
 }

@@ -136,22 +136,12 @@ func (d *Dir) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error
 // system's own errors do not say, and otherwise the error.
 func (d *Dir) explain(name string, err error) error {
 	switch info, lookErr := d.root.Lstat(name); {
-	case lookErr != nil || info.Mode().IsRegular() || errors.Is(err, fs.ErrExist):
+	case lookErr != nil, info.Mode().IsRegular(), errors.Is(err, fs.ErrExist), errors.Is(err, ErrTooLarge):
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
 		return ErrLink
 	}
 	return ErrNotRegular
-}
-
-// explainRead is explain for a read, which follows links inside the folder.
-func (d *Dir) explainRead(name string, err error) error {
-	for _, clear := range []error{fs.ErrNotExist, fs.ErrPermission, ErrTooLarge, ErrNotRegular} {
-		if errors.Is(err, clear) {
-			return err
-		}
-	}
-	return d.explain(name, err)
 }
 
 // ListFolder returns the names in a folder below the root, in no order; see OpenDir.

@@ -52,7 +52,7 @@ func TestReadFileRefusesWhatIsNoFileInside(t *testing.T) {
 		name string
 		is   error
 	}{
-		{"missing", fs.ErrNotExist}, {"dangling", fs.ErrNotExist}, {"folder", ErrNotRegular}, {"to-folder", ErrNotRegular},
+		{"missing", fs.ErrNotExist}, {"dangling", ErrLink}, {"folder", ErrNotRegular}, {"to-folder", ErrLink},
 		{"loop", nil}, {"escape", nil}, {"absolute", nil}, {"../other/secret", nil},
 	}
 	for _, test := range tests {

@@ -92,25 +92,17 @@ func AddFile(files FileSystem, dir *Dir, name string, data []byte) error {
 // WriteFile is AddFile, but writes in place: on every file system, of those who use a name one
 // succeeds.
 func WriteFile(files FileSystem, dir *Dir, name string, data []byte) error {
-	file, err := WriteOpen(files, dir, name, data)
-	if err == nil {
-		err = file.Close()
-	}
-	return err
-}
-
-// WriteOpen is WriteFile, but returns the file open and claimed.
-func WriteOpen(files FileSystem, dir *Dir, name string, data []byte) (*os.File, error) {
 	file, err := files.Create(dir, name, data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err = files.SyncFile(file); err == nil {
+	err = errors.Join(files.SyncFile(file), file.Close())
+	if err == nil {
 		err = files.SyncDir(dir)
 	}
 	if err != nil {
 		_, takeErr := files.Take(dir, name)
-		return nil, errors.Join(err, file.Close(), takeErr)
+		err = errors.Join(err, takeErr)
 	}
-	return file, nil
+	return err
 }

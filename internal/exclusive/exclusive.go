@@ -4,6 +4,7 @@
 package exclusive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,6 +98,16 @@ func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
 		}
 	}
 	return hold, l.sign(dir, now, hold.mark)
+}
+
+// TakeBriefly takes a lock that processes hold only for moments.
+func TakeBriefly(lock *flock.Flock) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errors.New("another process holds it"))
+	defer cancel()
+	if _, err := lock.TryLockContext(ctx, retry); err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), cmp.Or(context.Cause(ctx), err))
+	}
+	return nil
 }
 
 // Hold is a lock that this process holds.

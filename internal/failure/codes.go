@@ -28,7 +28,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/pair"
-	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
@@ -87,6 +86,9 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 	}
 }
 
+// shallow says how to get the commits that a clone lacks.
+const shallow = "git fetch --unshallow gets older commits (fetch-depth: 0 in a workflow)"
+
 // rules has those of particular errors before those of general ones.
 var rules = []rule{
 	{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
@@ -113,10 +115,7 @@ var rules = []rule{
 	{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 	{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 	{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
-		if len(e.Elsewhere) > 0 && e.Agent != "" && !e.Elsewhere[0].Message.IsFor(e.Agent) {
-			return "" // the agent never had it
-		}
-		return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
+		return fmt.Sprintf("oacp status %s shows what happened to it; if it was handled, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 	})},
 	{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 	{"held", hinting(func(e *mailbox.HeldError) string {
@@ -163,10 +162,7 @@ var rules = []rule{
 		return "mail waits for the next sync; " + visible.ShellCommand("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
 	})},
 	{"no_key", hinting(func(e *signing.NoKeyError) string {
-		if e.KeyID != "" {
-			return fmt.Sprintf("oacp key list shows the keys; signing.kid in agents/%s/config.yaml names this one", e.Agent)
-		}
-		return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
+		return fmt.Sprintf("oacp key list shows the keys, oacp key gen --agent %s creates one", e.Agent)
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
 	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, trust sign-policy of the reference implementation signs it")},
@@ -185,32 +181,22 @@ var rules = []rule{
 	{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
 	{"state_lost", is(track.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
 	{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
-		if name := e.Messages[0]; !schema.IsMessageFile(name) {
-			return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", name, e.Agent)
-		}
-		return fmt.Sprintf("oacp list --box dead_letter --agent %s lists it; the file beside it says why it is not a message", e.Agent)
+		return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", e.Messages[0], e.Agent)
 	})},
 	{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE moves the file to the archive")},
 	{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 	{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
-	{"cursor", is(watch.ErrCursor, "")},
 	{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
 	{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
 	{"agent_unavailable", unavailable},
-	{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
-	{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
+	{"connection_lost", isOneOf("the agent's turn was aborted", ash.ErrClosed, ash.ErrNoDone)},
 	{"turn_failed", as[*agent.ReportedError]("")},
 	{"turn_failed", as[*agent.ExitError]("")},
 	{"busy", as[*pair.BusyError]("only one process drives a run; oacp pair list shows its state")},
-	{"run_failed", as[*pair.FailedError]("")},
-	{"unfinished", is(pair.ErrUnfinished, "")},
-	{"keeps_changes", is(pair.ErrKeepsChanges, "")},
 	{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
 	{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
-	{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
-	{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
+	{"foreign_run", isOneOf("only the program that made the run can continue it", pair.ErrNewerVersion, pair.ErrForeignRun)},
 	{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
-	{"timeout", is(pair.ErrTimeout, "")},
 	{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
 	{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
 	{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
@@ -220,25 +206,20 @@ var rules = []rule{
 		return "wait for the other git command; if none is running, remove the file: " + visible.ShellCommand("rm", e.Path)
 	})},
 	{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
-	{"unknown_revision", hinting(func(e *change.RevisionError) string {
-		return deepen(e.Shallow, "git branch --all and git log list commits; git fetch gets those of a remote")
-	})},
-	{"unrelated", hinting(func(e *change.UnrelatedError) string {
-		return deepen(e.Shallow, "name a commit that HEAD descends from")
-	})},
+	{"unknown_revision", as[*change.RevisionError](shallow + "; git log lists the commits that are here")},
+	{"unrelated", as[*change.UnrelatedError](shallow + "; otherwise, name a commit that HEAD descends from")},
 	{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
 	{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
 	{"not_installed", is(git.ErrMissing, "install git")},
-	{"git_too_old", as[*git.VersionError]("install a newer git")},
+	{"git_too_old", is(git.ErrTooOld, "install a newer git")},
 	{"dead_letter", as[*watch.DeadLetterError]("")},
 	{"invalid_message", as[*validate.InvalidError]("")},
-	{"timeout", is(context.DeadlineExceeded, "")},
+	{"timeout", isOneOf("", context.DeadlineExceeded, pair.ErrTimeout)},
 	{"cancelled", is(context.Canceled, "")},
 	{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
 	{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
 		"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
 	{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
-	{"git_failed", as[*git.Error]("")},
 	{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
 	{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},
 	{"bad_file", isOneOf("a plain file belongs there: move away what exists", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
@@ -268,29 +249,14 @@ func unavailable(err error) (hint string, ok bool) {
 	switch {
 	case !errors.Is(err, agent.ErrUnavailable):
 		return "", false
-	case isProgram && strings.ContainsAny(program.Name, "|&;<>$`*~("):
-		hint = "the command runs without a shell; to use one: -- " + visible.ShellCommand("sh", "-c", program.Name)
-	case isProgram && strings.ContainsAny(program.Name, " \t\n"):
-		hint = "the program and its arguments are separate words: -- " + strings.Join(strings.Fields(program.Name), " ")
-	case isProgram && errors.Is(err, fs.ErrPermission):
-		hint = "chmod +x " + program.Name + " makes it executable; no message was changed"
-	case isProgram && strings.Contains(program.Name, "/"):
-		hint = "ls -l " + program.Name + " shows whether it exists; no message was changed"
+	case isProgram && strings.ContainsAny(program.Name, "|&;<>$`*~( \t\n"):
+		hint = "the command is one program with its arguments as words; to use a shell: -- " + visible.ShellCommand("sh", "-c", program.Name)
 	case isProgram:
-		hint = "command -v " + program.Name + " shows whether it is installed; no message was changed"
+		hint = "command -v " + program.Name + " shows whether it is installed and executable; no message was changed"
 	case errors.Is(err, ash.ErrNotReady):
-		hint = "the process there does not answer as an Ash bridge; a bridge that sends ready only once may have " +
-			"sent it to another client: restart it"
+		hint = "the process there does not answer as an Ash bridge; restart it"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		hint = "oacp ash serve --driver claude starts a bridge and prints its socket"
 	}
 	return hint, true
-}
-
-// deepen returns the hint for a repository that lacks older commits, or else the other one.
-func deepen(isShallow bool, otherwise string) string {
-	if isShallow {
-		return "this clone lacks older commits: run git fetch --unshallow, or set fetch-depth: 0 in a workflow"
-	}
-	return otherwise
 }

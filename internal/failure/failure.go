@@ -44,12 +44,10 @@ type Failure struct {
 // Of returns the failure that the error means.
 func Of(err error) Failure {
 	f := Failure{Exit: ExitFailed, err: err}
-	if status, ok := errors.AsType[*StatusError](err); ok {
-		f.Exit = status.Status
-		return f
-	}
+	status, isReported := errors.AsType[*StatusError](err)
 	switch signal, isSignal := errors.AsType[*SignalError](err); {
-	case errors.Is(err, ErrReported):
+	case isReported:
+		f.Exit = status.Status
 		return f
 	case errors.Is(err, ErrOutputClosed):
 		f.Exit = exitSignal + int(syscall.SIGPIPE)
@@ -142,9 +140,9 @@ func (e *Error) WithHint(hint string) *Error {
 func WithHint(err error, hint string) error { return &Error{Hint: hint, Err: err} }
 
 // ErrReported is returned by a command whose output already says what is wrong.
-var ErrReported = errors.New("the output says what is wrong")
+var ErrReported error = &StatusError{ExitFailed}
 
-// A StatusError is ErrReported with another exit status.
+// A StatusError is an exit status, of a command whose output already says why.
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }

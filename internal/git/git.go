@@ -19,19 +19,15 @@ import (
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
-// ErrMissing is returned if there is no git program.
-var ErrMissing = errors.New("git is not installed")
+var (
+	// ErrMissing is returned if there is no git program.
+	ErrMissing = errors.New("git is not installed")
+	// ErrTooOld is returned if git lacks something that this module needs.
+	ErrTooOld = errors.New("git is too old")
+)
 
 // oldest is the oldest version of git that has all that this module needs.
 var oldest = [2]int{2, 30}
-
-// VersionError says that git is too old.
-type VersionError struct{ Found, Needed string }
-
-// Error names both versions.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("git %s is too old: version %s or later is needed", e.Found, e.Needed)
-}
 
 // Error says that a git command failed.
 type Error struct {
@@ -101,10 +97,9 @@ func Exit(err error) int {
 const (
 	// timeLimit bounds a command whose context has no deadline.
 	timeLimit = 2 * time.Minute
-	// outputLimit, stderrLimit and traceLimit bound what is kept of the output, in bytes.
+	// outputLimit and stderrLimit bound what is kept of the output, in bytes.
 	outputLimit = 512 << 20
 	stderrLimit = 4 << 10
-	traceLimit  = 64 << 10
 	// waitDelay is how long a command has to end when it is asked to, and how long output may still
 	// come from its children.
 	waitDelay = 2 * time.Second
@@ -124,7 +119,7 @@ type Repository struct {
 	Env []string
 }
 
-// Check returns ErrMissing or a *VersionError if there is no git that can be used.
+// Check returns an error that matches ErrMissing or ErrTooOld if there is no git that can be used.
 func Check(ctx context.Context) error {
 	out, err := new(Repository).Run(ctx, "version")
 	if err != nil {
@@ -137,7 +132,7 @@ func Check(ctx context.Context) error {
 		return fmt.Errorf("git version: cannot read %.100q", out)
 	}
 	if major < oldest[0] || major == oldest[0] && minor < oldest[1] {
-		return &VersionError{Found: version, Needed: fmt.Sprintf("%d.%d", oldest[0], oldest[1])}
+		return fmt.Errorf("%w: it is %s, and version %d.%d or later is needed", ErrTooOld, version, oldest[0], oldest[1])
 	}
 	return nil
 }
@@ -151,30 +146,6 @@ func (r *Repository) Run(ctx context.Context, args ...string) ([]byte, error) {
 
 // RunInput is Run with a standard input, which is empty if it is nil.
 func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
-	return r.run(ctx, stdin, &bounded{limit: stderrLimit, last: true}, args...)
-}
-
-// RemoteFormat returns the object format of a remote repository, such as sha256. It is empty if the remote
-// does not say. Git prints it only in a trace.
-func (r *Repository) RemoteFormat(ctx context.Context, url string) (string, error) {
-	traced := *r
-	traced.Env = append(slices.Clone(r.Env), "GIT_TRACE_PACKET=1")
-	trace := &bounded{limit: traceLimit}
-	if _, err := traced.run(ctx, nil, trace, "ls-remote", "--", url, "HEAD"); err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(trace.kept.String()) {
-		_, received, _ := strings.Cut(line, "ls-remote< ")
-		if _, format, found := strings.Cut(received, "object-format="); found {
-			format, _, _ = strings.Cut(strings.TrimSpace(format), " ")
-			return format, nil
-		}
-	}
-	return "", nil
-}
-
-// run is RunInput, with a place for what git prints to standard error.
-func (r *Repository) run(ctx context.Context, stdin io.Reader, stderr *bounded, args ...string) ([]byte, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		why := fmt.Errorf("git %s did not end within %v: %w", args[0], timeLimit, context.DeadlineExceeded)
 		var cancel context.CancelFunc
@@ -182,8 +153,8 @@ func (r *Repository) run(ctx context.Context, stdin io.Reader, stderr *bounded, 
 		defer cancel()
 	}
 	command := r.command(ctx, args...)
-	out := bounded{limit: outputLimit}
-	command.Stdin, command.Stdout, command.Stderr = stdin, &out, stderr
+	out, stderr := bounded{limit: outputLimit}, bounded{limit: stderrLimit, last: true}
+	command.Stdin, command.Stdout, command.Stderr = stdin, &out, &stderr
 	err := command.Run()
 	if ctx.Err() != nil && command.Process != nil {
 		processgroup.Kill(command.Process) // what did not end when it was asked to

@@ -34,8 +34,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(version, func(t *testing.T) {
 			fake(t, "echo '"+version+"'")
-			_, isOld := errors.AsType[*VersionError](Check(ctx))
-			if isOld != old {
+			if isOld := errors.Is(Check(ctx), ErrTooOld); isOld != old {
 				t.Errorf("old is %v, want %v", isOld, old)
 			}
 		})

@@ -17,9 +17,6 @@ import (
 // colons.
 const Variable = "OACP_RUNNER"
 
-// maxMarks bounds the marks of a process: the last ones count.
-const maxMarks = 16
-
 // A Mark is in the environment of every process that is started for one purpose. The zero value is
 // no mark.
 type Mark string
@@ -53,7 +50,7 @@ func Environ(ctx context.Context) []string {
 	for _, mark := range marks {
 		all = append(all, string(mark))
 	}
-	return []string{Variable + "=" + strings.Join(all[max(0, len(all)-maxMarks):], ":")}
+	return []string{Variable + "=" + strings.Join(all, ":")}
 }
 
 // valid reports whether a mark, which may come from a file, is one that NewMark makes.

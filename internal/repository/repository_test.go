@@ -247,9 +247,8 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
-	"mailbox/project/find.go":            "the folder of projects is in no workspace",
-	"internal/exclusive/holder_linux.go": "it asks the system about processes",
-	"mailbox/doctor/machine.go":          "it asks the system about its limits",
+	"mailbox/project/find.go":   "the folder of projects is in no workspace",
+	"mailbox/doctor/machine.go": "it asks the system about its limits",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

@@ -15,7 +15,6 @@ var decoding = map[string]string{
 	"mailbox/send.go":              "it compares ids of what is sent",
 	"mailbox/recovery.go":          "it completes deliveries",
 	"mailbox/receive.go":           "it delivers",
-	"mailbox/watch/settled.go":     "it finds the other copy of a file, to compare the bytes",
 	"mailbox/gitmail/apply.go":     "it delivers",
 	"mailbox/gitmail/plancopy.go":  "it carries files",
 	"mailbox/gitmail/legacy.go":    "it finds the recipients of what is carried",

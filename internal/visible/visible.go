@@ -101,38 +101,17 @@ func Quote(text string) string {
 }
 
 // ShellCommand returns a command of these words, as a person can copy it into a shell: a word that means
-// more to a shell than itself is quoted. Characters that have no visible form are written out in
-// the form $'…', which bash, zsh and ksh read.
+// more to a shell than itself is quoted. Characters that have no visible form are written out, so a name with
+// such a character cannot be copied.
 func ShellCommand(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return strings.Join(quoted, " ")
-}
-
-func shellWord(word string) string {
-	switch {
-	case word != "" && strings.IndexFunc(word, meansMore) < 0:
-		return word
-	case Line(word) == word:
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	var out strings.Builder
-	out.WriteString("$'")
-	for i := range len(word) {
-		switch c := word[i]; {
-		case c == '\'' || c == '\\':
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		case c < ' ' || c >= 0x7f:
-			fmt.Fprintf(&out, `\%03o`, c)
-		default:
-			out.WriteByte(c)
+		quoted[i] = Line(word)
+		if word == "" || strings.ContainsFunc(word, meansMore) {
+			quoted[i] = "'" + strings.ReplaceAll(quoted[i], "'", `'\''`) + "'"
 		}
 	}
-	out.WriteString("'")
-	return out.String()
+	return strings.Join(quoted, " ")
 }
 
 // meansMore reports whether the character may mean more to a shell than itself.

@@ -71,7 +71,7 @@ func checkRef(ctx context.Context, around *git.Enclosing, ref string) error {
 }
 
 // ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not. The format is
-// empty if the remote does not say.
+// empty if the remote has nothing yet.
 func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, format string, err error) {
 	if c.URL == "" {
 		return false, "", nil
@@ -81,9 +81,6 @@ func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, fo
 		if format = "sha1"; len(id) == 64 {
 			format = "sha256"
 		}
-	}
-	if err == nil && format == "" { // there is nothing yet
-		format, err = around.RemoteFormat(ctx, c.URL)
 	}
 	return refs[c.Ref] != "", format, err
 }

@@ -61,6 +61,9 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 	return all, errors.Join(errs...)
 }
 
+// errDryRun ends a restore that is not to change anything.
+var errDryRun = errors.New("dry run")
+
 // restore restores the message for one agent.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName, dryRun bool) (Restored, error) {
 	one := Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
@@ -71,18 +74,13 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 			one.Was = StageDead
 		}
 		if dryRun {
-			return nil
+			return errDryRun
 		}
 		return revive(w, name, source)
 	}
-	var err error
-	if dryRun {
-		var source mailbox.Entry
-		if source, err = w.Restorable(ctx, m, name); err == nil {
-			err = begin(source)
-		}
-	} else {
-		one.Path, err = w.Restore(ctx, m, name, begin)
+	path, err := w.Restore(ctx, m, name, begin)
+	if one.Path = path; errors.Is(err, errDryRun) {
+		return one, nil
 	}
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
 		one.Path, err = pending.Path, nil

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"io/fs"
+	"os"
 	"syscall"
 	"time"
 
@@ -25,3 +26,6 @@ func bootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid") // without it, the origin is the process's own
 	return id
 }
+
+// startWriteback does nothing: only Linux can start writing without waiting.
+func startWriteback(*os.File) {}

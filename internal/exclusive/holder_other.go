@@ -1,5 +1,0 @@
-//go:build !linux
-
-package exclusive
-
-func holderOf(string) string { return unknownHolder }
