@@ -41,9 +41,6 @@ func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) out
 	}
 	switch do {
 	case try:
-		if k.unverified(m) != "" {
-			return outcome{item: it} // the file changed since the decision, which is made again
-		}
 		if held.attempt > k.config.MaxAttempts {
 			return k.tooMany(it, m, held.attempt-1)
 		}

@@ -259,15 +259,6 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 			return other
 		}
 	}
-	if d.do != try || !r.config.RequireSigned {
-		return d
-	}
-	// workOn deals with files that cannot be read or were replaced.
-	if _, m, err := r.closer.read(r.closer.entryOf(it)); err == nil {
-		if reason := r.worker.unverified(m); reason != "" {
-			return decision{do: skip, kind: EventHeld, reason: reason}
-		}
-	}
 	return d
 }
 

@@ -42,14 +42,12 @@ type Settings struct {
 	Reply bool   `yaml:"reply"`
 	// Autonomy is the setting autonomy. Without it, it is default_mode of the section autonomy in
 	// config.yaml.
-	Autonomy  project.Autonomy   `yaml:"autonomy"`
-	AllowFrom []schema.AgentName `yaml:"allow_from"`
-	// RequireSigned holds messages without a verified signature.
-	RequireSigned bool `yaml:"require_signed"`
-	MaxAttempts   int  `yaml:"max_attempts"`
-	MaxTurns      int  `yaml:"max_turns"`
-	MaxPairTurns  int  `yaml:"max_pair_turns"`
-	Parallel      int  `yaml:"parallel"`
+	Autonomy     project.Autonomy   `yaml:"autonomy"`
+	AllowFrom    []schema.AgentName `yaml:"allow_from"`
+	MaxAttempts  int                `yaml:"max_attempts"`
+	MaxTurns     int                `yaml:"max_turns"`
+	MaxPairTurns int                `yaml:"max_pair_turns"`
+	Parallel     int                `yaml:"parallel"`
 	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or ClaimNone
 	// if there is one machine. Lease is how long a claim holds that is not renewed, and ClaimBatch how
 	// many messages are claimed at once.
@@ -71,7 +69,7 @@ type Settings struct {
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
 	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"require_signed", "max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "claim_batch",
+	"max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "claim_batch",
 	"timeout", "grace",
 }
 
@@ -187,8 +185,7 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	}
 	return Config{
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
-		RequireSigned: s.RequireSigned,
-		MaxAttempts:   s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
+		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
 		Timeout: s.Timeout, Parallel: s.Parallel, ClaimBatch: s.ClaimBatch,
 	}, nil
 }

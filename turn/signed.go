@@ -5,26 +5,8 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
-	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn/track"
 )
-
-// unverified returns why a message gets no turn if only signed ones do; empty if it may get one.
-func (k *worker) unverified(m *schema.Message) string {
-	if !k.config.RequireSigned {
-		return ""
-	}
-	reason := "it is not signed"
-	e := mailbox.Entry{Agent: k.config.Agent, Box: mailbox.Inbox, Message: m}
-	switch f := trust.NewChecker(k.workspace).Check(e); f.Verdict {
-	case signing.VerdictVerified:
-		return ""
-	case signing.VerdictUnverified, signing.VerdictBad:
-		reason = f.Reason
-	}
-	return "only messages with a verified signature get turns here: " + reason
-}
 
 func isHeld(err error) bool {
 	_, held := errors.AsType[*mailbox.HeldError](err)
@@ -53,9 +35,6 @@ func (r *Runner) lookAgain() {
 		return
 	}
 	r.trusted = now
-	if r.config.RequireSigned {
-		r.schedule.wakeAll()
-	}
 	for name := range r.withheld {
 		r.watcher.Forget(name)
 	}

@@ -53,41 +53,6 @@ func sendSigned(t *testing.T, w *mailbox.Workspace, draft schema.Message) *mailb
 	return receipt
 }
 
-// TestRequireSigned checks that only messages with a verified signature get turns, and that the
-// others wait with the reason.
-func TestRequireSigned(t *testing.T) {
-	w, stub := signedWorkspace(t)
-	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
-		t.Fatal(err)
-	}
-	send(t, w, question("unsigned"))
-	sendSigned(t, w, question("signed"))
-	changed := sendSigned(t, w, question("changed"))
-	data, err := os.ReadFile(changed.Inboxes[0])
-	if err == nil {
-		err = os.WriteFile(changed.Inboxes[0], []byte(strings.Replace(string(data), "the body", "The body", 1)), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := runOnce(t, w, Config{RequireSigned: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantTexts(t, "turns", rec.of(EventSucceeded), "signed")
-	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "unsigned", "changed")
-	if p := progress(t, w, changed.Message.ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "changed after it was signed") {
-		t.Errorf("got %+v, want held with the reason", p)
-	}
-	if _, err := trust.Revoke(t.Context(), w, stub.KeyID, "codex"); err != nil {
-		t.Fatal(err)
-	}
-	sendSigned(t, w, question("revoked"))
-	if rec, _ = runOnce(t, w, Config{RequireSigned: true}); len(rec.of(EventSucceeded)) > 0 || !strings.Contains(rec.last(EventHeld).Reason, "revoked") {
-		t.Errorf("a message signed with a revoked key: %s", rec.kinds())
-	}
-}
-
 // enforce makes an agent read only verified messages.
 func enforce(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) {
 	t.Helper()
@@ -97,8 +62,7 @@ func enforce(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) {
 	}
 }
 
-// TestEnforce checks that files that are not verified get no turns and no bounces, that they stay, and that a
-// copy of each is kept as evidence, once.
+// TestEnforce checks that files that are not verified get no turns and no bounces, that they stay.
 func TestEnforce(t *testing.T) {
 	w, stub := signedWorkspace(t)
 	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
@@ -127,14 +91,8 @@ func TestEnforce(t *testing.T) {
 		t.Errorf("the inbox has %v, %v; want both files", names, err)
 	}
 	letters, err := os.ReadDir(w.BoxPath("codex", mailbox.DeadLetters))
-	copies := slices.DeleteFunc(letters, func(e os.DirEntry) bool { return e.Name() == ".gitkeep" })
-	if err != nil || len(copies) != 2 || schema.IsMessageFile(copies[0].Name()) {
-		t.Fatalf("the dead letters are %v, %v; want a copy of each file", copies, err)
-	}
-	for _, e := range copies {
-		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s is %v, %v", e.Name(), info, err)
-		}
+	if err != nil || len(messageFiles(letters)) > 0 {
+		t.Errorf("the dead letters are %v, %v; want none", letters, err)
 	}
 	if p := progress(t, w, plain[0].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "it is not signed") {
 		t.Errorf("got %+v, want held with the reason", p)
@@ -178,15 +136,8 @@ func messageFiles(entries []os.DirEntry) []os.DirEntry {
 // TestHeldUntilTheKeyIsTrusted checks that a Runner at work takes up held messages when the agent
 // comes to trust their key.
 func TestHeldUntilTheKeyIsTrusted(t *testing.T) {
-	t.Run("by the runner", func(t *testing.T) { heldUntilTrusted(t, true) })
-	t.Run("by the settings", func(t *testing.T) { heldUntilTrusted(t, false) })
-}
-
-func heldUntilTrusted(t *testing.T, byRunner bool) {
 	w, stub := signedWorkspace(t)
-	if !byRunner {
-		enforce(t, w, "codex")
-	}
+	enforce(t, w, "codex")
 	sendSigned(t, w, question("signed"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -200,7 +151,7 @@ func heldUntilTrusted(t *testing.T, byRunner bool) {
 			cancel()
 		}
 	}}
-	r, _ := newRunner(t, w, Config{RequireSigned: byRunner, Observe: rec.observe})
+	r, _ := newRunner(t, w, Config{Observe: rec.observe})
 	if err := r.Run(ctx); err != nil {
 		t.Fatal(err)
 	}

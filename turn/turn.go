@@ -90,9 +90,6 @@ type Config struct {
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
 	// the inbox. The workspace has to know them.
 	AllowFrom []schema.AgentName
-	// RequireSigned keeps messages without a verified signature in the inbox; see package
-	// mailbox/trust. They get turns when the agent comes to trust the key.
-	RequireSigned bool
 	// MaxAttempts is how many turns a message gets before it becomes a dead letter.
 	MaxAttempts int
 	// MaxTurns bounds the turns in one conversation, and MaxPairTurns those on messages from one

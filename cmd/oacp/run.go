@@ -51,7 +51,6 @@ EXAMPLES:
 			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body"},
 			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)"},
 			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others"},
-			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "run turns only for messages whose signature AGENT can verify and hold others"},
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
@@ -116,10 +115,8 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 			return settings, err
 		}
 	}
-	for flag, field := range map[string]*bool{"reply": &settings.Reply, "require-signed": &settings.RequireSigned} {
-		if c.isSet(flag) {
-			*field = c.isOn(flag)
-		}
+	if c.isSet("reply") {
+		settings.Reply = c.isOn("reply")
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
