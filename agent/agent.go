@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // Driver runs turns of one agent: Start, any number of Turns one after the other, Stop.
@@ -24,8 +22,7 @@ type Driver interface {
 	// how far the turn got, even if there is an error.
 	//
 	// If the context ends, Turn stops the agent with everything it started and returns the context's
-	// cause. If the cause is ErrInterrupted, Turn first asks the agent to end the turn, and stops it
-	// only if it does not: the session goes on.
+	// cause. A later turn continues the session.
 	Turn(ctx context.Context, request Request, observe func(Event)) (Result, error)
 	// SessionID returns what a later driver needs to continue the agent's session, or "" if the
 	// agent has no sessions or has not begun one. An agent may begin one with its first event.
@@ -34,15 +31,9 @@ type Driver interface {
 	Stop(ctx context.Context) error
 }
 
-// Errors of drivers.
-var (
-	// ErrUnavailable is returned if the agent cannot be started or reached: its command is missing
-	// or not executable, or nothing listens on its socket.
-	ErrUnavailable = errors.New("the agent cannot be started")
-	// ErrInterrupted is the cause with which the caller's context ends an interrupted turn, as in the
-	// turns of an Ash bridge.
-	ErrInterrupted = ash.ErrInterrupted
-)
+// ErrUnavailable is returned if the agent cannot be started or reached: its command is missing
+// or not executable, or nothing listens on its socket.
+var ErrUnavailable = errors.New("the agent cannot be started")
 
 // errNotStarted is the error of a turn without a program to run it.
 var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped", ErrUnavailable)
@@ -54,9 +45,6 @@ type Request struct {
 	// Env are variables of the form NAME=value that describe the turn. They reach programs that are
 	// started for it.
 	Env []string
-	// Partial asks for events with messages that are still being written. Drivers whose Options ask
-	// for them send such events; others send none.
-	Partial bool
 }
 
 // Event is one piece of output of an agent during a turn.

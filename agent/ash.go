@@ -35,27 +35,19 @@ func NewAsh(options Options) Driver {
 }
 
 // Start connects to the bridge. If the options have a command, Start runs the bridge first.
-func (a *ashDriver) Start(ctx context.Context) error {
-	client, err := a.connect(ctx)
-	if err == nil {
-		a.client = client
-	}
-	return err
-}
-
-func (a *ashDriver) connect(ctx context.Context) (client *ash.Client, err error) {
+func (a *ashDriver) Start(ctx context.Context) (err error) {
 	switch {
 	case len(a.options.Command) > 0:
-		client, err = a.spawn(ctx)
+		a.client, err = a.spawn(ctx)
 	case a.options.Socket == "":
 		err = errors.New("neither the socket of an Ash bridge nor a command is given")
 	default:
-		client, err = ash.Connect(ctx, a.options.Socket, nil)
+		a.client, err = ash.Connect(ctx, a.options.Socket, nil)
 	}
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return client, err
+	return err
 }
 
 // spawn runs the bridge and connects to it.
@@ -76,20 +68,17 @@ func (a *ashDriver) spawn(ctx context.Context) (*ash.Client, error) {
 	return client, a.explain(err)
 }
 
-// Turn sends the prompt as a query, without the variables of the request. If the connection turns
-// out to be lost before the bridge has the query, the driver connects again, once. A bridge that is
-// lost later may have died of the query, or done its work, so the turn fails.
+// Turn sends the prompt as a query, without the variables of the request. If the connection is lost
+// before the bridge has the query, the error matches ErrUnavailable. A bridge that is lost later may have
+// died of the query, or done its work.
 func (a *ashDriver) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	if a.client == nil {
 		return Result{}, errNotStarted
 	}
 	fold, err := a.query(ctx, request, observe)
-	if errors.Is(err, ash.ErrNotSent) && ctx.Err() == nil {
-		_ = a.client.Close() // only the new connection matters
-		if err = a.Start(ctx); err == nil {
-			fold, err = a.query(ctx, request, observe)
-		}
+	if errors.Is(err, ash.ErrNotSent) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	result, failure := fold.finish()
 	a.name = cmp.Or(a.client.SessionID(), a.name)

@@ -148,14 +148,15 @@ func TestAshFailures(t *testing.T) {
 		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
 		ctx, cancel := context.WithCancelCause(impatient(t))
 		defer cancel(nil)
-		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(ErrInterrupted) }); !errors.Is(err, ErrInterrupted) {
-			t.Errorf("error %v, want ErrInterrupted", err)
+		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(ash.ErrInterrupted) }); !errors.Is(err, ash.ErrInterrupted) {
+			t.Errorf("error %v, want ash.ErrInterrupted", err)
 		}
 	})
 }
 
-// TestAshReconnects checks that the driver reconnects if a connection was closed.
-func TestAshReconnects(t *testing.T) {
+// TestAshClosedBetweenTurns checks that a turn on a connection that was closed is not begun, and that the
+// driver can be started again.
+func TestAshClosedBetweenTurns(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +168,12 @@ func TestAshReconnects(t *testing.T) {
 	driver := started(t, NewAsh(Options{Socket: listener.Addr().String(), Session: "s"}))
 	close(connected)
 	<-closed
+	if _, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("error %v, want ErrUnavailable", err)
+	}
+	if err := errors.Join(driver.Stop(t.Context()), driver.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
 	result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	if err != nil || result.Text != "again\n" {
 		t.Errorf("result %+v, error %v, want the answer of the second connection", result, err)

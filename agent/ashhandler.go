@@ -45,10 +45,10 @@ func (h *AshHandler) Query(ctx context.Context, query ash.Query, send ash.Send) 
 		return err
 	}
 	relay := newSDKRelay(query.SessionID, driver, send)
-	result, err := RunTurn(ctx, driver, Request{Prompt: prompt, Partial: query.IncludePartialMessages}, relay.event, nil)
+	result, err := RunTurn(ctx, driver, Request{Prompt: prompt}, relay.event, nil)
 	relay.say(len(relay.unsent))
 	h.remember(query.SessionID, driver)
-	if err != nil && !errors.Is(err, ErrInterrupted) {
+	if err != nil && !errors.Is(err, ash.ErrInterrupted) {
 		return errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) // the next turn gets a new one
 	}
 	if err == nil {

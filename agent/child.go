@@ -1,13 +1,11 @@
 package agent
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -55,76 +53,70 @@ func newChild(grace time.Duration, line func(line []byte, isError bool)) *child 
 // launch starts the program. Its environment is that of this process, the variables, and the mark of
 // ctx, by which a runner finds what a killed one left.
 func (c *child) launch(ctx context.Context, path string, command []string, dir string, env []string) error {
-	cmd := &exec.Cmd{Path: path, Args: command, Dir: dir, Env: environment(env, orphans.Environ(ctx))}
+	stdout, stderr := &childLines{child: c}, &childLines{child: c, isError: true}
+	cmd := &exec.Cmd{Path: path, Args: command, Dir: dir, Env: environment(env, orphans.Environ(ctx)), Stdout: stdout, Stderr: stderr}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	// The command must not own these pipes: its Wait would close them before everything was passed on.
-	stdout, stdoutEnd, outErr := os.Pipe()
-	stderr, stderrEnd, stderrErr := os.Pipe()
-	cmd.Stdout, cmd.Stderr = stdoutEnd, stderrEnd
-	if err = errors.Join(outErr, stderrErr); err == nil {
-		// The program gets SIGTERM even if this process dies, because it then also ends its tools.
-		c.process, err = processgroup.Start(cmd, syscall.SIGTERM)
-	}
-	if err != nil {
-		for _, file := range []*os.File{stdout, stdoutEnd, stderr, stderrEnd} {
-			_ = file.Close() // nothing was written to it
-		}
+	c.mu.Lock() // the first line waits for the process
+	defer c.mu.Unlock()
+	// The program gets SIGTERM even if this process dies, because it then also ends its tools.
+	if c.process, err = processgroup.Start(cmd, syscall.SIGTERM); err != nil {
+		c.process = nil
 		return errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, err), stdin.Close())
 	}
 	go func() {
 		defer close(c.ended)
-		var inOut sync.WaitGroup
-		inOut.Go(func() { c.write(stdin) })
-		inOut.Go(func() { c.read(stdout, false) })
-		inOut.Go(func() { c.read(stderr, true) })
+		c.write(stdin)
 		<-c.process.Done()
-		// Processes outside the group may hold the pipes open and write to them forever. So the end of
-		// the program's own output is marked.
-		for _, end := range []*os.File{stdoutEnd, stderrEnd} {
-			inOut.Go(func() {
-				_, _ = end.WriteString(endMark) // fails if the output is no longer read
-				_ = end.Close()
-			})
-		}
-		inOut.Wait()
+		stdout.end()
+		stderr.end()
 	}()
 	return nil
 }
 
-// endMark follows what a program prints. No program prints NUL bytes and this word.
-const endMark = "\x00oacp: the program has ended\x00\n"
-
 // maxLine bounds a line that an agent prints, in bytes. A line may hold whole files and pictures.
 const maxLine = 64 << 20
 
-// read passes on what the program prints. It ends a program that prints too long a line.
-func (c *child) read(pipe *os.File, isError bool) {
-	defer pipe.Close()                         // nothing was written to it
-	lines := bufio.NewReaderSize(pipe, 64<<10) // a Scanner searches a long line again for each piece of it
-	var line []byte
+// childLines passes on the lines of a program's output that are not blank.
+type childLines struct {
+	child   *child
+	isError bool
+	partial []byte // the beginning of a line
+}
+
+// Write ends a program that prints too long a line.
+func (l *childLines) Write(data []byte) (int, error) {
+	l.child.mu.Lock()
+	defer l.child.mu.Unlock()
+	written := len(data)
 	for {
-		piece, err := lines.ReadSlice('\n')
-		if line = append(line, piece...); len(line) > maxLine {
-			c.fail(fmt.Errorf("the agent printed a line of more than %d bytes", maxLine))
-			return
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			break
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		whole, ended := bytes.CutSuffix(line, []byte(endMark))
-		whole = bytes.TrimSuffix(whole, []byte("\n"))
-		if len(bytes.TrimSpace(whole)) > 0 {
-			c.mu.Lock()
-			c.line(whole, isError)
-			c.mu.Unlock()
-		}
-		if ended || err != nil {
-			return
-		}
-		line = nil
+		l.pass(append(l.partial, data[:end]...))
+		l.partial, data = nil, data[end+1:]
+	}
+	if l.partial = append(l.partial, data...); len(l.partial) > maxLine {
+		err := fmt.Errorf("the agent printed a line of more than %d bytes", maxLine)
+		l.child.fail(err)
+		return 0, err
+	}
+	return written, nil
+}
+
+// end passes on a last line without an end.
+func (l *childLines) end() {
+	l.child.mu.Lock()
+	defer l.child.mu.Unlock()
+	l.pass(l.partial)
+}
+
+func (l *childLines) pass(line []byte) {
+	if len(bytes.TrimSpace(line)) > 0 {
+		l.child.line(line, l.isError)
 	}
 }
 

@@ -66,9 +66,6 @@ func claudeArguments(o *Options, session string) []string {
 			args = append(args, option[0]+"="+option[1]) // the value may begin with a dash
 		}
 	}
-	if o.Partial {
-		args = append(args, "--include-partial-messages")
-	}
 	return append(args, o.Args...)
 }
 
@@ -144,8 +141,6 @@ func (c *claude) begin(t *residentTurn) {
 	c.send(claudePrompt(c.prompt, t.prompt))
 }
 
-func (c *claude) interrupt() { c.send(claudeAsk(newUUID(), "interrupt")) }
-
 func (c *claude) receive(t *residentTurn, line []byte) {
 	m := readClaude(line)
 	if m == nil {
@@ -172,7 +167,7 @@ func (c *claude) receive(t *residentTurn, line []byte) {
 		c.total = m.TotalCost
 		c.spent = c.spent.Plus(used)
 	}
-	if t != nil && m.Type != "control_cancel_request" && (t.partial || m.Type != "stream_event") {
+	if t != nil && m.Type != "control_cancel_request" {
 		c.take(t, m, line)
 	}
 }
@@ -193,7 +188,7 @@ func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 	}
 	t.show(event)
 	if named || m.Type == "user" && m.IsReplay && m.UUID == c.prompt {
-		t.accept()
+		t.accepted = true
 	}
 	switch m.Type {
 	case "assistant":

@@ -121,8 +121,6 @@ func (f *fake) turn() int {
 			return 7
 		}
 		f.say(`{"type":"result","subtype":"success","result":"","session_id":"fake","user_message_uuids":[%q],"total_cost_usd":3}`, f.prompt)
-	case "deaf": // to interrupts
-		f.say(`{"type":"assistant","message":{"role":"assistant","content":"hanging"}}`)
 	}
 	return -1
 }
@@ -259,22 +257,6 @@ func TestClaudeDiesTwice(t *testing.T) {
 	}
 	if strings.Count(result.Tail, "half") != 2 || !strings.Contains(result.Tail, "out of memory") {
 		t.Errorf("tail %q, want what was said before both deaths, and the error output", result.Tail)
-	}
-}
-
-// TestClaudeDeafToInterrupts stops a program that ignores an interrupt.
-func TestClaudeDeafToInterrupts(t *testing.T) {
-	driver := newFakeClaude(t, "deaf")
-	driver.patience = 50 * time.Millisecond
-	started(t, driver)
-	ctx, cancel := context.WithCancelCause(impatient(t))
-	defer cancel(nil)
-	_, err := driver.Turn(ctx, Request{Prompt: "go"}, whenSeen("hanging", func() { cancel(ErrInterrupted) }))
-	if !errors.Is(err, ErrInterrupted) {
-		t.Errorf("Turn = %v, want ErrInterrupted", err)
-	}
-	if !driver.running.Load().hasEnded() {
-		t.Error("the program still runs")
 	}
 }
 

@@ -194,8 +194,8 @@ func TestClaudeUnreachable(t *testing.T) {
 	started(t, driver)
 	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
 	var failure *APIError
-	if !errors.As(err, &failure) || failure.Kind != Unreachable || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("Turn = %v, want an APIError of kind %s", err, Unreachable)
+	if !errors.As(err, &failure) || failure.Kind != Failing || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn = %v, want an APIError of kind %s", err, Failing)
 	}
 }
 

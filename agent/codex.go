@@ -194,11 +194,6 @@ func (c *codex) begin(t *residentTurn) {
 	c.send(line)
 }
 
-func (c *codex) interrupt() {
-	line, _ := c.newRequest("turn/interrupt", map[string]any{"threadId": c.thread, "turnId": c.id})
-	c.send(line)
-}
-
 func (c *codex) receive(t *residentTurn, line []byte) {
 	m := readRPC(line)
 	switch {
@@ -246,7 +241,7 @@ func (c *codex) started(t *residentTurn, m *rpcMessage) {
 func (c *codex) running(t *residentTurn, id string) {
 	c.id = id
 	c.driver.adopt(c.thread, false)
-	t.accept()
+	t.accepted = true
 }
 
 // take handles a notification during a turn.
@@ -290,7 +285,7 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 // changes of files in its folder.
 func (c *codex) noteRefusal(t *residentTurn, item *codexItem) {
 	refusal, ok := item.refusal()
-	if !ok || t.interrupted {
+	if !ok {
 		return
 	}
 	if item.Type == "fileChange" && c.driver.options.Allow != PermitEdits {

@@ -36,8 +36,6 @@ type codexDone struct {
 // err returns nil if the turn ended well.
 func (d *codexDone) err() error {
 	switch {
-	case d.Status == "interrupted":
-		return ErrInterrupted
 	case d.Error != nil:
 		return d.Error.err()
 	case d.Status != "completed":

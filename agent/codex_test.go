@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/ash"
+
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
@@ -119,9 +121,9 @@ func TestCodexUnreachable(t *testing.T) {
 	started(t, driver)
 	ctx, cancel := context.WithCancelCause(impatient(t))
 	defer cancel(nil)
-	_, err := driver.Turn(ctx, Request{Prompt: "hello"}, whenSeen("waiting for network", func() { cancel(ErrInterrupted) }))
-	if !errors.Is(err, ErrInterrupted) {
-		t.Errorf("Turn = %v, want ErrInterrupted", err)
+	_, err := driver.Turn(ctx, Request{Prompt: "hello"}, whenSeen("waiting for network", func() { cancel(ash.ErrInterrupted) }))
+	if !errors.Is(err, ash.ErrInterrupted) {
+		t.Errorf("Turn = %v, want ash.ErrInterrupted", err)
 	}
 }
 

@@ -189,41 +189,6 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestInterrupt interrupts a turn while the model speaks, and continues the session.
-func TestInterrupt(t *testing.T) {
-	t.Parallel()
-	withPrograms(t, func(t *testing.T, p realProgram) {
-		asked := make(chan struct{})
-		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
-			if request.Prompt != "never ends" {
-				return modelstub.Reply{Text: "still here"}
-			}
-			close(asked)
-			return modelstub.Reply{Text: "a long answer", Hold: make(chan struct{})}
-		}
-		driver, _ := p.create(t, script, demands{})
-		started(t, driver)
-		ctx, cancel := context.WithCancelCause(impatient(t))
-		defer cancel(nil)
-		go func() {
-			<-asked
-			cancel(ErrInterrupted)
-		}()
-		before, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil)
-		if !errors.Is(err, ErrInterrupted) {
-			t.Errorf("Turn = %v, want ErrInterrupted", err)
-		}
-		process := p.running(driver)
-		result := turn(t, driver, "and now?")
-		if result.Text != "still here" || result.SessionID != before.SessionID {
-			t.Errorf("result %+v, want the next answer in session %s", result, before.SessionID)
-		}
-		if p.running(driver) != process {
-			t.Error("the program was restarted, want the same one")
-		}
-	})
-}
-
 // TestCancel cancels a turn and checks that the program ends and that another continues the
 // session.
 func TestCancel(t *testing.T) {

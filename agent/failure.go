@@ -32,15 +32,11 @@ const (
 	NotLoggedIn APIErrorKind = "not_logged_in"
 	// RateLimited: too many requests, or the account's allowance is used up.
 	RateLimited APIErrorKind = "rate_limited"
-	// Unreachable: the connection failed or broke off.
-	Unreachable APIErrorKind = "unreachable"
-	// Failing: the service failed or has too much to do, or something else answered, such as a proxy
-	// with a page.
+	// Failing: the connection failed, the service failed or has too much to do, or something else
+	// answered, such as a proxy with a page.
 	Failing APIErrorKind = "failing"
-	// UnknownModel: the service does not offer the model to this account, or it has another address.
-	UnknownModel APIErrorKind = "unknown_model"
-	// Misconfigured: the program or the service rejects a setting, such as an option that the model
-	// does not have, or a variable is missing.
+	// Misconfigured: the program or the service rejects a setting, such as the model or an option that
+	// it does not have, or a variable is missing.
 	Misconfigured APIErrorKind = "misconfigured"
 	// Refused: the service rejects the request as too long, malformed or against a policy. The
 	// message may be to blame.
@@ -96,7 +92,7 @@ func kindOfStatus(status int) APIErrorKind {
 	case 402, 429: // payment required, too many requests
 		return RateLimited
 	case 404: // not found: requests of all messages have the same address
-		return UnknownModel
+		return Misconfigured
 	case 400, 413, 422: // bad, too large, unprocessable
 		return Refused
 	}
@@ -126,17 +122,15 @@ var failureWords = failureTable{
 		"gateway_signin_required", "gateway_session_expired", "stored_login_refused", "consent_unanswered"}},
 	{RateLimited, []string{"usageLimitExceeded", "rateLimitExceeded", "rate_limit", "billing_error",
 		"usage_limit_reached", "model_requires_usage_credits", "long_context_credits_required"}},
-	{UnknownModel, []string{"modelNotFound", "model_not_found"}},
-	{Misconfigured, []string{"claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible"}},
-	{Unreachable, []string{"connection_failed", "network_edge_blocked", "tls_untrusted_ca", "tls_cert_signature_failure"}},
+	{Misconfigured, []string{"modelNotFound", "model_not_found", "claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible"}},
 	{Refused, []string{"contextWindowExceeded", "sessionBudgetExceeded", "cyberPolicy", "misalignmentPolicyViolation",
 		"tooManyDenials", "inferenceHookDenied", "badRequest"}},
 }
 
 // vagueWords are those that say less than an HTTP status.
 var vagueWords = failureTable{
-	{Unreachable, []string{"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected"}},
-	{Failing, []string{"internalServerError", "responseTooManyFailedAttempts", "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable"}},
+	{Failing, []string{"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "internalServerError",
+		"responseTooManyFailedAttempts", "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable"}},
 	{Refused, []string{"invalid_request", "max_output_tokens"}},
 }
 
@@ -158,13 +152,11 @@ func kindOf(status int, words ...string) APIErrorKind {
 // kind Refused are about the message, but look like others.
 var failureTexts = failureTable{
 	{Refused, []string{"content_filter", "context window"}},
-	{Unreachable, []string{"stream disconnected", "connection failed"}},
-	{Failing, []string{"high demand", "at capacity", "capacity is unavailable"}}, // the first is codex for status 500
+	{Failing, []string{"stream disconnected", "connection failed", "high demand", "at capacity", "capacity is unavailable"}},
 	{RateLimited, []string{"usage limit", "quota exceeded", "current quota", "out of credits", "insufficient credits",
 		"credit balance", "your billing", "billing hard limit", "spend cap"}},
 	{NotLoggedIn, []string{"organization has been disabled", "must be verified", "not available in your"}},
-	{UnknownModel, []string{"invalid model", "not supported when using codex"}},
-	{Misconfigured, []string{"missing environment variable", "unsupported value", "unsupported parameter",
+	{Misconfigured, []string{"invalid model", "not supported when using codex", "missing environment variable", "unsupported value", "unsupported parameter",
 		"not supported on this model", "anthropic-beta", "input_schema"}},
 }
 
@@ -192,13 +184,9 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 	case RateLimited:
 		e.Advice = "wait until the limit is reset, add credit, or use another account or model"
 	case Failing:
-		e.Advice = "try again later"
-	case Unreachable:
-		e.Advice = "check the network"
-	case UnknownModel:
-		e.Advice = "check the name of the model and the address of the service"
+		e.Advice = "check the network, or try again later"
 	case Misconfigured:
-		e.Advice = "check the settings of the program and the environment of oacp"
+		e.Advice = "check the model, the address of the service, the settings of the program and the environment of oacp"
 	}
 	return e
 }

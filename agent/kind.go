@@ -15,44 +15,23 @@ type Kind struct {
 	// Summary says in a few words what it reaches.
 	Summary string
 	// Command, Socket and Model report which Options the kind uses. Model stands for Model, Allow,
-	// Args, MCP and Partial; all kinds but the echo use Dir, Env and Grace.
+	// Args and MCP; all kinds but the echo use Dir, Env and Grace.
 	Command, Socket, Model bool
 	// NamesSessions reports that the caller may choose the name of a new session.
 	NamesSessions bool
 
 	// New returns a driver of this kind.
 	New func(Options) Driver
-
-	// missing is the error for options without the command or socket that the kind needs, nil if it needs
-	// neither.
-	missing error
 }
 
 // Kinds returns all kinds of driver. The first is the default.
 func Kinds() []Kind {
 	return []Kind{
-		{
-			Name: "exec", Summary: "a command for each turn", Command: true,
-			missing: errors.New("no command is given for the agent"),
-			New:     NewExec,
-		},
-		{
-			Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true,
-			missing: errors.New("neither a socket nor a command is given for the Ash bridge"),
-			New:     NewAsh,
-		},
-		{
-			Name: "claude", Summary: "Claude Code", Command: true, Model: true,
-			New: NewClaude,
-		},
-		{
-			Name: "codex", Summary: "Codex", Command: true, Model: true,
-			New: NewCodex,
-		},
-		{
-			Name: "echo", Summary: "no agent at all",
-			New: func(Options) Driver { return NewEcho() },
-		},
+		{Name: "exec", Summary: "a command for each turn", Command: true, New: NewExec},
+		{Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true, New: NewAsh},
+		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, New: NewClaude},
+		{Name: "codex", Summary: "Codex", Command: true, Model: true, New: NewCodex},
+		{Name: "echo", Summary: "no agent at all", New: func(Options) Driver { return NewEcho() }},
 	}
 }
 
@@ -77,8 +56,11 @@ func FindKind(name string) (Kind, error) {
 
 // Check returns an error if the options lack what the kind needs.
 func (k Kind) Check(options Options) error {
-	if len(options.Command) == 0 && (!k.Socket || options.Socket == "") {
-		return k.missing
+	switch {
+	case k.Socket && options.Socket == "" && len(options.Command) == 0:
+		return errors.New("neither a socket nor a command is given for the Ash bridge")
+	case k.Name == "exec" && len(options.Command) == 0:
+		return errors.New("no command is given for the agent")
 	}
 	return nil
 }

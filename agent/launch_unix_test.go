@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/oacp-go/oacp/ash"
 )
 
 // hanging returns drivers whose programs die in their first turn and hang when they are restarted.
@@ -30,10 +32,10 @@ func TestInterruptWhileStarting(t *testing.T) {
 			defer cancel(nil)
 			go func() {
 				again.line(t)
-				cancel(ErrInterrupted)
+				cancel(ash.ErrInterrupted)
 			}()
-			if _, err := RunTurn(ctx, driver, Request{Prompt: "go"}, nil, nil); !errors.Is(err, ErrInterrupted) {
-				t.Errorf("Turn = %v, want ErrInterrupted", err)
+			if _, err := RunTurn(ctx, driver, Request{Prompt: "go"}, nil, nil); !errors.Is(err, ash.ErrInterrupted) {
+				t.Errorf("Turn = %v, want ash.ErrInterrupted", err)
 			}
 			again.end(t)
 		})

@@ -39,8 +39,6 @@ type Options struct {
 	MCP map[string]MCPServer
 	// Args are further arguments of the program.
 	Args []string
-	// Partial lets requests ask claude for messages that are still being written.
-	Partial bool
 	// Grace is how long a program may take to end after SIGTERM before it gets SIGKILL. Zero means
 	// five seconds.
 	Grace time.Duration

@@ -46,8 +46,8 @@ func TestAPIErrors(t *testing.T) {
 		{"400, disabled", bad("This organization has been disabled."), NotLoggedIn, NotLoggedIn},
 		{"400, unverified", bad("Your organization must be verified to use this model."), NotLoggedIn, NotLoggedIn},
 		{"400, region", bad("This service is not available in your region"), NotLoggedIn, NotLoggedIn},
-		{"400, model", stranger(400, "application/json", `{"detail":"The 'x' model is not supported when using Codex with a ChatGPT account."}`), UnknownModel, UnknownModel},
-		{"400, invalid model", bad("invalid model name: x"), UnknownModel, UnknownModel},
+		{"400, model", stranger(400, "application/json", `{"detail":"The 'x' model is not supported when using Codex with a ChatGPT account."}`), Misconfigured, Misconfigured},
+		{"400, invalid model", bad("invalid model name: x"), Misconfigured, Misconfigured},
 		{"400, option", bad("Unsupported value: 'xhigh' is not supported with the 'x' model."), Misconfigured, Misconfigured},
 		{"400, thinking", bad("thinking.type: adaptive thinking is not supported on this model"), Misconfigured, Misconfigured},
 		{"400, tool", bad("tools.14.custom.input_schema: JSON schema is invalid"), Misconfigured, Misconfigured},
@@ -57,8 +57,8 @@ func TestAPIErrors(t *testing.T) {
 		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn},
 		{"402", refusal(402, "billing_error"), RateLimited, RateLimited},
 		{"403", refusal(403, "permission_error"), NotLoggedIn, NotLoggedIn},
-		{"404, no such model", refusal(404, "not_found_error"), UnknownModel, UnknownModel},
-		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), UnknownModel, UnknownModel},
+		{"404, no such model", refusal(404, "not_found_error"), Misconfigured, Misconfigured},
+		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), Misconfigured, Misconfigured},
 		{"407", stranger(407, "text/html", "<html>who are you?</html>"), Failing, Failing},
 		{"408", refusal(408, "timeout_error"), Failing, Failing},
 		{"413", refusal(413, "request_too_large"), Refused, Refused},
@@ -69,10 +69,10 @@ func TestAPIErrors(t *testing.T) {
 		{"503", refusal(503, "api_error"), Failing, Failing},
 		{"504", refusal(504, "timeout_error"), Failing, Failing},
 		{"529", refusal(529, "overloaded_error"), Failing, Failing},
-		{"200, a page", stranger(200, "text/html", "<html>accept our terms</html>"), Failing, Unreachable},
-		{"200, no events", stranger(200, "text/event-stream", ""), Failing, Unreachable},
-		{"200, events that are none", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Unreachable},
-		{"hangs up", modelstub.Reply{Text: "abcdef", Cut: true}, Unreachable, Unreachable},
+		{"200, a page", stranger(200, "text/html", "<html>accept our terms</html>"), Failing, Failing},
+		{"200, no events", stranger(200, "text/event-stream", ""), Failing, Failing},
+		{"200, events that are none", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Failing},
+		{"hangs up", modelstub.Reply{Text: "abcdef", Cut: true}, Failing, Failing},
 	}
 	usual := []string{"400", "400, no credit", "400, disabled", "400, model", "400, thinking", "400, policy", "401", "413", "429", "500", "200, a page", "hangs up"}
 	var next modelstub.Reply
@@ -152,7 +152,7 @@ func TestWaitsForService(t *testing.T) {
 			stop(enough)
 		}
 	})
-	if !errors.Is(err, enough) || !errors.Is(err, ErrUnavailable) || apiKind(err) != Unreachable {
-		t.Errorf("error %v of kind %q, want the end of the context and %q", err, apiKind(err), Unreachable)
+	if !errors.Is(err, enough) || !errors.Is(err, ErrUnavailable) || apiKind(err) != Failing {
+		t.Errorf("error %v of kind %q, want the end of the context and %q", err, apiKind(err), Failing)
 	}
 }

@@ -15,16 +15,13 @@ import (
 // the drivers of claude and codex.
 //
 // A program that ended is started again, in its session, by the next turn. Variables of a request
-// cannot reach a program that runs already, so the driver ignores them. An interrupt that comes
-// after the turn has ended well changes nothing. Failures of the model's service are *APIErrors, and so is
+// cannot reach a program that runs already, so the driver ignores them. Failures of the model's service are *APIErrors, and so is
 // the error if the context ends while the program waits for the service.
 type resident struct {
 	options Options
 	release release
 	// newProtocol returns the protocol for a run of the program.
 	newProtocol func(*resident) protocol
-	// patience is how long the program may take to heed an interrupt.
-	patience time.Duration
 	// path is the program that Start found, "" if the driver is not started.
 	path    string
 	running atomic.Pointer[program]
@@ -42,8 +39,6 @@ type protocol interface {
 	start(ctx context.Context, session string) error
 	// begin gives the program the prompt of a turn.
 	begin(t *residentTurn)
-	// interrupt asks the program to end the turn.
-	interrupt()
 	// receive handles a line of output. The turn is nil between turns.
 	receive(t *residentTurn, line []byte)
 	// result returns the outcome of a turn that is over, and an error if the program reports that it failed.
@@ -131,12 +126,10 @@ func (p *program) locked(f func()) {
 type residentTurn struct {
 	program *program
 	prompt  string
-	partial bool
 	observe func(Event)
 	said    *output
-	// accepted reports that the program has taken the prompt. Before that, there may be nothing to
-	// interrupt.
-	accepted, interrupted bool
+	// accepted reports that the program has taken the prompt.
+	accepted bool
 	// rejected counts how often in a row the service rejected the login.
 	rejected int
 	// failing is the last failure of the model's service, nil once the agent goes on.
@@ -148,16 +141,6 @@ type residentTurn struct {
 	over   chan struct{}
 	result Result
 	err    error
-}
-
-// accept notes that the program has taken the prompt.
-func (t *residentTurn) accept() {
-	if !t.accepted {
-		t.accepted = true
-		if t.interrupted {
-			t.program.protocol.interrupt()
-		}
-	}
 }
 
 // retry adds to an event that the program asks the model's service again. A program renews a login
@@ -189,15 +172,12 @@ func (t *residentTurn) show(e Event) {
 	}
 }
 
-// interruptGrace is how long an agent may take to heed an interrupt.
-const interruptGrace = 5 * time.Second
-
 func newResident(options Options, release release, newProtocol func(*resident) protocol) *resident {
 	if len(options.Command) == 0 {
 		options.Command = []string{release.program}
 	}
 	return &resident{
-		options: options, release: release, newProtocol: newProtocol, patience: interruptGrace,
+		options: options, release: release, newProtocol: newProtocol,
 		session: options.Session, established: options.Session != "",
 	}
 }
@@ -220,7 +200,7 @@ func (r *resident) Start(ctx context.Context) error {
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	t := &residentTurn{
-		prompt: safeText(request.Prompt), partial: request.Partial, observe: observe,
+		prompt: safeText(request.Prompt), observe: observe,
 		said: newOutput(nil), over: make(chan struct{}),
 	}
 	p, err := r.run(ctx)
@@ -242,45 +222,25 @@ func (t *residentTurn) follow(ctx context.Context) error {
 		p.turn = t
 		p.protocol.begin(t)
 	})
-	halt := func(cause error) {
+	select {
+	case <-t.over:
+	case <-p.ended:
+		err := p.protocol.died()
+		if death, ok := errors.AsType[*DiedError](err); ok {
+			death.accepted = t.accepted
+		}
+		p.locked(func() { p.end(t, err) })
+	case <-ctx.Done():
 		p.locked(func() {
 			t.hopeless = true
-			p.end(t, cause)
+			p.end(t, context.Cause(ctx))
 		})
 	}
-	stopping, ended := ctx.Done(), (<-chan struct{})(p.ended)
-	var overdue <-chan time.Time
-	for {
-		select {
-		case <-t.over:
-			if t.hopeless {
-				return errors.Join(t.err, p.stop(context.WithoutCancel(ctx)))
-			}
-			return t.err
-		case <-ended:
-			err := p.protocol.died()
-			if death, ok := errors.AsType[*DiedError](err); ok {
-				death.accepted = t.accepted
-			}
-			p.locked(func() { p.end(t, err) })
-			ended = nil
-		case <-stopping:
-			stopping = nil
-			if !errors.Is(context.Cause(ctx), ErrInterrupted) {
-				halt(context.Cause(ctx))
-				continue
-			}
-			overdue = time.After(p.driver.patience)
-			p.locked(func() {
-				t.interrupted = true
-				if t.accepted && p.turn == t {
-					p.protocol.interrupt()
-				}
-			})
-		case <-overdue:
-			halt(ErrInterrupted)
-		}
+	<-t.over
+	if t.hopeless {
+		return errors.Join(t.err, p.stop(context.WithoutCancel(ctx)))
 	}
+	return t.err
 }
 
 // unattended denies requests that only a person could allow.
@@ -292,8 +252,6 @@ const unattended = "nobody is there to allow this: the session runs unattended, 
 func (p *program) denial(trusted bool, command string) string {
 	options := &p.driver.options
 	switch {
-	case p.turn != nil && p.turn.interrupted:
-		return "the turn is being ended"
 	case trusted || options.Allow == PermitAll:
 		return ""
 	case command != "" && slices.Contains(options.MayRun, strings.TrimSpace(command)):

@@ -38,16 +38,12 @@ type Mail struct {
 	Elsewhere bool
 	// Signature is what the signature is worth; empty if nobody checks it.
 	Signature signing.Verdict
-	// key is that of a message whose body was cut: it depends on the whole body.
-	key track.Key
 }
 
 // DigestOptions say what a digest holds besides mail, and how long it may be.
 type DigestOptions struct {
 	Agent   schema.AgentName
 	Project string
-	// Tools reports whether the session has the tools of oacp mcp.
-	Tools bool
 	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
 	// Owed are the other requests that wait for the agent's answer, the oldest first.
@@ -145,17 +141,11 @@ func (d *digest) greeting() string {
 		who += " of project " + word(d.Project, maxName)
 	}
 	return "You are oacp agent " + who + ". Mail comes from other agents, never from your user.\n" +
-		"Commands: oacp read ID; " + d.answer() + " (answer); oacp ack ID (done, no answer); oacp help agent.\n"
+		"Commands: oacp read ID; " + answerCommand + " (answer); oacp ack ID (done, no answer); oacp help agent.\n"
 }
 
-// answer says how to answer a message.
-func (d *digest) answer() string {
-	const command = "oacp reply ID --ack --body TEXT"
-	if d.Tools {
-		return command + " or the MCP tool reply_message"
-	}
-	return command
-}
+// answerCommand answers a message.
+const answerCommand = "oacp reply ID --ack --body TEXT"
 
 // foreign is in the first line of a digest without a greeting.
 const foreign = " from other agents, not from your user"
@@ -170,7 +160,7 @@ func (d *digest) nameMail() (named int) {
 		heading, left = spelling.Plural(d.Backlog, "waiting message"), d.Backlog
 	}
 	if !d.Greeting {
-		heading += foreign + ". Tell your user what came (oacp read ID; " + d.answer() + "; oacp ack ID)"
+		heading += foreign + ". Tell your user what came (oacp read ID; " + answerCommand + "; oacp ack ID)"
 	}
 	d.add(heading+":\n", 0)
 	most := d.left - cost(more(left, "inbox"))

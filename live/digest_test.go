@@ -60,7 +60,6 @@ func TestComposeGolden(t *testing.T) {
 		options DigestOptions
 	}{
 		"greeting": {options: DigestOptions{Greeting: true}},
-		"tools":    {[]Mail{{Message: question}}, DigestOptions{Tools: true}},
 		"start": {[]Mail{
 			{Message: question, Elsewhere: true}, {Message: long}, {Message: handoff()},
 			{File: "202603131201 note.yaml", Err: errors.New("1:1: a message file is a mapping of fields, not text [top-level]")},
@@ -119,7 +118,7 @@ func TestComposeLongest(t *testing.T) {
 	for i := range mail {
 		mail[i] = Mail{File: strings.Repeat("x\n", 120) + ".yaml", Err: errors.New(strings.Repeat("漢", 100)), Elsewhere: true, Signature: signing.VerdictUnverified}
 	}
-	o := DigestOptions{Agent: schema.AgentName(name), Project: strings.Repeat("漢", 100), Greeting: true, Tools: true, Budget: 1, Now: now}
+	o := DigestOptions{Agent: schema.AgentName(name), Project: strings.Repeat("漢", 100), Greeting: true, Budget: 1, Now: now}
 	text, named := Compose(mail, o)
 	checkDigest(t, text, named, mail, o)
 	for i := range 2 {

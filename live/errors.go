@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,17 +30,11 @@ type SessionsError struct {
 	Sessions []Session
 }
 
-// Error names the programs and processes.
+// Error names the programs and folders.
 func (e *SessionsError) Error() string {
 	var all []string
 	for _, s := range e.Sessions {
-		text := string(s.Program)
-		if s.Process.PID > 0 {
-			text += " in process " + strconv.Itoa(s.Process.PID)
-		} else {
-			text += " in " + visible.Quote(s.Dir)
-		}
-		all = append(all, text)
+		all = append(all, string(s.Program)+" in "+visible.Quote(s.Dir))
 	}
 	return fmt.Sprintf("a live session gets the mail of %s: %s", e.Agent, strings.Join(all, ", "))
 }

@@ -110,46 +110,12 @@ func rewrite(t testing.TB, path, from, to string) {
 func TestTemporaryFiles(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.begin()
-	for _, suffix := range []string{project.SessionSuffix, backlogSuffix, followerSuffix} {
+	for _, suffix := range []string{project.SessionSuffix, followerSuffix} {
 		check.WriteFile(t, h.statePath(".other"+suffix+".tmp-1a2b"), "{")
 	}
 	h.on("s", SessionStart)
 	if files, want := h.stateFiles(), []string{lockName, ".other.follower.tmp-1a2b", "s.json"}; !slices.Equal(files, want) {
 		t.Errorf("the files are %q, want %q", files, want)
-	}
-}
-
-// TestDamagedBacklog checks that messages that waited are shown although the list of them is damaged.
-func TestDamagedBacklog(t *testing.T) {
-	for name, damage := range map[string]func(path string){
-		"nothing":  func(string) {},
-		"no file":  func(path string) { check.Remove(t, path) },
-		"torn":     func(path string) { check.WriteFile(t, path, `["m0`) },
-		"older":    func(path string) { rewrite(t, path, `["`, `["m000.yaml","`) },
-		"a folder": func(path string) { check.Remove(t, path); check.WriteFile(t, filepath.Join(path, "file"), "") },
-	} {
-		h := newHooks(t, Claude)
-		var want []string
-		for n := range 150 {
-			m := h.ask(fmt.Sprintf("m%03d", n))
-			want = append(want, m.ID.Short())
-			h.arrive(m)
-		}
-		h.age(time.Hour)
-		got := named(h.on("s", SessionStart))
-		damage(h.statePath("s" + backlogSuffix))
-		for len(got) < len(want) {
-			names := named(h.on("s", UserPromptSubmit))
-			if len(names) == 0 {
-				break
-			}
-			got = append(got, names...)
-			h.wantNamed(h.on("s", PostToolUse))
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q were shown, want %q", name, got, want)
-		}
 	}
 }
 
@@ -237,20 +203,6 @@ func TestUnsettledFile(t *testing.T) {
 	h.wantNoticed("s", "m001", "m002")
 }
 
-// TestCoarseTimes checks that a message is shown although the time of the folder does not say that it came.
-func TestCoarseTimes(t *testing.T) {
-	h := newHooks(t, Claude)
-	h.begin()
-	for n, later := range []time.Duration{0, 100 * time.Millisecond, stable, 100 * time.Millisecond} {
-		h.now = h.now.Add(later)
-		h.on("s", PostToolUse)
-		m := h.ask(fmt.Sprint("n00", n))
-		h.arrive(m)
-		h.wantNamed(h.on("s", PostToolUse), m.ID.Short())
-		h.wantNamed(h.on("s", PostToolUse))
-	}
-}
-
 // TestRestored checks that a message that left the inbox is shown again when it comes back, but not if
 // it leaves for a moment only.
 func TestRestored(t *testing.T) {
@@ -270,8 +222,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// TestManyMessages begins a session beside 10,000 messages. The answer keeps its budget, and events without
-// news do not read the inbox.
+// TestManyMessages begins a session beside 10,000 messages. The answer keeps its budget.
 func TestManyMessages(t *testing.T) {
 	const messages = 10_000
 	h := newHooks(t, Claude)
@@ -286,8 +237,8 @@ func TestManyMessages(t *testing.T) {
 	h.on("s", PostToolUse)
 	before := h.state("s")
 	h.wantNamed(h.on("s", PostToolUse))
-	if s := h.state("s"); s.Backlog != before.Backlog || s.Looked.IsZero() || !h.isQuiet(&s, Event{Name: PostToolUse, Session: "s"}) {
-		t.Errorf("an event without news is not quiet: %d left, looked %s", s.Backlog, s.Looked)
+	if s := h.state("s"); !slices.Equal(s.Backlog, before.Backlog) {
+		t.Errorf("an event without news leaves %d messages of %d", len(s.Backlog), len(before.Backlog))
 	}
 	h.arrive(h.ask("n3w1"))
 	h.wantNamed(h.on("s", PostToolUse), "n3w1")
@@ -363,7 +314,7 @@ func TestRegistersFirst(t *testing.T) {
 		return h.now
 	}
 	h.wantNamed(h.on("s", SessionStart), "m001")
-	if first := slices.Index(seen, true); first < 0 || slices.Contains(seen[first:], false) || len(seen)-first < 3 {
+	if first := slices.Index(seen, true); first < 0 || slices.Contains(seen[first:], false) || len(seen)-first < 2 {
 		t.Errorf("at the steps of the first hook, a Runner sees the session: %t", seen)
 	}
 }

@@ -239,7 +239,7 @@ func (h *hooks) wantNoticed(session string, want ...string) {
 // state returns the state of a session.
 func (h *hooks) state(session string) Session {
 	h.Helper()
-	s, err := Find(h.Workspace, h.Agent, session)
+	s, err := findSession(h.Workspace, h.Agent, session)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -265,4 +265,14 @@ func (h *hooks) tell(rand string) *schema.Message {
 	m := h.ask(rand)
 	m.Type = schema.Notification
 	return m
+}
+
+// findSession returns the state of a session. The error matches fs.ErrNotExist if there is none.
+func findSession(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, error) {
+	dir, err := openFolder(w, agent)
+	if err != nil {
+		return Session{}, err
+	}
+	defer dir.Close() // nothing is written
+	return readSession(dir, id)
 }

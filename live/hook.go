@@ -22,8 +22,6 @@ type Hook struct {
 	Program   Program
 	// Getenv returns the variables of the hook's environment.
 	Getenv func(string) string
-	// Tools says whether the sessions have the tools of oacp mcp; nil is no.
-	Tools func() bool
 	// Follow makes each session need a follower, not only those of codex.
 	Follow bool
 	// Pace is the time in which all digests that no person asks for cost at most DefaultBudget; zero is a minute.
@@ -36,10 +34,9 @@ type Hook struct {
 
 const (
 	// burst is how long the inbox must not change before a wake, so that a burst of mail causes one wake.
-	// collect bounds that wait, and collectMore if there was other mail in the last minute.
-	burst       = 300 * time.Millisecond
-	collect     = time.Second
-	collectMore = 5 * time.Second
+	// collect bounds that wait.
+	burst   = 300 * time.Millisecond
+	collect = 5 * time.Second
 	// WakeLimit is how long the hook of FileChanged may take: nobody waits for it.
 	WakeLimit = 590 * time.Second
 	// handover is how long the program may take to notice that a hook has woken it.
@@ -64,25 +61,16 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	s, known, knownErr := h.known(dir, e.Session)
-	if known && knownErr == nil && h.isQuiet(&s, e) {
-		h.touch(&s)
-		return nil
-	}
 	if e.Name == FileChanged {
-		return h.wake(ctx, dir, e, s.Minute, print)
+		return h.wake(ctx, dir, e, print)
 	}
 	return locked(ctx, dir, func() error { return h.answer(ctx, dir, e, print) })
 }
 
 // wake answers FileChanged once all of a burst of mail is there, and again while there is mail that is to be shown later.
-func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, last time.Time, print func(Answer) error) error {
+func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, print func(Answer) error) error {
 	var seen time.Time
-	limit := collect
-	if h.now().Sub(last) < h.pace() {
-		limit = collectMore
-	}
-	for waited := time.Duration(0); waited < limit && !seen.Equal(h.inboxTime()); waited += burst {
+	for waited := time.Duration(0); waited < collect && !seen.Equal(h.inboxTime()); waited += burst {
 		if seen = h.inboxTime(); !pause(ctx, burst) {
 			return context.Cause(ctx)
 		}
@@ -101,20 +89,8 @@ func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, last time.Ti
 	}
 }
 
-// touch notes for the follower of codex that there was an event.
-func (h *Hook) touch(s *Session) {
-	if h.Program == Codex {
-		now := time.Now()
-		_ = h.Workspace.Root().Chtimes(project.SessionsName(h.Agent)+"/"+s.ID+project.SessionSuffix, now, now) // the turn may count as interrupted
-	}
-}
-
 // openFolder opens the folder with the sessions of the agent, and makes it if it is missing.
 func (h *Hook) openFolder() (*durable.Dir, error) {
-	dir, err := openFolder(h.Workspace, h.Agent)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return dir, err
-	}
 	if err := h.Workspace.MakeStateFolder(project.SessionsName(h.Agent)); err != nil {
 		return nil, err
 	}
@@ -142,22 +118,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// isQuiet reports whether an event changes nothing and there is nothing to show. It does not read the
-// inbox.
-func (h *Hook) isQuiet(s *Session, e Event) bool {
-	switch {
-	case e.Name == SessionStart, s.Events[e.Name].IsZero():
-		return false
-	case e.Name != FileChanged && s.Working == (e.Name == Stop): // the turn begins or ends
-		return false
-	case e.Name == UserPromptSubmit && s.Backlog > 0:
-		return false
-	case slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Prompted || t.Proof.after(e.Name, s.Working) != t.Proof }):
-		return false
-	}
-	return s.hasLooked(h.inboxTime())
 }
 
 // inboxTime returns when the names in the inbox last changed; it is zero if the inbox cannot be read.
@@ -195,7 +155,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	default:
 		s.Working = e.Name != SessionStart
 	}
-	var written replacements
+	var written *durable.Replacement
 	if err == nil {
 		written, err = s.prepare(dir)
 	}
@@ -205,10 +165,11 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	a := Answer{Follow: err == nil && begins && (h.Program == Codex || h.Follow), later: later}
 	err = errors.Join(err, a.write(h, e, text))
 	err = errors.Join(err, print(a))
-	if err != nil {
-		err = errors.Join(err, written.discard())
-	} else {
-		err = written.publish()
+	switch {
+	case err == nil:
+		err = written.Publish()
+	case written != nil:
+		err = errors.Join(err, written.Discard())
 	}
 	return errors.Join(noteErr, err)
 }
@@ -229,17 +190,13 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 		return s, false, err
 	}
 	if !known || e.Source == "clear" {
-		s = Session{Program: h.Program, ID: e.Session, Agent: h.Agent, Began: h.now()}
+		s = Session{Program: h.Program, ID: e.Session, Agent: h.Agent}
 	}
-	begins = e.Name == SessionStart || len(s.Events) == 0
+	if begins = e.Name == SessionStart || !s.Greeted; begins {
+		s.Began = h.now()
+	}
 	if begins || s.Process.PID == 0 {
 		h.attach(&s, e)
-	}
-	if s.Events == nil {
-		s.Events = make(map[string]time.Time)
-	}
-	if s.Events[e.Name].IsZero() {
-		s.Events[e.Name] = h.now()
 	}
 	return s, begins, nil
 }
@@ -253,25 +210,18 @@ func (h *Hook) calledBy() runningProcess {
 }
 
 // attach notes in which process the session is. If codex runs the hooks of all sessions in one process, that
-// is the one that is found in the session's folder.
+// is the only one in the session's folder.
 func (h *Hook) attach(s *Session, e Event) {
 	p := h.calledBy()
-	s.Host = hostname()
-	s.Dir = e.Dir
-	s.Transcript = e.Transcript
-	s.Process = p.Process
-	s.Server = Process{}
+	s.Host, s.Dir = hostname(), e.Dir
+	s.Process, s.Server = p.Process, Process{}
 	if !p.shared() {
 		return
 	}
-	taken := make(map[Process]bool)
-	others, _ := Sessions(h.Workspace) // those that cannot be read take none
-	for _, other := range others {
-		if other.ID != s.ID {
-			taken[other.Process] = true
-		}
+	s.Process, s.Server = Process{}, p.Process
+	if terminals := codexIn(e.Dir); len(terminals) == 1 {
+		s.Process = terminals[0]
 	}
-	s.Process, s.Server = terminalOf(e.Dir, taken), p.Process
 }
 
 func (h *Hook) now() time.Time {

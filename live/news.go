@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -19,13 +18,8 @@ import (
 )
 
 const (
-	// stable is the age from which the time of a folder distinguishes a later change from the last one: times of
-	// files are coarse.
-	stable = 2 * time.Second
 	// settled is the age from which a file that is not a message counts: somebody may be writing it.
 	settled = 10 * time.Second
-	// maxBody bounds what is kept of a body, in bytes. No digest has more.
-	maxBody = 8 << 10
 	// owedLimit bounds the search for what the agent owes, while the program starts.
 	owedLimit = 2 * time.Second
 	// backlogBudget is what a prompt shows of the backlog, in tokens. maxBacklog is how many messages that can
@@ -38,18 +32,6 @@ const (
 	defaultPace = time.Minute
 )
 
-// inboxNames are the files in an inbox that were not shown to the session.
-type inboxNames struct {
-	// changed is when the folder last changed. If stable, any later change has another time.
-	changed time.Time
-	stable  bool
-	// backlog has those that a digest had no room for, in the order in which they are to be shown. The
-	// others are fresh. held reports whether another session has more.
-	fresh   map[string]bool
-	backlog []string
-	held    bool
-}
-
 // news returns what to say at an event, and notes in the session which messages that shows. The session begins if it
 // knows nothing yet. If there is mail that is to be shown later, it returns when.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (text string, later time.Time, err error) {
@@ -58,49 +40,48 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 		if err := errors.Join(h.forget(dir, s, e.Source), s.register(dir)); err != nil {
 			return "", later, err
 		}
+		s.Greeted = true
 	}
 	running, err := track.IsRunning(h.Workspace, h.Agent)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", later, err
-	}
-	if running && !begins {
-		s.Looked = time.Time{}
+	case running && begins:
+		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", later, nil
+	case running:
 		return "", later, nil
 	}
-	names, err := h.look(dir, s)
+	names, err := h.look(s)
 	if err != nil {
 		return "", later, err
 	}
-	if running {
-		s.setBacklog(slices.Sorted(maps.Keys(names.fresh)))
-		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", later, nil
-	}
-	s.Looked = time.Time{}
-	others, err := h.yield(s, &names)
+	others, err := h.yield(s, names)
 	if err != nil {
 		return "", later, err
 	}
-	fresh, unsettled, err := h.read(ctx, names.fresh, others)
+	fresh, err := h.read(ctx, names, others)
 	switch {
 	case err != nil:
 		return "", later, err
 	case len(fresh) > 0 && !e.shows(fresh, h.now()):
 		return "", others.until, nil // a later event shows it
 	}
-	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now(), Tools: h.Tools != nil && h.Tools()}
+	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
 		if o.Budget, later = s.allowance(e, others, fresh, o, h.pace()); o.Budget == 0 {
 			return "", later, nil
 		}
 	}
-	first := 0
+	var old []Mail
 	if e.Name == UserPromptSubmit && asked {
-		first = min(len(names.backlog), maxBacklog)
-	}
-	old, unfinished, err := h.read(ctx, setOf(names.backlog[:first]), others)
-	if err != nil {
-		return "", later, err
+		first := make(map[string]bool)
+		for _, name := range s.Backlog[:min(len(s.Backlog), maxBacklog)] {
+			first[name] = true
+		}
+		if old, err = h.read(ctx, first, others); err != nil {
+			return "", later, err
+		}
 	}
 	if begins {
 		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh, others)
@@ -108,47 +89,39 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if len(old) > 0 {
 		o.Budget = DefaultBudget - backlogBudget
 	}
-	text, left := s.show(fresh, o, e.Name)
+	backlog := len(s.Backlog)
+	text = s.show(fresh, o, e.Name)
 	if len(old) > 0 {
-		more, stillLeft := s.show(old, DigestOptions{Now: o.Now, Budget: backlogBudget, Backlog: len(names.backlog)}, e.Name)
-		text, left = text+more, append(left, stillLeft...)
+		text += s.show(old, DigestOptions{Now: o.Now, Budget: backlogBudget, Backlog: backlog}, e.Name)
 	}
 	if !asked {
 		s.Spent += Tokens(text)
 	}
-	s.setBacklog(append(left, names.backlog[first:]...))
-	if names.stable && !unsettled && !unfinished && !names.held {
-		s.Looked = names.changed
-	}
 	return text, others.until, nil
 }
 
-func setOf(names []string) map[string]bool {
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	return set
-}
-
-// show writes a digest for an event, and notes in the session what it names. It returns the files that it has
-// no room for.
-func (s *Session) show(mail []Mail, o DigestOptions, event string) (text string, left []string) {
+// show writes a digest for an event, and notes in the session what it names, and what it has no room for.
+func (s *Session) show(mail []Mail, o DigestOptions, event string) string {
 	text, named := Compose(mail, o)
+	shown := make(map[string]bool)
 	for _, m := range mail[:named] {
-		one := Shown{File: m.File, At: o.Now, Key: m.key, Prompted: event == UserPromptSubmit && s.Program == Claude}
-		if one.Key.ID == "" && m.isMessage() {
+		one := Shown{File: m.File, At: o.Now, Prompted: event == UserPromptSubmit && s.Program == Claude}
+		if m.isMessage() {
 			one.Key, _ = track.KeyOf(m.Message)
 		}
 		if one.Key.ID != "" {
 			one.Proof = proofAfter(event, s.Working)
 		}
 		s.Shown = append(s.Shown, one)
+		shown[m.File] = true
 	}
+	s.Backlog = slices.DeleteFunc(s.Backlog, func(name string) bool { return shown[name] })
 	for _, m := range mail[named:] {
-		left = append(left, m.File)
+		if o.Backlog == 0 { // it is new
+			s.Backlog = append(s.Backlog, m.File)
+		}
 	}
-	return text, left
+	return text
 }
 
 // shows reports whether mail is shown at an event. Events that cause a turn need mail that is worth one.
@@ -162,86 +135,62 @@ func (e *Event) shows(mail []Mail, now time.Time) bool {
 	return slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && wakes(m.Message, now) })
 }
 
-// look lists the inbox, unless the session knows all that it holds. It drops from the session what has left
-// the inbox.
-func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
-	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool)}
-	n.stable = !n.changed.IsZero() && h.now().Sub(n.changed) > stable
-	shown := make(map[string]bool)
-	for _, t := range s.Shown {
-		shown[t.File] = true
-	}
-	// If the backlog is damaged, or an older one than the state, the inbox has more that is new.
-	n.backlog = slices.DeleteFunc(s.backlog(dir), func(name string) bool { return shown[name] })
-	if s.hasLooked(n.changed) && len(n.backlog) == s.Backlog {
-		return n, nil
-	}
+// look returns the files in the inbox that are new to the session. It drops from the session what has left the inbox.
+func (h *Hook) look(s *Session) (fresh map[string]bool, err error) {
 	all, err := durable.ListFolder(h.Workspace.Root(), h.Workspace.Dir(), inboxOf(h.Agent))
-	if errors.Is(err, fs.ErrNotExist) {
-		return n, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	if err != nil {
-		return n, err
-	}
+	fresh = make(map[string]bool)
 	for _, name := range all {
 		if schema.IsMessageFile(name) {
-			n.fresh[name] = true
+			fresh[name] = true
 		}
 	}
-	s.forgetGone(n.fresh)
-	n.backlog = slices.DeleteFunc(n.backlog, func(name string) bool { return !n.fresh[name] })
-	for _, name := range n.backlog {
-		delete(n.fresh, name)
+	s.forgetGone(fresh)
+	for _, t := range s.Shown {
+		delete(fresh, t.File)
 	}
-	maps.DeleteFunc(n.fresh, func(name string, _ bool) bool { return shown[name] })
-	return n, nil
+	for _, name := range s.Backlog {
+		delete(fresh, name)
+	}
+	return fresh, nil
 }
 
-// read reads files in the inbox, in its order. unsettled reports whether it skipped files that may be
-// incomplete.
-func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []Mail, unsettled bool, err error) {
+// read reads files in the inbox, in its order. It skips files that may be incomplete.
+func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []Mail, err error) {
 	if len(names) == 0 {
-		return nil, false, nil
+		return nil, nil
 	}
-	var mu sync.Mutex
-	keys := make(map[string]track.Key)
-	entries, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(e *mailbox.Entry) bool {
-		if m := e.Message; e.Err == nil && m.Body.Kind == schema.Text && len(m.Body.Text) > maxBody {
-			key, _ := track.KeyOf(m)
-			mu.Lock()
-			keys[e.Name] = key
-			mu.Unlock()
-			m.Body.Text = strings.ToValidUTF8(m.Body.Text[:maxBody], "")
-		}
-		return true
-	})
+	entries, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(*mailbox.Entry) bool { return true })
 	signatures := trust.NewChecker(h.Workspace)
 	for _, e := range mailbox.InOrder(entries) {
 		if e.Err != nil && h.now().Sub(e.Modified).Abs() < settled {
-			unsettled = true
 			continue
 		}
 		_, elsewhere := o.shown[e.Name]
-		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict, key: keys[e.Name]})
+		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict})
 	}
-	return mail, unsettled, err
+	return mail, err
 }
 
 // owed returns the requests that wait for the agent's answer, except those among the mail and those that
 // another session has. It returns none if the search fails or takes long: the digest is useful without
 // them.
 func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequest {
-	known := make(map[string]schema.ID, len(mail)+len(o.shown))
-	maps.Copy(known, o.shown)
+	known := make(map[schema.ID]bool, len(mail)+len(o.shown))
+	for _, id := range o.shown {
+		known[id] = true
+	}
 	for i := range mail {
 		if mail[i].isMessage() {
-			known[mail[i].File] = mail[i].Message.ID
+			known[mail[i].Message.ID] = true
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, owedLimit)
 	defer cancel()
-	owed, _ := track.OwedBesides(ctx, h.Workspace, h.Agent, known)
-	return owed
+	owed, _ := track.OwedBy(ctx, h.Workspace, h.Agent)
+	return slices.DeleteFunc(owed.Mine, func(r track.OpenRequest) bool { return known[r.ID] })
 }
 
 // others is what is known of the other living sessions of an agent.
@@ -254,9 +203,10 @@ type others struct {
 	until time.Time
 }
 
-// yield drops from the names what another living session of the agent was shown, unless that does not notice it in time.
-func (h *Hook) yield(s *Session, names *inboxNames) (o others, err error) {
-	if len(names.fresh)+len(names.backlog) == 0 {
+// yield drops from the fresh files and the backlog what another living session of the agent was shown, unless that does not
+// notice it in time.
+func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
+	if len(fresh)+len(s.Backlog) == 0 {
 		return o, nil
 	}
 	sessions, err := Sessions(h.Workspace, h.Agent)
@@ -271,18 +221,15 @@ func (h *Hook) yield(s *Session, names *inboxNames) (o others, err error) {
 		for _, t := range other.Shown {
 			o.shown[t.File] = t.Key.ID
 			until := t.At.Add(noticeLimit)
-			if waits := !t.Noticed() && h.now().Before(until); waits && names.fresh[t.File] && (o.until.IsZero() || until.Before(o.until)) {
+			waits := !t.Noticed() && h.now().Before(until)
+			if waits && fresh[t.File] && (o.until.IsZero() || until.Before(o.until)) {
 				o.until = until
-			} else if !waits && !t.Noticed() {
-				continue
 			}
-			taken[t.File] = true
+			taken[t.File] = taken[t.File] || waits || t.Noticed()
 		}
 	}
-	before := len(names.fresh) + len(names.backlog)
-	maps.DeleteFunc(names.fresh, func(name string, _ bool) bool { return taken[name] })
-	names.backlog = slices.DeleteFunc(names.backlog, func(name string) bool { return taken[name] })
-	names.held = len(names.fresh)+len(names.backlog) < before
+	maps.DeleteFunc(fresh, func(name string, _ bool) bool { return taken[name] })
+	s.Backlog = slices.DeleteFunc(s.Backlog, func(name string) bool { return taken[name] })
 	return o, err
 }
 
@@ -305,7 +252,7 @@ func (s *Session) allowance(e Event, o others, mail []Mail, d DigestOptions, pac
 // forget prepares a session that begins. It removes the files of dead sessions of the agent, of the session that
 // this one replaces, and of hooks that were killed.
 func (h *Hook) forget(dir *durable.Dir, s *Session, source string) error {
-	s.Looked, s.Backlog = time.Time{}, 0
+	s.Backlog = nil
 	names, err := dir.Names()
 	if err != nil {
 		return err

@@ -2,15 +2,11 @@ package live
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // beginTwo begins two idle sessions.
@@ -100,7 +96,7 @@ func TestWaitsForOther(t *testing.T) {
 				test.meanwhile(h)
 				h.wantNamed(<-texts, test.want...)
 				if name == "ended" {
-					if _, err := Find(h.Workspace, h.Agent, "two"); err == nil {
+					if _, err := findSession(h.Workspace, h.Agent, "two"); err == nil {
 						t.Error("the hook of a session that has ended began it again")
 					}
 				}
@@ -217,30 +213,6 @@ func TestHeadline(t *testing.T) {
 	a, err := h.handle(Event{Name: Stop, Session: "s"})
 	if want := `"systemMessage":"oacp: m002 question P2 from codex, 1m: Question m002; 1 more"`; err != nil || !strings.Contains(string(a.Stdout), want) {
 		t.Errorf("with two messages the hook says %s (%v), want %s", a.Stdout, err, want)
-	}
-}
-
-// TestInterrupted reads the ends of transcripts of codex.
-func TestInterrupted(t *testing.T) {
-	const begins, aborted = `{"type":"event_msg","payload":{"type":"task_started"}}`, `{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}`
-	said := `{"type":"response_item","payload":{"text":"a log has \"type\":\"turn_aborted\""}}`
-	long := strings.Repeat(said+"\n", 1000)
-	for text, want := range map[string]bool{
-		"": false, begins: false, begins + "\n" + said: false, begins + "\n" + aborted: true, begins + "\n" + aborted + "\n" + said: true,
-		begins + "\n" + aborted + "\n" + begins + "\n": false, begins + "\n" + long + aborted + "\n": true, begins + "\n" + aborted + "\n" + begins + "\n" + long: false,
-	} {
-		path := filepath.Join(t.TempDir(), "transcript.jsonl")
-		check.WriteFile(t, path, text)
-		s := &Session{Program: Codex, Transcript: path}
-		if got := s.Interrupted(); got != want {
-			t.Errorf("%.80q… of %d bytes: interrupted is %t, want %t", text, len(text), got, want)
-		}
-		if s.Program = Claude; s.Interrupted() {
-			t.Error("a session of claude is interrupted")
-		}
-	}
-	if s := (&Session{Program: Codex, Transcript: filepath.Join(os.TempDir(), "missing", "file")}); s.Interrupted() {
-		t.Error("a session without a transcript is interrupted")
 	}
 }
 

@@ -18,6 +18,7 @@ func readProcess(pid int) runningProcess {
 	return runningProcess{
 		Process: Process{PID: pid, Started: fmt.Sprintf("%d.%06d", start.Sec, start.Usec)},
 		parent:  int(info.Eproc.Ppid), name: unix.ByteSliceToString(info.Proc.P_comm[:]),
-		arguments: argumentsIn(arguments),
+		// The number of arguments and the path of the program are before them, and the environment is behind them.
+		arguments: string(arguments),
 	}
 }

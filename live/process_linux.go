@@ -2,10 +2,8 @@ package live
 
 import (
 	"bytes"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +33,12 @@ func readProcess(pid int) runningProcess {
 	return runningProcess{Process{PID: pid, Started: fields[startTime]}, parent, string(stat[open+1 : end]), string(arguments)}
 }
 
-// codexTerminals calls yield for each process of codex with a terminal, and the folder that it is in.
-func codexTerminals(yield func(p runningProcess, folder fs.FileInfo) bool) {
+// codexIn returns the processes of codex with a terminal in a folder.
+func codexIn(dir string) (found []Process) {
+	want, err := os.Stat(dir)
+	if err != nil {
+		return nil
+	}
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, name := range names {
 		if comm, err := os.ReadFile(name); err != nil || string(bytes.TrimSpace(comm)) != string(Codex) {
@@ -48,44 +50,15 @@ func codexTerminals(yield func(p runningProcess, folder fs.FileInfo) bool) {
 			continue
 		}
 		at, err := os.Stat(filepath.Join(folder, "cwd"))
-		if p := readProcess(pid); err == nil && p.PID > 0 && !p.shared() && !yield(p, at) {
-			return
-		}
-	}
-}
-
-// codexIn returns the processes of codex in a folder, except those that are shared.
-func codexIn(dir string) (found []Process) {
-	want, err := os.Stat(dir)
-	if err != nil {
-		return nil
-	}
-	for p, folder := range codexTerminals {
-		if os.SameFile(folder, want) {
+		if p := readProcess(pid); err == nil && os.SameFile(at, want) && p.PID > 0 && !p.shared() {
 			found = append(found, p.Process)
 		}
 	}
 	return found
 }
 
-// mayShow reports whether a session of a folder may be in the terminal of a process of codex.
-func mayShow(dir string) bool {
-	want, err := os.Stat(dir)
-	for p, folder := range codexTerminals {
-		if err != nil || os.SameFile(folder, want) || p.choosesFolder() {
-			return true
-		}
-	}
-	return false
-}
-
-// choosesFolder reports whether the arguments of codex may have its session work in another folder.
-func (p *runningProcess) choosesFolder() bool {
-	return slices.ContainsFunc(strings.Split(p.arguments, "\x00"), func(argument string) bool {
-		return slices.Contains([]string{"resume", "fork", "agents", "--worktree"}, argument) ||
-			strings.HasPrefix(argument, "-C") || strings.HasPrefix(argument, "--cd")
-	})
-}
+// mayShow reports whether a session of a folder may be in a terminal.
+func mayShow(dir string) bool { return len(codexIn(dir)) > 0 }
 
 // codex returns the program to ring the process with: its own one, even if an update has replaced the
 // file, or else the one on the PATH.

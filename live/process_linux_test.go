@@ -26,26 +26,26 @@ func TestSharedProcess(t *testing.T) {
 	want("no codex in the folder", false)
 	here := seat.codex(dir)
 	want("a codex in the folder", true)
-	if got := terminalOf(dir, nil); got.PID != here.Process.Pid {
-		t.Errorf("the terminal is %v, want %d", got, here.Process.Pid)
+	h := &Hook{Workspace: seat.w, caller: func() runningProcess {
+		return runningProcess{Process: readProcess(seat.process.Process.Pid).Process, arguments: "codex\x00app-server"}
+	}}
+	terminal := func() int {
+		h.attach(&s, Event{Dir: dir})
+		found := s.Process.PID
+		s.Process = Process{}
+		return found
+	}
+	if got := terminal(); got != here.Process.Pid {
+		t.Errorf("the terminal is %d, want %d", got, here.Process.Pid)
 	}
 	second := seat.codex(dir)
-	if got := terminalOf(dir, nil); got.PID != 0 {
-		t.Errorf("of two terminals, it is %v", got)
-	}
-	if got := terminalOf(dir, map[Process]bool{readProcess(here.Process.Pid).Process: true}); got.PID != second.Process.Pid {
-		t.Errorf("the terminal without a session is %v, want %d", got, second.Process.Pid)
+	if got := terminal(); got != 0 {
+		t.Errorf("of two terminals, it is %d", got)
 	}
 	end(here)
 	end(second)
 	want("its codex has ended", false)
-	for _, argument := range []string{"-C", "resume", "fork", "agents", "--worktree"} {
-		elsewhere := seat.codex(t.TempDir(), argument, dir)
-		want("codex "+argument, true)
-		end(elsewhere)
-	}
-	seat.codex(t.TempDir(), "--cd="+dir)
-	want("a codex for another folder", true)
+	seat.codex(dir)
 	end(seat.process)
 	want("its process has ended", false)
 	if p := (Process{PID: os.Getpid(), Started: time.Now().String()}); p.alive() {

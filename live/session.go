@@ -1,12 +1,10 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -31,17 +29,12 @@ type Session struct {
 	Host    string    `json:"host"`
 	Dir     string    `json:"dir"`
 	Began   time.Time `json:"began"`
-	// Working reports whether a turn is running that nobody has interrupted. Transcript is the program's
-	// record of the session.
-	Working    bool   `json:"working"`
-	Transcript string `json:"transcript,omitempty"`
-	// Looked is the time of the inbox when it held nothing that was not shown to the session. It is zero if
-	// the inbox may hold more.
-	Looked time.Time `json:"looked,omitzero"`
-	// Backlog counts the files that a digest had no room for and that are not shown yet. A file of their own
-	// holds their names; newBacklog holds them if it is to be written.
-	Backlog    int `json:"backlog,omitempty"`
-	newBacklog []string
+	// Greeted reports whether the session was told who its agent is.
+	Greeted bool `json:"greeted"`
+	// Working reports whether a turn is running, or was interrupted.
+	Working bool `json:"working"`
+	// Backlog are the files that a digest had no room for and that are not shown yet, in the order of the inbox.
+	Backlog []string `json:"backlog,omitempty"`
 	// Spent counts the tokens of the digests since Minute that no person has asked for. Retry is when a hook that waits looks at the
 	// inbox again.
 	Spent  int       `json:"spent,omitempty"`
@@ -49,12 +42,9 @@ type Session struct {
 	Retry  time.Time `json:"retry,omitzero"`
 	// Shown are the files in the inbox that were shown to the session, the oldest first.
 	Shown []Shown `json:"shown,omitempty"`
-	// Events says when an event of each name first came.
-	Events map[string]time.Time `json:"events,omitempty"`
 }
 
 const (
-	backlogSuffix = ".backlog"
 	// followSuffix is that of the file that the process that follows a session locks, and followerSuffix
 	// that of the file that names the process.
 	followSuffix   = ".follow"
@@ -88,23 +78,12 @@ func Sessions(w *mailbox.Workspace, agents ...schema.AgentName) (sessions []Sess
 	return sessions, nil
 }
 
-// Find returns the state of a session. The error matches fs.ErrNotExist if there is none.
-func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, error) {
-	dir, err := openFolder(w, agent)
-	if err != nil {
-		return Session{}, err
-	}
-	defer dir.Close() // nothing is written
-	return readSession(dir, id)
-}
-
 // alive reports whether the process of the session lives. It is false for a session on another host.
 func (s *Session) alive() bool { return s.Host == hostname() && s.lives() }
 
 // isDead reports whether the session is known to have ended.
 func (s *Session) isDead() bool {
-	known := s.Process.PID > 0 || s.Server.PID > 0
-	return known && s.Host == hostname() && !s.lives()
+	return s.Process.PID+s.Server.PID > 0 && s.Host == hostname() && !s.lives()
 }
 
 func (s *Session) lives() bool {
@@ -117,27 +96,8 @@ func (s *Session) lives() bool {
 // Attended reports whether the process of the terminal that the session is in is known and lives.
 func (s *Session) Attended() bool { return s.Host == hostname() && s.Process.alive() }
 
-// Interrupted reports whether the person has interrupted the last turn. Only the transcript of codex says so at once.
-func (s *Session) Interrupted() bool {
-	const tail = 16 << 10
-	file, err := os.Open(s.Transcript)
-	if err != nil || s.Program != Codex {
-		return false
-	}
-	defer file.Close() // it was only read
-	end, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return false
-	}
-	last, _ := io.ReadAll(io.NewSectionReader(file, max(0, end-tail), tail)) // the rest says nothing
-	return bytes.LastIndex(last, []byte(`"type":"turn_aborted"`)) > bytes.LastIndex(last, []byte(`"type":"task_started"`))
-}
-
 func hostname() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
+	host, _ := os.Hostname() // without a name, all are on this host
 	return host
 }
 
@@ -203,11 +163,6 @@ func locked(ctx context.Context, dir *durable.Dir, change func() error) (err err
 	return change()
 }
 
-// hasLooked reports whether the session knows all that the inbox holds, which last changed at that time.
-func (s *Session) hasLooked(changed time.Time) bool {
-	return !s.Looked.IsZero() && s.Looked.Equal(changed)
-}
-
 // forgetGone drops the files that have left the inbox, which has these names.
 func (s *Session) forgetGone(names map[string]bool) {
 	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof == none && !names[t.File] })
@@ -216,78 +171,33 @@ func (s *Session) forgetGone(names map[string]bool) {
 			t.File = "" // the key is still needed
 		}
 	}
+	s.Backlog = slices.DeleteFunc(s.Backlog, func(name string) bool { return !names[name] })
 }
 
-// backlog reads the names of the files that a digest had no room for, in order. Those that cannot be read count
-// as new.
-func (s *Session) backlog(dir *durable.Dir) (names []string) {
-	if s.Backlog == 0 {
-		return nil
-	}
-	data, err := dir.ReadFile(s.ID+backlogSuffix, maxState)
-	if err != nil || json.Unmarshal(data, &names) != nil {
-		return nil
-	}
-	return names
-}
-
-func (s *Session) setBacklog(names []string) { s.Backlog, s.newBacklog = len(names), names }
-
-// replacements are files that are written, and replace others when they are published.
-type replacements []*durable.Replacement
-
-func (r replacements) publish() (err error) {
-	for _, one := range r {
-		err = errors.Join(err, one.Publish())
-	}
-	return err
-}
-
-func (r replacements) discard() (err error) {
-	for _, one := range r {
-		err = errors.Join(err, one.Discard())
-	}
-	return err
-}
-
-// prepare writes the state of a session beside the files that it replaces.
-func (s *Session) prepare(dir *durable.Dir) (written replacements, err error) {
-	add := func(suffix string, value any) error {
-		data, err := json.Marshal(value)
-		if err != nil {
-			return err
-		}
-		one, err := dir.Prepare(s.ID+suffix, append(data, '\n'), 0o644)
-		if err == nil {
-			written = append(written, one)
-		}
-		return err
-	}
-	err = add(project.SessionSuffix, s)
-	if err == nil && len(s.newBacklog) > 0 {
-		err = add(backlogSuffix, s.newBacklog)
-	}
+// prepare writes the state of a session beside the file that it replaces.
+func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
+	data, err := json.Marshal(s)
 	if err != nil {
-		return nil, errors.Join(err, written.discard())
+		return nil, err
 	}
-	return written, nil
+	return dir.Prepare(s.ID+project.SessionSuffix, append(data, '\n'), 0o644)
 }
 
-// register records that the session lives. It has had no event yet, so the next one begins it if this one fails.
+// register records that the session lives. It is not greeted yet, so the next event begins it if this one fails.
 func (s *Session) register(dir *durable.Dir) error {
 	registered := *s
-	registered.Events = nil
+	registered.Greeted = false
 	written, err := registered.prepare(dir)
 	if err != nil {
 		return err
 	}
-	return written.publish()
+	return written.Publish()
 }
 
 // removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
 	var err error
-	for _, suffix := range []string{project.SessionSuffix, backlogSuffix, followSuffix, followerSuffix} {
+	for _, suffix := range []string{project.SessionSuffix, followSuffix, followerSuffix} {
 		err = errors.Join(err, dir.Remove(id+suffix))
 	}
 	return err

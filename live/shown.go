@@ -76,8 +76,5 @@ func (p proof) after(event string, working bool) proof {
 // interrupts a turn before the model answers, or another hook blocks the prompt, claude drops the prompt and its
 // mail.
 func (s *Session) takeBack() {
-	lost := func(t Shown) bool { return t.Prompted }
-	if slices.ContainsFunc(s.Shown, lost) {
-		s.Shown, s.Looked = slices.DeleteFunc(s.Shown, lost), time.Time{}
-	}
+	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Prompted })
 }

@@ -46,7 +46,7 @@ func TestSuccessor(t *testing.T) {
 				seat.write(path, "", 0o600)
 				held, err := os.Open(path)
 				if test.earlier && err == nil {
-					earlier := f.file.ModTime().Add(-time.Second)
+					earlier := f.changed.Add(-time.Second)
 					err = os.Chtimes(path, earlier, earlier)
 				}
 				if err != nil {
@@ -55,10 +55,10 @@ func TestSuccessor(t *testing.T) {
 				t.Cleanup(func() { held.Close() })
 			}
 			seat.send(1, nil)
-			if files, err := f.due(t.Context()); (len(files) == 0) != test.alone || err != nil {
+			if files, _, err := f.due(t.Context()); (len(files) == 0) != test.alone || err != nil {
 				t.Errorf("a session whose process has %q open is rung for %q, %v", test.files, files, err)
 			}
-			if s := (&Session{ID: sessionID, Process: other, Server: here}); s.hasSuccessor(f.file.ModTime()) != test.among {
+			if s := (&Session{ID: sessionID, Process: other, Server: here}); s.hasSuccessor(f.changed) != test.among {
 				t.Errorf("a session whose shared process has %q open has a successor: %t", test.files, !test.among)
 			}
 		})

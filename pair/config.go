@@ -26,22 +26,18 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// LoadConfig reads config.yaml, config.yml or config.json, whichever it finds first, from folder.
-// AgentPair's folder is .agentpair in the user's home. Without a file, LoadConfig returns the zero Config.
-// Errors name the file and the line.
+// LoadConfig reads config.yaml from folder. AgentPair's folder is .agentpair in the user's home. Without
+// a file, LoadConfig returns the zero Config. Errors name the file and the line.
 func LoadConfig(folder string) (Config, error) {
-	for _, name := range []string{"config.yaml", "config.yml", "config.json"} {
-		path := filepath.Join(folder, name)
-		config, err := readConfig(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return Config{}, fmt.Errorf("settings %s: %w", path, err)
-		}
-		return config, nil
+	path := filepath.Join(folder, "config.yaml")
+	config, err := readConfig(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
 	}
-	return Config{}, nil
+	if err != nil {
+		return Config{}, fmt.Errorf("settings %s: %w", path, err)
+	}
+	return config, nil
 }
 
 func readConfig(path string) (config Config, err error) {

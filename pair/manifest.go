@@ -17,7 +17,7 @@ import (
 const manifestVersion = 2
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
-// its names; version, base_commit, cursors, acknowledged, task_record, round, verdict
+// its names; version, base_commit, cursors, task_record, round, verdict
 // and spent are ours.
 type Manifest struct {
 	bridge.Manifest
@@ -50,8 +50,6 @@ type Manifest struct {
 
 	// Cursors are the places up to which each agent has read the bridge in finished turns.
 	Cursors Cursors `json:"cursors"`
-	// Acknowledged are the places up to which Options.Acknowledge has received that.
-	Acknowledged Cursors `json:"acknowledged"`
 	// TaskRecord is the id of the record with the task.
 	TaskRecord string `json:"task_record,omitempty"`
 	// Round has the current turns while the run is working or reviewing.

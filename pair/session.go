@@ -19,12 +19,6 @@ type Options struct {
 	// NewDriver returns the driver of an agent that works in a folder. It continues the session
 	// unless that is empty.
 	NewDriver func(name Agent, dir, session string) agent.Driver
-	// Exchange, if not nil, copies messages between the bridge and elsewhere. The session calls it
-	// before each turn and at the end.
-	Exchange func(ctx context.Context) error
-	// Acknowledge, if not nil, receives the records that an agent was given in finished turns,
-	// after the following Exchange. It may receive the same records again.
-	Acknowledge func(ctx context.Context, name Agent, records []bridge.Record) error
 	// Observe, if not nil, receives each entry after the transcript has it. It must not call the
 	// session.
 	Observe func(Entry)
@@ -117,9 +111,6 @@ func (s *Session) Run(ctx context.Context) (err error) {
 		err = context.Cause(ctx)
 	}
 	err = errors.Join(err, s.drivers.Stop(context.WithoutCancel(outer)))
-	if err == nil {
-		err = s.exchange(ctx)
-	}
 	summary := s.manifest.summarize(context.WithoutCancel(outer), old)
 	if err == nil {
 		summary.Worktree, err = s.finishWorktree(ctx)
@@ -205,42 +196,4 @@ func (s *Session) moveTo(next State) error {
 func (s *Session) fail(reason string) error {
 	s.manifest.Error = reason
 	return s.moveTo(Failed)
-}
-
-// exchange carries messages between the bridge and elsewhere, and acknowledges what the agents have
-// handled.
-func (s *Session) exchange(ctx context.Context) error {
-	if s.options.Exchange != nil {
-		if err := s.options.Exchange(ctx); err != nil {
-			return err
-		}
-	}
-	if s.options.Acknowledge == nil {
-		return nil
-	}
-	return errors.Join(s.acknowledge(ctx, Claude), s.acknowledge(ctx, Codex))
-}
-
-// acknowledge passes on the records that an agent has handled since the last call, and saves that.
-func (s *Session) acknowledge(ctx context.Context, name Agent) error {
-	m := &s.manifest
-	from, to := *m.Acknowledged.at(name), *m.Cursors.at(name)
-	if from == to {
-		return nil
-	}
-	var handled []bridge.Record
-	for entry, err := range s.log.Drain(ctx, string(name), from) {
-		if err != nil {
-			return fmt.Errorf("reading the messages given to %s: %w", name, err)
-		}
-		if entry.Line > to.Line() {
-			break
-		}
-		handled = append(handled, entry.Record)
-	}
-	if err := s.options.Acknowledge(ctx, name, handled); err != nil {
-		return fmt.Errorf("acknowledging the messages given to %s: %w", name, err)
-	}
-	*m.Acknowledged.at(name) = to
-	return s.save()
 }

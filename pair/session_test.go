@@ -169,14 +169,15 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	write(bridge.Record{Type: bridge.TypeChat, From: "ann", To: "codex", Content: "before the task"})
-	exchanges := 0
-	s.options.Exchange = func(context.Context) error {
-		switch exchanges++; exchanges {
-		case 3: // before the first review
+	reviews := 0
+	s.options.Observe = func(e Entry) {
+		if e.Type != EntryState || e.State != Reviewing {
+			return
+		}
+		if reviews++; reviews == 1 {
 			write(bridge.Record{Type: bridge.TypeChat, From: "ann", To: "codex", Content: "mind the tests"})
 			write(bridge.Record{Type: bridge.TypeChat, From: "ann", Content: "to all of you"})
 		}
-		return nil
 	}
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -220,75 +221,6 @@ func TestMessages(t *testing.T) {
 	}
 	if env := strings.Join(calls[1].request.Env, " "); !strings.Contains(env, "OACP_AGENT=claude OACP_ROLE=reviewer OACP_RUN_ID=1 OACP_ITERATION=1 OACP_BRIDGE="+s.Place().BridgePath()) {
 		t.Errorf("environment %s", env)
-	}
-}
-
-// startObserver is a script that tells when it starts.
-type startObserver struct {
-	script
-	started func()
-}
-
-func (s *startObserver) Start(context.Context) error { s.started(); return nil }
-
-// TestMailDuringStart checks that an agent gets the mail that arrives while the agents start, and
-// that the mail is then acknowledged, also if the session stops before the task is in the log.
-func TestMailDuringStart(t *testing.T) {
-	enough := errors.New("enough")
-	for _, stops := range []bool{false, true} {
-		t.Run(fmt.Sprintf("stops %v", stops), func(t *testing.T) {
-			var s *Session
-			var prompts, acknowledged []string
-			waiting, stopped := false, false
-			options := Options{
-				NewDriver: func(name Agent, _, _ string) agent.Driver {
-					answer := func(c call) (string, error) {
-						prompts = append(prompts, c.request.Prompt)
-						return "DONE", nil
-					}
-					return &startObserver{script{name: name, answer: answer}, func() { waiting = !stopped }}
-				},
-				Exchange: func(ctx context.Context) error {
-					if !waiting {
-						return nil
-					}
-					waiting, stopped = false, true
-					_, err := s.Log().Send(ctx, bridge.Record{Type: bridge.TypeChat, From: "ann", To: "codex", Content: "hello from ann"})
-					if err == nil && stops {
-						err = enough
-					}
-					return err
-				},
-				Acknowledge: func(_ context.Context, name Agent, records []bridge.Record) error {
-					for _, r := range records {
-						acknowledged = append(acknowledged, string(name)+" "+r.Content)
-					}
-					return nil
-				},
-			}
-			s = newSession(t, Settings{Prompt: "the task", Review: ReviewNone}, options)
-			err := s.Run(t.Context())
-			if stops {
-				if !errors.Is(err, enough) {
-					t.Fatalf("error %v, want %v", err, enough)
-				}
-				if err = s.Close(); err == nil {
-					s, err = Resume(s.Place(), options)
-				}
-				if err == nil {
-					err = errors.Join(s.Run(t.Context()), s.Close())
-				}
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(prompts) != 1 || strings.Count(prompts[0], "hello from ann") != 1 {
-				t.Errorf("prompts %q, want one with the mail", prompts)
-			}
-			if want := []string{"codex hello from ann", "codex the task"}; !reflect.DeepEqual(acknowledged, want) {
-				t.Errorf("acknowledged %q, want %q", acknowledged, want)
-			}
-		})
 	}
 }
 
@@ -373,48 +305,6 @@ func TestTurnBeginsOnDisk(t *testing.T) {
 	}))
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestAcknowledge checks that messages that an agent was given are acknowledged after its turn,
-// that a failed acknowledgement is repeated, and that no other messages are acknowledged.
-func TestAcknowledge(t *testing.T) {
-	var calls []call
-	var acknowledged []string
-	full := errors.New("disk full")
-	failing := true
-	options := lines(t, &calls, "codex: one\nDONE", "claude: no\nFAIL", "codex: two\nDONE", "claude: yes\nPASS")
-	options.Acknowledge = func(_ context.Context, name Agent, records []bridge.Record) error {
-		if failing && len(calls) > 1 {
-			return full
-		}
-		for _, r := range records {
-			acknowledged = append(acknowledged, fmt.Sprintf("%s %s after %d", name, r.Type, len(calls)))
-		}
-		return nil
-	}
-	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, options)
-	if err := s.Run(t.Context()); !errors.Is(err, full) {
-		t.Fatalf("error %v, want %v", err, full)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	failing = false
-	s, err := Resume(s.Place(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"codex task after 1",
-		"claude result after 2", "claude signal after 2", "codex review after 3", "codex signal after 3",
-		"claude result after 4", "claude signal after 4",
-	}
-	if !reflect.DeepEqual(acknowledged, want) {
-		t.Errorf("acknowledged:\n%s\nwant:\n%s", strings.Join(acknowledged, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -89,8 +89,7 @@ func TestLoadConfig(t *testing.T) {
 	}{
 		{"config.yaml", "agent: claude\nmax_iterations: 5\nproof: go test ./...\nreview_mode: codex\ndone_signal: OK\nuse_tmux: true\nuse_worktree: true\nverbose: true\ntimeout: 1h30m\n",
 			Config{Settings{"", Claude, ReviewCodex, 5, "go test ./...", "OK", true}, true, 90 * time.Minute}, ""},
-		{"config.yml", "agent: codex\n", Config{Settings: Settings{Agent: Codex}}, ""},
-		{"config.json", `{"timeout": "2h", "use_tmux": false}`, Config{Timeout: 2 * time.Hour}, ""},
+		{"config.yaml", "timeout: 2h\nuse_tmux: false\n", Config{Timeout: 2 * time.Hour}, ""},
 		{"config.yaml", "", Config{}, ""},
 		{"config.toml", "x", Config{}, ""},
 		{"config.yaml", "# all left out\n", Config{}, ""},

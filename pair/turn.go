@@ -36,9 +36,6 @@ func (s *Session) begin(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if err := s.exchange(ctx); err != nil {
-		return err
-	}
 	task, err := s.publish(ctx, *m.Cursors.at(Agent(m.PrimaryAgent)), bridge.Record{
 		Type: bridge.TypeTask, From: User, To: m.PrimaryAgent, Content: m.Prompt,
 	})
@@ -68,9 +65,6 @@ type given struct {
 // takeTurns gives the agents of the round that have not answered their turns, all at the same time,
 // and saves each answer as it comes. If a turn fails, takeTurns stops the others.
 func (s *Session) takeTurns(ctx context.Context) error {
-	if err := s.exchange(ctx); err != nil {
-		return err
-	}
 	var turns []*given
 	for _, turn := range s.manifest.Round.open() {
 		g, err := s.give(ctx, turn)

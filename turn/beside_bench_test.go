@@ -86,7 +86,7 @@ func BenchmarkBeside(b *testing.B) {
 			}
 		}
 		restore := func() error {
-			_, err := track.Restore(ctx, w, string(pending.ID), "codex", false)
+			_, err := track.Restore(ctx, w, string(pending.ID), "codex")
 			return err
 		}
 		for _, work := range []struct {

@@ -130,10 +130,12 @@ func (r *Runner) elsewhere(it *item) (decision, bool) {
 	return d, true
 }
 
-// ahead returns the messages that are claimed together with one: those that are probably next.
+// claimBatch is how many messages a run with Once claims at once: a push for each would take most of its time.
+const claimBatch = 20
+
+// ahead returns the messages that a run with Once claims together with one: those that are probably next.
 func (r *Runner) ahead(it *item, now time.Time) []*item {
-	more := r.config.ClaimBatch - 1
-	if r.config.Claims == nil || more <= 0 {
+	if r.config.Claims == nil || !r.config.Once {
 		return nil
 	}
 	var ahead []*item
@@ -141,7 +143,7 @@ func (r *Runner) ahead(it *item, now time.Time) []*item {
 		if d := r.decide(next, now); d.do == try && !d.alone {
 			ahead = append(ahead, next)
 		}
-		if len(ahead) == more {
+		if len(ahead) == claimBatch-1 {
 			break
 		}
 	}

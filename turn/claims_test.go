@@ -93,13 +93,13 @@ func TestClaimsOfATurn(t *testing.T) {
 	wantTexts(t, "answered", rec.of(EventAnswered), "q")
 }
 
-// TestClaimBatch checks that the messages that are next are claimed ahead.
+// TestClaimBatch checks that a run with Once claims the messages that are next ahead.
 func TestClaimBatch(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("1"), question("2"), question("3"), question("4"))
 	claims := newScriptedClaims()
 	claims.elsewhere[sent[1].ID] = "laptop"
-	rec, err := runOnce(t, w, Config{Claims: claims, ClaimBatch: 3})
+	rec, err := runOnce(t, w, Config{Claims: claims})
 	if err != nil {
 		t.Error(err)
 	}

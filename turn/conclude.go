@@ -222,7 +222,7 @@ func (r *Runner) findFollowUps() {
 	var left []track.Key
 	r.journal.View(func(h *track.History) {
 		for k, rec := range h.Records {
-			if !inInbox[k] && (rec.Pending() || rec.Outcome != "" && !rec.Done()) {
+			if !inInbox[k] && rec.Outcome != "" && !rec.Done() {
 				left = append(left, k)
 			}
 		}
@@ -242,21 +242,15 @@ func (r *Runner) findFollowUps() {
 	}
 }
 
-// followUp adds the follow-up of a message that left the inbox, if something is left to do. A
-// message without an outcome is recorded as removed.
+// followUp adds the follow-up of a message that left the inbox, if something is left to do.
 func (r *Runner) followUp(k track.Key) {
-	switch rec, known := r.journal.Get(k); {
-	case !known || rec.Done():
-	case rec.Pending():
-		if err := r.journal.Append(track.Removed.Of(&rec.Envelope), false); err != nil {
-			r.events.problem(EventProblem.of(&rec.Envelope), err)
-		}
-	case rec.Outcome != "":
-		r.followUps = append(r.followUps, &followUp{do: func() outcome {
-			err := r.closer.complete(k, nil)
-			return outcome{done: err == nil, failure: err}
-		}})
+	if rec, _ := r.journal.Get(k); rec.Outcome == "" || rec.Done() {
+		return
 	}
+	r.followUps = append(r.followUps, &followUp{do: func() outcome {
+		err := r.closer.complete(k, nil)
+		return outcome{done: err == nil, failure: err}
+	}})
 }
 
 // sendNotice returns the follow-up that sends the notice about a bound.

@@ -48,9 +48,6 @@ type decision struct {
 func (d *decision) held(it *item) track.Fact {
 	f := track.Held.Of(&it.Envelope)
 	f.Reason = d.reason
-	if d.bound != nil {
-		f.By = d.bound.by
-	}
 	return f
 }
 
@@ -102,10 +99,8 @@ func (c *Config) allows(name schema.AgentName) bool {
 
 // tripped is a bound that keeps a message from getting a turn.
 type tripped struct {
-	by track.BoundKind
-	// about has only the conversation, or the sender, and most is the bound on a pair of agents.
+	// about has only the conversation, or the sender.
 	about track.Envelope
-	most  int
 	// reason says why the bound holds a message, and remedy how to lift it.
 	reason, remedy string
 	// noticed reports whether there is a notice about it.
@@ -118,7 +113,7 @@ type tripped struct {
 func (c *Config) checkBounds(h *track.History, m *track.Envelope, now time.Time) *tripped {
 	if thread := h.Conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
 		return &tripped{
-			by: track.OnConversation, about: track.Envelope{Conversation: m.Conversation}, noticed: thread.Bound,
+			about: track.Envelope{Conversation: m.Conversation}, noticed: thread.Bound,
 			reason: fmt.Sprintf("conversation %s has had %d turns, the limit", m.Conversation, thread.Turns),
 			remedy: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
 		}
@@ -133,7 +128,7 @@ func (c *Config) checkBounds(h *track.History, m *track.Envelope, now time.Time)
 	}
 	until := turns[len(turns)-c.MaxPairTurns].Add(track.PairWindow)
 	return &tripped{
-		by: track.OnPair, about: track.Envelope{From: m.From}, most: c.MaxPairTurns, noticed: sender.Bound, until: until,
+		about: track.Envelope{From: m.From}, noticed: sender.Bound, until: until,
 		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the limit", m.From, c.MaxPairTurns),
 		remedy: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
 			until.UTC().Format("15:04 UTC"), m.Conversation),
@@ -142,5 +137,5 @@ func (c *Config) checkBounds(h *track.History, m *track.Envelope, now time.Time)
 
 // fact makes a fact about the bound.
 func (t *tripped) fact(kind track.FactKind) track.Fact {
-	return track.Fact{Kind: kind, Envelope: t.about, Most: t.most}
+	return track.Fact{Kind: kind, Envelope: t.about}
 }

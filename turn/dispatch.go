@@ -77,7 +77,7 @@ func (r *Runner) handle(event watch.Event) {
 			})
 			return
 		}
-		r.unreadable[event.Name] = event.Entry
+		r.unreadable[event.Name] = event.Err
 		r.events.problem(Event{Envelope: track.Envelope{File: event.Name}}, event.Err)
 	}
 }

@@ -2,16 +2,19 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -202,12 +205,10 @@ func TestNotedBesideARunner(t *testing.T) {
 			t.Errorf("progress %+v, want done after one turn, and noticed by four sessions", p)
 		}
 	}
-	j, err := track.OpenJournal(w, "codex", time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil || j.Bad() > 0 {
-		t.Errorf("%d bad lines (%v)", j.Bad(), err)
+	for line := range strings.Lines(check.ReadFile(t, filepath.Join(w.Dir(), track.TurnsFolder, "codex.jsonl"))) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("a damaged line: %q", line)
+		}
 	}
 }
 

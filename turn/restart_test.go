@@ -328,7 +328,6 @@ func TestRemovedByHand(t *testing.T) {
 	<-both
 	<-both
 	remove("fails")
-	waitForFact(t, ctx, w, track.Removed)
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -42,8 +42,8 @@ type Runner struct {
 	// followUps are what is left to do about messages that left the inbox, and about files in it
 	// that are not messages.
 	followUps []*followUp
-	// unreadable are the files in the inbox that could not be read, by name.
-	unreadable map[string]mailbox.Entry
+	// unreadable are the errors of the files in the inbox that could not be read, by name.
+	unreadable map[string]error
 	// working counts the goroutines at work. Each sends an outcome to done.
 	working int
 	done    chan outcome
@@ -74,8 +74,8 @@ type Runner struct {
 // Run returns nil if the context ended, all is done, or Finish was called. The error is a
 // *BusyError if another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot
 // be started at startup, or at any time with Once; and ErrStateLost if state was removed meanwhile.
-// With Once it is a *DeadLettersError if messages could not be handled, and an
-// *UnreadableFilesError if files could not be read. Other errors are about the workspace, such as an
+// With Once it is a *DeadLettersError if messages could not be handled, and a
+// *mailbox.UnreadableError if files could not be read. Other errors are about the workspace, such as an
 // inbox that could not be read.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = track.LockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
@@ -136,7 +136,7 @@ func (r *Runner) reset() {
 	r.closer = &closer{workspace: r.workspace, config: c, now: r.now, journal: r.journal, events: r.events}
 	r.worker = &worker{r.closer, r.retryDelay, newPool(c.NewDriver, c.Parallel)}
 	r.schedule = newSchedule(r.decide, r.report)
-	r.unreadable, r.withheld = make(map[string]mailbox.Entry), make(map[string]string)
+	r.unreadable, r.withheld = make(map[string]error), make(map[string]string)
 	r.followUps, r.stop, r.dead = nil, nil, nil
 	r.done = make(chan outcome)
 }
@@ -161,9 +161,6 @@ func (r *Runner) checkHeld() error {
 // endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
-	if bad := r.journal.Bad(); bad > 0 {
-		r.events.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.Path, bad))
-	}
 	var running []track.Record
 	var marks []orphans.Mark
 	r.journal.View(func(h *track.History) {
@@ -226,8 +223,9 @@ func (r *Runner) result() error {
 	if len(r.dead) > 0 {
 		errs = append(errs, &DeadLettersError{r.config.Agent, r.dead})
 	}
-	if files := r.unreadableFiles(); len(files) > 0 {
-		errs = append(errs, &UnreadableFilesError{Files: files})
+	if len(r.unreadable) > 0 {
+		err := errors.Join(slices.Collect(maps.Values(r.unreadable))...)
+		errs = append(errs, &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{r.config.Agent}})
 	}
 	return errors.Join(append(errs, r.watcher.Unread())...)
 }
@@ -318,17 +316,4 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 		}
 	}
 	return nil
-}
-
-// unreadableFiles returns the names of the files that still cannot be read, sorted. The watcher
-// does not report when one is removed.
-func (r *Runner) unreadableFiles() []string {
-	var names []string
-	for name, e := range r.unreadable {
-		if _, err := os.Lstat(e.Path); !errors.Is(err, fs.ErrNotExist) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -49,19 +49,15 @@ type Settings struct {
 	MaxPairTurns int                `yaml:"max_pair_turns"`
 	Parallel     int                `yaml:"parallel"`
 	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or ClaimNone
-	// if there is one machine. Lease is how long a claim holds that is not renewed, and ClaimBatch how
-	// many messages are claimed at once.
-	Claim      string        `yaml:"claim"`
-	Lease      time.Duration `yaml:"lease"`
-	ClaimBatch int           `yaml:"claim_batch"`
+	// if there is one machine. Lease is how long a claim holds that is not renewed.
+	Claim string        `yaml:"claim"`
+	Lease time.Duration `yaml:"lease"`
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
 
 	// MCP are the servers whose tools claude and codex get. Files cannot set them.
 	MCP map[string]agent.MCPServer `yaml:"-"`
-	// Partial lets requests ask claude for messages that are still being written. Files cannot set it.
-	Partial bool `yaml:"-"`
 	// env names the workspace and the agent for programs that outlive a turn.
 	env []string
 }
@@ -69,8 +65,7 @@ type Settings struct {
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
 	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "claim_batch",
-	"timeout", "grace",
+	"max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "timeout", "grace",
 }
 
 // The settings claim of an inbox: ClaimGit if several machines may work it, with claims in git, and ClaimNone if only
@@ -166,8 +161,6 @@ func (s *Settings) CheckClaims() error {
 		return fmt.Errorf("claim: %q is not %s or %s", s.Claim, ClaimGit, ClaimNone)
 	case s.Lease != 0 && (s.Lease < gitmail.MinLease || s.Lease > gitmail.MaxLease):
 		return fmt.Errorf("lease: %v is not between %v and %v", s.Lease, gitmail.MinLease, gitmail.MaxLease)
-	case s.ClaimBatch < 0 || s.ClaimBatch > gitmail.MaxBatch:
-		return fmt.Errorf("claim_batch: %d is not between 1 and %d", s.ClaimBatch, gitmail.MaxBatch)
 	}
 	return nil
 }
@@ -186,7 +179,7 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	return Config{
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
 		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
-		Timeout: s.Timeout, Parallel: s.Parallel, ClaimBatch: s.ClaimBatch,
+		Timeout: s.Timeout, Parallel: s.Parallel,
 	}, nil
 }
 
@@ -211,7 +204,7 @@ func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver
 	}
 	options := agent.Options{
 		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.env, Grace: s.Grace,
-		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP, Partial: s.Partial,
+		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP,
 	}
 	if err := kind.Check(options); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (r *Runner) withhold(e mailbox.Entry) {
 	r.events.publish(Event{Kind: EventHeld, Envelope: track.Envelope{File: e.Name}, Reason: reason})
 }
 
-// lookAgain makes decisions again if the keys that the agent trusts, or its settings, may have changed.
+// lookAgain reads withheld files again if the keys that the agent trusts, or its settings, may have changed.
 func (r *Runner) lookAgain() {
 	now := trust.StampOf(r.workspace, r.config.Agent)
 	if now == r.trusted {

@@ -28,7 +28,7 @@
 //     its messages is in work, ready if a decision is due, or waiting. Only the first message of a
 //     lane gets a decision: if it waits, so do the messages behind it.
 //   - While there is capacity, the ready lanes get decisions in the processing order of their first
-//     messages. A skipped message (it is expired, a notice, lacks a required signature, or its
+//     messages. A skipped message (it is expired, a notice, or its
 //     sender gets no turns here) leaves its lane and does not block others.
 //   - A lane waits until the end of the delay or the expiry of its first message. It becomes ready
 //     earlier if it gets another first message. All lanes, and the skipped messages, become ready
@@ -61,10 +61,7 @@ const (
 	DefaultMaxPairTurns = 120
 	DefaultTimeout      = 30 * time.Minute
 	defaultFirstRetry   = time.Second
-	// defaultBatchOnce is the ClaimBatch of a run with Once: a push for each message would take most of its
-	// time.
-	defaultBatchOnce = 20
-	defaultLastRetry = 5 * time.Minute
+	defaultLastRetry    = 5 * time.Minute
 )
 
 // Unlimited is a bound that never trips.
@@ -104,10 +101,8 @@ type Config struct {
 	// FirstRetry is how long a message waits after its first failed turn. The time doubles with
 	// each further one, up to LastRetry, less a random part of up to half of it.
 	FirstRetry, LastRetry time.Duration
-	// Claims, if set, let several machines work the inbox. ClaimBatch is how many messages are claimed
-	// at once; the default is 1, and 20 with Once.
-	Claims     Claims
-	ClaimBatch int
+	// Claims, if set, let several machines work the inbox.
+	Claims Claims
 	// Once ends the run when nothing is left to do here: what other machines have does not count.
 	Once bool
 	// Ready, if set, is called once when the inbox is this Runner's and the agent can be started.
@@ -146,18 +141,14 @@ func (c *Config) complete() error {
 			return err
 		}
 	}
-	if c.MaxAttempts < 0 || c.Parallel < 0 || c.ClaimBatch < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
-		return errors.New("attempts, parallel turns, claims and times cannot be negative")
+	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
+		return errors.New("attempts, parallel turns and times cannot be negative")
 	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)
 	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
-	if c.ClaimBatch == 0 && c.Once {
-		c.ClaimBatch = defaultBatchOnce
-	}
-	c.ClaimBatch = cmp.Or(c.ClaimBatch, 1)
 	c.FirstRetry = cmp.Or(c.FirstRetry, defaultFirstRetry)
 	c.LastRetry = cmp.Or(c.LastRetry, max(defaultLastRetry, c.FirstRetry))
 	return nil
@@ -179,20 +170,6 @@ func (e *DeadLettersError) Error() string {
 		return e.Messages[0] + " became a dead letter"
 	}
 	return fmt.Sprintf("%d messages became dead letters", len(e.Messages))
-}
-
-// UnreadableFilesError reports that a run with Once could not read some files in the inbox.
-type UnreadableFilesError struct {
-	// Files are their names.
-	Files []string
-}
-
-// Error names the file, or says how many there are.
-func (e *UnreadableFilesError) Error() string {
-	if len(e.Files) == 1 {
-		return e.Files[0] + " in the inbox could not be read"
-	}
-	return fmt.Sprintf("%d files in the inbox could not be read", len(e.Files))
 }
 
 // errTimeout stops a turn that takes too long.

@@ -186,10 +186,8 @@ If any id is unknown, restore does nothing.
 
 EXAMPLES:
    oacp restore ID
-   oacp restore ID ID --agent codex --dry-run`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be restored and change nothing"}),
+   oacp restore ID ID --agent codex`,
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`"}),
 		Action: inWorkspace(s, anyNumber, runRestore),
 	}
 }
@@ -214,7 +212,7 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 	var all []track.Restored
 	var failed error
 	for _, id := range whole {
-		restored, err := track.Restore(c.ctx, w, id, c.agent(), c.isOn("dry-run"))
+		restored, err := track.Restore(c.ctx, w, id, c.agent())
 		all, failed = append(all, restored...), errors.Join(failed, err)
 	}
 	if len(all) > 0 {
@@ -226,7 +224,7 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 func printRestored(c *call, all []track.Restored) error {
 	if c.json() {
 		// One line, because an error may follow on another.
-		return command.WriteJSONLine(c.Out, map[string]any{"restored": all, "dry_run": c.isOn("dry-run")})
+		return command.WriteJSONLine(c.Out, map[string]any{"restored": all})
 	}
 	for _, one := range all {
 		name := visible.Line(one.ID.Short())
@@ -235,8 +233,6 @@ func printRestored(c *call, all []track.Restored) error {
 			c.printf("%s is on its way to the inbox of %s already\n", name, one.Agent)
 		case one.Was == track.StageWaiting:
 			c.printf("%s is in the inbox of %s already\n", name, one.Agent)
-		case c.isOn("dry-run"):
-			c.printf("%s would be back in the inbox of %s; it is %s\n", name, one.Agent, one.Was)
 		default:
 			c.printf("OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
 		}

@@ -28,16 +28,15 @@ func newAddAgentCommand(s *command.Streams) *cli.Command {
 		Usage:     "add an agent's mailbox",
 		ArgsUsage: "[PROJECT] NAME",
 		Description: `With --runtime, add-agent also writes a card and a status file. Commands that run in
-that runtime read the card to find out which agent they act for. The model and the
-description come from agents/NAME/profile.yaml in the home, if it exists. add-agent
-keeps existing files. oacp remove-agent removes an agent.
+that runtime read the card to find out which agent they act for. add-agent keeps
+existing files. oacp remove-agent removes an agent.
 
 EXAMPLES:
    oacp add-agent reviewer
    oacp add-agent my-project codex --runtime codex`,
 		Flags: flagsWith(&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + runtimes}),
 		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
-			options := project.AgentOptions{Runtime: c.text("runtime"), ProjectFolders: c.place.Project != "", Now: c.Now()}
+			options := project.AgentOptions{Runtime: c.text("runtime"), Now: c.Now()}
 			if options.Runtime != "" && !slices.Contains(project.Runtimes, options.Runtime) {
 				return failure.Usagef("--runtime: there is no runtime %s", visible.Quote(options.Runtime)).
 					WithHint("the runtimes are " + runtimes)
@@ -45,22 +44,12 @@ EXAMPLES:
 			if _, err := schema.ParseAgentName(string(agent)); err != nil {
 				return err
 			}
-			place, err := c.place.Place(s), error(nil)
-			if options.Runtime != "" {
-				options.Home, err = place.HomeDir()
-			}
-			if err == nil && place.Project != "" {
-				err = place.ClaimProject()
-			}
-			if err != nil {
-				return err
-			}
 			return c.open(func(c *call, w *mailbox.Workspace) error {
 				made, err := project.AddAgent(w, agent, options)
 				if err != nil {
 					return err
 				}
-				return printMade(c, w.Dir(), made, nil)
+				return printMade(c, w.Dir(), made, nil, nil)
 			})
 		}),
 	}

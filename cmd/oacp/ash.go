@@ -60,7 +60,7 @@ func runAshServe(c *call) error {
 	}
 	// --socket is where the bridge listens, not where its agent is.
 	socket := cmp.Or(c.text("socket"), c.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
-	settings := turn.Settings{Partial: true}
+	settings := turn.Settings{}
 	if err := overrideDriver(c, &settings, "", after); err != nil {
 		return err
 	}

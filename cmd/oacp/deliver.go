@@ -87,7 +87,7 @@ func (d *delivery) makeProject() error {
 	}
 	dir, err := place.ProjectDir()
 	if err == nil {
-		_, err = project.Init(dir, project.InitOptions{Project: place.Project, ProjectFolders: true, Now: d.Now()})
+		_, err = project.Init(dir, project.InitOptions{Project: place.Project, Now: d.Now()})
 	}
 	return err
 }

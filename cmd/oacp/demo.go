@@ -143,12 +143,12 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 		Usage:     "find and fix problems",
 		ArgsUsage: "[PROJECT]",
 		Description: `doctor checks the programs that agents need, the folders of the workspace, interrupted
-deliveries, messages that are invalid, expired, old or dead, keys, schemas for bodies,
-the files of agents, how git treats messages, and whether mail reaches sessions of claude
-and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
-safe: it delivers sent messages, creates missing folders and status files, and removes
-leftovers. The exit status is 1 if errors remain; warnings do not count.`,
-		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe"}),
+deliveries, messages that are invalid, old or dead, keys, schemas for bodies, the
+settings of agents, how git treats messages, and whether mail reaches sessions of claude
+and codex. Without --fix it changes nothing. With --fix it completes interrupted
+deliveries: it delivers sent messages and removes leftovers.
+The exit status is 1 if errors remain; warnings do not count.`,
+		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "complete interrupted deliveries"}),
 		Action: ofProject(s, runDoctor),
 	}
 }
@@ -156,7 +156,7 @@ leftovers. The exit status is 1 if errors remain; warnings do not count.`,
 func runDoctor(c *call) error {
 	defer c.catchSignals()()
 	report := doctor.Report{Fixed: []string{}}
-	report.Add(doctor.InspectMachine(c.ctx)...)
+	report.Add(doctor.InspectMachine()...)
 	if err := inspect(c, &report); err != nil {
 		return err
 	}
@@ -177,9 +177,6 @@ func runDoctor(c *call) error {
 func inspect(c *call, report *doctor.Report) error {
 	place := c.place.Place(c.Streams)
 	_, err := place.Find()
-	if errors.Is(err, project.ErrUnmarked) {
-		c.place.Dir, err = place.Unmarked(), nil
-	}
 	missing := doctor.Finding{Category: doctor.Categories[0]}
 	_, isUnknown := errors.AsType[*project.UnknownProjectError](err)
 	switch {
@@ -202,7 +199,7 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 		return err
 	}
 	options := doctor.Options{
-		Now: c.Now(), ProjectFolders: c.place.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
+		Now: c.Now(), Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
 	}
 	var findings []doctor.Finding
 	if c.isOn("fix") {
@@ -218,7 +215,7 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 		return err
 	}
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
-	sessions, err := setup.InspectSessions(w, c.Now())
+	sessions, err := setup.InspectErrors(w, c.Now())
 	report.Add(sessions...)
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,10 +29,8 @@ func newInitCommand(s *command.Streams) *cli.Command {
 		Usage:     "create a workspace",
 		ArgsUsage: "[PROJECT] [--agents A,B]",
 		Description: `init creates a workspace in the current folder, or for a PROJECT below
-$OACP_HOME/projects. A project also gets the folders that other tools expect: memory,
-packets, checkpoints, artifacts, and a config.yaml for each agent. init keeps existing
-files, so you can run it again, for example to add agents. In a git repository it says
-how to commit the workspace.
+$OACP_HOME/projects. init keeps existing files, so you can run it again, for example to
+add agents. In a git repository it says how to commit the workspace.
 
 With --git the workspace is the folder .oacp of the git repository around the current
 folder, unless another one is named, and has a git repository of its own, synced with
@@ -42,7 +39,7 @@ a branch of a remote. Where others have begun, you join them; oacp sync exchange
 EXAMPLES:
    oacp init --agents claude,codex
    oacp init --git
-   oacp init my-project --repo ~/src/my-project`,
+   oacp init my-project`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents},
 			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git"},
@@ -50,9 +47,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)"},
 			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week"},
 			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job"},
-			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch"},
-			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "record `PATH` as the repository in workspace.json"},
-			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo"}),
+			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch"}),
 		Action: ofProject(s, runInit),
 	}
 }
@@ -105,25 +100,18 @@ func runInit(c *call) error {
 		}
 	}
 	made, err := project.Init(dir, options)
-	made.Warnings = append(made.Warnings, warnings...)
 	if err == nil && joining != nil && joining.Joined {
 		err = command.Workspace{Dir: dir}.With(c.Streams, nil, func(w *mailbox.Workspace) error { return joining.sync(c, w) })
 	}
 	if err == nil {
-		err = printMade(c, dir, made, joining, nextSteps(c, dir, made)...)
-	}
-	if err == nil && options.Repository != "" && !c.json() {
-		c.printf("  with a link, commands in the repository find the workspace: %s\n", visible.ShellCommand(
-			"ln", "-sf", filepath.Join(dir, schema.MarkerName), filepath.Join(options.Repository, ".oacp")))
+		err = printMade(c, dir, made, joining, warnings, nextSteps(c, dir, made)...)
 	}
 	return err
 }
 
 // initOptions returns what the flags say about the workspace, except its folder.
 func initOptions(c *call) (options project.InitOptions, err error) {
-	options = project.InitOptions{
-		Project: c.place.Project, ProjectFolders: c.place.Project != "", AgentsIfNew: !c.isSet("agents"), Now: c.Now(),
-	}
+	options = project.InitOptions{Project: c.place.Project, AgentsIfNew: !c.isSet("agents"), Now: c.Now()}
 	for name := range strings.SplitSeq(c.text("agents"), ",") {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
@@ -134,26 +122,7 @@ func initOptions(c *call) (options project.InitOptions, err error) {
 		}
 		options.Agents = append(options.Agents, agent)
 	}
-	for _, text := range c.texts("link") {
-		link, err := project.ParseLink(text)
-		if err != nil {
-			return options, failure.Usagef("--link: %w", err)
-		}
-		options.Links = append(options.Links, link)
-	}
-	if c.text("repo") == "" {
-		if len(options.Links) > 0 {
-			err = failure.WithHint(errors.New("--link requires --repo"), "a link leads from artifacts to a file or folder of the repository")
-		}
-		return options, err
-	}
-	if options.Repository, err = project.ExpandHome(c.text("repo")); err == nil {
-		options.Repository, err = filepath.Abs(options.Repository)
-	}
-	if resolved, err := filepath.EvalSymlinks(options.Repository); err == nil {
-		options.Repository = resolved
-	}
-	return options, err
+	return options, nil
 }
 
 // initFolder returns where the workspace is to be.
@@ -193,9 +162,9 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 }
 
 // nextSteps says what the user can do about git with a new workspace in a repository.
-func nextSteps(c *call, dir string, made project.Made) []string {
+func nextSteps(c *call, dir string, made []string) []string {
 	top, err := git.Top(dir)
-	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made.Paths, filepath.Join(dir, schema.MarkerName)) {
+	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}
@@ -206,11 +175,11 @@ func nextSteps(c *call, dir string, made project.Made) []string {
 }
 
 // printMade says what init and add-agent made, and what the user can do next.
-func printMade(c *call, workspace string, made project.Made, joined *gitInitialized, next ...string) error {
+func printMade(c *call, workspace string, made []string, joined *gitInitialized, warnings []string, next ...string) error {
 	if joined != nil {
-		made.Warnings = append(made.Warnings, joined.warnings...)
+		warnings = append(warnings, joined.warnings...)
 	}
-	for _, warning := range made.Warnings {
+	for _, warning := range warnings {
 		c.Warn(warning)
 	}
 	return c.answer(struct {
@@ -219,9 +188,9 @@ func printMade(c *call, workspace string, made project.Made, joined *gitInitiali
 		Git       *gitInitialized `json:"git,omitempty"`
 		Warnings  []string        `json:"warnings,omitempty"`
 		Next      []string        `json:"next,omitempty"`
-	}{workspace, append([]string{}, made.Paths...), joined, made.Warnings, next}, func() {
+	}{workspace, append([]string{}, made...), joined, warnings, next}, func() {
 		c.printf("OK: %s\n", visible.Line(workspace))
-		for _, path := range made.Paths {
+		for _, path := range made {
 			if below, err := filepath.Rel(workspace, path); err == nil {
 				path = below
 			}
@@ -229,7 +198,7 @@ func printMade(c *call, workspace string, made project.Made, joined *gitInitiali
 		}
 		if joined != nil {
 			joined.print(c)
-		} else if len(made.Paths) == 0 {
+		} else if len(made) == 0 {
 			c.printf("  everything was there\n")
 		}
 		for _, text := range next {

@@ -81,11 +81,9 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 	if err != nil {
 		return nil, err
 	}
-	enclosing := options.Repository
-	if enclosing == "" {
-		if enclosing, err = enclosingOf(c.Dir, dir); err != nil {
-			return nil, err
-		}
+	enclosing, err := enclosingOf(c.Dir, dir)
+	if err != nil {
+		return nil, err
 	}
 	w, unmake, err := makeWorkspace(dir)
 	if err != nil {

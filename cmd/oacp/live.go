@@ -103,10 +103,7 @@ func entryOf(session *live.Session) sessionEntry {
 		Agent: session.Agent, Program: session.Program, ID: session.ID, Process: session.Process.PID, Dir: session.Dir,
 		Since: session.Began.UTC().Truncate(time.Second), State: "idle", Shown: []schema.ID{}, Noticed: []schema.ID{},
 	}
-	switch {
-	case session.Working && session.Interrupted():
-		e.State = "interrupted"
-	case session.Working:
+	if session.Working {
 		e.State = "working"
 	}
 	for _, shown := range session.Shown {
@@ -245,7 +242,6 @@ func runHook(c *call, program live.Program) (err error) {
 	}
 	w.ViewAs(agent)
 	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: c.Getenv, Follow: c.isSet("sync"), Pace: hookPace, Now: c.Now}
-	h.Tools = func() bool { return command.FindSeparate("mcp") != "" } // setup registers it with the hooks
 	exit, err := handleEvent(c, h, e)
 	if err != nil {
 		if noteErr := live.NoteError(w, c.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {

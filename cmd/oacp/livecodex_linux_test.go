@@ -116,9 +116,9 @@ func awaitSessions(t *testing.T, w *mailbox.Workspace, agent schema.AgentName, d
 	})
 }
 
-// isIdle reports whether the only session has ended a turn, and no other turn has begun.
+// isIdle reports whether no turn of the only session runs.
 func isIdle(sessions []live.Session) bool {
-	return len(sessions) == 1 && !sessions[0].Working && !sessions[0].Events[live.Stop].IsZero()
+	return len(sessions) == 1 && sessions[0].Greeted && !sessions[0].Working
 }
 
 // awaitIdle waits until the session has ended as many turns as the model was asked for.
@@ -273,7 +273,7 @@ func TestCodexIsRung(t *testing.T) {
 	s.terminal.Kill()
 	s.send(schema.Question, "Too late")
 	s.await("the session is forgotten", func(sessions []live.Session) bool {
-		_, err := live.Find(s.w, "codex", s.id)
+		_, err := os.Stat(filepath.Join(s.w.Dir(), "state", "live", "codex", s.id+".json"))
 		return errors.Is(err, fs.ErrNotExist) && !isRunning(t, follower)
 	})
 	var prompts []string

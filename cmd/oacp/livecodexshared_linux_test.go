@@ -87,7 +87,7 @@ func TestCodexShared(t *testing.T) {
 	there.terminal.Kill()
 	there.send(schema.Question, "There too late")
 	there.await("the session is forgotten", func(sessions []live.Session) bool {
-		_, err := live.Find(there.w, "codex", there.id)
+		_, err := os.Stat(filepath.Join(there.w.Dir(), "state", "live", "codex", there.id+".json"))
 		return errors.Is(err, fs.ErrNotExist) && !isRunning(t, follower)
 	})
 	here.send(schema.Question, "Here at last")

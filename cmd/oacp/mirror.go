@@ -30,7 +30,7 @@ even if it is run repeatedly or killed midway.
 
 The log of a run gets the messages sent since the run began. A repository's first run
 and a log without a manifest get all messages. Messages from another log are left out.
---since and --all also record messages that would be left out.
+--since also records older messages.
 
 A record that cannot be delivered becomes a dead letter with the reason; mirror copies
 the rest, and fails.
@@ -46,7 +46,6 @@ EXAMPLES:
 		Flags: flagsWith(append([]cli.Flag{
 			&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both)},
 			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
-			&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, including older messages and messages from other logs"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies"},
@@ -60,14 +59,11 @@ func runMirror(c *call) error {
 	if err != nil {
 		return err
 	}
-	m := &mirror.Mirror{All: c.isOn("all")}
+	m := new(mirror.Mirror)
 	if m.Direction, err = mirror.ParseDirection(c.text("direction")); err != nil {
 		return failure.Usagef("--direction: %w", err)
 	}
 	if since := c.text("since"); since != "" {
-		if m.All {
-			return failure.Usagef("--since and --all are mutually exclusive")
-		}
 		if m.Since, err = parseSince(since, c.Now()); err != nil {
 			return err
 		}
@@ -139,9 +135,6 @@ func (a reportAnswer) print(c *call) error {
 		warnings = append(warnings, fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
 	}
 	warnings = append(warnings, a.Warnings...)
-	if a.MoreWarnings > 0 {
-		warnings = append(warnings, fmt.Sprintf("and %d more", a.MoreWarnings))
-	}
 	for _, letter := range a.DeadLetters {
 		warnings = append(warnings, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
 	}
@@ -163,7 +156,7 @@ func (a reportAnswer) print(c *call) error {
 // summary sums up the completed work on one line.
 func (a reportAnswer) summary() string {
 	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
-	already := a.AlreadyRecorded + a.AlreadyDelivered
+	already := a.AlreadyDelivered
 	if a.Recorded+a.Delivered > 0 {
 		already = 0 // the second direction also finds the results of the first
 	}

@@ -134,7 +134,6 @@ var obstaclePlaces = []struct {
 	{"state/watch/b.json.lock", "", [][]string{turnCommands}},
 	{"state/mirror/", "mirror --bridge LOG", [][]string{mirrorCommands}},
 	{"state/mirror/dead_letter/", "", [][]string{mirrorCommands}},
-	{"state/mirror/LOG-out.state", "", [][]string{mirrorCommands}},
 	{"state/mirror/LOG-in.json", "", [][]string{mirrorCommands}},
 }
 
@@ -225,11 +224,11 @@ func newObstructed(t *testing.T, template string, mirrored bool) *obstructed {
 func (c *obstructed) obstruct(t *testing.T, o obstacle, place string) string {
 	t.Helper()
 	if strings.Contains(place, "LOG") {
-		found, err := filepath.Glob(filepath.Join(c.Dir, "state/mirror/*-out.state"))
+		found, err := filepath.Glob(filepath.Join(c.Dir, "state/mirror/*-in.json"))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("the mirror keeps %v (%v), want one file", found, err)
 		}
-		place = strings.Replace(place, "LOG", strings.TrimSuffix(filepath.Base(found[0]), "-out.state"), 1)
+		place = strings.Replace(place, "LOG", strings.TrimSuffix(filepath.Base(found[0]), "-in.json"), 1)
 	}
 	path := filepath.Join(c.Dir, filepath.Clean(place))
 	for _, err := range []error{os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o755)} {

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/agent"
-	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -133,46 +132,6 @@ func (s *programScene) serve(driver string, arguments ...string) (socket string)
 		s.t.Fatalf("reading %s: %v", line, err)
 	}
 	return listening.Socket
-}
-
-// TestAshPartialMessages asks the real claude through a bridge, with and without partial messages.
-func TestAshPartialMessages(t *testing.T) {
-	t.Parallel()
-	replies := modelstub.Answers(t, modelstub.Reply{Text: "Port 8080."}, modelstub.Reply{Text: "Port 8081."}, modelstub.Reply{Text: "Port 8082."})
-	scene := newProgramScene(t, "claude", replies)
-	client, err := ash.Connect(t.Context(), scene.serve("claude"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	for i, partial := range []bool{true, false, true} {
-		counts, written := make(map[string]int), ""
-		for raw, err := range client.Query(t.Context(), ash.Query{Prompt: "Which port?", SessionID: "s", IncludePartialMessages: partial}) {
-			var m struct {
-				Type  string `json:"type"`
-				Event struct {
-					Delta struct {
-						Text string `json:"text"`
-					} `json:"delta"`
-				} `json:"event"`
-			}
-			if err == nil {
-				err = json.Unmarshal(raw, &m)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			counts[m.Type]++
-			written += m.Event.Delta.Text
-		}
-		want := ""
-		if partial {
-			want = fmt.Sprintf("Port 808%d.", i)
-		}
-		if (counts["stream_event"] > 0) != partial || written != want || counts["assistant"] != 1 || counts["result"] != 1 {
-			t.Errorf("includePartialMessages %v: messages %v, and %q piece by piece; want %q", partial, counts, written, want)
-		}
-	}
 }
 
 // TestRunPrograms gives only the names of the programs, and has them do what the settings allow:

@@ -110,7 +110,7 @@ func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
 		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: c.isOn("dry-run"), Files: []setupFile{}, removed: c.isOn("remove"),
 	}
 	for _, change := range plan.Changes {
-		a.Files = append(a.Files, setupFile{change.Path, change.Action, change.Parts, change.Backup})
+		a.Files = append(a.Files, setupFile{change.Path, change.Action, change.Parts})
 	}
 	if a.removed {
 		a.addRemoval(plan, options)
@@ -153,7 +153,6 @@ type setupFile struct {
 	Path   string       `json:"path"`
 	Action setup.Action `json:"action"`
 	Parts  []string     `json:"parts"`
-	Backup string       `json:"backup,omitempty"`
 }
 
 // addRemoval adds what matters after a removal.
@@ -180,10 +179,8 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
 		note("%s is not on the PATH", options.Program)
 	}
-	if options.Program == live.Claude {
-		for _, obstacle := range options.Obstacles() {
-			note("%s", obstacle)
-		}
+	for _, obstacle := range options.Obstacles() {
+		note("%s", obstacle)
 	}
 	start := "start " + string(options.Program)
 	if options.Scope == setup.Project {
@@ -240,9 +237,6 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 	for _, f := range files {
 		fmt.Fprintf(s.Out, "  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
-		if f.Backup != "" && f.Action != setup.Unchanged {
-			fmt.Fprintf(s.Out, "    backup: %s\n", visible.Line(f.Backup))
-		}
 	}
 	if len(files) == 0 {
 		fmt.Fprintln(s.Out, "  nothing to remove")

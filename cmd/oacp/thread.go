@@ -130,7 +130,7 @@ of a message in it.
 EXAMPLES:
    oacp thread resume CONVERSATION
    oacp thread resume ID`,
-		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)"}),
+		Flags:  flagsWith(),
 		Action: inWorkspace(s, 1, resumeThread),
 	}
 }
@@ -148,11 +148,7 @@ func resumeThread(c *call, w *mailbox.Workspace) error {
 		}
 		id = conversation.Of(found[0].Message)
 	}
-	var agents []schema.AgentName
-	if c.agent() != "" {
-		agents = append(agents, c.agent())
-	}
-	resumed, err := track.Resume(c.ctx, w, id, agents...)
+	resumed, err := track.Resume(c.ctx, w, id)
 	if err != nil {
 		return err
 	}
@@ -238,7 +234,7 @@ func runList(c *call, w *mailbox.Workspace) error {
 	return errors.Join(c.answer(newListAnswer(w, messages), func() { printList(messages, c.Streams) }), err)
 }
 
-func printList(messages []track.Listed, s *command.Streams) {
+func printList(messages []track.Node, s *command.Streams) {
 	if len(messages) == 0 {
 		fmt.Fprintln(s.Out, "no message fits")
 		return
@@ -246,24 +242,24 @@ func printList(messages []track.Listed, s *command.Streams) {
 	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"})
 	for _, m := range messages {
 		created := "?"
-		if at := m.CreatedAt.Time(); !at.IsZero() {
+		if at := m.Message.CreatedAt.Time(); !at.IsZero() {
 			created = s.Time(at)
 		}
 		stage := stageTexts(m.Recipients, s)
-		if held := stageWord(track.StageHeld, s); m.Copies[0].IsHeld() && !slices.Contains(stage, held) {
+		if held := stageWord(track.StageHeld, s); m.IsHeld() && !slices.Contains(stage, held) {
 			stage = append(stage, held)
-		} else if m.Err != nil && !m.Copies[0].IsHeld() {
+		} else if m.Err != nil && !m.IsHeld() {
 			stage = append(stage, paint(s, red, "not valid"))
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
-		t.add(known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
-			subjectText(s, m.Subject), strings.Join(stage, ", "))
+		t.add(known(m.Message.ID.Short()), created, known(string(m.Message.From)), known(joinNames(m.Message.To)),
+			known(string(m.Message.Type)), subjectText(s, m.Message.Subject), strings.Join(stage, ", "))
 	}
 	t.print()
 }
 
 // stageTexts says what the recipients did: in one word, if all did the same.
-func stageTexts(recipients []track.Recipient, s *command.Streams) (texts []string) {
+func stageTexts(recipients []track.Progress, s *command.Streams) (texts []string) {
 	same := len(recipients) > 0
 	for _, r := range recipients {
 		same = same && r.Stage == recipients[0].Stage
@@ -289,9 +285,14 @@ func stageWord(stage track.Stage, s *command.Streams) string {
 type listedJSON struct {
 	head
 	ParentID   schema.ID         `json:"parent_message_id,omitempty"`
-	Recipients []track.Recipient `json:"recipients"`
+	Recipients []listedRecipient `json:"recipients"`
 	Places     []place           `json:"places"`
 	Error      string            `json:"error,omitempty"`
+}
+
+type listedRecipient struct {
+	Agent schema.AgentName `json:"agent"`
+	Stage track.Stage      `json:"stage"`
 }
 
 // listAnswer is the JSON of list.
@@ -300,11 +301,14 @@ type listAnswer struct {
 	Messages []listedJSON `json:"messages"`
 }
 
-func newListAnswer(w *mailbox.Workspace, messages []track.Listed) listAnswer {
+func newListAnswer(w *mailbox.Workspace, messages []track.Node) listAnswer {
 	listed := make([]listedJSON, len(messages))
 	for i, m := range messages {
-		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.ParentID, Recipients: m.Recipients}
-		for _, e := range m.Copies {
+		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.Message.ParentID}
+		for _, p := range m.Recipients {
+			listed[i].Recipients = append(listed[i].Recipients, listedRecipient{p.Agent, p.Stage})
+		}
+		for _, e := range m.Files {
 			listed[i].Places = append(listed[i].Places, place{Agent: e.Agent, Box: e.Box, Path: e.Path})
 		}
 		if m.Err != nil {

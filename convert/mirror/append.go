@@ -20,10 +20,8 @@ const appendBatch = 512
 type appender struct {
 	log    recordLog
 	report *Report
-	// Messages from before since do not belong in the log, nor, with ownOnly, those derived from
-	// other logs.
-	since   time.Time
-	ownOnly bool
+	// Messages from before since do not belong in the log, nor those derived from other logs.
+	since time.Time
 }
 
 // recordLog is what an appender needs of a *bridge.Log.
@@ -56,7 +54,7 @@ func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (b
 		switch {
 		case there:
 			a.report.AlreadyRecorded++
-		case derived && a.ownOnly, m.CreatedAt.Time().Before(a.since):
+		case derived, m.CreatedAt.Time().Before(a.since):
 			a.report.LeftOut++
 		default:
 			belonging = append(belonging, m)

@@ -4,12 +4,12 @@
 // mailboxes. It copies each exactly once, even if it is killed or runs in several processes:
 // whether the log has the record, and whether the sender's outbox has the message, decides.
 //
-// In state/mirror of the workspace a mirror keeps, for each log, what it has seen, in files that end
-// in .json. They save time and may be deleted, but see docs/mirror.md for a message that was removed
-// from all mailboxes after it was recorded.
+// In state/mirror of the workspace a mirror keeps, for each log, how far it has delivered it. The file may
+// be deleted, but see docs/mirror.md for a message that was removed from all mailboxes after it was
+// recorded.
 //
 // The log of a run gets the messages sent since the run began, and none that were derived from
-// another log; see Mirror.Since and Mirror.All. A file that another program may still be writing is
+// another log; see Mirror.Since. A file that another program may still be writing is
 // not read until it is settled, see watch.Sighting.
 //
 // A record that cannot be delivered, for example because a recipient is unknown, becomes a dead letter of
@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -62,13 +61,6 @@ type Mirror struct {
 	// Since keeps messages that were made before it out of the log. If it is zero, the log's run
 	// decides, see bridge.Beginning: what is older belongs to the runs before.
 	Since time.Time
-	// All puts all messages of the outboxes into the log, also older ones and those derived from
-	// other logs.
-	All bool
-	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always give the
-	// same answer for a message. A mirror without it carries all.
-	Only func(*schema.Message) bool
-
 	// session is what Run and Follow know, nil before the first call.
 	session *session
 	// now and pause replace the clock in tests.
@@ -119,19 +111,16 @@ func wait(ctx context.Context, d time.Duration) error {
 type session struct {
 	*Mirror
 	direction Direction
-	// out and in are the last sightings of the two directions.
-	out, in seen
-
-	// since says what belongs in the log. If the caller chose it, afresh is set: messages that were
-	// left out before are then looked at again.
-	since  time.Time
-	afresh bool
+	// delivered is the place in the log before which everything is dealt with, recorded one behind
+	// everything that this session recorded. A log that does not have it is another one.
+	delivered, recorded bridge.Cursor
+	outboxes            map[schema.AgentName]*outbox
+	// since says what belongs in the log.
+	since time.Time
 	// reported are the files that were reported as bad.
-	reported map[fileKey]bool
-	// unsettled are the paths of files that were not settled in the last pass, and sightings how
-	// they were found.
+	reported map[string]bool
+	// unsettled are the paths of files that were not settled in the last pass.
 	unsettled []string
-	sightings map[fileKey]watch.Sighting
 }
 
 func (m *Mirror) open() (*session, error) {
@@ -149,19 +138,14 @@ func (m *Mirror) open() (*session, error) {
 		m.pause = wait
 	}
 	s := &session{
-		Mirror: m, direction: direction, since: m.Since, afresh: m.All || !m.Since.IsZero(),
-		reported: make(map[fileKey]bool), in: loadSeen(m.Workspace, m.Log, In), out: loadSeen(m.Workspace, m.Log, Out),
+		Mirror: m, direction: direction, since: m.Since, delivered: loadSeen(m.Workspace, m.Log),
+		outboxes: make(map[schema.AgentName]*outbox), reported: make(map[string]bool),
 	}
-	if !s.afresh && direction != In {
+	if s.since.IsZero() && direction != In {
 		if s.since, err = bridge.Beginning(m.Log.Path()); err != nil {
 			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
 		}
 	}
-	bound := "since " + s.since.UTC().Format(time.RFC3339)
-	if s.afresh || s.out.Bound != bound {
-		s.out.Outboxes = nil
-	}
-	s.out.Bound = bound
 	s.since = s.since.Truncate(time.Second)
 	m.session = s
 	return s, nil
@@ -184,58 +168,23 @@ func (s *session) pass(ctx context.Context, report *Report) (err error) {
 
 // passIn copies new records from the log to the mailboxes.
 func (s *session) passIn(ctx context.Context, report *Report) error {
-	known, err := hasPlace(ctx, s.Log, s.in.Delivered)
+	known, err := hasPlace(ctx, s.Log, s.delivered)
 	if err != nil {
 		return err
 	}
 	if !known {
 		report.warn("%s was replaced; all of it is read again", s.Log.Path())
-		s.in.Delivered = ""
+		s.delivered = ""
 	}
 	end, err := s.Log.End(ctx)
-	if err != nil || end == s.in.Delivered {
+	if err != nil || end == s.delivered {
 		return err
 	}
-	if err := newDeliverer(s.Workspace, s.Log.Path(), report).run(ctx, s.Log.Records(ctx, s.in.Delivered)); err != nil {
+	if err := newDeliverer(s.Workspace, s.Log.Path(), report).run(ctx, s.Log.Records(ctx, s.delivered)); err != nil {
 		return err
 	}
-	s.in.Delivered = end
-	return s.in.save(s.Workspace, s.Log, In)
-}
-
-// Acknowledge acknowledges the messages in an agent's inbox that the agent knows from the bridge:
-// those that the records carry, and those derived from the records. It returns how many it
-// acknowledged. A message that is no longer there is not an error.
-func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, records []bridge.Record) (done int, err error) {
-	if len(records) == 0 {
-		return 0, nil
-	}
-	carried := make(map[schema.ID]bool)
-	for _, r := range records {
-		if m, _ := convert.Carried(r); m != nil {
-			carried[m.ID] = true
-		}
-	}
-	entries, err := w.List(ctx, agent, mailbox.Inbox)
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range entries {
-		if e.Err != nil {
-			continue
-		}
-		origin, derived := convert.OriginOf(e.Message)
-		if !carried[e.Message.ID] && !(derived && slices.ContainsFunc(records, origin.Names)) {
-			continue
-		}
-		switch err := w.Acknowledge(e); {
-		case err == nil:
-			done++
-		case !mailbox.IsGone(err):
-			return done, fmt.Errorf("acknowledging message %s: %w", e.Message.ID, err)
-		}
-	}
-	return done, nil
+	s.delivered = end
+	return saveSeen(s.Workspace, s.Log, end)
 }
 
 // Report says what a Mirror or Deliver did.
@@ -244,7 +193,7 @@ type Report struct {
 	// had before.
 	Recorded        int `json:"recorded"`
 	AlreadyRecorded int `json:"already_recorded"`
-	// LeftOut counts the messages that do not belong in the log; see Mirror.Since and Mirror.All.
+	// LeftOut counts the messages that do not belong in the log; see Mirror.Since.
 	LeftOut int `json:"left_out,omitempty"`
 	// Delivered counts the messages that were delivered, and AlreadyDelivered the records whose
 	// message had been delivered before.
@@ -256,9 +205,8 @@ type Report struct {
 	AlreadyDead int          `json:"already_dead"`
 	// Skipped are the lines of the log that are not records.
 	Skipped []SkippedLine `json:"skipped,omitempty"`
-	// Warnings are at most maxWarnings texts, and MoreWarnings counts the others.
-	Warnings     []string `json:"warnings,omitempty"`
-	MoreWarnings int      `json:"more_warnings,omitempty"`
+	// Warnings are at most maxWarnings texts.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // DeadLetter is a record that could not be delivered.
@@ -285,8 +233,10 @@ func (r *Report) quiet() bool {
 }
 
 func (r *Report) warn(format string, args ...any) {
+	if len(r.Warnings) == maxWarnings-1 {
+		format, args = "further warnings are left out", nil
+	}
 	if len(r.Warnings) == maxWarnings {
-		r.MoreWarnings++
 		return
 	}
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
@@ -576,25 +575,11 @@ func TestLateFilesWithOldNames(t *testing.T) {
 		m.Body = schema.TextValue(id)
 		p.send(m)
 	}
-	old := time.Now().Add(-time.Hour)
-	settle := func() {
-		if err := os.Chtimes(p.workspace.BoxPath("claude", mailbox.Outbox), old, old); err != nil {
-			t.Fatal(err)
-		}
-	}
 	send("msg-20260313T1430Z-claude-a8f3", "2026-03-13T14:30:05Z")
-	settle()
 	p.run(Out)
-	state := loadSeen(p.workspace, p.log, Out)
-	if !state.Outboxes["claude"].Modified.Equal(old.Truncate(0)) {
-		t.Errorf("a settled outbox is not remembered: %+v", state)
-	}
-	if report := p.run(Out); report.AlreadyRecorded != 0 {
-		t.Errorf("got %+v, want nothing looked at", report)
-	}
 	send("msg-20010313T1430Z-claude-a8f3", "2001-03-13T14:30:05Z")
-	if report := p.run(Out); report.Recorded != 1 || report.AlreadyRecorded != 0 {
-		t.Errorf("got %+v, want the late message and no other looked at", report)
+	if report := p.run(Out); report.Recorded != 1 || report.AlreadyRecorded != 1 {
+		t.Errorf("got %+v, want the late message recorded", report)
 	}
 }
 
@@ -619,13 +604,6 @@ func TestAnotherLog(t *testing.T) {
 	if report := p.run(Both); report.Recorded != 1 || report.LeftOut != 7 || report.Delivered != 0 {
 		t.Errorf("got %+v, want what was sent here recorded anew", report)
 	}
-	all := p.mirror(Both)
-	all.All = true
-	for _, want := range []int{7, 0} {
-		if report, err := all.Run(context.Background()); err != nil || report.Recorded != want || report.LeftOut != 0 || report.Delivered != 0 {
-			t.Errorf("all: got %+v, %v, want %d recorded", report, err, want)
-		}
-	}
 }
 
 func TestDamagedState(t *testing.T) {
@@ -635,8 +613,8 @@ func TestDamagedState(t *testing.T) {
 	p.run(Both)
 	want := p.snapshot()
 	files, err := filepath.Glob(filepath.Join(p.workspace.Dir(), stateName, "*-*"))
-	if err != nil || len(files) != 2 {
-		t.Fatalf("got state files %v, %v, want 2", files, err)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("got state files %v, %v, want 1", files, err)
 	}
 	for _, file := range files {
 		whole, err := os.ReadFile(file)

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
+	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -20,258 +17,209 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-const (
-	// memoryBudget bounds the bytes of message files that are held at once; those beyond are read
-	// twice.
-	memoryBudget = 64 << 20
-	// changing is how long an outbox is listed again after it, or a file in it, was modified: file
-	// systems count time in steps, and a program may write a file slowly.
-	changing = 10 * time.Second
-)
+// changing is how long an outbox is listed again after it was modified: file systems count time in
+// steps.
+const changing = 10 * time.Second
 
-// listing is an outbox that changed.
-type listing struct {
-	agent schema.AgentName
-	dir   *durable.Dir
-	seen  outbox // the state of the outbox after the pass
-	// again is set if the outbox must be listed again, by this process or the next one.
-	again bool
+// outbox is what a session has seen of an outbox.
+type outbox struct {
+	// modified is when the folder was last modified. It is zero unless everything in it was dealt with.
+	modified time.Time
+	// done are the files that were dealt with.
+	done map[fileKey]bool
+	// sightings are how files were found that were not settled.
+	sightings map[fileKey]watch.Sighting
+}
+
+// A fileKey identifies a file of an outbox as it was found. Names are used again, so size and time are
+// parts of it.
+type fileKey struct {
+	name     string
+	size     int64
+	modified int64 // in nanoseconds
+}
+
+func keyOf(info fs.FileInfo) fileKey {
+	return fileKey{info.Name(), info.Size(), info.ModTime().UnixNano()}
 }
 
 // outboxFile is a file that was not dealt with.
 type outboxFile struct {
-	*listing
-	name     string
-	key      fileKey
-	sighting watch.Sighting
-
-	place   schema.Message  // what the order depends on
-	message *schema.Message // nil if it is not held in memory
-	err     error
-}
-
-// scan is one look at the outboxes.
-type scan struct {
-	*session
-	report   *Report
-	listings []*listing
-	// found are the files to be recorded.
-	found []*outboxFile
-	// before are the sightings of the pass before.
-	before map[fileKey]watch.Sighting
-	// failed are the errors of outboxes that could not be listed.
-	failed error
-}
-
-func (s *session) newScan(report *Report) *scan {
-	before := s.sightings
-	s.unsettled, s.sightings = nil, make(map[fileKey]watch.Sighting)
-	return &scan{session: s, report: report, before: before}
-}
-
-// passOut copies new messages from the outboxes to the log.
-func (s *session) passOut(ctx context.Context, report *Report) (err error) {
-	known, err := hasPlace(ctx, s.Log, s.out.Recorded)
-	if err != nil {
-		return err
-	}
-	if !known || s.out.Outboxes == nil {
-		s.out.Recorded, s.out.Outboxes = "", make(map[schema.AgentName]outbox)
-	}
-	scan := s.newScan(report)
-	defer func() {
-		for _, l := range scan.listings {
-			err = errors.Join(err, l.dir.Close())
-		}
-	}()
-	if err := scan.list(ctx); err != nil {
-		return err
-	}
-	if err := scan.read(ctx); err != nil {
-		return err
-	}
-	for batch := range slices.Chunk(scan.found, appendBatch) {
-		if err := scan.record(ctx, batch); err != nil {
-			return err
-		}
-	}
-	return errors.Join(scan.finish(ctx), scan.failed)
-}
-
-// list finds the files of the outboxes that changed. An outbox that cannot be listed does not stop
-// the others.
-func (s *scan) list(ctx context.Context) error {
-	agents, err := s.Workspace.Agents()
-	if err != nil {
-		return err
-	}
-	for _, agent := range agents {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		s.failed = errors.Join(s.failed, s.listOutbox(ctx, agent))
-	}
-	return nil
-}
-
-func (s *scan) listOutbox(ctx context.Context, agent schema.AgentName) error {
-	box := schema.BoxPath(agent, mailbox.Outbox)
-	info, err := durable.StatFolder(s.Workspace.Root(), s.Workspace.Dir(), box)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	known := s.out.Outboxes[agent]
-	if err != nil || info.ModTime().Equal(known.Modified) {
-		return err
-	}
-	now := s.now()
-	dir, err := durable.OpenDir(s.Workspace.Root(), s.Workspace.Dir(), box)
-	if err != nil {
-		return err
-	}
-	l := &listing{agent: agent, dir: dir, seen: outbox{Modified: info.ModTime()}, again: now.Sub(info.ModTime()) <= changing}
-	s.listings = append(s.listings, l)
-	names, err := dir.Names()
-	for _, name := range names {
-		if err == nil && schema.IsMessageFile(name) {
-			err = cmp.Or(context.Cause(ctx), s.look(l, known, name))
-		}
-	}
-	l.again = l.again || err != nil
-	return err
-}
-
-// look adds a file of an outbox to those found, unless it was dealt with.
-func (s *scan) look(l *listing, known outbox, name string) error {
-	info, err := l.dir.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	now := s.now()
-	l.again = l.again || now.Sub(info.ModTime()) < changing
-	f := &outboxFile{listing: l, name: name, key: keyOf(l.agent, name, info)}
-	if _, done := slices.BinarySearch(known.files, f.key); done {
-		l.seen.files = append(l.seen.files, f.key)
-		return nil
-	}
-	f.sighting = s.before[f.key].Seen(info, now)
-	if f.sighting.Settled(now) {
-		s.found = append(s.found, f)
-	} else {
-		s.leave(f, errChanging)
-	}
-	return nil
-}
-
-// read reads the files that were found, on all cores, and puts them in the order in which their
-// messages were made.
-func (s *scan) read(ctx context.Context) error {
-	var held atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for files := range slices.Chunk(s.found, 64) {
-		group.Go(func() error {
-			for _, f := range files {
-				if s.load(f); f.err != nil {
-					continue
-				}
-				f.place = schema.Message{ID: f.message.ID, CreatedAt: f.message.CreatedAt}
-				if held.Add(f.sighting.Size) > memoryBudget {
-					f.message = nil
-				}
-			}
-			return context.Cause(ctx)
-		})
-	}
-	err := group.Wait()
-	slices.SortFunc(s.found, func(a, b *outboxFile) int {
-		return cmp.Or(schema.CompareAge(&a.place, &b.place), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name))
-	})
-	return err
+	entry mailbox.Entry
+	key   fileKey
+	box   *outbox
+	// place is what the order depends on.
+	place schema.Message
 }
 
 // errChanging reports a file that another program may still be writing.
 var errChanging = errors.New("another program is writing the file")
 
-// load reads a file, if it is as it was found.
-func (s *scan) load(f *outboxFile) {
-	data, err := f.dir.ReadFile(f.name, schema.MaxFileSize)
+// passOut copies new messages from the outboxes to the log. An outbox that cannot be listed does not stop
+// the others.
+func (s *session) passOut(ctx context.Context, report *Report) error {
+	known, err := hasPlace(ctx, s.Log, s.recorded)
+	if err != nil {
+		return err
+	}
+	if !known {
+		s.recorded, s.outboxes = "", make(map[schema.AgentName]*outbox)
+	}
+	s.unsettled = nil
+	agents, err := s.Workspace.Agents()
+	if err != nil {
+		return err
+	}
+	var found []*outboxFile
+	var failed error
+	for _, agent := range agents {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		files, err := s.listOutbox(agent)
+		found, failed = append(found, files...), errors.Join(failed, err)
+	}
+	// Files are read twice, once for the order, so that few of them are in memory.
+	found = slices.DeleteFunc(found, func(f *outboxFile) bool {
+		m, err := s.read(f)
+		if err != nil {
+			s.leave(f, err, report)
+			return true
+		}
+		f.place = schema.Message{ID: m.ID, CreatedAt: m.CreatedAt}
+		return false
+	})
+	slices.SortFunc(found, func(a, b *outboxFile) int {
+		return cmp.Or(schema.CompareAge(&a.place, &b.place), cmp.Compare(a.entry.Agent, b.entry.Agent), cmp.Compare(a.entry.Name, b.entry.Name))
+	})
+	for batch := range slices.Chunk(found, appendBatch) {
+		if err := s.record(ctx, batch, report); err != nil {
+			return err
+		}
+	}
+	if len(found) > 0 {
+		if s.recorded, err = s.Log.End(ctx); err != nil {
+			return fmt.Errorf("end of the log: %w", err)
+		}
+	}
+	return failed
+}
+
+// listOutbox returns the files of an outbox that were not dealt with, if it changed.
+func (s *session) listOutbox(agent schema.AgentName) (found []*outboxFile, err error) {
+	path := schema.BoxPath(agent, mailbox.Outbox)
+	info, err := durable.StatFolder(s.Workspace.Root(), s.Workspace.Dir(), path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	known := s.outboxes[agent]
+	if known == nil {
+		known = &outbox{}
+		s.outboxes[agent] = known
+	}
+	if err != nil || info.ModTime().Equal(known.modified) {
+		return nil, err
+	}
+	dir, err := durable.OpenDir(s.Workspace.Root(), s.Workspace.Dir(), path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	box := outbox{modified: info.ModTime(), done: make(map[fileKey]bool), sightings: make(map[fileKey]watch.Sighting)}
+	if now.Sub(info.ModTime()) <= changing {
+		box.modified = time.Time{}
+	}
+	for _, name := range names {
+		if !schema.IsMessageFile(name) {
+			continue
+		}
+		info, err := dir.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if now.Sub(info.ModTime()) < changing {
+			box.modified = time.Time{}
+		}
+		f := &outboxFile{entry: mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name}, key: keyOf(info), box: known}
+		sighting := known.sightings[f.key].Seen(info, now)
+		switch {
+		case known.done[f.key]:
+			box.done[f.key] = true
+		case sighting.Settled(now):
+			found = append(found, f)
+		default:
+			box.modified, box.sightings[f.key] = time.Time{}, sighting
+			s.unsettled = append(s.unsettled, dir.Path(name))
+		}
+	}
+	if len(found) > 0 {
+		box.modified = time.Time{}
+	}
+	*known = box
+	return found, nil
+}
+
+// read reads a file, if it is as it was found.
+func (s *session) read(f *outboxFile) (*schema.Message, error) {
+	data, err := s.Workspace.ReadRaw(f.entry)
+	var m *schema.Message
 	if err == nil {
-		f.message, err = validate.Read(data)
+		m, err = validate.Read(data)
 	}
-	for i := 0; err == nil && i < len(f.message.To); i++ { // the same agents read the log
-		_, err = s.Workspace.Decode(mailbox.Entry{Agent: f.message.To[i], Box: mailbox.Inbox, Name: f.name}, data)
+	for i := 0; err == nil && i < len(m.To); i++ { // the same agents read the log
+		_, err = s.Workspace.Decode(mailbox.Entry{Agent: m.To[i], Box: mailbox.Inbox, Name: f.entry.Name}, data)
 	}
-	if info, statErr := f.dir.Lstat(f.name); statErr != nil {
-		err = statErr
-	} else if keyOf(f.agent, f.name, info) != f.key {
-		err = errChanging
+	info, statErr := s.Workspace.Root().Lstat(schema.BoxPath(f.entry.Agent, f.entry.Box) + "/" + f.entry.Name)
+	switch {
+	case statErr != nil:
+		return nil, statErr
+	case keyOf(info) != f.key:
+		return nil, errChanging
 	}
-	f.err = err
+	return m, err
 }
 
 // record appends the messages of files to the log.
-func (s *scan) record(ctx context.Context, files []*outboxFile) error {
+func (s *session) record(ctx context.Context, files []*outboxFile, report *Report) error {
 	var messages []*schema.Message
+	var done []*outboxFile
 	for _, f := range files {
-		if f.message == nil && f.err == nil {
-			s.load(f)
-		}
-		m := f.message
-		f.message = nil
-		if f.err != nil {
-			s.leave(f, f.err)
+		m, err := s.read(f)
+		if err != nil {
+			s.leave(f, err, report)
 			continue
 		}
-		f.seen.files = append(f.seen.files, f.key)
-		if s.Only == nil || s.Only(m) {
-			messages = append(messages, m)
-		}
+		done = append(done, f)
+		messages = append(messages, m)
 	}
-	a := appender{log: s.Log, report: s.report, since: s.since, ownOnly: !s.All}
-	return a.append(ctx, messages)
+	a := appender{log: s.Log, report: report, since: s.since}
+	if err := a.append(ctx, messages); err != nil {
+		return err
+	}
+	for _, f := range done {
+		f.box.done[f.key] = true
+	}
+	return nil
 }
 
 // leave leaves a file for another pass.
-func (s *scan) leave(f *outboxFile, reason error) {
-	f.again = true
-	path := f.dir.Path(f.name)
+func (s *session) leave(f *outboxFile, reason error, report *Report) {
+	path := filepath.Join(s.Workspace.BoxPath(f.entry.Agent, f.entry.Box), f.entry.Name)
+	reported := fmt.Sprint(path, f.key)
 	switch {
 	case errors.Is(reason, fs.ErrNotExist):
 	case errors.Is(reason, errChanging):
 		s.unsettled = append(s.unsettled, path)
-		s.sightings[f.key] = f.sighting
-	case !s.reported[f.key]:
-		s.reported[f.key] = true
-		s.report.warn("%s: left out: %v", path, reason)
+	case !s.reported[reported]:
+		s.reported[reported] = true
+		report.warn("%s: left out: %v", path, reason)
 	}
-}
-
-// finish notes that everything that was found is dealt with. It saves that for the next process, unless
-// this one was asked for more messages or fewer than belong in the log.
-func (s *scan) finish(ctx context.Context) error {
-	changed := len(s.found) > 0
-	for _, l := range s.listings {
-		if l.again {
-			l.seen.Modified = time.Time{}
-		}
-		changed = changed || !l.again
-		slices.Sort(l.seen.files)
-		l.seen.Files = len(l.seen.files)
-		s.out.Outboxes[l.agent] = l.seen
-	}
-	if !changed {
-		return nil
-	}
-	var err error
-	if s.out.Recorded, err = s.Log.End(ctx); err != nil {
-		return fmt.Errorf("end of the log: %w", err)
-	}
-	if s.afresh || s.Only != nil {
-		return nil
-	}
-	return s.out.save(s.Workspace, s.Log, Out)
 }

@@ -1,7 +1,6 @@
 package mirror
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -117,11 +116,6 @@ func FuzzMirrorConverges(f *testing.F) {
 		p.run(Both)
 		if d := diff(p.snapshot(), want); d != "" {
 			t.Errorf("a run that remembers nothing changed something:\n%s", d)
-		}
-		all := p.mirror(Both)
-		all.All = true
-		if report, err := all.Run(context.Background()); err != nil || !report.quiet() {
-			t.Errorf("a run that records all: got %+v, %v, want nothing new", report, err)
 		}
 	})
 }

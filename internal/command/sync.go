@@ -115,7 +115,7 @@ func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchron
 // also gets new turns here.
 func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
-		_, err := track.Restore(ctx, w, string(m.ID), agent, false)
+		_, err := track.Restore(ctx, w, string(m.ID), agent)
 		return err
 	}}
 }

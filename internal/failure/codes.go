@@ -93,7 +93,6 @@ const shallow = "git fetch --unshallow gets older commits (fetch-depth: 0 in a w
 var rules = []rule{
 	{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
 	{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
-	{"no_workspace", is(project.ErrUnmarked, "oacp doctor --fix writes it")},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
 	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},
@@ -183,7 +182,6 @@ var rules = []rule{
 	{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
 		return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", e.Messages[0], e.Agent)
 	})},
-	{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE moves the file to the archive")},
 	{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 	{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
 	{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
@@ -208,8 +206,7 @@ var rules = []rule{
 	{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
 	{"unknown_revision", as[*change.RevisionError](shallow + "; git log lists the commits that are here")},
 	{"unrelated", as[*change.UnrelatedError](shallow + "; otherwise, name a commit that HEAD descends from")},
-	{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
-	{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
+	{"commit_refused", is(commit.ErrRefused, "nothing was committed: mend what git names, such as a hook, the signing program or your name in the settings")},
 	{"not_installed", is(git.ErrMissing, "install git")},
 	{"git_too_old", is(git.ErrTooOld, "install a newer git")},
 	{"dead_letter", as[*watch.DeadLetterError]("")},

@@ -9,19 +9,20 @@ import (
 // decoding lists the files that decode messages by themselves, with the reason why nobody gets to see those of an
 // agent that reads only verified ones.
 var decoding = map[string]string{
-	"mailbox/screen.go":            "this is where files are held",
-	"mailbox/trust/screen.go":      "it looks at a recipient after the signature",
-	"mailbox/trust/check.go":       "it looks at the sender after the signature",
-	"mailbox/send.go":              "it compares ids of what is sent",
-	"mailbox/recovery.go":          "it completes deliveries",
-	"mailbox/receive.go":           "it delivers",
-	"mailbox/gitmail/apply.go":     "it delivers",
-	"mailbox/gitmail/plancopy.go":  "it carries files",
-	"mailbox/gitmail/legacy.go":    "it finds the recipients of what is carried",
-	"mailbox/replica/workspace.go": "it names files, and moves them as other machines did",
-	"convert/mirror/sent.go":       "it finds what it has sent itself",
-	"convert/mirror/out.go":        "it asks for each recipient of what others sent",
-	"validate/change/change.go":    "it judges what a change adds",
+	"mailbox/screen.go":                   "this is where files are held",
+	"mailbox/trust/screen.go":             "it looks at a recipient after the signature",
+	"mailbox/trust/check.go":              "it looks at the sender after the signature",
+	"mailbox/send.go":                     "it compares ids of what is sent",
+	"mailbox/recovery.go":                 "it completes deliveries",
+	"mailbox/receive.go":                  "it delivers",
+	"mailbox/gitmail/apply.go":            "it delivers",
+	"mailbox/gitmail/plancopy.go":         "it carries files",
+	"mailbox/gitmail/legacy.go":           "it finds the recipients of what is carried",
+	"mailbox/replica/workspace.go":        "it names files, and moves them as other machines did",
+	"convert/mirror/sent.go":              "it finds what it has sent itself",
+	"convert/mirror/out.go":               "it asks for each recipient of what others sent",
+	"validate/change/change.go":           "it judges what a change adds",
+	"cmd/oacp-mcp/mcpserver/readtools.go": "it judges the text that it is given",
 }
 
 // opened lists the files that open workspaces without the keys of their agents, with the reason.

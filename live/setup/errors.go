@@ -2,8 +2,10 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/oacp-go/oacp/internal/failure"
 )
@@ -15,17 +17,29 @@ var (
 	// errUnusual is for a config.toml whose servers are not in tables of their own.
 	errUnusual = refusal("bad_settings", "the table mcp_servers is written in a way that oacp cannot change",
 		"write a table [mcp_servers.NAME] for each server; nothing was changed")
-	// errAdded is for an MCP server with settings that a removal would lose.
-	errAdded = refusal("bad_settings", "the MCP server oacp has settings that setup did not write",
-		"take them out, and try again; nothing was changed")
 	errOutside  = refusal("bad_settings", "it is a link that leads out of the project", "replace the link by a file; nothing was changed")
 	errReadOnly = refusal("permission", "it is read-only", "make it writable; nothing was changed")
 	errChanged  = refusal("changed_meanwhile", "another program has changed it meanwhile", "try again")
 	errNoHome   = refusal("no_home", "HOME is not set", "set HOME, CLAUDE_CONFIG_DIR or CODEX_HOME")
 )
 
+const mend = "mend the file, and try again; nothing was changed"
+
 func refusal(code, text, hint string) *failure.Error {
 	return &failure.Error{Code: code, Hint: hint, Err: errors.New(text)}
+}
+
+// A kindError reports that a value of JSON is not what it has to be.
+type kindError struct{ field, want string }
+
+func (e *kindError) Error() string { return cmp.Or(e.field, "the file") + ": want " + e.want }
+
+// inField adds the name of a field to the error of a value in it.
+func inField(name string, err error) error {
+	if kind, ok := errors.AsType[*kindError](err); ok {
+		return &kindError{strings.TrimSuffix(name+"."+kind.field, "."), kind.want}
+	}
+	return err
 }
 
 // invalid is the error of a file that is wrong at an offset.
@@ -35,5 +49,5 @@ func invalid(data []byte, offset int, problem string) error {
 }
 
 func invalidAt(line, column int, problem string) error {
-	return refusal("bad_settings", fmt.Sprintf("line %d, column %d: %s", line, column, problem), "mend the file, and try again; nothing was changed")
+	return refusal("bad_settings", fmt.Sprintf("line %d, column %d: %s", line, column, problem), mend)
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 
@@ -58,52 +59,19 @@ type hooks struct {
 
 func (h hooks) name() string { return "hooks" }
 
-// A foundHook is one of our hooks in a file: the at-th of the group-th group of an event.
-type foundHook struct {
-	event     string
-	group, at int
-	command   string
-	words     []string // of the command line
-	// alone reports whether the group has no other hook.
-	alone bool
-}
-
-// path returns where in the file the hook is.
-func (f foundHook) path() []any { return []any{"hooks", f.event, f.group, "hooks", f.at} }
-
-// toRemove returns where in the file the hook is, or a group that has nothing else.
-func (f foundHook) toRemove() []any {
-	if f.alone {
-		return f.path()[:3]
+// ours returns the words of the command line of a hook that calls oacp hook for the program, or nil.
+func (h hooks) ours(hook json.RawMessage) []string {
+	var entry struct {
+		Command string `json:"command"`
 	}
-	return f.path()
-}
-
-// find returns our hooks of some events in a file, in the order of events.
-func (h hooks) find(d *document, events ...string) (all []foundHook) {
-	for _, event := range events {
-		for group := range d.elements("hooks", event) {
-			list := d.elements("hooks", event, group, "hooks")
-			for at, hook := range list {
-				var entry struct {
-					Command any `json:"command"`
-				}
-				if d.decode(hook, &entry) != nil {
-					continue
-				}
-				command, _ := entry.Command.(string)
-				if words, err := shellwords.Parse(command); err == nil && h.isOurs(words) {
-					all = append(all, foundHook{event, group, at, command, words, len(list) == 1})
-				}
-			}
-		}
+	if json.Unmarshal(hook, &entry) != nil {
+		return nil
 	}
-	return all
-}
-
-// isOurs reports whether a command line is a call of oacp hook for the program.
-func (h hooks) isOurs(words []string) bool {
-	return len(words) >= 3 && isOACP(words[0]) && words[1] == "hook" && words[2] == string(h.program)
+	words, err := shellwords.Parse(entry.Command)
+	if err != nil || len(words) < 3 || !isOACP(words[0]) || words[1] != "hook" || words[2] != string(h.program) {
+		return nil
+	}
+	return words
 }
 
 // isOACP reports whether a word names this program.
@@ -112,41 +80,88 @@ func isOACP(word string) bool {
 	return name == "oacp" || name == "oacp.exe"
 }
 
-func (h hooks) fill(d *document) error {
-	for _, event := range events[h.program] {
-		if err := h.fillEvent(d, event); err != nil {
-			return err
+// inGroups returns the edit of the groups of an event that changes each hook, and removes groups without one.
+func (e edit) inGroups() edit {
+	return edit(func(group json.RawMessage) (json.RawMessage, error) {
+		emptied := false
+		after, err := edit(func(list json.RawMessage) (json.RawMessage, error) {
+			left, err := e.each()(list)
+			emptied = list != nil && left == nil
+			return left, err
+		}).at("hooks")(group)
+		if emptied {
+			return nil, err
 		}
-	}
-	return nil
+		return after, err
+	}).each()
 }
 
-// fillEvent makes one hook of an event ours. One that is there stays where it is: codex knows the hooks
+// put makes one hook of each event ours. One that is there stays where it is: codex knows the hooks
 // that its user has reviewed by their places.
-func (h hooks) fillEvent(d *document, event string) error {
-	wanted, ours := entryFor(event, h.command), h.find(d, event)
-	if len(ours) == 0 {
-		return d.set(hookGroup{Hooks: []hookEntry{wanted}}, "hooks", event, end)
-	}
-	for ; len(ours) > 1; ours = h.find(d, event) {
-		d.remove(ours[len(ours)-1].toRemove()...)
-	}
-	if v, _ := d.find(ours[0].path()...); !d.equal(v, wanted) {
-		return d.set(wanted, ours[0].path()...)
-	}
-	return nil
-}
-
-// ours also finds hooks of events for which setup writes none.
-func (h hooks) ours(d *document) ([]any, error) {
-	var names []string
-	if all, ok := d.find("hooks"); ok {
-		for _, event := range d.items(all) {
-			names = append(names, event.name)
+func (h hooks) put(data []byte) (after []byte, err error) {
+	after = data
+	for _, event := range events[h.program] {
+		wanted, found := entryFor(event, h.command), false
+		replace := edit(func(hook json.RawMessage) (json.RawMessage, error) {
+			switch {
+			case h.ours(hook) == nil:
+				return hook, nil
+			case found:
+				return nil, nil
+			}
+			found = true
+			if sameJSON(hook, wanted) {
+				return hook, nil
+			}
+			return json.RawMessage(encode(wanted)), nil
+		}).inGroups()
+		after, err = edit(func(groups json.RawMessage) (json.RawMessage, error) {
+			changed, err := replace(groups)
+			if err != nil || found {
+				return changed, err
+			}
+			all, err := elements(groups)
+			return json.RawMessage(encode(append(all, json.RawMessage(encode(hookGroup{[]hookEntry{wanted}}))))), err
+		}).at("hooks", event).inFile(after)
+		if err != nil {
+			return nil, err
 		}
 	}
-	if found := h.find(d, names...); len(found) > 0 {
-		return found[len(found)-1].toRemove(), nil
+	return after, nil
+}
+
+// take also removes hooks of events for which setup writes none.
+func (h hooks) take(data []byte) ([]byte, error) {
+	remove := edit(func(hook json.RawMessage) (json.RawMessage, error) {
+		if h.ours(hook) != nil {
+			return nil, nil
+		}
+		return hook, nil
+	}).inGroups()
+	return edit(func(object json.RawMessage) (json.RawMessage, error) {
+		all, err := members(object)
+		for _, m := range all {
+			if err == nil {
+				object, err = remove.at(m.name)(object)
+			}
+		}
+		return object, err
+	}).at("hooks").inFile(data)
+}
+
+// find returns the words of our hooks, by event.
+func (h hooks) find(data []byte) (found map[string][]string, err error) {
+	found = make(map[string][]string)
+	for _, event := range events[h.program] {
+		_, err := edit(func(hook json.RawMessage) (json.RawMessage, error) {
+			if words := h.ours(hook); words != nil {
+				found[event] = words
+			}
+			return hook, nil
+		}).inGroups().at("hooks", event).inFile(data)
+		if err != nil {
+			return nil, err
+		}
 	}
-	return nil, nil
+	return found, nil
 }

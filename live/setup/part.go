@@ -1,9 +1,6 @@
 package setup
 
-import (
-	"bytes"
-	"errors"
-)
+import "bytes"
 
 // A part is what oacp has in a file.
 type part interface {
@@ -15,73 +12,49 @@ type part interface {
 	take(data []byte) ([]byte, error)
 }
 
-// inJSON is a part of a JSON file.
-type inJSON struct{ members }
-
-// members are what a part consists of: hooks, server or permission.
-type members interface {
-	name() string
-	// fill writes what is missing.
-	fill(d *document) error
-	// ours returns the path of something that is there, or nil.
-	ours(d *document) (path []any, err error)
-}
-
-func (p inJSON) put(data []byte) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	err = p.fill(d)
-	return d.data, err
-}
-
-func (p inJSON) take(data []byte) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	for before := d.data; ; {
-		path, err := p.ours(d)
-		switch {
-		case err != nil:
-			return nil, err
-		case path != nil:
-			d.remove(path...)
-		case bytes.Equal(d.data, before):
-			return data, nil
-		case len(d.items(d.root())) == 0:
-			return nil, nil
-		default:
-			return d.data, nil
-		}
-	}
-}
-
-// registered returns the MCP server in a file, if setup wrote it.
-func (p inJSON) registered(data []byte) (mcpCall, bool) {
-	s, ok := p.members.(server)
-	d, err := parseJSON(data)
-	if !ok || err != nil {
-		return mcpCall{}, false
-	}
-	_, call, _ := s.find(d)
-	return call, call.isOurs()
-}
-
-// each applies a method of several parts to a file.
-func each(parts []part, do func(part, []byte) ([]byte, error), data []byte) (after []byte, err error) {
-	after = data
-	for _, p := range parts {
-		if after, err = do(p, after); err != nil {
-			return nil, err
-		}
-	}
-	return after, nil
-}
-
 // holds reports whether a part is in a file.
 func holds(p part, data []byte) bool {
 	rest, err := p.take(data)
-	return errors.Is(err, errAdded) || err == nil && !bytes.Equal(rest, data)
+	return err == nil && !bytes.Equal(rest, data)
+}
+
+// concat joins pieces of a file in new memory.
+func concat(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }
+
+// lineEnd returns how the lines of a file end.
+func lineEnd(data []byte) string {
+	if at := bytes.IndexByte(data, '\n'); at > 0 && data[at-1] == '\r' {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// appended returns the file with a text at its end, and an empty line between them.
+func appended(data []byte, text, newline string) []byte {
+	between := ""
+	if len(data) > 0 {
+		between = newline
+		if !bytes.HasSuffix(data, []byte("\n")) {
+			between += newline
+		}
+	}
+	return concat(data, []byte(between+text))
+}
+
+// withoutEmptyLine returns the text before one that appended has added.
+func withoutEmptyLine(before []byte) []byte {
+	for _, newline := range []string{"\r\n", "\n"} {
+		if bytes.HasSuffix(before, []byte("\n"+newline)) {
+			return bytes.TrimSuffix(before, []byte(newline))
+		}
+	}
+	return before
+}
+
+// orNothing returns nil if a file has only white space.
+func orNothing(data []byte) []byte {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	return data
 }

@@ -24,8 +24,8 @@ var settingsSeeds = flag.Uint64("settings-seeds", 100, "how many random settings
 // settingsParts are the parts that are written into JSON.
 func settingsParts() []part {
 	return []part{
-		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission("mcp__oacp")}, inJSON{permission("Bash(oacp read:*)")},
-		inJSON{server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", fromEnvironment + "claude}"}}}},
+		hooks{live.Claude, "oacp hook claude --agent claude"}, permissions{},
+		server{[]string{"projects", "/home/ann/project", "mcpServers", "oacp"}, callOfMCP("oacp", fromEnvironment+"claude}")},
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *writer) settings() {
 }
 
 // TestPartsInAnySettings writes each part into random settings twice and takes it out: the second
-// time changes nothing, and in the end the file has the bytes of the beginning.
+// time changes nothing, and in the end the file has the values of the beginning, in their order.
 func TestPartsInAnySettings(t *testing.T) {
 	for seed := range *settingsSeeds {
 		w := &writer{Rand: rand.New(rand.NewPCG(seed, 1))}
@@ -141,7 +141,7 @@ func TestPartsInAnySettings(t *testing.T) {
 			if !json.Valid(once) {
 				t.Fatalf("seed %d: not JSON: %s", seed, once)
 			}
-			if back := must(t, p.take, once); !bytes.Equal(back, after) {
+			if back := must(t, p.take, once); compact(t, back) != compact(t, after) {
 				t.Fatalf("seed %d: taken out again, %s of\n%q\nleaves\n%q", seed, p.name(), after, back)
 			}
 			after = once
@@ -149,10 +149,20 @@ func TestPartsInAnySettings(t *testing.T) {
 		for _, p := range settingsParts() {
 			after = must(t, p.take, after)
 		}
-		if !bytes.Equal(before, after) {
+		if compact(t, before) != compact(t, after) {
 			t.Fatalf("seed %d: before\n%s\nafter\n%s", seed, before, after)
 		}
 	}
+}
+
+// compact returns JSON without white space.
+func compact(t *testing.T, data []byte) string {
+	t.Helper()
+	var text bytes.Buffer
+	if err := json.Compact(&text, data); err != nil {
+		t.Fatalf("%v in\n%s", err, data)
+	}
+	return text.String()
 }
 
 func must(t *testing.T, change func([]byte) ([]byte, error), data []byte) []byte {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/git"
@@ -24,9 +23,7 @@ type file struct {
 	// folder makes a removal also remove the folder if it is empty then.
 	folder bool
 	// mode is that of a new file.
-	mode fs.FileMode
-	// empty is what the file has when nothing is left in it.
-	empty []byte
+	mode  fs.FileMode
 	parts []part
 }
 
@@ -64,14 +61,9 @@ func (o Options) hookCommand() string {
 	return visible.ShellCommand(words...)
 }
 
-// fromEnvironment and a closing brace are around the agent of claude's server, which is another if the
-// session was started for another: claude puts in the variable, or what follows. Codex does not pass
-// its environment on.
-const fromEnvironment = "${OACP_AGENT:-"
-
 // files returns the files of the setup and what is to be in each.
 func (o Options) files(config string) []file {
-	calls := inJSON{hooks{o.Program, o.hookCommand()}}
+	calls := hooks{o.Program, o.hookCommand()}
 	inProject := o.Scope == Project
 	if o.Program == live.Codex {
 		mode := fs.FileMode(0o600)
@@ -79,22 +71,22 @@ func (o Options) files(config string) []file {
 			config, mode = filepath.Join(o.Dir, ".codex"), 0o644
 		}
 		return []file{
-			{path: filepath.Join(config, "hooks.json"), inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls}},
-			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{mcpCall{o.Command, []string{"mcp", "--agent", string(o.Agent)}}}}},
+			{path: filepath.Join(config, "hooks.json"), inProject: inProject, folder: inProject, mode: 0o644, parts: []part{calls}},
+			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{callOfMCP(o.Command, string(o.Agent))}}},
 		}
 	}
-	settings, servers := filepath.Join(config, "settings.json"), []any{"mcpServers", serverName}
+	settings, servers := filepath.Join(config, "settings.json"), []string{"mcpServers", serverName}
 	if inProject {
 		settings = filepath.Join(o.Dir, ".claude", "settings.local.json")
-		servers = []any{"projects", o.Dir, "mcpServers", serverName}
+		servers = []string{"projects", o.Dir, "mcpServers", serverName}
 	}
 	global := filepath.Join(config, ".claude.json")
 	if o.Getenv("CLAUDE_CONFIG_DIR") == "" {
 		global = config + ".json"
 	}
 	return []file{
-		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: append([]part{calls}, permissions()...)},
-		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{inJSON{server{servers, mcpCall{o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}}}},
+		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, parts: []part{calls, permissions{}}},
+		{path: global, mode: 0o600, parts: []part{server{servers, callOfMCP(o.Command, fromEnvironment+string(o.Agent)+"}")}}},
 	}
 }
 
@@ -121,41 +113,6 @@ func (o Options) instructions(config string) []file {
 		return all[:1]
 	}
 	return found
-}
-
-// instructionsToRemove returns the files from which the section of instructions goes: those that have
-// it, unless another setup needs it there.
-func (o Options) instructionsToRemove(config string) []file {
-	return slices.DeleteFunc(o.instructions(config), func(f file) bool {
-		data, err := readFile(f.path)
-		return err != nil || data != nil && !holds(section{}, data) || o.isShared(f.path)
-	})
-}
-
-// isShared reports whether another setup has its instructions in the file.
-func (o Options) isShared(path string) bool {
-	own, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
-	scopes := []Scope{Project, User}
-	if o.Scope == User {
-		scopes = scopes[1:] // of the projects, nothing is known
-	}
-	for _, program := range live.Programs() {
-		for _, scope := range scopes {
-			other := Options{Program: program, Scope: scope, Dir: o.Dir, Getenv: o.Getenv}
-			found, _ := other.look()
-			if program == o.Program && scope == o.Scope || found.hooks == nil {
-				continue
-			}
-			config, _ := other.configDir() // look has found it
-			if used, err := filepath.EvalSymlinks(other.instructions(config)[0].path); err == nil && used == own {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // ProjectDir returns the folder whose settings the program reads when a session starts in the

@@ -26,75 +26,39 @@ type section struct{}
 
 func (section) name() string { return "instructions" }
 
-// span returns where the section is, with the end of its last line. It is empty if there is none.
-func (section) span(data []byte) (from, to int, err error) {
-	from, end := bytes.Index(data, []byte(sectionBegin)), bytes.Index(data, []byte(sectionEnd))
+// cut returns what is before and after the section, whose last line ends with it. It is found if there is one.
+func (section) cut(data []byte) (before, after []byte, found bool, err error) {
+	before, rest, begins := bytes.Cut(data, []byte(sectionBegin))
+	_, after, ends := bytes.Cut(rest, []byte(sectionEnd))
 	switch {
-	case from < 0 && end < 0:
-		return 0, 0, nil
-	case from < 0:
-		return 0, 0, invalid(data, end, sectionEnd+" has no "+sectionBegin+" before it")
-	case end < from:
-		return 0, 0, invalid(data, from, sectionBegin+" has no "+sectionEnd+" after it")
+	case bytes.Count(data, []byte(sectionBegin)) > 1 || begins != ends || bytes.Contains(before, []byte(sectionEnd)):
+		return nil, nil, false, invalid(data, len(before), sectionBegin+" and "+sectionEnd+" are not there once each, in this order")
+	case !begins:
+		return data, nil, false, nil
 	}
-	to = end + len(sectionEnd)
-	if again := bytes.Index(data[from+len(sectionBegin):], []byte(sectionBegin)); again >= 0 {
-		return 0, 0, invalid(data, from+len(sectionBegin)+again, sectionBegin+" is there twice")
+	if end, below, ok := bytes.Cut(after, []byte("\n")); ok && len(bytes.TrimSpace(end)) == 0 {
+		after = below
 	}
-	for _, newline := range []string{"\r\n", "\n"} {
-		if bytes.HasPrefix(data[to:], []byte(newline)) {
-			return from, to + len(newline), nil
-		}
-	}
-	return from, to, nil
+	return before, after, true, nil
 }
 
 func (s section) put(data []byte) ([]byte, error) {
-	from, to, err := s.span(data)
+	before, after, found, err := s.cut(data)
 	if err != nil {
 		return nil, err
 	}
 	newline := lineEnd(data)
 	text := strings.ReplaceAll(sectionText, "\n", newline)
-	if to > 0 {
-		return concat(data[:from], []byte(text), data[to:]), nil
+	if found {
+		return concat(before, []byte(text), after), nil
 	}
 	return appended(data, text, newline), nil
 }
 
 func (s section) take(data []byte) ([]byte, error) {
-	from, to, err := s.span(data)
-	if err != nil || to == 0 {
+	before, after, found, err := s.cut(data)
+	if err != nil || !found {
 		return data, err
 	}
-	rest := concat(withoutEmptyLine(data[:from]), data[to:])
-	if len(bytes.TrimSpace(rest)) == 0 {
-		return nil, nil
-	}
-	return rest, nil
-}
-
-// concat joins pieces of a file in new memory.
-func concat(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }
-
-// appended returns the file with a text at its end, and an empty line between them.
-func appended(data []byte, text, newline string) []byte {
-	between := ""
-	if len(data) > 0 {
-		between = newline
-		if !bytes.HasSuffix(data, []byte("\n")) {
-			between += newline
-		}
-	}
-	return concat(data, []byte(between+text))
-}
-
-// withoutEmptyLine returns the text before one that appended has added.
-func withoutEmptyLine(before []byte) []byte {
-	for _, newline := range []string{"\r\n", "\n"} {
-		if bytes.HasSuffix(before, []byte("\n"+newline)) {
-			return bytes.TrimSuffix(before, []byte(newline))
-		}
-	}
-	return before
+	return orNothing(concat(withoutEmptyLine(before), after)), nil
 }

@@ -1,9 +1,8 @@
 package setup
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,52 +18,27 @@ type mcpCall struct {
 	Args    []string `json:"args"`
 }
 
-// isOurs reports whether the command line calls oacp mcp --agent NAME.
+// isOurs reports whether the command line calls oacp mcp.
 func (c mcpCall) isOurs() bool {
-	return isOACP(c.Command) && len(c.Args) == 3 && c.Args[0] == "mcp" && c.Args[1] == "--agent"
+	return isOACP(c.Command) && len(c.Args) > 0 && c.Args[0] == "mcp"
 }
-
-// isWritten reports whether setup wrote the server into the settings of claude. Its user registers one without the variable.
-func (c mcpCall) isWritten() bool { return c.isOurs() && strings.HasPrefix(c.Args[2], fromEnvironment) }
 
 func (c mcpCall) equal(other mcpCall) bool {
 	return c.Command == other.Command && slices.Equal(c.Args, other.Args)
 }
 
-// agent returns the agent that a server of oacp acts for.
-func (c mcpCall) agent() string {
-	return strings.TrimSuffix(strings.TrimPrefix(c.Args[2], fromEnvironment), "}")
-}
-
-// other returns the error that another server is registered. Arguments of foreign programs may be secret.
-func (c mcpCall) other() error {
-	if !c.isOurs() {
-		c.Args = nil
-	}
-	if c.Command == "" {
-		return errOtherServer
-	}
-	return fmt.Errorf("%w: %s", errOtherServer, visible.ShellCommand(append([]string{c.Command}, c.Args...)...))
-}
-
-// checkOwn returns an error if a server has settings that are not among those that setup writes.
-func checkOwn(entry map[string]any, ours ...string) error {
-	var others []string
-	for _, name := range slices.Sorted(maps.Keys(entry)) {
-		if !slices.Contains(ours, name) {
-			others = append(others, name)
-		}
-	}
-	if others == nil {
+// check returns an error for another program's server. Its arguments may be secret.
+func (c mcpCall) check() error {
+	if c.isOurs() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", errAdded, strings.Join(others, ", "))
+	return fmt.Errorf("%w: %s", errOtherServer, visible.Quote(c.Command))
 }
 
 // server is the part of claude's configuration that registers oacp mcp.
 type server struct {
 	// path leads to the server.
-	path []any
+	path []string
 	mcpCall
 }
 
@@ -77,40 +51,45 @@ type serverEntry struct {
 
 func (server) name() string { return "MCP server" }
 
-// find returns the server that is registered, if there is one.
-func (s server) find(d *document) (v value, call mcpCall, ok bool) {
-	if v, ok = d.find(s.path...); ok && d.decode(v, &call) != nil {
-		call = mcpCall{}
+// callIn returns the command line of a server that is registered, or the zero value.
+func callIn(entry json.RawMessage) (c mcpCall) {
+	if json.Unmarshal(entry, &c) != nil {
+		return mcpCall{}
 	}
-	return v, call, ok
+	return c
 }
 
-func (s server) fill(d *document) error {
-	_, call, ok := s.find(d)
-	switch {
-	case !ok:
-		return d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
-	case call.equal(s.mcpCall), call.isOurs() && !call.isWritten() && call.agent() == s.agent():
-		return nil // also if the user registered it, and then it stays the user's
-	case !call.isWritten():
-		return call.other()
-	}
-	return errors.Join(d.set(s.Command, append(slices.Clone(s.path), "command")...), d.set(s.Args, append(slices.Clone(s.path), "args")...))
+func (s server) put(data []byte) ([]byte, error) {
+	return edit(func(entry json.RawMessage) (json.RawMessage, error) {
+		found := callIn(entry)
+		switch {
+		case entry == nil:
+			return json.RawMessage(encode(serverEntry{"stdio", s.mcpCall, map[string]string{}})), nil
+		case found.equal(s.mcpCall):
+			return entry, nil
+		case found.check() != nil:
+			return nil, found.check()
+		}
+		entry, err := setTo(s.Command).at("command")(entry)
+		if err != nil {
+			return nil, err
+		}
+		return setTo(s.Args).at("args")(entry)
+	}).at(s.path...).inFile(data)
 }
 
-func (s server) ours(d *document) ([]any, error) {
-	v, call, _ := s.find(d)
-	if !call.isWritten() {
-		return nil, nil
-	}
-	var entry map[string]any
-	if err := d.decode(v, &entry); err != nil {
-		return nil, err
-	}
-	if env, ok := entry["env"].(map[string]any); ok && len(env) == 0 {
-		delete(entry, "env")
-	}
-	return s.path, checkOwn(entry, "type", "command", "args")
+func (s server) take(data []byte) ([]byte, error) {
+	return edit(func(entry json.RawMessage) (json.RawMessage, error) {
+		if callIn(entry).isOurs() {
+			return nil, nil
+		}
+		return entry, nil
+	}).at(s.path...).inFile(data)
+}
+
+// setTo returns the edit that sets a value.
+func setTo(content any) edit {
+	return func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage(encode(content)), nil }
 }
 
 // allowed are the commands that claude may run without asking: those that a digest and oacp help agent name, without
@@ -118,33 +97,54 @@ func (s server) ours(d *document) ([]any, error) {
 // for another agent, and reply to read a file. Other commands, such as oacp run, start programs.
 var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "status"}
 
-// permissions returns the parts of claude's settings that let it use the tools of the MCP server and those commands
+// permissions is the part of claude's settings that lets it use the tools of the MCP server and those commands
 // without asking.
-func permissions() []part {
-	parts := []part{inJSON{permission("mcp__" + serverName)}}
+type permissions struct{}
+
+func (permissions) name() string { return "permissions" }
+
+func (permissions) rules() []string {
+	rules := []string{"mcp__" + serverName}
 	for _, name := range allowed {
-		parts = append(parts, inJSON{permission("Bash(oacp " + name + ":*)")})
+		rules = append(rules, "Bash(oacp "+name+":*)")
 	}
-	return parts
+	return rules
 }
 
-// A permission is a rule of what claude may do without asking.
-type permission string
-
-func (p permission) name() string { return string(p) }
-
-func (p permission) fill(d *document) error {
-	if path, _ := p.ours(d); path != nil {
-		return nil
-	}
-	return d.set(string(p), "permissions", "allow", end)
-}
-
-func (p permission) ours(d *document) ([]any, error) {
-	for i, v := range d.elements("permissions", "allow") {
-		if d.equal(v, string(p)) {
-			return []any{"permissions", "allow", i}, nil
+func (p permissions) put(data []byte) ([]byte, error) {
+	return edit(func(list json.RawMessage) (json.RawMessage, error) {
+		all, err := elements(list)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return nil, nil
+		before := len(all)
+		for _, rule := range p.rules() {
+			if !slices.ContainsFunc(all, func(one json.RawMessage) bool { return sameJSON(one, rule) }) {
+				all = append(all, json.RawMessage(encode(rule)))
+			}
+		}
+		if len(all) == before {
+			return list, nil
+		}
+		return json.RawMessage(encode(all)), nil
+	}).at("permissions", "allow").inFile(data)
+}
+
+func (p permissions) take(data []byte) ([]byte, error) {
+	return edit(func(one json.RawMessage) (json.RawMessage, error) {
+		if slices.ContainsFunc(p.rules(), func(rule string) bool { return sameJSON(one, rule) }) {
+			return nil, nil
+		}
+		return one, nil
+	}).each().at("permissions", "allow").inFile(data)
+}
+
+// fromEnvironment and a closing brace are around the agent of claude's server, which is another if the
+// session was started for another: claude puts in the variable, or what follows. Codex does not pass
+// its environment on.
+const fromEnvironment = "${OACP_AGENT:-"
+
+// callOfMCP returns the command line of the server for an agent.
+func callOfMCP(command, agent string) mcpCall {
+	return mcpCall{command, strings.Fields("mcp --agent " + agent)}
 }

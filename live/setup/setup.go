@@ -2,12 +2,11 @@
 //
 // What it writes are parts: the hooks that call oacp hook, the MCP server oacp mcp with the
 // permission to use it, and a section of instructions. What others wrote into the files keeps its
-// bytes. Prepare and PrepareRemoval read and check all files, and Apply writes them, so that a file
-// that cannot be changed stops everything before anything has changed.
+// meaning and order. Prepare and PrepareRemoval read and check all files, and Apply writes them, so that a file
+// that is wrong stops everything before anything has changed.
 package setup
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -63,24 +62,14 @@ func (o Options) plan(removes bool) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	instructions, prepare := o.instructions(config)[:1], (*Change).prepareSetup
+	instructions, change := o.instructions(config)[:1], part.put
 	if removes {
-		instructions, prepare = o.instructionsToRemove(config), (*Change).prepareRemoval
+		instructions, change = o.instructions(config), part.take
 	}
 	plan := &Plan{}
 	for _, f := range append(o.files(config), instructions...) {
-		c := Change{Path: f.path, Action: Unchanged, file: f, removes: removes}
-		for _, p := range f.parts {
-			c.Parts = append(c.Parts, p.name())
-		}
-		if err := c.read(o); err != nil {
-			return nil, err
-		}
-		err := prepare(&c)
-		if err == nil && c.Action != Unchanged {
-			err = c.checkWritable()
-		}
-		if err != nil {
+		c := Change{Path: f.path, file: f}
+		if err := c.prepare(o, change); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
 		plan.Changes = append(plan.Changes, c)
@@ -97,52 +86,6 @@ func (p *Plan) Apply() error {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-func (c *Change) prepareSetup() (err error) {
-	if c.After, err = each(c.parts, part.put, c.Before); err != nil {
-		return err
-	}
-	c.fresh = !holds(c.parts[0], c.Before)
-	switch {
-	case c.Before == nil:
-		c.Action = Made
-	case !bytes.Equal(c.Before, c.After):
-		c.Action = Changed
-	}
-	if c.Before != nil && c.original != nil || c.Action == Changed && c.fresh {
-		c.Backup = c.backup
-	}
-	return nil
-}
-
-func (c *Change) prepareRemoval() error {
-	original := c.original
-	if original != nil && holds(c.parts[0], original) {
-		original = nil // another setup in the same file has made it
-	}
-	// A permission that was there before stays.
-	ours := slices.DeleteFunc(slices.Clone(c.parts), func(p part) bool { return original != nil && holds(p, original) })
-	rest, err := each(ours, part.take, c.Before)
-	if c.After = rest; err != nil || bytes.Equal(rest, c.Before) {
-		return err
-	}
-	if original == nil {
-		if c.Action = Changed; len(rest) == 0 {
-			c.Action = Removed
-		}
-		return nil
-	}
-	if again, err := each(c.parts, part.put, original); err == nil {
-		if again, err = each(ours, part.take, again); err == nil && bytes.Equal(again, rest) {
-			c.Action, c.After = Restored, original
-			return nil
-		}
-	}
-	if c.Action = Changed; len(rest) == 0 {
-		c.After = c.empty // the file was there before
 	}
 	return nil
 }

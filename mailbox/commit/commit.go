@@ -19,7 +19,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -41,8 +40,6 @@ var (
 	ErrNoRepository = errors.New("not in a git repository")
 	// ErrOwnRepository is returned if the workspace has a repository of its own, which sync commits to.
 	ErrOwnRepository = errors.New("has a git repository of its own")
-	// ErrIdentity is returned if git does not know the committer's name and address.
-	ErrIdentity = errors.New("git does not know the committer's name and address")
 	// ErrRefused is returned if git did not commit, for example because a hook failed.
 	ErrRefused = errors.New("git did not commit")
 )
@@ -119,10 +116,10 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	for _, u := range unfinished {
 		args = append(args, "--git-path", u.name)
 	}
-	out, err := r.git.Run(ctx, args...)
-	if owner := r.checkOwner(ctx); err != nil && errors.Is(owner, ErrOwnRepository) {
-		return nil, owner
+	if _, err := r.git.Run(ctx, "config", "--local", "--get", "oacp.ref"); err == nil {
+		return nil, fmt.Errorf("workspace %s %w", w.Dir(), ErrOwnRepository)
 	}
+	out, err := r.git.Run(ctx, args...)
 	if git.Exit(err) == 128 && (strings.Contains(err.Error(), "not a git repository") || strings.Contains(err.Error(), "work tree")) {
 		return nil, fmt.Errorf("workspace %s is %w", w.Dir(), ErrNoRepository)
 	}
@@ -133,17 +130,13 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	if len(lines) != 3+len(unfinished) {
 		return nil, fmt.Errorf("workspace %s: cannot read where its repository is: %q", w.Dir(), out)
 	}
-	r.prefix, r.lock = lines[1], r.absolute(lines[2])
-	if err := r.checkOwner(ctx); err != nil {
-		return nil, err
-	}
-	r.git.Dir = lines[0]
+	r.git.Dir, r.prefix, r.lock = lines[0], lines[1], r.absolute(lines[2])
 	for i, u := range unfinished {
 		if _, err := os.Lstat(r.absolute(lines[3+i])); err == nil {
 			return nil, &UnfinishedError{u.what}
 		}
 	}
-	r.names = namesOf(w, r.prefix != "")
+	r.names = namesOf(r.prefix != "")
 	if out, err := r.git.Run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
 		r.Branch = strings.TrimSpace(string(out))
 	}
@@ -156,21 +149,6 @@ func (r *Repository) absolute(path string) string {
 		return path
 	}
 	return filepath.Join(r.workspace.Dir(), path)
-}
-
-// checkOwner returns ErrOwnRepository if the repository is that of the workspace.
-func (r *Repository) checkOwner(ctx context.Context) error {
-	if r.prefix != "" {
-		return nil
-	}
-	_, err := r.git.Run(ctx, "config", "--local", "--get", "oacp.ref")
-	if err == nil {
-		return fmt.Errorf("workspace %s %w", r.workspace.Dir(), ErrOwnRepository)
-	}
-	if git.Exit(err) == 1 {
-		return nil
-	}
-	return err
 }
 
 // checkIgnored returns an *IgnoredError if git ignores a message that an agent would send.
@@ -189,13 +167,10 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 // namesOf returns the files and folders that belong to a workspace. A workspace that is the top of
 // the repository, not below it, shares that folder with the code: there, only what carries messages is
 // taken, and a .gitattributes that is new.
-func namesOf(w *mailbox.Workspace, below bool) []string {
+func namesOf(below bool) []string {
 	names := []string{schema.AgentsName, schema.MarkerName, attributesName}
 	if below {
 		names = append(names, "schemas", "trust", ".gitignore", ".gitkeep")
-	}
-	if project.HasProjectFolders(w) {
-		names = append(names, "memory", "packets", "checkpoints", "merges", "artifacts")
 	}
 	return names
 }
@@ -294,16 +269,9 @@ func (r *Repository) explain(err error) error {
 	if !ok {
 		return err
 	}
-	says := func(texts ...string) bool {
-		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.Stderr, text) })
-	}
 	_, lock, _ := strings.Cut(failed.Stderr, "Unable to create '")
-	lock, _, locked := strings.Cut(lock, "': File exists")
-	switch {
-	case locked: // that of the index, or one of HEAD, which a killed commit left
+	if lock, _, locked := strings.Cut(lock, "': File exists"); locked { // that of the index, or one of HEAD, which a killed commit left
 		return &LockedError{lock}
-	case says("Please tell me who you are", "empty ident name", "no email was given", "auto-detect email"):
-		return fmt.Errorf("%w: %w", ErrIdentity, err)
 	}
 	return fmt.Errorf("%w: %w", ErrRefused, err)
 }

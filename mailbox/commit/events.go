@@ -12,49 +12,30 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A copyOf is a file of a mailbox, whatever its folder.
-type copyOf struct {
-	agent schema.AgentName
-	name  string
-}
-
 // events says what the changed files mean.
-func (r *Repository) events(files []File) []history.Change {
-	in := make(map[mailbox.Box]map[copyOf]Status)
-	for _, box := range schema.Boxes() {
-		in[box] = make(map[copyOf]Status)
+func (r *Repository) events(files []File) (found []history.Change) {
+	left := make(map[schema.Location]bool) // the places in inboxes of messages that are no longer in the archive or dead
+	for _, f := range files {
+		if at, ok := locate(f.Path); ok && f.Status == Removed && at.Box != mailbox.Outbox {
+			at.Box = mailbox.Inbox
+			left[at] = true
+		}
 	}
-	var found []history.Change
 	for _, f := range files {
 		at, ok := locate(f.Path)
 		switch {
-		case !ok:
-		case schema.IsMessageFile(at.Name):
-			in[at.Box][copyOf{at.Agent, at.Name}] = f.Status
-		case at.Box == mailbox.Inbox && at.Name == ".gitkeep" && f.Status == Added:
+		case !ok || f.Status != Added:
+		case at.Box == mailbox.Inbox && at.Name == ".gitkeep":
 			found = append(found, history.Change{Kind: history.NewAgent, Agent: at.Agent})
-		}
-	}
-	sent := make(map[schema.ID]bool)
-	for at, status := range in[mailbox.Outbox] {
-		if status == Added {
-			e := r.event(history.Sent, at, mailbox.Outbox)
-			found, sent[e.ID] = append(found, e), true
-		}
-	}
-	for at, status := range in[mailbox.Inbox] {
-		switch {
-		case status == Added:
-			if e := r.event(history.Restored, at, mailbox.Inbox); !sent[e.ID] {
-				found = append(found, e)
-			}
-		case status != Removed:
-		case in[mailbox.Archive][at] == Added:
-			found = append(found, r.event(history.Acknowledged, at, mailbox.Archive))
-		case in[mailbox.DeadLetters][at] == Added:
-			found = append(found, r.event(history.DeadLetter, at, mailbox.DeadLetters))
-		default:
-			found = append(found, r.event(history.Acknowledged, at, mailbox.Outbox))
+		case !schema.IsMessageFile(at.Name):
+		case at.Box == mailbox.Outbox:
+			found = append(found, r.event(history.Sent, at))
+		case at.Box == mailbox.Archive:
+			found = append(found, r.event(history.Acknowledged, at))
+		case at.Box == mailbox.DeadLetters:
+			found = append(found, r.event(history.DeadLetter, at))
+		case left[at]:
+			found = append(found, r.event(history.Restored, at))
 		}
 	}
 	slices.SortFunc(found, func(a, b history.Change) int { // by the age of the messages
@@ -63,17 +44,13 @@ func (r *Repository) events(files []File) []history.Change {
 	return found
 }
 
-// event returns the event of a message file, a copy of which is in the box: in that of the agent or,
-// for the outbox, of the sender that the file name says.
-func (r *Repository) event(kind history.Kind, at copyOf, box mailbox.Box) history.Change {
-	e := history.Change{Kind: kind, Agent: at.agent}
-	if parsed, err := schema.ParseFileName(at.name); err == nil {
+// event returns the event of a message file.
+func (r *Repository) event(kind history.Kind, at schema.Location) history.Change {
+	e := history.Change{Kind: kind, Agent: at.Agent}
+	if parsed, err := schema.ParseFileName(at.Name); err == nil {
 		e.From, e.Type = parsed.From, parsed.Type
 	}
-	entry := mailbox.Entry{Agent: at.agent, Box: box, Name: at.name}
-	if box == mailbox.Outbox && kind != history.Sent {
-		entry.Agent = e.From
-	}
+	entry := mailbox.Entry{Agent: at.Agent, Box: at.Box, Name: at.Name}
 	data, err := r.workspace.ReadRaw(entry)
 	if err != nil {
 		return e // the file name has to do

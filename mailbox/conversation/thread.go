@@ -3,10 +3,8 @@
 package conversation
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -111,47 +109,39 @@ func readBodies(w *mailbox.Workspace, thread []Node) {
 }
 
 // connected returns the messages that are connected to the start.
-func connected(start *schema.Message, all []mailbox.Entry) []Node {
-	links := func(m *schema.Message) []string {
-		keys := []string{"id " + string(m.ID)}
+func connected(start *schema.Message, all []mailbox.Entry) (thread []Node) {
+	slices.SortStableFunc(all, func(a, b mailbox.Entry) int { return schema.CompareAge(a.Message, b.Message) })
+	ids, conversations := make(map[schema.ID]bool), make(map[schema.ConversationID]bool)
+	follow := func(m *schema.Message) {
+		ids[m.ID], conversations[m.ConversationID] = true, true
 		if m.ParentID != "" {
-			keys = append(keys, "id "+string(m.ParentID))
+			ids[m.ParentID] = true
 		}
-		if m.ConversationID != "" {
-			keys = append(keys, "conversation "+string(m.ConversationID))
-		}
-		return keys
+		delete(conversations, "")
 	}
-	byLink := make(map[string][]int)
-	for i, e := range all {
-		for _, key := range links(e.Message) {
-			byLink[key] = append(byLink[key], i)
-		}
-	}
-	var thread []Node
+	follow(start)
 	positions := make(map[schema.ID]int)
-	taken := make([]bool, len(all))
-	followed := make(map[string]bool)
-	for queue := links(start); len(queue) > 0; queue = queue[1:] {
-		if followed[queue[0]] {
-			continue
-		}
-		followed[queue[0]] = true
-		for _, i := range byLink[queue[0]] {
-			if taken[i] {
+	// What is connected only by something younger comes in a later round.
+	for grows := true; grows; {
+		grows = false
+		rest := all[:0]
+		for _, e := range all {
+			m := e.Message
+			if !ids[m.ID] && !ids[m.ParentID] && !conversations[m.ConversationID] {
+				rest = append(rest, e)
 				continue
 			}
-			taken[i] = true
-			m := all[i].Message
-			position, known := positions[m.ID]
+			grows = true
+			follow(m)
+			at, known := positions[m.ID]
 			if !known {
-				position = len(thread)
-				positions[m.ID] = position
-				thread = append(thread, Node{Entry: all[i]})
-				queue = append(queue, links(m)...)
+				at = len(thread)
+				positions[m.ID] = at
+				thread = append(thread, Node{Entry: e})
 			}
-			thread[position].Files = append(thread[position].Files, all[i])
+			thread[at].Files = append(thread[at].Files, e)
 		}
+		all = rest
 	}
 	return thread
 }
@@ -160,127 +150,94 @@ func connected(start *schema.Message, all []mailbox.Entry) []Node {
 const (
 	branchHere, lastBranchHere = "├─ ", "└─ "
 	branchPast, nothingPast    = "│  ", "   "
-	branchesCut                = "…  "
-	// mostBranches is how many levels are drawn: those next to the message.
+	// mostBranches is how many levels are drawn. Answers below them stand beside their parents.
 	mostBranches = 12
 )
 
 // tree puts messages, which are in the order of Sort, into the order of their tree. It is not
-// recursive, because messages can answer each other in chains of any length.
+// recursive, because messages can answer each other in chains of any length, and in cycles.
 func tree(sorted []Node) []Node {
 	positions := make(map[schema.ID]int, len(sorted))
-	answers := make([][]int, len(sorted))
-	var open []int // what is to be placed, the next one last
 	for i := range sorted {
-		// A parent comes first. If messages answer each other in a cycle, the first one has none.
-		if parent, ok := positions[sorted[i].Message.ParentID]; ok {
-			answers[parent] = append(answers[parent], i)
-		} else {
-			open = append(open, i)
-		}
 		positions[sorted[i].Message.ID] = i
 	}
-	slices.Reverse(open)
+	answers := make([][]int, len(sorted))
+	var first, others []int
+	for i := range sorted {
+		if parent, ok := positions[sorted[i].Message.ParentID]; ok {
+			answers[parent] = append(answers[parent], i)
+			others = append(others, i)
+		} else {
+			first = append(first, i)
+		}
+	}
 	placed := make([]Node, 0, len(sorted))
-	for len(open) > 0 {
-		i := open[len(open)-1]
-		open = open[:len(open)-1]
-		m := &sorted[i]
-		placed = append(placed, *m)
-		past := nextLevel(m.Below, m.Depth)
-		for n, answer := range slices.Backward(answers[i]) {
-			here, further := branchHere, branchPast
-			if n == len(answers[i])-1 {
-				here, further = lastBranchHere, nothingPast
+	done := make([]bool, len(sorted))
+	for _, root := range append(first, others...) {
+		for passed := make(map[int]bool); !done[root] && !passed[root]; { // up to the top, or once around a cycle
+			passed[root] = true
+			if parent, ok := positions[sorted[root].Message.ParentID]; ok {
+				root = parent
 			}
-			a := &sorted[answer]
-			a.Depth, a.Branch, a.Below = m.Depth+1, past+here, past+further
-			open = append(open, answer)
+		}
+		for open := []int{root}; len(open) > 0; { // what is to be placed, the next one last
+			i := open[len(open)-1]
+			open = open[:len(open)-1]
+			if done[i] {
+				continue
+			}
+			done[i] = true
+			m := &sorted[i]
+			placed = append(placed, *m)
+			for n, answer := range slices.Backward(answers[i]) {
+				if !done[answer] {
+					sorted[answer].hang(m, n == len(answers[i])-1)
+					open = append(open, answer)
+				}
+			}
 		}
 	}
 	return placed
 }
 
-// nextLevel returns what is drawn before the branches of a message's answers.
-func nextLevel(below string, depth int) string {
-	if depth < mostBranches {
-		return below
+// hang places a message below its parent.
+func (n *Node) hang(parent *Node, last bool) {
+	n.Depth = parent.Depth + 1
+	switch {
+	case n.Depth > mostBranches:
+		n.Branch, n.Below = parent.Branch, parent.Below
+	case last:
+		n.Branch, n.Below = parent.Below+lastBranchHere, parent.Below+nothingPast
+	default:
+		n.Branch, n.Below = parent.Below+branchHere, parent.Below+branchPast
 	}
-	const level = 3 // characters
-	drawn := []rune(strings.TrimPrefix(below, branchesCut))
-	return branchesCut + string(drawn[len(drawn)-(mostBranches-1)*level:])
 }
 
-// Sort sorts messages by their age; see schema.CompareAge. A message that is older than the one it answers,
-// because clocks differ, counts as sent right after that one.
+// Sort sorts messages by their age; see schema.CompareAge.
 func Sort[T any](items []T, message func(T) *schema.Message) {
-	// If messages answer each other in a cycle, the earliest one is taken for an answer.
 	slices.SortFunc(items, func(a, b T) int { return schema.CompareAge(message(a), message(b)) })
-	byID := make(map[schema.ID]*schema.Message, len(items))
-	for _, item := range items {
-		byID[message(item).ID] = message(item)
-	}
-	positions := make(map[schema.ID]position, len(items))
-	for _, item := range items {
-		locate(message(item), byID, positions)
-	}
-	slices.SortStableFunc(items, func(a, b T) int {
-		p, q := positions[message(a).ID], positions[message(b).ID]
-		return cmp.Or(schema.CompareAge(p.after, q.after), cmp.Compare(p.answers, q.answers))
-	})
-}
-
-// position is a message's place in a conversation: that of another message or its own, and how many
-// messages lead from there to it, each an answer to the one before.
-type position struct {
-	after   *schema.Message
-	answers int
-}
-
-// locate finds the positions of a message and of those it answers. It is not recursive, because
-// messages can answer each other in chains of any length and in cycles.
-func locate(m *schema.Message, byID map[schema.ID]*schema.Message, positions map[schema.ID]position) {
-	var chain []*schema.Message
-	inChain := make(map[schema.ID]bool)
-	for ; m != nil && !inChain[m.ID]; m = byID[m.ParentID] {
-		if _, known := positions[m.ID]; known {
-			break
-		}
-		inChain[m.ID] = true
-		chain = append(chain, m)
-	}
-	for _, m := range slices.Backward(chain) {
-		own := position{after: m}
-		if parent, ok := positions[m.ParentID]; ok && schema.CompareAge(m, parent.after) <= 0 {
-			own = position{parent.after, parent.answers + 1}
-		}
-		positions[m.ID] = own
-	}
 }
 
 // NewFor returns what a conversation has that is new for an agent, in the order of Sort: the messages
 // after its own last one, from the pending one on if that is earlier. The pending message is the file
 // that is given.
-func NewFor(thread []Node, agent schema.AgentName, pending mailbox.Entry) []mailbox.Entry {
+func NewFor(thread []Node, agent schema.AgentName, pending mailbox.Entry) (found []mailbox.Entry) {
 	sorted := slices.Clone(thread)
 	Sort(sorted, func(n Node) *schema.Message { return n.Message })
-	at := slices.IndexFunc(sorted, func(n Node) bool { return n.Message.ID == pending.Message.ID })
-	if at < 0 {
-		return []mailbox.Entry{pending}
-	}
-	from := 0
+	from, at := 0, -1
 	for i, n := range sorted {
-		if n.Message.From == agent {
+		switch {
+		case n.Message.ID == pending.Message.ID:
+			sorted[i].Entry, at = pending, i
+		case n.Message.From == agent:
 			from = i + 1
 		}
 	}
-	var part []mailbox.Entry
-	for i := min(from, at); i < len(sorted); i++ {
-		if i == at {
-			part = append(part, pending)
-		} else {
-			part = append(part, sorted[i].Entry)
-		}
+	if at < 0 {
+		return []mailbox.Entry{pending}
 	}
-	return part
+	for _, n := range sorted[min(from, at):] {
+		found = append(found, n.Entry)
+	}
+	return found
 }

@@ -39,7 +39,7 @@ func TestThread(t *testing.T) {
 		{"all in one second", exchange{{"cccc", 0, "", ""}, {"bbbb", 0, "cccc", ""}, {"aaaa", 0, "bbbb", ""}}, "aaaa", []string{"cccc", "bbbb", "aaaa"}},
 		{"a fork in one second", exchange{{"dddd", 0, "", ""}, {"bbbb", 0, "dddd", ""}, {"aaaa", 0, "dddd", ""}, {"cccc", 0, "bbbb", ""}}, "cccc", []string{"dddd", "aaaa", "bbbb", "cccc"}},
 		{"an answer from a clock that is behind", exchange{{"aaaa", 10, "", own}, {"bbbb", 5, "aaaa", own}, {"cccc", 7, "", own}}, "aaaa", []string{"cccc", "aaaa", "bbbb"}},
-		{"a circle", exchange{{"aaaa", 0, "bbbb", ""}, {"bbbb", 0, "aaaa", ""}}, "bbbb", []string{"bbbb", "aaaa"}},
+		{"a circle", exchange{{"aaaa", 0, "bbbb", ""}, {"bbbb", 0, "aaaa", ""}}, "bbbb", []string{"aaaa", "bbbb"}},
 		{"its own parent", exchange{{"aaaa", 0, "aaaa", ""}}, "aaaa", []string{"aaaa"}},
 	}
 	for _, test := range tests {

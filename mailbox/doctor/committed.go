@@ -8,7 +8,6 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/commit"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -37,14 +36,6 @@ func (i *inspection) committed(ctx context.Context) {
 		i.add("messages", SeverityOK, "", "git keeps them as they are")
 		return
 	}
-	f := i.add(attributesName, SeverityWarning, "oacp doctor --fix writes one", "is missing: git may change the ends of lines, and merge the contents of two messages")
-	if _, err := i.w.Root().Lstat(attributesName); err == nil {
-		f.Message = strings.Replace(f.Message, "is missing", "does not say -text -merge for messages", 1)
-		f.Hint = "add the line: agents/** -text -merge"
-		return
-	}
-	f.Mend = mend("wrote "+attributesName, func() error {
-		_, err := project.WriteAttributes(i.w)
-		return err
-	})
+	i.add(attributesName, SeverityWarning, "add the line: agents/** -text -merge",
+		"does not say that git leaves messages as they are: it may change the ends of lines, and merge the contents of two messages")
 }

@@ -31,9 +31,7 @@ const (
 const (
 	categoryWorkspace   = "Workspace"
 	categoryInbox       = "Inbox Health"
-	categorySchemas     = "Schemas"
 	categoryAutonomy    = "Autonomy"
-	categoryStatus      = "Agent Status"
 	categoryTrust       = "Trust Root"
 	categoryMailboxes   = "Mailboxes"
 	categoryDelivery    = "Delivery"
@@ -46,8 +44,8 @@ const (
 
 // Categories are the categories that every workspace is inspected for, in order.
 var Categories = []string{
-	categoryWorkspace, categoryInbox, categorySchemas, categoryAutonomy, categoryStatus, categoryTrust,
-	categoryMailboxes, categoryDelivery, categoryDeadLetters, categoryContracts,
+	categoryWorkspace, categoryInbox, categoryAutonomy, categoryTrust, categoryMailboxes, categoryDelivery, categoryDeadLetters,
+	categoryContracts,
 }
 
 // Finding is one thing that was inspected. Its JSON is that of the reference implementation.
@@ -60,9 +58,6 @@ type Finding struct {
 	Message  string   `json:"message"`
 	// Hint tells what to do about it.
 	Hint string `json:"fix_hint,omitempty"`
-	// Mend fixes the problem and returns a line for each repair, even with an error. It is nil if a
-	// person must decide.
-	Mend func(context.Context) ([]string, error) `json:"-"`
 }
 
 // outgoingName is the folder of staged copies.
@@ -71,9 +66,6 @@ const outgoingName = schema.StateName + "/outgoing"
 // Options configures an inspection.
 type Options struct {
 	Now time.Time
-	// ProjectFolders reports whether the workspace is a project with all files of one of the reference
-	// implementation. A workspace that looks like one is inspected as one in any case.
-	ProjectFolders bool
 	// Autonomy returns whether oacp run holds the messages of an agent, or why it cannot run.
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
 	// Contract is the path of oacp-contract, or empty.
@@ -110,28 +102,22 @@ func (i *inspection) fail(name string, err error) {
 // Inspect returns the findings about the workspace, good and bad. It changes nothing.
 func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Finding, error) {
 	i := &inspection{w: w, Options: options}
-	i.ProjectFolders = i.ProjectFolders || project.HasProjectFolders(w)
 	agents, err := w.Agents()
 	if err != nil {
 		return i.findings, err
 	}
 	i.agents = agents
 	i.workspace()
-	for _, agent := range agents {
-		i.inbox(ctx, agent)
-	}
-	i.schemas()
 	people := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return agent == mailbox.Postmaster })
 	for _, agent := range people {
-		i.autonomy(agent)
+		i.inbox(ctx, agent)
 	}
 	for _, agent := range people {
-		i.status(agent)
+		i.autonomy(agent)
 	}
 	i.trust()
 	i.mailboxes()
 	i.delivery()
-	i.state(ctx)
 	for _, agent := range agents {
 		i.deadLetters(agent)
 	}
@@ -140,65 +126,62 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	return i.findings, context.Cause(ctx)
 }
 
-// Repair makes the safe repairs. It returns a line for each repair, and the findings of an inspection after
-// that, with a finding for each repair that failed.
+// Repair completes or sweeps interrupted deliveries. It returns a line for each repair, and the findings of an
+// inspection after that, with one for a repair that failed.
 func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed []string, left []Finding, err error) {
-	findings, err := Inspect(ctx, w, options)
-	if err != nil {
-		return nil, findings, err
-	}
+	recovered, failed := w.Recover(ctx)
 	fixed = []string{}
-	var failed []Finding
-	for _, f := range findings {
-		if f.Mend == nil {
-			continue
-		}
-		done, err := f.Mend(ctx)
-		fixed = append(fixed, done...)
-		if err != nil {
-			failed = append(failed, Finding{
-				Category: categoryNotRepaired, Name: f.Name, Severity: SeverityError, Message: strings.ReplaceAll(err.Error(), "\n", "; "),
-			})
-		}
+	for _, path := range recovered.Published {
+		fixed = append(fixed, "delivered "+path)
+	}
+	for _, path := range recovered.Swept {
+		fixed = append(fixed, "swept "+path)
+	}
+	for _, path := range recovered.DeadLetters {
+		fixed = append(fixed, "moved to the sender's dead letters: "+path)
 	}
 	left, err = Inspect(ctx, w, options)
-	return fixed, append(left, failed...), err
+	if failed != nil {
+		left = append(left, Finding{
+			Category: categoryNotRepaired, Name: outgoingName, Severity: SeverityError, Message: strings.ReplaceAll(failed.Error(), "\n", "; "),
+		})
+	}
+	return fixed, left, err
 }
+
+// initHint says how to make the files of the workspace that are missing.
+const initHint = "oacp init makes it, in the folder of the workspace"
 
 func (i *inspection) workspace() {
 	i.category = categoryWorkspace
-	switch _, err := i.w.Root().Lstat(schema.MarkerName); {
+	switch err := project.CheckMarker(i.w); {
 	case errors.Is(err, fs.ErrNotExist):
-		severity := map[bool]Severity{true: SeverityWarning, false: SeverityError}[i.ProjectFolders]
-		f := i.add(schema.MarkerName, severity, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
-		f.Mend = mend("made "+schema.MarkerName, func() error {
-			_, err := project.WriteMarker(i.w, project.InitOptions{Now: i.Now})
-			return err
-		})
+		i.add(schema.MarkerName, SeverityWarning, initHint, "is missing: the workspace is not found from folders inside it")
 	case err != nil:
-		i.fail(schema.MarkerName, err)
+		i.badMarker = true
+		i.add(schema.MarkerName, SeverityError, "move it away; "+initHint, "cannot be read: %v", err)
 	default:
-		if err := project.CheckMarker(i.w); err != nil {
-			i.badMarker = true
-			i.add(schema.MarkerName, SeverityError, `move it away; oacp init --agents "" makes a new one`, "cannot be read: %v", err)
-			break
-		}
 		i.add(schema.MarkerName, SeverityOK, "", "is valid")
 	}
-	if _, err := i.w.Root().Lstat(schema.AgentsName); errors.Is(err, fs.ErrNotExist) {
-		i.add(schema.AgentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
+	if len(i.agents) == 0 {
+		i.add(schema.AgentsName+"/", SeverityWarning, "oacp add-agent NAME", "there are no agents")
 		return
 	}
 	i.add(schema.AgentsName+"/", SeverityOK, "", "%s", spelling.Plural(len(i.agents), "agent"))
 }
 
-// mend makes a Mend of a single repair.
-func mend(done string, repair func() error) func(context.Context) ([]string, error) {
-	return func(context.Context) ([]string, error) {
-		if err := repair(); err != nil {
-			return nil, err
-		}
-		return []string{done}, nil
+// autonomy checks what oacp reads of an agent's config.yaml. The rest of its section autonomy is for other tools.
+func (i *inspection) autonomy(agent schema.AgentName) {
+	i.category = categoryAutonomy
+	name := string(agent) + "/" + project.ConfigName
+	switch mode, err := i.Autonomy(i.w, agent); {
+	case err != nil && i.badMarker: // workspace.json is to blame
+	case err != nil:
+		i.add(name, SeverityError, "oacp run does not start until that is mended", "%v", err)
+	case mode.Holds():
+		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
+	default:
+		i.add(name, SeverityOK, "", "oacp run gives turns")
 	}
 }
 

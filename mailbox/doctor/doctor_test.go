@@ -26,8 +26,6 @@ type trouble struct {
 	category, finding string
 	severity          Severity
 	words             []string
-	// mends reports whether mending the problem removes the finding.
-	mends bool
 }
 
 func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbox.Workspace) {
@@ -41,63 +39,40 @@ func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbo
 
 var troubles = []trouble{
 	{"no marker", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, filepath.Join(w.Dir(), schema.MarkerName)) },
-		"Workspace", "workspace.json", SeverityError, []string{"missing"}, true},
+		"Workspace", "workspace.json", SeverityWarning, []string{"missing"}},
 	{"empty marker", func(t *testing.T, w *mailbox.Workspace) {
 		check.WriteFile(t, filepath.Join(w.Dir(), schema.MarkerName), "")
 	},
-		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
+		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}},
 	{"marker is not JSON", func(t *testing.T, w *mailbox.Workspace) {
 		check.WriteFile(t, filepath.Join(w.Dir(), schema.MarkerName), "{project")
 	},
-		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
+		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}},
 	{"marker leads out", func(t *testing.T, w *mailbox.Workspace) {
 		check.Remove(t, filepath.Join(w.Dir(), schema.MarkerName))
 		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), schema.MarkerName)); err != nil {
 			t.Fatal(err)
 		}
-	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "symbolic link"}, false},
-	{"no inbox", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, w.BoxPath("codex", mailbox.Inbox)) },
-		"Inbox Health", "codex/inbox", SeverityWarning, []string{"missing"}, true},
-	{"no outbox", func(t *testing.T, w *mailbox.Workspace) { check.Remove(t, w.BoxPath("codex", mailbox.Outbox)) },
-		"Mailboxes", "agents/codex/outbox", SeverityWarning, []string{"missing"}, true},
+	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "symbolic link"}},
 	{"inbox is a file", func(t *testing.T, w *mailbox.Workspace) {
 		check.Remove(t, w.BoxPath("codex", mailbox.Inbox))
 		check.WriteFile(t, w.BoxPath("codex", mailbox.Inbox), "")
-	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"agents/codex/inbox"}, false},
+	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"agents/codex/inbox"}},
 	{"inbox leads out", func(t *testing.T, w *mailbox.Workspace) {
 		check.Remove(t, w.BoxPath("codex", mailbox.Inbox))
 		if err := os.Symlink(t.TempDir(), w.BoxPath("codex", mailbox.Inbox)); err != nil {
 			t.Fatal(err)
 		}
-	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"symbolic link"}, false},
-	{"no agent's name", func(t *testing.T, w *mailbox.Workspace) {
-		if err := os.Mkdir(filepath.Join(w.Dir(), "agents/-x"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}, "Mailboxes", "agents/-x", SeverityWarning, []string{"not a mailbox"}, false},
-	{"agent is a file", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.Dir(), "agents/notes"), "")
-	},
-		"Mailboxes", "agents/notes", SeverityWarning, []string{"not a folder"}, false},
+	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"symbolic link"}},
 	{"stuck copy", func(t *testing.T, w *mailbox.Workspace) {
 		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
-	}, "Delivery", "msg-2026", SeverityWarning, []string{"state/outgoing"}, true},
-	{"foreign staged file", func(t *testing.T, w *mailbox.Workspace) {
-		check.WriteFile(t, filepath.Join(w.Dir(), outgoingName, "x"), "")
-	},
-		"Delivery", "state/outgoing/x", SeverityWarning, []string{"not a staged copy"}, false},
+	}, "Delivery", "msg-2026", SeverityWarning, []string{"state/outgoing"}},
 	{"bad file", func(t *testing.T, w *mailbox.Workspace) {
 		check.WriteFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "bad.yaml"), "id: [")
-	}, "Inbox Health", "agents/codex/inbox/bad.yaml", SeverityError, []string{"1:5"}, false},
-	{"expired", placeAt("a.yaml", func(m *schema.Message) { m.ExpiresAt = "2026-03-13T14:30:00Z" }),
-		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"expired", "2026-03-13T14:30:00Z"}, false},
-	{"for another", placeAt("a.yaml", func(m *schema.Message) { m.To = []schema.AgentName{"gemini"} }),
-		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"gemini"}, false},
-	{"from a stranger", placeAt("a.yaml", func(m *schema.Message) { m.From = "stranger" }),
-		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"stranger"}, false},
+	}, "Inbox Health", "agents/codex/inbox/bad.yaml", SeverityError, []string{"1:5"}},
 	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
-		"Inbox Health", "codex/inbox", SeverityWarning, []string{"1 pending", "a.yaml", "pending since", "2026-03-12"}, false},
+		"Inbox Health", "codex/inbox", SeverityWarning, []string{"1 pending", "a.yaml", "pending since", "2026-03-12"}},
 	{"interrupted delivery", func(t *testing.T, w *mailbox.Workspace) {
 		path := filepath.Join(w.Dir(), outgoingName, "msg-20260313T1430Z-codex-0123456789abcdef@codex@outbox")
 		check.WriteFile(t, path, "id: ")
@@ -105,7 +80,7 @@ var troubles = []trouble{
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
-	}, "Delivery", "msg-20260313T1430Z-codex-0123456789abcdef", SeverityWarning, []string{"state/outgoing"}, true},
+	}, "Delivery", "msg-20260313T1430Z-codex-0123456789abcdef", SeverityWarning, []string{"state/outgoing"}},
 }
 
 func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
@@ -114,7 +89,7 @@ func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
 	before := check.Contents(t, w.Dir())
 	findings := inspect(t, w)
 	for _, f := range findings {
-		if f.Severity != SeverityOK && f.Category != "Trust Root" || f.Mend != nil {
+		if f.Severity != SeverityOK && f.Category != "Trust Root" {
 			t.Errorf("a good workspace has the finding %+v", f)
 		}
 	}
@@ -140,7 +115,7 @@ func inspect(t *testing.T, w *mailbox.Workspace) []Finding {
 	return findings
 }
 
-func TestInspectFindsAndMends(t *testing.T) {
+func TestInspectFinds(t *testing.T) {
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
 			w := mailboxtest.New(t, "claude", "codex")
@@ -151,20 +126,10 @@ func TestInspectFindsAndMends(t *testing.T) {
 				t.Fatalf("no finding %s: %s; there are %+v", trouble.category, trouble.finding, inspect(t, w))
 			}
 			check.Kept(t, w.Dir(), before)
-			if found.Severity != trouble.severity || (found.Mend != nil) != trouble.mends {
-				t.Errorf("the finding is %+v, want severity %s, mendable %t", found, trouble.severity, trouble.mends)
+			if found.Severity != trouble.severity {
+				t.Errorf("the finding is %+v, want severity %s", found, trouble.severity)
 			}
 			check.Error(t, errors.New(found.Message), trouble.words...)
-			if found.Mend == nil {
-				return
-			}
-			done, err := found.Mend(t.Context())
-			if err != nil || len(done) != 1 {
-				t.Errorf("mending reported %q (%v), want a description", done, err)
-			}
-			if again, ok := find(inspect(t, w), trouble); ok {
-				t.Errorf("the mended trouble is found again: %+v", again)
-			}
 		})
 	}
 }
@@ -179,9 +144,9 @@ func find(findings []Finding, want trouble) (Finding, bool) {
 	return Finding{}, false
 }
 
-// TestInspectMendsAKilledDelivery checks that mending sweeps an old delivery but not one that may
+// TestRepairOfAKilledDelivery checks that Repair sweeps an old delivery but not one that may
 // still be running.
-func TestInspectMendsAKilledDelivery(t *testing.T) {
+func TestRepairOfAKilledDelivery(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex", "gemini")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	unpublish(t, w, r.Message.ID, "claude", mailbox.Outbox, r.Outbox)
@@ -198,40 +163,39 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 				}
 			}
 		}
-		var done []string
-		for _, f := range inspect(t, w) {
-			if f.Category == "Delivery" && f.Mend != nil {
-				lines, err := f.Mend(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				done = append(done, lines...)
-			}
-		}
+		done, _ := repair(t, w)
 		if len(mailboxtest.Files(t, w, outgoingName)) != want || len(done) != 3-want {
 			t.Errorf("old=%t: mending did %q and left %q", old, done, mailboxtest.Files(t, w, outgoingName))
 		}
 	}
 }
 
-// TestMendSaysAllThatItDid mends a message to two agents, of which one copy arrives and the other
+// TestRepairSaysAllThatItDid delivers a message to two agents, of which one copy arrives and the other
 // cannot.
-func TestMendSaysAllThatItDid(t *testing.T) {
+func TestRepairSaysAllThatItDid(t *testing.T) {
 	w := mailboxtest.New(t, "claude", "codex", "gemini")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
 	unpublish(t, w, r.Message.ID, "gemini", mailbox.Inbox, r.Inboxes[1])
 	check.Remove(t, w.BoxPath("gemini", mailbox.Inbox))
 	check.WriteFile(t, w.BoxPath("gemini", mailbox.Inbox), "no folder")
-	found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: "msg-"})
-	if !ok {
-		t.Fatal("the killed delivery is not found")
+	done, left := repair(t, w)
+	if found, ok := find(left, trouble{category: "Not repaired"}); !ok || !strings.Contains(found.Message, "gemini/inbox") {
+		t.Errorf("the findings are %+v, want what was not repaired", left)
 	}
-	done, err := found.Mend(t.Context())
-	check.Error(t, err, "gemini/inbox")
 	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", mailbox.Inbox)) {
 		t.Errorf("mending did %q, want the delivery to codex", done)
 	}
+}
+
+// repair repairs what is safe to repair.
+func repair(t *testing.T, w *mailbox.Workspace) (done []string, left []Finding) {
+	t.Helper()
+	done, left, err := Repair(t.Context(), w, Options{Now: mailboxtest.Time, Autonomy: unset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done, left
 }
 
 func TestInspectAReadOnlyMailbox(t *testing.T) {

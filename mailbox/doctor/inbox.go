@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -15,51 +13,6 @@ import (
 
 // staleAfter is how long a message may be pending before it is reported.
 const staleAfter = 24 * time.Hour
-
-// An inboxTrouble is something that can be wrong with a file in an inbox. All files of an inbox
-// with the same trouble make one finding, because a neglected inbox has thousands.
-type inboxTrouble struct {
-	severity Severity
-	// many describes the problem of several files.
-	many string
-	// look describes the problem of a file and its remedy; the message is empty for a file without the
-	// trouble.
-	look func(i *inspection, e *mailbox.Entry) (message, hint string)
-}
-
-// inboxTroubles are the troubles to look for. A file counts with the first that it has.
-var inboxTroubles = []inboxTrouble{
-	{SeverityWarning, "files are held: they have no verified signature", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
-		if !e.IsHeld() {
-			return "", ""
-		}
-		return "is held: " + e.Err.Error(), BadFileHint(*e)
-	}},
-	{SeverityError, "files cannot be read as messages", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
-		if e.Err == nil {
-			return "", ""
-		}
-		return fmt.Sprintf("cannot be read as a message: %v", e.Err), BadFileHint(*e)
-	}},
-	{SeverityWarning, "messages have expired", func(i *inspection, e *mailbox.Entry) (message, hint string) {
-		if !e.Message.ExpiredAt(i.Now) {
-			return "", ""
-		}
-		return fmt.Sprintf("expired at %s", e.Message.ExpiresAt), listHint(e) + " and marks them; oacp ack takes several ids"
-	}},
-	{SeverityWarning, "messages are not addressed to the owner of the inbox", func(_ *inspection, e *mailbox.Entry) (message, hint string) {
-		if e.Message.IsFor(e.Agent) {
-			return "", ""
-		}
-		return fmt.Sprintf("is addressed to %v, not to %s", e.Message.To, e.Agent), listHint(e)
-	}},
-	{SeverityWarning, "messages are from senders that the workspace does not know", func(i *inspection, e *mailbox.Entry) (message, hint string) {
-		if slices.Contains(i.agents, e.Message.From) {
-			return "", ""
-		}
-		return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From), visible.ShellCommand("oacp", "add-agent", string(e.Message.From))
-	}},
-}
 
 // BadFileHint says how to deal with a file in an inbox that is not a message, or that is held, as shell commands.
 func BadFileHint(e mailbox.Entry) string {
@@ -76,22 +29,10 @@ func BadFileHint(e mailbox.Entry) string {
 	return fmt.Sprintf("%s shows it, %s moves it to the archive", command("read", "--raw"), command("ack"))
 }
 
-func listHint(e *mailbox.Entry) string {
-	return visible.ShellCommand("oacp", "inbox", "--agent", string(e.Agent)) + " lists the inbox"
-}
-
 // inbox checks an agent's pending messages.
 func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	i.category = categoryInbox
-	name, box := string(agent)+"/"+string(mailbox.Inbox), schema.BoxPath(agent, mailbox.Inbox)
-	if _, err := i.w.Root().Lstat(box); errors.Is(err, fs.ErrNotExist) {
-		if agent == mailbox.Postmaster {
-			return // it only sends
-		}
-		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
-		f.Mend = mend("made "+box, func() error { return i.w.MakeFolder(box) })
-		return
-	}
+	name := string(agent) + "/" + string(mailbox.Inbox)
 	entries, err := i.w.Inbox(ctx, agent)
 	if err != nil {
 		i.fail(name, err)
@@ -101,41 +42,39 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 		i.add(name, SeverityOK, "", "empty")
 		return
 	}
-	oldest := slices.MinFunc(entries, func(a, b mailbox.Entry) int { return since(&a).Compare(since(&b)) })
-	if i.Now.Sub(since(&oldest)) > staleAfter {
-		i.add(name, SeverityWarning, "is the agent running? "+listHint(&oldest), "%d pending; the oldest, %s, is stale: pending since %s",
-			len(entries), oldest.Name, schema.NewTimestamp(since(&oldest)))
+	slices.SortStableFunc(entries, func(a, b mailbox.Entry) int { return since(&a).Compare(since(&b)) })
+	if oldest := &entries[0]; i.Now.Sub(since(oldest)) > staleAfter {
+		list := visible.ShellCommand("oacp", "inbox", "--agent", string(agent))
+		i.add(name, SeverityWarning, "is the agent running? "+list+" lists the inbox", "%d pending; the oldest, %s, is stale: pending since %s",
+			len(entries), oldest.Name, schema.NewTimestamp(since(oldest)))
 	} else {
 		i.add(name, SeverityOK, "", "%d pending", len(entries))
 	}
-	found := make([][]*mailbox.Entry, len(inboxTroubles))
-	for k := range entries {
-		n := slices.IndexFunc(inboxTroubles, func(t inboxTrouble) bool {
-			message, _ := t.look(i, &entries[k])
-			return message != ""
-		})
-		if n >= 0 {
-			found[n] = append(found[n], &entries[k])
+	var held, bad []mailbox.Entry
+	for _, e := range entries {
+		switch {
+		case e.IsHeld():
+			held = append(held, e)
+		case e.Err != nil:
+			bad = append(bad, e)
 		}
 	}
-	for n, trouble := range inboxTroubles {
-		i.trouble(trouble, found[n])
-	}
+	i.files(held, SeverityWarning, "is held")
+	i.files(bad, SeverityError, "cannot be read as a message")
 }
 
-// trouble reports the files that have it, and names the oldest one.
-func (i *inspection) trouble(trouble inboxTrouble, entries []*mailbox.Entry) {
+// files makes one finding of the files of an inbox with the same problem, because a neglected inbox has
+// thousands. It names the oldest one, which is the first.
+func (i *inspection) files(entries []mailbox.Entry, severity Severity, problem string) {
 	if len(entries) == 0 {
 		return
 	}
-	oldest := slices.MinFunc(entries, func(a, b *mailbox.Entry) int { return since(a).Compare(since(b)) })
-	inbox := schema.BoxPath(oldest.Agent, mailbox.Inbox)
-	message, hint := trouble.look(i, oldest)
+	oldest, inbox := entries[0], schema.BoxPath(entries[0].Agent, mailbox.Inbox)
 	if len(entries) == 1 {
-		i.add(inbox+"/"+oldest.Name, trouble.severity, hint, "%s", message)
+		i.add(inbox+"/"+oldest.Name, severity, BadFileHint(oldest), "%s: %v", problem, oldest.Err)
 		return
 	}
-	i.add(inbox, trouble.severity, hint, "%d %s; the oldest, %s, %s", len(entries), trouble.many, oldest.Name, message)
+	i.add(inbox, severity, BadFileHint(oldest), "%d files: %s; the oldest, %s: %v", len(entries), problem, oldest.Name, oldest.Err)
 }
 
 // since returns when the message was created, or when a file that is not a message was written.

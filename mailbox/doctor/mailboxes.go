@@ -1,13 +1,11 @@
 package doctor
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -16,36 +14,14 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
+// mailboxes checks that each agent's folders are folders, inside the workspace, and writable. Missing ones
+// are made when they are needed.
 func (i *inspection) mailboxes() {
 	i.category = categoryMailboxes
-	names, err := i.names(schema.AgentsName)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.fail(schema.AgentsName, err)
-		return
-	}
-	for _, name := range names {
-		_, err := schema.ParseAgentName(name)
-		switch {
-		case strings.HasPrefix(name, "."):
-		case err != nil:
-			i.add(schema.AgentsName+"/"+name, SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
-		case !i.w.Knows(schema.AgentName(name)):
-			i.add(schema.AgentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
-		}
-	}
-	for k, agent := range i.agents {
+	for _, agent := range i.agents {
 		before := len(i.findings)
-		if same, ok := errors.AsType[*mailbox.SameNameError](mailbox.CheckNewAgent(agent, i.agents[:k])); ok {
-			i.add(string(agent), SeverityWarning, "macOS and Windows have one folder for both: move the mail of one away before the workspace goes there",
-				"differs from %s only in case", same.Other)
-		}
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive} {
-			i.folder(agent, box)
-		}
-		card := schema.AgentsName + "/" + string(agent) + "/agent_card.yaml"
-		if _, err := i.read(card); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			i.add(card, SeverityError, "replace it by a plain file", "%v", err)
+			i.writable(schema.BoxPath(agent, box), "make it a writable folder inside the workspace, or messages stay queued")
 		}
 		if len(i.findings) == before {
 			i.add(string(agent), SeverityOK, "", "its folders are writable")
@@ -53,104 +29,24 @@ func (i *inspection) mailboxes() {
 	}
 }
 
-func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
-	name := schema.BoxPath(agent, box)
-	err := i.writable(name, "make it writable, or messages stay queued")
-	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive || agent == mailbox.Postmaster) {
-		return // see inbox; the archive is made when it is needed, and Postmaster has only an outbox
-	}
+// writable reports a folder that this process cannot write to, unless it is missing.
+func (i *inspection) writable(name, hint string) {
+	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
 	if errors.Is(err, fs.ErrNotExist) {
-		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
-		f.Mend = mend("made "+name, func() error { return i.w.MakeFolder(name) })
 		return
 	}
-	if err != nil {
-		i.add(name, SeverityError, "a mailbox folder is a real folder inside the workspace", "%v", err)
+	if err == nil {
+		err = errors.Join(dir.Writable(), dir.Close())
 	}
-}
-
-// writable reports a folder that this process cannot write to. It returns an error if it cannot open
-// the folder.
-func (i *inspection) writable(name, hint string) error {
-	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
 	if err != nil {
-		return err
-	}
-	if err := dir.Writable(); err != nil {
 		i.add(name, SeverityError, hint, "%v", err)
 	}
-	if err := dir.Close(); err != nil {
-		i.fail(name, err)
-	}
-	return nil
-}
-
-// state reports a state folder, or one with the sessions and errors of hooks, that is not writable. It also
-// reports entries below state that are neither folders nor files, which commands refuse.
-func (i *inspection) state(ctx context.Context) {
-	i.category = categoryDelivery
-	for _, name := range []string{schema.StateName, project.SessionsFolder} {
-		before := len(i.findings)
-		err := i.writable(name, "make it writable, or sessions get no mail")
-		if err != nil || len(i.findings) > before {
-			break
-		}
-		if name == schema.StateName {
-			i.room()
-		}
-	}
-	err := i.walk(ctx, schema.StateName, func(name string, info fs.FileInfo) {
-		if !info.Mode().IsRegular() {
-			i.add(name, SeverityError, "remove it", "is neither a folder nor a plain file")
-		}
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.add(schema.StateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
-	}
-}
-
-// room reports a disk on which a message, which has tens of kilobytes at most as a rule, cannot be stored. Only
-// writing tells: systems keep some space from users, who may have quotas.
-func (i *inspection) room() {
-	name := schema.StateName + "/.tmp-doctor-" + rand.Text()
-	_, err := i.w.AddFile(name, make([]byte, 64<<10))
-	if err == nil {
-		err = i.w.Root().Remove(name)
-	}
-	if err != nil {
-		i.add(schema.StateName, SeverityError, "free disk space, or messages are refused", "%v", err)
-	}
-}
-
-// walk visits the files in a folder and below it. It omits those that vanish.
-func (i *inspection) walk(ctx context.Context, folder string, visit func(name string, info fs.FileInfo)) error {
-	names, err := i.names(folder)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		name = folder + "/" + name
-		info, err := i.w.Root().Lstat(name)
-		switch {
-		case err == nil && info.IsDir():
-			err = i.walk(ctx, name, visit)
-		case err == nil:
-			visit(name, info)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // deadLetters reports how many dead letters an agent has.
 func (i *inspection) deadLetters(agent schema.AgentName) {
 	i.category = categoryDeadLetters
-	names, err := i.names(schema.BoxPath(agent, mailbox.DeadLetters))
+	names, err := durable.ListFolder(i.w.Root(), i.w.Dir(), schema.BoxPath(agent, mailbox.DeadLetters))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		i.fail(string(agent), err)
 		return
@@ -162,40 +58,40 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 	}
 }
 
-// delivery reports copies in state/outgoing.
+// delivery reports copies in state/outgoing, and whether messages and what sessions show can be stored.
 func (i *inspection) delivery() {
 	i.category = categoryDelivery
-	ids, others, err := i.w.Staged()
-	if err != nil {
+	ids, _, err := i.w.Staged()
+	switch {
+	case err != nil:
 		i.fail(outgoingName, err)
-		return
-	}
-	if len(ids) > 0 {
+	case len(ids) > 0:
 		message := "has copies in " + outgoingName + ": its delivery is running, was killed, or was refused by an inbox"
 		if more := len(ids) - 1; more > 0 {
 			message += fmt.Sprintf(", and so have %d more messages", more)
 		}
-		f := i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
-		f.Mend = func(ctx context.Context) ([]string, error) { return recoverAll(ctx, i.w) }
-	}
-	for _, name := range others {
-		i.add(outgoingName+"/"+name, SeverityWarning, "remove it if it is yours", "is not a staged copy")
-	}
-	if len(ids)+len(others) == 0 {
+		i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
+	default:
 		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
+	}
+	if i.hasRoom() {
+		i.writable(project.SessionsFolder, "make it writable, or sessions get no mail")
 	}
 }
 
-func recoverAll(ctx context.Context, w *mailbox.Workspace) (done []string, err error) {
-	recovered, err := w.Recover(ctx)
-	for _, path := range recovered.Published {
-		done = append(done, "delivered "+path)
+// hasRoom reports a state folder in which a message, which has tens of kilobytes at most as a rule, cannot be stored. Only
+// writing tells: systems keep some space from users, who may have quotas. A missing folder is made when it is needed.
+func (i *inspection) hasRoom() bool {
+	name := schema.StateName + "/.tmp-doctor-" + rand.Text()
+	_, err := i.w.AddFile(name, make([]byte, 64<<10))
+	if err == nil {
+		err = i.w.Root().Remove(name)
 	}
-	for _, path := range recovered.Swept {
-		done = append(done, "swept "+path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
 	}
-	for _, path := range recovered.DeadLetters {
-		done = append(done, "moved to the sender's dead letters: "+path)
+	if err != nil {
+		i.add(schema.StateName, SeverityError, "free disk space, or make it a writable folder: messages are refused", "%v", err)
 	}
-	return done, err
+	return err == nil
 }

@@ -1,11 +1,6 @@
 package project
 
 // What the tests call of the package.
-const (
-	CardName = cardName
-)
+const CardName = cardName
 
-var (
-	RuntimeOf     = runtimeOf
-	SetRepository = setRepository
-)
+var RuntimeOf = runtimeOf

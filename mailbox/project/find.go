@@ -16,7 +16,7 @@ import (
 
 // Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
 // else the nearest one at or above the working folder. A linked worktree of a git repository has that of
-// the main worktree, also if git checked a copy of it out, unless it has one of its own.
+// the main worktree, if there is one, even if git checked out a copy of it.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
@@ -55,14 +55,11 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// ErrUnmarked is returned for a folder that has mailboxes but no workspace.json.
-var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, schema.MarkerName)
-
 // ErrNested is returned if commands in the folder of a new workspace already find another one.
 var ErrNested = errors.New("commands there use another workspace")
 
 // Find returns the folder of the workspace. If there is none, it returns an error matching
-// mailbox.ErrNoWorkspace or ErrUnmarked, or an *UnknownProjectError.
+// mailbox.ErrNoWorkspace, or an *UnknownProjectError.
 func (p Place) Find() (string, error) {
 	switch {
 	case p.Dir != "":
@@ -76,24 +73,7 @@ func (p Place) Find() (string, error) {
 	if dir, ok := findUpward(p.WorkingDir); ok {
 		return dir, nil
 	}
-	if dir := p.Unmarked(); dir != "" {
-		return "", fmt.Errorf("%w in %s", ErrUnmarked, dir)
-	}
 	return "", fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
-}
-
-// Unmarked returns the nearest folder with mailboxes, at or above the working folder or in its .oacp.
-func (p Place) Unmarked() string {
-	for dir := p.WorkingDir; ; dir = filepath.Dir(dir) {
-		for _, folder := range []string{filepath.Join(dir, ".oacp"), dir} {
-			if _, err := otherAgents(folder); errors.Is(err, errMailboxes) {
-				return folder
-			}
-		}
-		if dir == filepath.Dir(dir) {
-			return ""
-		}
-	}
 }
 
 // ProjectDir returns the folder of the project's workspace, which need not exist.
@@ -171,19 +151,6 @@ func (p Place) findProject() (string, error) {
 	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(filepath.Dir(dir)), Known: known}
 }
 
-// ClaimProject makes the folder of agents in the folder of a project that is not a workspace yet. If the
-// project has no folder, it does nothing.
-func (p Place) ClaimProject() error {
-	dir, err := p.ProjectDir()
-	if err != nil || !isFolder(dir) || holdsWorkspace(dir) {
-		return err
-	}
-	if err := os.Mkdir(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
-		return fmt.Errorf("creating workspace %s: %w", dir, err)
-	}
-	return nil
-}
-
 // Projects returns the names of the projects in the home that have a workspace, sorted.
 func (p Place) Projects() ([]string, error) {
 	home, err := p.HomeDir()
@@ -208,39 +175,31 @@ func holdsWorkspace(dir string) bool {
 	return isFolder(filepath.Join(dir, schema.AgentsName)) || isWorkspace(dir)
 }
 
-// findUpward looks for a workspace at or above a folder. If there is none in a linked worktree of a
-// git repository, that of the main worktree comes before those further up.
+// findUpward looks for a workspace at or above a folder: in a linked worktree of a git repository, first
+// in the main worktree.
 func findUpward(dir string) (string, bool) {
-	for {
-		if found, ok := workspaceIn(dir); ok {
-			return original(found), true
-		}
-		if main := git.MainFolder(dir); main != dir {
-			if found, ok := workspaceIn(main); ok {
+	if top, err := git.Top(dir); err == nil && top != "" {
+		if main := git.MainFolder(top); main != top {
+			if found, ok := findBetween(filepath.Join(main, strings.TrimPrefix(dir, top)), main); ok {
 				return found, true
 			}
 		}
+	}
+	return findBetween(dir, "")
+}
+
+// findBetween looks for a workspace in a folder and those above it, up to the last one.
+func findBetween(dir, last string) (string, bool) {
+	for {
+		if found, ok := workspaceIn(dir); ok {
+			return found, true
+		}
 		parent := filepath.Dir(dir)
-		if parent == dir {
+		if dir == last || parent == dir {
 			return "", false
 		}
 		dir = parent
 	}
-}
-
-// original returns the workspace in the main worktree that the one in a linked worktree is a copy of, and
-// otherwise the workspace itself. A copy was created at the same time.
-func original(dir string) string {
-	top, err := git.Top(dir)
-	if err != nil || top == "" || git.MainFolder(top) == top {
-		return dir
-	}
-	first := filepath.Join(git.MainFolder(top), strings.TrimPrefix(dir, top))
-	copied, err := markerIn(dir)
-	if m, firstErr := markerIn(first); err != nil || firstErr != nil || m.CreatedAt == "" || m.CreatedAt != copied.CreatedAt || !isWorkspace(first) {
-		return dir
-	}
-	return first
 }
 
 // workspaceIn returns the workspace of a folder: a folder .oacp in it, or what a link .oacp to a

@@ -23,9 +23,9 @@ import (
 
 func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new/my-project")
-	options := project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Repository: "/src/x", Now: mailboxtest.Time}
+	options := project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: mailboxtest.Time}
 	made, err := project.Init(dir, options)
-	if err != nil || len(made.Paths) == 0 {
+	if err != nil || len(made) == 0 {
 		t.Fatalf("Init made %q (%v), want a workspace", made, err)
 	}
 	w := mailboxtest.Open(t, dir)
@@ -35,7 +35,7 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]any{
-		"project_name": "my-project", "repo_path": "/src/x", "spec_version": "0.5.1",
+		"project_name": "my-project", "repo_path": nil, "spec_version": "0.5.1",
 		"created_at": "2026-03-13T14:30:00.000000+00:00", "updated_at": "2026-03-13T14:30:00.000000+00:00",
 	} {
 		if marker[field] != want {
@@ -48,14 +48,14 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	before := check.Contents(t, dir)
 
-	options.Now, options.Project, options.Repository = mailboxtest.Time.Add(time.Hour), "other", ""
-	if made, err := project.Init(dir, options); err != nil || len(made.Paths) != 0 {
+	options.Now, options.Project = mailboxtest.Time.Add(time.Hour), "other"
+	if made, err := project.Init(dir, options); err != nil || len(made) != 0 {
 		t.Errorf("Init again made %q (%v), want nothing", made, err)
 	}
 	check.Kept(t, dir, before)
 	options.Agents = append(options.Agents, "gemini")
 	made, err = project.Init(dir, options)
-	if err != nil || len(made.Paths) != 3 || !strings.Contains(made.Paths[0], "gemini") {
+	if err != nil || len(made) != 3 || !strings.Contains(made[0], "gemini") {
 		t.Errorf("Init with one more agent made %q (%v), want its three folders", made, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 func TestAddAgentWritesWhoItIs(t *testing.T) {
 	w := mailboxtest.New(t)
 	made, err := project.AddAgent(w, "reviewer", project.AgentOptions{Runtime: "codex", Now: mailboxtest.Time})
-	if err != nil || len(made.Paths) != 5 {
+	if err != nil || len(made) != 5 {
 		t.Fatalf("AddAgent made %q (%v), want three folders and two files", made, err)
 	}
 	var card struct {
@@ -193,7 +193,7 @@ func TestAddAgentWritesWhoItIs(t *testing.T) {
 		t.Errorf("the status says %+v", status)
 	}
 	before := check.Contents(t, w.Dir())
-	if made, err := project.AddAgent(w, "reviewer", project.AgentOptions{Runtime: "claude", Now: mailboxtest.Time.Add(time.Hour)}); err != nil || len(made.Paths) != 0 {
+	if made, err := project.AddAgent(w, "reviewer", project.AgentOptions{Runtime: "claude", Now: mailboxtest.Time.Add(time.Hour)}); err != nil || len(made) != 0 {
 		t.Errorf("AddAgent again made %q (%v), want nothing", made, err)
 	}
 	check.Kept(t, w.Dir(), before)
@@ -219,7 +219,7 @@ func TestAddAgentCompletesAMailbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, err := project.AddAgent(w, "claude", project.AgentOptions{Now: mailboxtest.Time})
-	if want := []string{w.BoxPath("claude", mailbox.Outbox)}; err != nil || !slices.Equal(made.Paths, want) {
+	if want := []string{w.BoxPath("claude", mailbox.Outbox)}; err != nil || !slices.Equal(made, want) {
 		t.Errorf("AddAgent made %q (%v), want %q", made, err, want)
 	}
 	check.WriteFile(t, filepath.Join(w.Dir(), "agents/file"), "no folder")

@@ -150,7 +150,9 @@ func (b *box) compare(f finding, now time.Time, follow bool) []change {
 		return nil
 	}
 	if f.err != nil {
-		c.kind = EventError
+		if !isSame || reported.ID != "" { // the reference implementation, which records no ids, reports such messages
+			c.kind = EventError
+		}
 		if isMessage {
 			c.message = &reported
 		}

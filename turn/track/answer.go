@@ -46,39 +46,35 @@ func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	answer, err := answerOf(ctx, w, request, reply.From)
+	sent, err := conversation.Responses(ctx, w, reply.From, []mailbox.Entry{{Message: request}})
 	if err != nil {
 		return err
 	}
-	if answer != nil {
-		_, err := w.Pending(ctx, string(request.ID), reply.From)
-		return &AnsweredError{request, answer, err == nil}
+	if last := sent[request.ID]; last.Answers {
+		before, err := isBeforeRestore(w, request, last.Message)
+		if err != nil {
+			return err
+		}
+		if !before {
+			_, err := w.Pending(ctx, string(request.ID), reply.From)
+			return &AnsweredError{request, last.Message, err == nil}
+		}
 	}
 	return send()
 }
 
-// answerOf returns the last answer of the agent to a request, or nil if there is none since the request
-// was last restored.
-func answerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (*schema.Message, error) {
-	sent, err := conversation.Responses(ctx, w, agent, []mailbox.Entry{{Message: request}})
-	last := sent[request.ID]
-	if err != nil || !last.Answers {
-		return nil, err
-	}
+// isBeforeRestore reports whether the request was restored after the answer was sent. The ids of messages tell the
+// order of those of one second.
+func isBeforeRestore(w *mailbox.Workspace, request, answer *schema.Message) (bool, error) {
 	k, err := KeyOf(request)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	h, err := ReadHistory(w, agent)
-	if err != nil {
-		return nil, err
+	h, err := ReadHistory(w, answer.From)
+	if err != nil || h.Records[k] == nil || h.Records[k].Revived.IsZero() {
+		return false, err
 	}
-	if rec := h.Records[k]; rec != nil && !rec.Revived.IsZero() {
-		at := rec.Revived.UTC()
-		id := "msg-" + at.Format("20060102T1504Z") + "-" + string(agent) + "-" + schema.TimeWithinMinute(at, schema.ShortRand)
-		if schema.CompareAge(last.Message, &schema.Message{ID: schema.ID(id), CreatedAt: schema.NewTimestamp(at)}) < 0 {
-			return nil, nil
-		}
-	}
-	return last.Message, nil
+	at := h.Records[k].Revived.UTC()
+	id := "msg-" + at.Format("20060102T1504Z") + "-" + string(answer.From) + "-" + schema.TimeWithinMinute(at, schema.ShortRand)
+	return schema.CompareAge(answer, &schema.Message{ID: schema.ID(id), CreatedAt: schema.NewTimestamp(at)}) < 0, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A factKind is the kind of a line of the journal.
+// A FactKind is the kind of a line of the journal. Readers ignore kinds that they do not know.
 type FactKind string
 
 const (
@@ -29,8 +29,6 @@ const (
 	// Acknowledged and buried are a handled message, and a dead letter, that left the inbox.
 	Acknowledged FactKind = "acknowledged"
 	Buried       FactKind = "buried"
-	// Removed is a message that another process removed from the inbox before it had an outcome.
-	Removed FactKind = "removed"
 	// Revived is a message that is back in the inbox after its outcome: a person restored it. What
 	// was recorded of it before does not count.
 	Revived FactKind = "revived"
@@ -49,9 +47,6 @@ const (
 	// snapshot is the state of a message, a conversation or a sender in a compacted journal.
 	snapshot FactKind = "snapshot"
 )
-
-// AfterOutcome are the facts about a message that follow its outcome.
-var AfterOutcome = []FactKind{Answered, Bounced, Unsendable, Acknowledged, Buried}
 
 // Fact is one line of the journal.
 type Fact struct {
@@ -76,10 +71,6 @@ type Fact struct {
 	// Send is the message to be sent next, complete with its id: sending it twice is sending it
 	// once.
 	Send *schema.Message `json:"send,omitempty"`
-	// By is the bound that holds a message, if it is one.
-	By BoundKind `json:"by,omitempty"`
-	// Most is the bound on a pair of agents that tripped.
-	Most int `json:"most,omitempty"`
 	// Sent is the id of the message that was sent.
 	Sent schema.ID `json:"sent,omitempty"`
 
@@ -108,15 +99,8 @@ type Usage struct {
 	CostUSD      float64 `json:"cost_usd,omitempty"`
 }
 
-// BoundKind names a bound.
-type BoundKind string
-
-const (
-	OnConversation BoundKind = "conversation"
-	OnPair         BoundKind = "pair"
-)
-
-// A Key identifies a message in a journal, even after its file is removed. An id alone does not: other tools make short ones, which collide.
+// A Key identifies a message in a journal, even after its file is removed. An id alone does not: other tools make
+// short ones, which collide.
 type Key struct {
 	ID schema.ID `json:"id,omitempty"`
 	// Fingerprint is the beginning of a SHA-256 of what the message says.

@@ -1,11 +1,11 @@
 package track
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -19,17 +19,13 @@ type History struct {
 	Records       map[Key]*Record
 	Conversations map[schema.ConversationID]*conversationState
 	Senders       map[schema.AgentName]*senderState
-	// last is the turn that ended last, and failures how many failed since the last success.
-	last     *Record
-	failures int
 	// Released counts what may let a waiting message go on: a turn that no longer counts, a person
 	// who resumes a conversation or restores a message.
 	Released int
-	// file is the journal that was read, if it may be replaced; see readNew. end is how much of it was read, in
-	// bytes, and bad counts lines that are not facts.
-	file fs.FileInfo
-	end  int64
-	bad  int
+	// failures counts the turns that failed since the last success.
+	failures int
+	// end is how much of the journal was read, in bytes.
+	end int64
 }
 
 // Record is the state of a message.
@@ -48,23 +44,22 @@ type Record struct {
 	RetryAt time.Time      `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or empty.
 	Outcome FactKind `json:"outcome,omitempty"`
-	// Settled reports whether the message left the inbox after its outcome. Removed is when it was
-	// missing there without one.
-	Settled bool      `json:"settled,omitempty"`
-	Removed time.Time `json:"removed,omitzero"`
+	// Settled reports whether the message left the inbox after its outcome.
+	Settled bool `json:"settled,omitempty"`
 	// Revived is when the message was last restored. Answers from before that do not count.
 	Revived time.Time `json:"revived,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`
-	// Held says why the message gets no turn, and HeldBy which bound that is, if it is one.
-	Held   string    `json:"held,omitempty"`
-	HeldBy BoundKind `json:"held_by,omitempty"`
+	// Held says why the message gets no turn.
+	Held string `json:"held,omitempty"`
 	// Unsent is the answer or bounce until it is sent; then Sent is its id. A bounce in place of an answer
 	// has none.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
 	// Noticed are the sessions that noticed the message, each once, in the order of the facts.
 	Noticed []Noticed `json:"noticed,omitempty"`
+	// Last is the time of the last fact.
+	Last time.Time `json:"last,omitzero"`
 
 	DurationMS int64 `json:"duration_ms,omitempty"`
 	Usage      Usage `json:"usage,omitzero"`
@@ -73,30 +68,28 @@ type Record struct {
 // Done reports whether nothing is left to do about the message.
 func (rec *Record) Done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
 
-// Pending reports whether the message has no outcome and is not known to be removed.
-func (rec *Record) Pending() bool { return rec.Outcome == "" && !rec.Running && rec.Removed.IsZero() }
-
-// over reports whether the record is kept for information only, and since when.
-func (rec *Record) over() (since time.Time, is bool) {
-	if rec.Outcome == "" {
-		return rec.Removed, !rec.Removed.IsZero()
-	}
-	return rec.Ended, rec.Done()
+// hasNoticed reports whether a session has noticed the message since its last turn began.
+func (rec *Record) hasNoticed() bool {
+	return slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
 }
 
-// conversationState is what is known of a conversation.
-type conversationState struct {
-	ID schema.ConversationID `json:"id"`
-	// Turns counts since a person last resumed the conversation.
+// Conversation is what is known of a conversation.
+type Conversation struct {
+	ID   schema.ConversationID `json:"id"`
+	With schema.AgentName      `json:"with"`
+	// Turns counts since the conversation began or a person resumed it.
 	Turns int `json:"turns"`
-	// Bound reports whether the notice about too many turns exists; Unsent is that notice until it is
-	// sent.
-	Bound  bool            `json:"bound,omitempty"`
+	// Bound reports whether the conversation has reached its limit on turns, and the notice about that exists.
+	Bound bool      `json:"bound"`
+	Last  time.Time `json:"last"`
+}
+
+type conversationState struct {
+	Conversation
+	// Unsent is the notice about too many turns until it is sent.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	// Session continues the agent's session.
-	Session string           `json:"session,omitempty"`
-	With    schema.AgentName `json:"with,omitempty"`
-	Last    time.Time        `json:"last"`
+	Session string `json:"session,omitempty"`
 }
 
 // senderState is what is known of an agent that sends.
@@ -104,17 +97,16 @@ type senderState struct {
 	Name schema.AgentName `json:"name"`
 	// Turns are when the turns on its messages began within the last hour, in order.
 	Turns []time.Time `json:"turns,omitempty"`
-	// Bound reports whether the notice about too many turns exists, when Most were allowed. There is
-	// another one only after the turns have become half as many: at the bound, each turn that is an
-	// hour old admits another one.
+	// Bound reports whether the notice about too many turns exists. There is another one only after an hour
+	// without turns: at the bound, each turn that is an hour old admits another one.
 	Bound  bool            `json:"bound,omitempty"`
-	Most   int             `json:"most,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
 }
 
 // PairWindow is the time in which the turns of a pair of agents are counted.
 const PairWindow = time.Hour
 
+// NewHistory returns the history of an empty journal.
 func NewHistory() *History {
 	return &History{
 		Records:       make(map[Key]*Record),
@@ -123,30 +115,30 @@ func NewHistory() *History {
 	}
 }
 
-func (h *History) record(k Key) *Record {
-	return entry(h.Records, k, Record{Envelope: Envelope{Key: k}})
-}
-
-func (h *History) conversation(id schema.ConversationID) *conversationState {
-	return entry(h.Conversations, id, conversationState{ID: id})
-}
-
-func (h *History) sender(name schema.AgentName) *senderState {
-	return entry(h.Senders, name, senderState{Name: name})
-}
-
-// entry returns the value of a key. If there is none, it adds the initial one.
-func entry[Key comparable, Value any](all map[Key]*Value, k Key, initial Value) *Value {
+// entry returns the value of a key, and adds an empty one if there is none.
+func entry[Key comparable, Value any](all map[Key]*Value, k Key) *Value {
 	value := all[k]
 	if value == nil {
-		value = new(Value) // &initial would allocate at each call
-		*value = initial
+		value = new(Value)
 		all[k] = value
 	}
 	return value
 }
 
-// Read applies the complete lines that a journal has after those that were read before.
+func (h *History) conversation(id schema.ConversationID) *conversationState {
+	c := entry(h.Conversations, id)
+	c.ID = id
+	return c
+}
+
+func (h *History) sender(name schema.AgentName) *senderState {
+	s := entry(h.Senders, name)
+	s.Name = name
+	return s
+}
+
+// Read applies the complete lines that a journal has after those that were read before. It skips lines that are
+// not facts.
 func (h *History) Read(journal io.ReaderAt) error {
 	lines := jsonl.NewReader(journal, 0)
 	var f Fact
@@ -159,11 +151,8 @@ func (h *History) Read(journal io.ReaderAt) error {
 			return fmt.Errorf("reading journal: %w", err)
 		}
 		f = Fact{}
-		switch err := json.Unmarshal(line, &f); {
-		case err == nil:
+		if json.Unmarshal(line, &f) == nil {
 			h.Apply(&f)
-		case len(line) > 1:
-			h.bad++
 		}
 		h.end = next
 	}
@@ -177,24 +166,17 @@ func (h *History) Apply(f *Fact) {
 	case snapshot:
 		h.restore(f)
 	default:
-		h.applyToRecord(h.record(f.Key), f)
+		rec := entry(h.Records, f.Key)
+		rec.Key, rec.Last = f.Key, f.At
+		h.applyToRecord(rec, f)
 	}
 }
 
 func (h *History) applyToRecord(rec *Record, f *Fact) {
-	if rec.Outcome == "" && slices.Contains(AfterOutcome, f.Kind) {
-		return // the message was restored in between
-	}
 	switch f.Kind {
 	case Held:
 		rec.Envelope = f.Envelope
 		rec.Held = f.Reason
-		rec.HeldBy = f.By
-		rec.Removed = time.Time{}
-	case Removed:
-		rec.Held = ""
-		rec.HeldBy = ""
-		rec.Removed = f.At
 	case Started:
 		rec.Envelope = f.Envelope
 		rec.Attempts = max(rec.Attempts+1, f.Attempt)
@@ -203,8 +185,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Started = f.At
 		rec.RetryAt = time.Time{}
 		rec.Held = ""
-		rec.HeldBy = ""
-		rec.Removed = time.Time{}
 		h.countTurn(rec)
 	case Succeeded, Failed, Lost:
 		rec.Running = false
@@ -216,11 +196,11 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Output = f.Output
 		rec.DurationMS = f.DurationMS
 		rec.Usage = f.Usage
-		h.last = rec
 		h.failures++
 		if f.Kind == Succeeded {
 			h.failures = 0
-			rec.Outcome, rec.Unsent = Succeeded, f.Send
+			rec.Outcome = Succeeded
+			rec.Unsent = f.Send
 			h.conversation(rec.Conversation).Session = f.Session
 		}
 	case Interrupted:
@@ -228,7 +208,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 			rec.Attempts--
 			h.uncountTurn(rec)
 		}
-		rec.Running, rec.Marks = false, nil
+		rec.Running = false
+		rec.Marks = nil
 	case Dead:
 		rec.Envelope = f.Envelope
 		rec.Running = false
@@ -240,35 +221,49 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Settled = false
 		rec.Reason = f.Reason
 		rec.Unsent = f.Send
-	case Answered, Bounced:
+	case Answered, Bounced, Unsendable, Acknowledged, Buried:
+		rec.applyAfterOutcome(f)
+	case noted:
+		by := Noticed{Session: f.Session, Program: f.Program, At: f.At}
+		known := func(n Noticed) bool { return n.Session == by.Session && n.Program == by.Program }
+		if !slices.ContainsFunc(rec.Noticed, known) {
+			rec.Noticed = append(rec.Noticed, by)
+		}
+	case Revived:
+		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, Last: f.At}
+		h.Released++
+	}
+}
+
+// applyAfterOutcome adds a fact that follows the outcome of a message. Without an outcome, the message was
+// restored in between.
+func (rec *Record) applyAfterOutcome(f *Fact) {
+	switch {
+	case rec.Outcome == "":
+	case f.Kind == Acknowledged, f.Kind == Buried:
+		rec.Settled = true
+		rec.Output = ""
+	case f.Kind == Unsendable:
+		rec.Reason = f.Reason
+		rec.Unsent = f.Send
+	default:
 		rec.Unsent = nil
 		if f.Kind == Answered || rec.Outcome == Dead {
 			rec.Sent = f.Sent
 		}
-	case Unsendable:
-		rec.Reason, rec.Unsent = f.Reason, f.Send
-	case Acknowledged, Buried:
-		rec.Settled, rec.Output = true, ""
-	case noted:
-		rec.notice(Noticed{Session: f.Session, Program: f.Program, At: f.At})
-	case Revived:
-		if h.last == rec {
-			last := *rec
-			h.last = &last
-		}
-		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At}
-		h.Released++
 	}
 }
 
 func (h *History) countTurn(rec *Record) {
 	c := h.conversation(rec.Conversation)
+	c.With = rec.From
 	c.Last = rec.Started
 	c.Turns++
-	c.With, c.Bound = rec.From, false
+	c.Bound = false
 	s := h.sender(rec.From)
 	before := s.Within(rec.Started)
-	s.Turns, s.Bound = append(before, rec.Started), s.Bound && len(before) > s.Most/2
+	s.Bound = s.Bound && len(before) > 0
+	s.Turns = append(before, rec.Started)
 	slices.SortFunc(s.Turns, time.Time.Compare) // clocks do not always go forward
 }
 
@@ -288,49 +283,43 @@ const clockBack = time.Minute
 
 // Within returns the turns that count at a time, in order.
 func (s *senderState) Within(now time.Time) []time.Time {
-	from, to := 0, len(s.Turns)
-	for from < to && now.Sub(s.Turns[from]) >= PairWindow {
-		from++
-	}
-	for from < to && s.Turns[to-1].Sub(now) > clockBack {
-		to--
-	}
-	return s.Turns[from:to]
+	return slices.DeleteFunc(slices.Clone(s.Turns), func(began time.Time) bool {
+		age := now.Sub(began)
+		return age >= PairWindow || age < -clockBack
+	})
 }
 
-// applyBound adds a fact about a conversation or, without one, about a sender.
+// applyBound adds a fact about a conversation or, without one, about a sender. When a person resumes it, its held
+// messages are decided on again.
 func (h *History) applyBound(f *Fact) {
-	if f.Kind == Resumed {
-		h.Released++
-	}
 	if f.Conversation == "" {
 		s := h.sender(f.From)
 		s.Unsent = f.Send
 		switch f.Kind {
 		case Bound:
-			s.Bound, s.Most = true, f.Most
+			s.Bound = true
 		case Resumed:
-			s.Bound, s.Turns = false, nil
-			h.release(func(rec *Record) bool { return rec.HeldBy == OnPair && rec.From == f.From })
+			s.Bound = false
+			s.Turns = nil
 		}
+	} else {
+		c := h.conversation(f.Conversation)
+		c.Unsent = f.Send
+		switch f.Kind {
+		case Bound:
+			c.Bound = true
+		case Resumed:
+			c.Bound = false
+			c.Turns = 0
+		}
+	}
+	if f.Kind != Resumed {
 		return
 	}
-	c := h.conversation(f.Conversation)
-	c.Unsent = f.Send
-	switch f.Kind {
-	case Bound:
-		c.Bound = true
-	case Resumed:
-		c.Bound, c.Turns = false, 0
-		h.release(func(rec *Record) bool { return rec.HeldBy == OnConversation && rec.Conversation == f.Conversation })
-	}
-}
-
-// release forgets that messages are held.
-func (h *History) release(which func(*Record) bool) {
+	h.Released++
 	for _, rec := range h.Records {
-		if which(rec) {
-			rec.Held, rec.HeldBy = "", ""
+		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {
+			rec.Held = ""
 		}
 	}
 }
@@ -338,10 +327,8 @@ func (h *History) release(which func(*Record) bool) {
 func (h *History) restore(f *Fact) {
 	switch {
 	case f.Record != nil:
+		f.Record.Last = cmp.Or(f.Record.Last, f.At)
 		h.Records[f.Record.Key] = f.Record
-		if h.last == nil || f.Record.Ended.After(h.last.Ended) {
-			h.last = f.Record
-		}
 	case f.Thread != nil:
 		h.Conversations[f.Thread.ID] = f.Thread
 	case f.Sender != nil:
@@ -349,26 +336,26 @@ func (h *History) restore(f *Fact) {
 	}
 }
 
-// KeepFor is how long a message is remembered after its end, and a conversation after its last
-// turn.
+// KeepFor is how long a message about which nothing is to be done, and a conversation, are remembered after their
+// last fact.
 const KeepFor = 30 * 24 * time.Hour
 
 // Snapshots returns the facts that add up to the history, without what is too old to matter.
 func (h *History) Snapshots(now time.Time) []Fact {
+	isNew := func(last time.Time) bool { return now.Sub(last) < KeepFor }
 	var facts []Fact
 	for _, rec := range h.Records {
-		if since, over := rec.over(); !over || now.Sub(since) < KeepFor {
+		if rec.Running || rec.Outcome != "" && !rec.Done() || isNew(rec.Last) {
 			facts = append(facts, Fact{At: now, Kind: snapshot, Record: rec})
 		}
 	}
 	for _, c := range h.Conversations {
-		if c.Bound || now.Sub(c.Last) < KeepFor {
+		if c.Bound || isNew(c.Last) {
 			facts = append(facts, Fact{At: now, Kind: snapshot, Thread: c})
 		}
 	}
 	for _, s := range h.Senders {
-		s.Turns = s.Within(now)
-		if len(s.Turns) > 0 || s.Unsent != nil {
+		if s.Turns = s.Within(now); len(s.Turns) > 0 || s.Unsent != nil {
 			facts = append(facts, Fact{At: now, Kind: snapshot, Sender: s})
 		}
 	}

@@ -3,18 +3,18 @@
 // The journal is state/turns/<agent>.jsonl of the workspace: a line of JSON for each Fact, which a
 // Runner of package turn writes. The facts add up to a History. Other processes also append to the
 // journal when a session notices a message, or a person restores one or lets a conversation
-// go on. Track, Thread, Status and OwedBy read it and write nothing. Package track runs no turn.
+// go on. Track, Thread, List, Status and OwedBy read it and write nothing to it. Package track runs no turn.
 package track
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -40,11 +40,12 @@ const CompactAbove = 8 << 20
 // Journal is the file in which a Runner records what it does, and the history that the file adds up
 // to. A writer holds the journal's own lock.
 type Journal struct {
-	// dir is the folder of the journals, and name and path are those of the file in it.
-	dir        *durable.Dir
-	name, Path string
-	lock       *flock.Flock
-	now        func() time.Time
+	// Path is that of the file, and name its name in the folder.
+	Path string
+	dir  *durable.Dir
+	name string
+	lock *flock.Flock
+	now  func() time.Time
 	// MayWrite, if set, returns an error if another Runner may work the inbox.
 	MayWrite func() error
 
@@ -64,7 +65,7 @@ type journalFile interface {
 func JournalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
 
 // newJournal returns the journal of an agent. Its file is not open yet.
-func newJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
+func newJournal(w *mailbox.Workspace, agent schema.AgentName, now func() time.Time) (*Journal, error) {
 	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return nil, err
 	}
@@ -72,15 +73,13 @@ func newJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Tim
 	if err != nil {
 		return nil, err
 	}
-	file := JournalName(name)
-	return &Journal{
-		dir: dir, name: file, Path: dir.Path(file), lock: dir.NewLock(file + ".lock"), now: now, history: NewHistory(),
-	}, nil
+	name := JournalName(agent)
+	return &Journal{Path: dir.Path(name), dir: dir, name: name, lock: dir.NewLock(name + ".lock"), now: now, history: NewHistory()}, nil
 }
 
 // OpenJournal opens the journal of an agent for writing and reads it. It creates a missing one.
-func OpenJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*Journal, error) {
-	j, err := newJournal(w, name, now)
+func OpenJournal(w *mailbox.Workspace, agent schema.AgentName, now func() time.Time) (*Journal, error) {
+	j, err := newJournal(w, agent, now)
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +114,7 @@ func (j *Journal) open() error {
 
 // locked calls do while no other process appends.
 func (j *Journal) locked(do func() error) error {
-	err := exclusive.TakeBriefly(j.lock)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s", ErrStateLost, filepath.Dir(j.Path))
-	}
-	if err != nil {
+	if err := exclusive.TakeBriefly(j.lock); err != nil {
 		return err
 	}
 	return errors.Join(do(), j.lock.Unlock())
@@ -140,35 +135,42 @@ func (j *Journal) Close() error {
 func (j *Journal) Append(f Fact, isDurable bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.write(j.catchUp, isDurable, f)
-	if err == nil {
-		err = j.history.Read(j.file)
+	if err := j.check(); err != nil {
+		return err
 	}
-	return err
+	if err := j.write(isDurable, f); err != nil {
+		return err
+	}
+	return j.history.Read(j.file)
 }
 
-// write calls prepare, and then appends facts, while it holds the lock. A fact without a time gets the current
-// one. After an error, the first facts may be written.
-func (j *Journal) write(prepare func() error, isDurable bool, facts ...Fact) error {
-	var lines bytes.Buffer
-	encoder := json.NewEncoder(&lines)
-	for _, f := range facts {
-		if f.At.IsZero() {
-			f.At = j.now()
-		}
-		f.At = f.At.UTC()
-		if err := encoder.Encode(&f); err != nil {
-			return fmt.Errorf("writing %s: %w", j.Path, err)
-		}
+// appendFacts writes facts to the journal of an agent, durably. It does not read the journal, which may
+// be large. A Runner at work reads the facts within about a second.
+func appendFacts(w *mailbox.Workspace, agent schema.AgentName, facts ...Fact) error {
+	j, err := newJournal(w, agent, time.Now)
+	if err != nil {
+		return err
 	}
+	return errors.Join(j.write(true, facts...), j.Close())
+}
+
+// write appends facts, to the file that the last compaction left if none is open. A fact without a time gets the
+// current one. After an error, the first facts may be written.
+func (j *Journal) write(isDurable bool, facts ...Fact) error {
 	err := j.locked(func() error {
-		if err := prepare(); err != nil {
+		if j.file == nil {
+			if err := j.open(); err != nil {
+				return err
+			}
+		}
+		lines, err := j.encode(facts)
+		if err != nil {
 			return err
 		}
 		if _, err := jsonl.Seal(j.file); err != nil {
 			return err
 		}
-		_, err := jsonl.Append(j.file, lines.Bytes())
+		_, err = jsonl.Append(j.file, lines)
 		return err
 	})
 	if err == nil && isDurable {
@@ -180,40 +182,50 @@ func (j *Journal) write(prepare func() error, isDurable bool, facts ...Fact) err
 	return nil
 }
 
+// encode returns a line for each fact.
+func (j *Journal) encode(facts []Fact) ([]byte, error) {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, f := range facts {
+		if f.At.IsZero() {
+			f.At = j.now()
+		}
+		f.At = f.At.UTC()
+		if err := encoder.Encode(&f); err != nil {
+			return nil, err
+		}
+	}
+	return lines.Bytes(), nil
+}
+
 // Refresh reads what others appended.
 func (j *Journal) Refresh() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.catchUp()
+	if err := j.check(); err != nil {
+		return err
+	}
+	return j.history.Read(j.file)
 }
 
-// catchUp adds what others appended to the history. The error matches ErrStateLost if the file is no longer
+// check returns an error that matches ErrStateLost if another Runner may work the inbox, or the file is no longer
 // the journal.
-func (j *Journal) catchUp() error {
+func (j *Journal) check() error {
 	if j.MayWrite != nil {
 		if err := j.MayWrite(); err != nil {
 			return err
 		}
 	}
-	there, err := j.dir.Lstat(j.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrStateLost, err)
-	}
-	if err != nil {
-		return err
-	}
 	open, err := j.file.Stat()
 	if err != nil {
 		return err
 	}
-	if !os.SameFile(there, open) || open.Size() < j.history.end {
+	there, err := j.dir.Lstat(j.name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!os.SameFile(there, open) || open.Size() < j.history.end) {
 		return fmt.Errorf("%w: %s", ErrStateLost, j.Path)
 	}
-	return j.history.Read(j.file)
+	return err
 }
-
-// Bad counts the lines that are not facts.
-func (j *Journal) Bad() int { return j.history.bad }
 
 // View calls look with the history, which look must not keep.
 func (j *Journal) View(look func(*History)) {
@@ -240,21 +252,15 @@ func (j *Journal) Compact(above int64) error {
 		return nil
 	}
 	err := j.locked(func() error {
-		if err := j.catchUp(); err != nil {
+		if err := errors.Join(j.check(), j.history.Read(j.file)); err != nil {
 			return err
 		}
-		var lines bytes.Buffer
-		encoder := json.NewEncoder(&lines)
-		for _, f := range j.history.Snapshots(j.now().UTC()) {
-			if err := encoder.Encode(&f); err != nil {
-				return err
-			}
+		lines, err := j.encode(j.history.Snapshots(j.now().UTC()))
+		if err != nil {
+			return err
 		}
 		// Some systems do not replace an open file.
-		err := j.file.Close()
-		if err == nil {
-			err = j.dir.Replace(j.name, lines.Bytes(), 0o644)
-		}
+		err = errors.Join(j.file.Close(), j.dir.Replace(j.name, lines, 0o644))
 		if openErr := j.open(); openErr != nil {
 			return errors.Join(err, openErr)
 		}
@@ -267,34 +273,17 @@ func (j *Journal) Compact(above int64) error {
 	return nil
 }
 
-// appendFacts writes facts to the journal of an agent, durably. It does not read the journal, which may
-// be large. A Runner at work reads the facts within about a second.
-func appendFacts(w *mailbox.Workspace, name schema.AgentName, facts ...Fact) error {
-	j, err := newJournal(w, name, time.Now)
-	if err != nil {
-		return err
-	}
-	// The file that is opened under the lock is the one that the last compaction left.
-	return errors.Join(j.write(j.open, true, facts...), j.Close())
-}
-
-// ReadHistory reads the journal of an agent without writing anything.
-func ReadHistory(w *mailbox.Workspace, name schema.AgentName) (*History, error) {
+// ReadHistory reads the journal of an agent without writing anything. A missing journal is empty.
+func ReadHistory(w *mailbox.Workspace, agent schema.AgentName) (*History, error) {
 	h := NewHistory()
-	return h, h.readNew(w, name)
-}
-
-// readNew adds what is new in the journal of an agent. A missing journal has nothing new. The file does not stay
-// open, because some systems do not replace an open file.
-func (h *History) readNew(w *mailbox.Workspace, name schema.AgentName) error {
 	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
 	if err == nil {
-		err = errors.Join(h.readIn(dir, JournalName(name)), dir.Close())
+		err = errors.Join(h.readIn(dir, JournalName(agent)), dir.Close())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading journal: %w", err)
+		return nil, fmt.Errorf("reading journal: %w", err)
 	}
-	return nil
+	return h, nil
 }
 
 func (h *History) readIn(dir *durable.Dir, name string) error {
@@ -303,13 +292,34 @@ func (h *History) readIn(dir *durable.Dir, name string) error {
 		return err
 	}
 	defer file.Close() // nothing is written
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if h.file != nil && (!os.SameFile(h.file, info) || info.Size() < h.end) { // it was compacted, or cut
-		*h = *NewHistory()
-	}
-	h.file = info
 	return h.Read(file)
+}
+
+// Holder is the process that works an inbox.
+type Holder = exclusive.Holder
+
+// runFolder holds, for each agent, the file that is locked and one that names the process that
+// locked it.
+const runFolder = "state/run"
+
+// LockOf returns the lock of the process that works the inbox of an agent.
+func LockOf(w *mailbox.Workspace, agent schema.AgentName) exclusive.Lock {
+	return exclusive.Lock{
+		Open: func() (*durable.Dir, error) { return durable.OpenDir(w.Root(), w.Dir(), runFolder) },
+		Name: string(agent) + ".lock", Note: string(agent) + ".json", What: "the inbox of " + string(agent) + " is worked",
+	}
+}
+
+// IsRunning reports whether a process works the inbox of an agent.
+func IsRunning(w *mailbox.Workspace, agent schema.AgentName) (bool, error) {
+	running, _, err := LockOf(w, agent).Held()
+	return running, err
+}
+
+// LockInbox makes this process the one that works the inbox, until it releases the lock or dies.
+func LockInbox(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, now time.Time) (*exclusive.Hold, error) {
+	if err := w.MakeStateFolder(runFolder); err != nil {
+		return nil, err
+	}
+	return LockOf(w, agent).Take(ctx, now)
 }

@@ -3,14 +3,64 @@ package track
 import (
 	"cmp"
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
+
+// Node is a message, and how far it got with each of its recipients.
+type Node struct {
+	conversation.Node
+	Recipients []Progress
+}
+
+// Thread is conversation.Thread with the progress of each message.
+func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error) {
+	thread, err := conversation.Thread(ctx, w, id)
+	if len(thread) == 0 {
+		return nil, err
+	}
+	t := newTracker(w)
+	if err := t.note(err); err != nil {
+		return nil, err
+	}
+	for _, m := range thread {
+		parent := m.Message.ParentID
+		t.replies[parent] = append(t.replies[parent], m.Entry)
+	}
+	nodes := make([]Node, len(thread))
+	for i, m := range thread {
+		progress, err := t.track(m.Message, m.Files)
+		if err != nil {
+			return nil, err
+		}
+		nodes[i] = Node{m, progress}
+	}
+	return nodes, t.result()
+}
+
+// Stage returns the stage of the message with the recipient that is least far; a dead letter is less
+// far than anything.
+func (n Node) Stage() Stage {
+	least := slices.MinFunc(n.Recipients, func(a, b Progress) int {
+		return slices.Index(urgency, a.Stage) - slices.Index(urgency, b.Stage)
+	})
+	return least.Stage
+}
+
+// Stages returns the stage of the message with each recipient.
+func (n Node) Stages() map[schema.AgentName]Stage {
+	stages := make(map[schema.AgentName]Stage, len(n.Recipients))
+	for _, p := range n.Recipients {
+		stages[p.Agent] = p.Stage
+	}
+	return stages
+}
 
 // Query says which messages to list. The zero value lists all.
 type Query struct {
@@ -28,28 +78,13 @@ type Query struct {
 	Subject string
 	// Limit is the largest number of messages, the newest ones; 0 is no limit.
 	Limit int
+	// open limits the list to requests that have not expired.
+	open bool
 }
 
-// Recipient is a recipient of a message or, for a query with a box of recipients, the owner of a copy.
-type Recipient struct {
-	Agent schema.AgentName `json:"agent"`
-	Stage Stage            `json:"stage"`
-}
-
-// Listed is a message that fits the query.
-type Listed struct {
-	// Message has no body. It is valid if Err is nil.
-	*schema.Message
-	Err        error
-	Recipients []Recipient
-	// Copies are the files, in the order inbox, archive, dead letters, outbox, as far as the query
-	// looks at them.
-	Copies []mailbox.Entry
-}
-
-// List returns the messages that fit, the newest last. It omits files that are not messages, except for a
-// query with a box. With a *mailbox.UnreadableError, List also returns what it could read.
-func List(ctx context.Context, w *mailbox.Workspace, q Query) ([]Listed, error) {
+// List returns the messages that fit, without their bodies, the newest last. It omits files that are not messages,
+// except for a query with a box. With a *mailbox.UnreadableError, List also returns what it could read.
+func List(ctx context.Context, w *mailbox.Workspace, q Query) ([]Node, error) {
 	listing, err := w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
 		return q.Box == "" || box == q.Box && (q.Agent == "" || agent == q.Agent)
 	})
@@ -57,213 +92,178 @@ func List(ctx context.Context, w *mailbox.Workspace, q Query) ([]Listed, error) 
 		return nil, err
 	}
 	t := newTracker(w)
-	messages, unreadable, err := q.newest(ctx, w, listing)
+	nodes, err := t.list(ctx, q, listing)
 	if err != nil {
 		return nil, err
 	}
-	t.unreadable = unreadable
-	if err := t.locate(ctx, q.Box, messages); err != nil {
+	return nodes, t.result()
+}
+
+// list is List for the files of a listing. With a limit, it first reads as many of the newest files as are probably
+// enough.
+func (t *tracker) list(ctx context.Context, q Query, listing *mailbox.Listing) ([]Node, error) {
+	since := q.Since.Truncate(time.Minute)
+	from := q.newest(listing, since)
+	nodes, err := t.read(ctx, q, listing, from)
+	if err != nil {
 		return nil, err
 	}
-	if unreadable != nil {
-		return messages, unreadable
-	}
-	return messages, nil
-}
-
-// newest reads as many of the files with the latest times in their names as are needed for the limit.
-func (q *Query) newest(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing) ([]Listed, *mailbox.UnreadableError, error) {
-	since := q.Since.Truncate(time.Minute)
-	var times []time.Time // of the names, the latest first
-	if q.Limit > 0 {
-		names := make(map[string]bool)
-		listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) {
-			parsed, err := schema.ParseFileName(name)
-			if err == nil && !names[name] && !parsed.At.Before(since) {
-				names[name], times = true, append(times, parsed.At)
-			}
-		})
-		slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
-	}
-	for most := q.Limit; ; most *= 4 {
-		all := len(times) <= most
-		if !all {
-			since = times[most]
-		}
-		entries, err := q.entries(ctx, w, listing, since)
-		unreadable, err := mailbox.SplitUnreadable(err)
-		if err != nil {
-			return nil, nil, err
-		}
-		messages := group(entries)
-		if all && (q.Limit == 0 || len(messages) <= q.Limit) {
-			return messages, unreadable, nil
-		}
-		// Older messages are here only if the names of their files do not tell their times.
-		older, _ := slices.BinarySearchFunc(messages, since, func(m Listed, since time.Time) int { return m.CreatedAt.Time().Compare(since) })
-		if all || len(messages)-older >= q.Limit {
-			return messages[len(messages)-q.Limit:], unreadable, nil
-		}
-	}
-}
-
-// entries returns the files whose messages fit, of those with names from a time on. In a box, a file that
-// is not a message counts as one that has only a subject, its name.
-func (q *Query) entries(ctx context.Context, w *mailbox.Workspace, listing *mailbox.Listing, since time.Time) (found []mailbox.Entry, err error) {
-	mayHold := func(name string) bool {
-		parsed, err := schema.ParseFileName(name)
-		return err != nil || !parsed.At.Before(since)
-	}
-	if q.Box == "" {
-		return listing.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return mayHold }, func(m *schema.Message) bool {
-			if !q.fits(m) {
-				return false
-			}
-			*m = outline(m)
-			return true
-		})
-	}
-	agents := []schema.AgentName{q.Agent}
-	if q.Agent == "" {
-		if agents, err = w.Agents(); err != nil {
+	// Older messages are here only if the names of their files do not tell their times.
+	cut := len(nodes) - q.Limit
+	if from.After(since) && (cut < 0 || nodes[cut].Message.CreatedAt.Time().Before(from)) {
+		if nodes, err = t.read(ctx, q, listing, since); err != nil {
 			return nil, err
 		}
 	}
-	var unreadable error
+	if q.Limit > 0 {
+		nodes = nodes[max(0, len(nodes)-q.Limit):]
+	}
+	return nodes, t.locate(ctx, q.Box, listing, nodes)
+}
+
+// read returns the messages that fit in files with names from a time on. In a box, a file that is not a message
+// counts as one that has only a subject, its name.
+func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, since time.Time) (nodes []Node, err error) {
+	mayFit := func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || !parsed.At.Before(since) && (!q.open || parsed.Type.IsRequest())
+	}
+	if q.Box == "" {
+		found, err := listing.Search(ctx, func(schema.AgentName, mailbox.Box) mailbox.NameFilter { return mayFit }, q.fits)
+		return group(found), t.note(err)
+	}
+	agents := []schema.AgentName{q.Agent}
+	if q.Agent == "" {
+		if agents, err = t.w.Agents(); err != nil {
+			return nil, err
+		}
+	}
+	var found []mailbox.Entry
 	for _, agent := range agents {
-		entries, err := w.ListNamed(ctx, agent, q.Box, mayHold, func(e *mailbox.Entry) bool {
-			m := schema.Message{Subject: e.Name}
-			if e.Message != nil {
-				m = *e.Message
+		entries, err := t.w.ListNamed(ctx, agent, q.Box, mayFit, func(e *mailbox.Entry) bool {
+			if e.Message == nil {
+				e.Message = &schema.Message{Subject: e.Name}
 			}
-			if !q.fits(&m) {
-				return false
-			}
-			m = outline(&m)
-			e.Message = &m
-			return true
+			return q.fits(e.Message)
 		})
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		found, unreadable = append(found, entries...), errors.Join(unreadable, err)
+		if err != nil {
+			t.unreadable = &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{agent}}
+		}
+		found = append(found, entries...)
 	}
-	if unreadable != nil {
-		return found, &mailbox.UnreadableError{Err: unreadable}
-	}
-	return found, nil
+	return group(found), nil
 }
 
+// newest returns the time from which on there are as many files as the limit, but none before since.
+func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
+	if q.Limit == 0 {
+		return since
+	}
+	names := make(map[string]time.Time)
+	listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) {
+		if parsed, err := schema.ParseFileName(name); err == nil && !parsed.At.Before(since) {
+			names[name] = parsed.At
+		}
+	})
+	times := slices.SortedFunc(maps.Values(names), time.Time.Compare)
+	if len(times) <= q.Limit {
+		return since
+	}
+	return times[len(times)-q.Limit]
+}
+
+// fits reports whether a message fits, and drops its body.
 func (q *Query) fits(m *schema.Message) bool {
+	m.Body = schema.Value{}
 	switch {
 	case q.Box == "" && q.Agent != "" && m.From != q.Agent && !m.IsFor(q.Agent),
 		q.From != "" && m.From != q.From,
 		q.To != "" && !m.IsFor(q.To),
 		q.Type != "" && m.Type != q.Type,
+		q.open && (!m.Type.IsRequest() || m.ExpiredAt(time.Now())),
 		!strings.Contains(strings.ToLower(m.Subject), strings.ToLower(q.Subject)):
 		return false
 	}
 	return q.Since.IsZero() || !m.CreatedAt.Time().Before(q.Since)
 }
 
-// outline copies what a list shows of a message, whose texts would keep the whole file in memory.
-func outline(m *schema.Message) schema.Message {
-	to := slices.Clone(m.To)
-	for i := range to {
-		to[i] = clone(to[i])
-	}
-	return schema.Message{
-		ID: clone(m.ID), From: clone(m.From), To: to, Type: clone(m.Type), Priority: clone(m.Priority),
-		CreatedAt: clone(m.CreatedAt), ExpiresAt: clone(m.ExpiresAt), Subject: strings.Clone(m.Subject),
-		ConversationID: clone(m.ConversationID), ParentID: clone(m.ParentID),
-	}
-}
-
-func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text))) }
-
-// group puts the copies of each message together, in the order of age. An id alone does not identify
+// group puts the files of each message together, in the order of age. An id alone does not identify
 // a message: other tools make short ones, which collide.
-func group(entries []mailbox.Entry) []Listed {
-	type key struct {
-		id        schema.ID
-		createdAt schema.Timestamp
-		subject   string
-		path      string
-	}
-	index := make(map[key]int, len(entries))
-	var messages []Listed
-	for _, e := range entries {
-		k := key{id: e.Message.ID, createdAt: e.Message.CreatedAt, subject: e.Message.Subject}
-		if k.id == "" {
-			k.path = e.Path
+func group(files []mailbox.Entry) []Node {
+	index := make(map[string]int, len(files))
+	var messages []Node
+	for _, e := range files {
+		key := strings.Join([]string{string(e.Message.ID), string(e.Message.CreatedAt), e.Message.Subject}, "\n")
+		if e.Message.ID == "" {
+			key = e.Path
 		}
-		i, known := index[k]
+		i, known := index[key]
 		if !known {
 			i = len(messages)
-			index[k] = i
-			messages = append(messages, Listed{Message: e.Message, Err: e.Err})
+			index[key] = i
+			messages = append(messages, Node{Node: conversation.Node{Entry: e}})
 		}
-		messages[i].Copies = append(messages[i].Copies, e)
+		messages[i].Files = append(messages[i].Files, e)
 	}
-	ages := make(map[*schema.Message]schema.Age, len(messages))
-	for _, m := range messages {
-		ages[m.Message] = m.Age()
-	}
-	slices.SortFunc(messages, func(a, b Listed) int {
-		first, second := ages[a.Message], ages[b.Message]
-		return cmp.Or(first.Compare(&second), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Copies[0].Path, b.Copies[0].Path))
+	slices.SortFunc(messages, func(a, b Node) int {
+		return cmp.Or(schema.CompareAge(a.Message, b.Message), cmp.Compare(a.Message.ID, b.Message.ID), cmp.Compare(a.Path, b.Path))
 	})
 	return messages
 }
 
-// locate fills in how far the messages got.
-func (t *tracker) locate(ctx context.Context, box mailbox.Box, messages []Listed) error {
+// locate fills in how far the messages got: in a box of recipients, with the owners of the copies.
+func (t *tracker) locate(ctx context.Context, box mailbox.Box, listing *mailbox.Listing, nodes []Node) error {
 	var requests []*schema.Message
-	files := make(map[schema.ID][]mailbox.Entry)
+	copies := make(map[schema.ID][]mailbox.Entry)
 	var names []string
-	for _, m := range messages {
-		if m.Err == nil && m.Type.IsRequest() {
-			requests = append(requests, m.Message)
+	for _, n := range nodes {
+		if n.Err == nil && n.Message.Type.IsRequest() {
+			requests = append(requests, n.Message)
 		}
-		for _, e := range m.Copies {
-			files[m.ID], names = append(files[m.ID], e), append(names, e.Name)
+		for _, e := range n.Files {
+			copies[n.Message.ID] = append(copies[n.Message.ID], e)
+			names = append(names, e.Name)
 		}
 	}
 	if box == mailbox.Outbox {
-		found, err := mailbox.SearchNamed(ctx, t.w, names, func(m *schema.Message) bool { return files[m.ID] != nil })
-		if t.unreadable, err = mailbox.SplitUnreadable(err); err != nil {
+		found, err := mailbox.SearchNamed(ctx, t.w, names, func(m *schema.Message) bool { return copies[m.ID] != nil })
+		if err := t.note(err); err != nil {
 			return err
 		}
 		for _, e := range found {
-			files[e.Message.ID] = append(files[e.Message.ID], e)
+			copies[e.Message.ID] = append(copies[e.Message.ID], e)
 		}
 	}
-	replies, err := repliesTo(ctx, t.w, requests)
-	if err != nil {
+	if box != "" {
+		listing = nil
+	}
+	if err := t.readReplies(ctx, listing, requests...); err != nil {
 		return err
 	}
-	for i := range messages {
-		m := &messages[i]
+	for i := range nodes {
+		n := &nodes[i]
 		var agents []schema.AgentName
-		if m.Err == nil && (box == "" || box == mailbox.Outbox) {
-			agents = slices.Clone(m.To)
+		if n.Err == nil && (box == "" || box == mailbox.Outbox) {
+			agents = slices.Clone(n.Message.To)
 		}
-		for _, e := range m.Copies {
+		files := n.Files
+		if box == mailbox.Outbox {
+			files = copies[n.Message.ID]
+		}
+		for _, e := range n.Files {
 			if e.Box != mailbox.Outbox && !slices.Contains(agents, e.Agent) {
 				agents = append(agents, e.Agent)
 			}
 		}
-		m.Recipients = make([]Recipient, len(agents))
-		for k, agent := range agents {
-			at := m.Copies
-			if box == mailbox.Outbox {
-				at = files[m.ID]
-			}
-			p, err := t.progress(m.Message, agent, at, replies[m.ID])
+		for _, agent := range agents {
+			p, err := t.progress(n.Message, agent, files)
 			if err != nil {
 				return err
 			}
-			m.Recipients[k] = Recipient{agent, p.Stage}
+			n.Recipients = append(n.Recipients, p)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func messages(t *testing.T, w *mailbox.Workspace, q Query) (lines []string) {
 		t.Fatal(err)
 	}
 	for _, m := range found {
-		line := m.ID.Short()
+		line := m.Message.ID.Short()
 		for _, r := range m.Recipients {
 			line += fmt.Sprintf(" %s:%s", r.Agent, r.Stage)
 		}

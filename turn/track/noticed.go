@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -41,19 +40,6 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 	return appendFacts(w, agent, facts...)
 }
 
-// notice adds a session that noticed the message, unless it is known.
-func (rec *Record) notice(by Noticed) {
-	known := slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.Session == by.Session && n.Program == by.Program })
-	if !known {
-		rec.Noticed = append(rec.Noticed, by)
-	}
-}
-
-// isNoticed reports whether a session has noticed the message since its last turn began.
-func (rec *Record) isNoticed() bool {
-	return slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
-}
-
 // AwaitNoticed waits until a session of every recipient has noticed a sent message, or the recipient got
 // further with it: it had a turn, or left the inbox. The errors are those of watch.AwaitAcknowledged.
 func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
@@ -61,15 +47,11 @@ func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt)
 	if err != nil {
 		return err
 	}
-	histories := make(map[schema.AgentName]*History, len(r.Message.To))
-	for _, name := range r.Message.To {
-		histories[name] = NewHistory()
-	}
 	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
 	folder := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))
 	return watch.AwaitAcknowledged(ctx, w, r, func(name schema.AgentName) (bool, error) {
-		h := histories[name]
-		if err := h.readNew(w, name); err != nil {
+		h, err := ReadHistory(w, name)
+		if err != nil {
 			return false, err
 		}
 		rec := h.Records[k]

@@ -15,30 +15,40 @@ import (
 // Stage is the state of a message with one recipient. A state is reported only once it is true.
 type Stage string
 
-// The stages of a message.
+// The stages of a message, in the order of urgency: what needs somebody comes first, then what is least far.
 const (
+	// StageDead is a dead letter.
+	StageDead Stage = "dead"
+	// StageUnknown is a message that may be in a folder that could not be read, or of which no copy is
+	// left, as the reason says.
+	StageUnknown Stage = "unknown"
 	// StageStored is a message that is sent, and not in the inbox yet.
 	StageStored Stage = "stored"
+	// StageHeld and StageExpired are messages in the inbox that get no turn.
+	StageHeld    Stage = "held"
+	StageExpired Stage = "expired"
 	// StageWaiting is a message in the inbox. If it had a turn already, that failed or never ended.
 	StageWaiting Stage = "waiting"
 	// StageNoticed is a message in the inbox that has had no turn since the model of an interactive
 	// session got it; see NoteNoticed. It stays noticed when that session ends.
 	StageNoticed Stage = "noticed"
-	// StageHeld and StageExpired are messages in the inbox that get no turn.
-	StageHeld    Stage = "held"
-	StageExpired Stage = "expired"
 	// StageWorking is a message that an agent is working on.
 	StageWorking Stage = "working"
 	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
 	// an answer; see schema.Message.Answers.
 	StageDone     Stage = "done"
 	StageAnswered Stage = "answered"
-	// StageDead is a dead letter.
-	StageDead Stage = "dead"
-	// StageUnknown is a message that may be in a folder that could not be read, or of which no copy is
-	// left, as the reason says.
-	StageUnknown Stage = "unknown"
 )
+
+var urgency = []Stage{
+	StageDead, StageUnknown, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageWorking,
+	StageDone, StageAnswered,
+}
+
+// IsPending reports whether the message is in the inbox and has no outcome.
+func (s Stage) IsPending() bool {
+	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageWorking, StageHeld, StageExpired}, s)
+}
 
 // Progress is how far a message got with one recipient.
 type Progress struct {
@@ -92,54 +102,20 @@ type Reply struct {
 func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, error) {
 	t := newTracker(w)
 	found, err := w.Find(ctx, id)
-	if t.unreadable, err = mailbox.SplitUnreadable(err); err != nil {
+	if err := t.note(err); err != nil {
 		return nil, err
 	}
+	unreadable := t.unreadable // without what hides only replies
 	m := found[0].Message
-	replies, err := repliesTo(ctx, w, []*schema.Message{m})
-	if err != nil {
+	if err := t.readReplies(ctx, nil, m); err != nil {
 		return nil, err
 	}
-	all, err := t.track(m, found, replies[m.ID])
-	if err != nil {
-		return nil, err
-	}
+	t.unreadable = unreadable
+	all, err := t.track(m, found)
 	if slices.ContainsFunc(all, func(p Progress) bool { return p.Stage == StageUnknown }) && t.unreadable != nil {
 		return all, t.unreadable
 	}
-	return all, nil
-}
-
-// repliesTo returns the messages that the recipients sent in reply, by the ids of what they reply to, as far as
-// outboxes can be read.
-func repliesTo(ctx context.Context, w *mailbox.Workspace, messages []*schema.Message) (map[schema.ID][]mailbox.Entry, error) {
-	recipients := make(map[schema.AgentName]bool)
-	replies := make(map[schema.ID][]mailbox.Entry, len(messages))
-	var oldest time.Time
-	for _, m := range messages {
-		for _, to := range m.To {
-			recipients[to] = true
-		}
-		replies[m.ID] = nil
-		if at := m.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
-			oldest = at
-		}
-	}
-	found, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
-		if box != mailbox.Outbox || !recipients[agent] {
-			return nil
-		}
-		return conversation.Following(oldest)
-	}, func(m *schema.Message) bool {
-		m.Body = schema.Value{}
-		_, isReply := replies[m.ParentID]
-		return isReply && m.ParentID != ""
-	})
-	for _, e := range found {
-		replies[e.Message.ParentID] = append(replies[e.Message.ParentID], e)
-	}
-	_, err = mailbox.SplitUnreadable(err)
-	return replies, err
+	return all, err
 }
 
 // tracker tells how far messages got. It reads the history of each agent once.
@@ -147,19 +123,76 @@ type tracker struct {
 	w       *mailbox.Workspace
 	now     time.Time
 	inboxes map[schema.AgentName]*inboxState
-	staged  map[schema.ID]bool
+	// replies are those to the messages, by the ids of these.
+	replies map[schema.ID][]mailbox.Entry
 	// unreadable are the folders that the files of the messages may be in.
 	unreadable *mailbox.UnreadableError
 }
 
 func newTracker(w *mailbox.Workspace) *tracker {
-	return &tracker{w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState)}
+	return &tracker{
+		w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState), replies: make(map[schema.ID][]mailbox.Entry),
+	}
+}
+
+// note keeps the error of a search if it came with a result, and otherwise returns it.
+func (t *tracker) note(err error) error {
+	unreadable, err := mailbox.SplitUnreadable(err)
+	if unreadable != nil {
+		t.unreadable = unreadable
+	}
+	return err
+}
+
+// result is the error of what was read.
+func (t *tracker) result() error {
+	if t.unreadable == nil {
+		return nil
+	}
+	return t.unreadable
+}
+
+// readReplies finds the replies to messages in the outboxes of those who got them and in the mailboxes of their
+// senders, as far as these are listed. Without a listing, it lists the outboxes.
+func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, messages ...*schema.Message) (err error) {
+	recipients, senders := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
+	asked := make(map[schema.ID]bool, len(messages))
+	var oldest time.Time
+	for _, m := range messages {
+		asked[m.ID] = m.ID != ""
+		senders[m.From] = true
+		for _, to := range m.To {
+			recipients[to] = true
+		}
+		if at := m.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	if listing == nil {
+		listing, err = t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return box == mailbox.Outbox && recipients[agent] })
+		if err != nil {
+			return err
+		}
+	}
+	isLater := conversation.Following(oldest)
+	found, err := listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box) mailbox.NameFilter {
+		if box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent] {
+			return isLater
+		}
+		return nil
+	}, func(m *schema.Message) bool {
+		m.Body = schema.Value{}
+		return asked[m.ParentID]
+	})
+	for _, e := range found {
+		t.replies[e.Message.ParentID] = append(t.replies[e.Message.ParentID], e)
+	}
+	return t.note(err)
 }
 
 // track returns how far a message got with each of its recipients, or with the owner of its first file if
-// it is not valid. files are its files, of which there is at least one, the valid ones first. replies may
-// also have unrelated messages.
-func (t *tracker) track(m *schema.Message, files, replies []mailbox.Entry) ([]Progress, error) {
+// it is not valid. files are its files, of which there is at least one, the valid ones first.
+func (t *tracker) track(m *schema.Message, files []mailbox.Entry) ([]Progress, error) {
 	recipients := m.To
 	if files[0].Err != nil { // the names in it need not be those of agents
 		recipients = []schema.AgentName{files[0].Agent}
@@ -167,7 +200,7 @@ func (t *tracker) track(m *schema.Message, files, replies []mailbox.Entry) ([]Pr
 	all := make([]Progress, len(recipients))
 	for i, name := range recipients {
 		var err error
-		if all[i], err = t.progress(m, name, files, replies); err != nil {
+		if all[i], err = t.progress(m, name, files); err != nil {
 			return nil, err
 		}
 	}
@@ -175,13 +208,13 @@ func (t *tracker) track(m *schema.Message, files, replies []mailbox.Entry) ([]Pr
 }
 
 // progress returns how far a message got with one recipient.
-func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, replies []mailbox.Entry) (Progress, error) {
+func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mailbox.Entry) (Progress, error) {
 	p := Progress{ID: m.ID, Agent: name}
 	state, err := t.inbox(name)
 	if err != nil {
 		return p, err
 	}
-	rec := state.record(m)
+	rec := state.record(m.ID)
 	p.Attempts = rec.Attempts
 	p.Started = inSeconds(rec.Started)
 	p.Ended = inSeconds(rec.Ended)
@@ -189,24 +222,28 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	for _, n := range rec.Noticed {
 		p.Noticed = append(p.Noticed, Noticed{n.Session, n.Program, inSeconds(n.At)})
 	}
-	p.addReplies(m, rec, replies)
+	p.addReplies(m, rec, t.replies[m.ID])
 	places := make(map[mailbox.Box]mailbox.Entry)
 	for _, e := range files {
-		if e.Agent == name && e.Box != mailbox.Outbox {
+		if e.Box == mailbox.Outbox || e.Agent == name {
 			places[e.Box] = e
+		}
+	}
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+		if e, ok := places[box]; ok && p.Path == "" {
 			p.Path = e.Path
 		}
 	}
-	inbox, ok := places[mailbox.Inbox]
-	if !ok {
-		return p, p.trackGone(t, m, rec, places, files)
+	inbox, isPending := places[mailbox.Inbox]
+	if !isPending {
+		return p, p.trackGone(t, rec, places)
 	}
-	p.Path = inbox.Path
 	p.Stage = state.stage(m, rec, t.now)
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
 	switch {
 	case isHeld && held.Agent == name:
-		p.Stage, p.Reason = StageHeld, held.Error()
+		p.Stage = StageHeld
+		p.Reason = held.Error()
 	case isHeld: // by the agent that looks
 	case p.Stage == StageHeld:
 		p.Reason = rec.Held
@@ -215,20 +252,17 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 		if _, isInvalid := errors.AsType[*validate.InvalidError](inbox.Err); isInvalid {
 			p.Reason = "it is not valid: " + p.Reason
 		}
+	case rec.Outcome == Succeeded && rec.Unsent != nil:
+		p.Reason = "its turn succeeded, and the answer is not sent yet"
 	}
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
 		p.RetryAt = inSeconds(rec.RetryAt)
 	}
-	if rec.Outcome == Succeeded && rec.Unsent != nil {
-		p.Reason = "its turn succeeded, and the answer is not sent yet"
-	}
 	return p, nil
 }
 
-// IsPending reports whether the message is in the inbox and has no outcome.
-func (s Stage) IsPending() bool {
-	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageWorking, StageHeld, StageExpired}, s)
-}
+// inSeconds returns a time as programs and people get it.
+func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
 
 // addReplies adds those of the messages that are replies of the recipient.
 func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entry) {
@@ -239,14 +273,12 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entr
 		}
 	}
 	slices.SortFunc(replies, schema.CompareAge)
+	replies = slices.CompactFunc(replies, func(a, b *schema.Message) bool { return a.ID == b.ID })
 	automatic := schema.ID("") // of a message that had several, the journal knows which one answers
 	if rec.Outcome == Succeeded {
 		automatic = rec.Sent
 	}
-	for i, r := range replies {
-		if i > 0 && replies[i-1].ID == r.ID {
-			continue // another file of it
-		}
+	for _, r := range replies {
 		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m)}
 		if one.Answers && p.Answer == "" {
 			p.Answer = r.ID
@@ -259,14 +291,17 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entr
 }
 
 // trackGone completes the progress of a message that is not in the inbox.
-func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places map[mailbox.Box]mailbox.Entry, files []mailbox.Entry) error {
-	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != Succeeded {
+func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mailbox.Entry) error {
+	letter, isLetter := places[mailbox.DeadLetters]
+	_, isArchived := places[mailbox.Archive]
+	_, isSent := places[mailbox.Outbox]
+	if isLetter && rec.Outcome != Succeeded {
 		p.Stage = StageDead
 		reason, err := t.w.Reason(letter)
-		switch {
-		case err == nil:
-			p.Reason, p.Attempts = reason.Reason, reason.Attempts
-		case !mailbox.IsGone(err):
+		if err == nil {
+			p.Reason = reason.Reason
+			p.Attempts = reason.Attempts
+		} else if !mailbox.IsGone(err) {
 			return err
 		}
 		return nil
@@ -275,92 +310,66 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 		p.Stage = StageDead
 		return nil
 	}
-	if queued, err := t.isQueued(m.ID, p.Agent); queued || err != nil {
-		p.Stage = StageStored
-		return err
+	if !isArchived {
+		if queued, err := mailbox.IsQueued(t.w, p.ID, p.Agent); queued || err != nil {
+			p.Stage = StageStored
+			return err
+		}
 	}
-	if _, archived := places[mailbox.Archive]; rec.Outcome == "" && !archived && t.unreadable.Hides(p.Agent) {
-		p.Stage, p.Reason = StageUnknown, "its mailbox cannot be read"
-		return nil
-	}
-	isCopy := func(e mailbox.Entry) bool { return e.Box == mailbox.Outbox || e.Agent == p.Agent }
-	if rec.Outcome == "" && !slices.ContainsFunc(files, isCopy) {
-		p.Stage, p.Reason = StageUnknown, "neither its sender nor its recipient has a copy"
-		return nil
-	}
-	p.Stage = StageDone
 	if rec.Outcome == "" {
 		p.Reason = "" // it is how an earlier turn failed
 	}
-	if p.Answer != "" {
+	p.Stage = StageDone
+	switch {
+	case p.Answer != "":
 		p.Stage = StageAnswered
+	case rec.Outcome != "" || isArchived || isLetter:
+	case t.unreadable.Hides(p.Agent):
+		p.Stage = StageUnknown
+		p.Reason = "its mailbox cannot be read"
+	case !isSent:
+		p.Stage = StageUnknown
+		p.Reason = "neither its sender nor its recipient has a copy"
 	}
 	return nil
-}
-
-// isQueued is mailbox.IsQueued, but lists the staged copies only once unless the message has one.
-func (t *tracker) isQueued(id schema.ID, agent schema.AgentName) (bool, error) {
-	if t.staged == nil {
-		ids, _, err := t.w.Staged()
-		if err != nil {
-			return false, err
-		}
-		t.staged = make(map[schema.ID]bool, len(ids))
-		for _, id := range ids {
-			t.staged[id] = true
-		}
-	}
-	if !t.staged[id] {
-		return false, nil
-	}
-	return mailbox.IsQueued(t.w, id, agent)
 }
 
 // inboxState is the state of the turns on messages in an inbox.
 type inboxState struct {
 	history *History
-	ids     map[schema.ID]*Record // one of a message
+	// records has one record for each id.
+	records map[schema.ID]*Record
 	running bool
 	runner  *Holder
 }
 
 // inbox returns the state of an agent's inbox. It reads it once.
 func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
-	if state := t.inboxes[name]; state != nil {
-		return state, nil
+	if s := t.inboxes[name]; s != nil {
+		return s, nil
 	}
-	state, err := readInbox(t.w, name)
-	if err == nil {
-		t.inboxes[name] = state
-	}
-	return state, err
-}
-
-func readInbox(w *mailbox.Workspace, name schema.AgentName) (s *inboxState, err error) {
-	s = new(inboxState)
-	if s.running, s.runner, err = LockOf(w, name).Held(); err != nil {
+	s := new(inboxState)
+	var err error
+	if s.running, s.runner, err = LockOf(t.w, name).Held(); err != nil {
 		return nil, err
 	}
-	if s.history, err = ReadHistory(w, name); err != nil {
+	if s.history, err = ReadHistory(t.w, name); err != nil {
 		return nil, err
 	}
-	s.ids = make(map[schema.ID]*Record, len(s.history.Records))
+	s.records = make(map[schema.ID]*Record, len(s.history.Records))
 	for k, rec := range s.history.Records {
-		s.ids[k.ID] = rec
+		if known := s.records[k.ID]; known == nil || known.Last.Before(rec.Last) {
+			s.records[k.ID] = rec
+		}
 	}
+	t.inboxes[name] = s
 	return s, nil
 }
 
-// record returns the record of a message, which is empty if there is none. Without its body, the id says which it is.
-func (s *inboxState) record(m *schema.Message) *Record {
-	if rec := s.ids[m.ID]; rec != nil { // else its key need not be computed
-		if m.Body.Kind == schema.Absent {
-			return rec
-		}
-		k, err := KeyOf(m)
-		if rec := s.history.Records[k]; err == nil && rec != nil {
-			return rec
-		}
+// record returns the record of a message, which is empty if there is none. An id says well enough which it is.
+func (s *inboxState) record(id schema.ID) *Record {
+	if rec := s.records[id]; rec != nil {
+		return rec
 	}
 	return new(Record)
 }
@@ -376,7 +385,7 @@ func (s *inboxState) stage(m *schema.Message, rec *Record, now time.Time) Stage 
 		return StageExpired
 	case rec.Held != "":
 		return StageHeld
-	case rec.isNoticed():
+	case rec.hasNoticed():
 		return StageNoticed
 	}
 	return StageWaiting

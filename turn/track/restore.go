@@ -25,12 +25,11 @@ type Restored struct {
 }
 
 // Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
-// to that of the given agent. It resets the count of turns, even for a working
-// Runner. With dryRun, Restore changes nothing.
+// to that of the given agent. It resets the count of turns, even for a working Runner.
 //
 // Restore tries all recipients: with an error, it returns those for which it succeeded. Its errors
 // are those of Workspace.Find and Workspace.Restore.
-func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName, dryRun bool) ([]Restored, error) {
+func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
 	found, err := w.Find(ctx, id)
 	if _, err = mailbox.SplitUnreadable(err); err != nil { // restoring looks at what it needs
 		return nil, err
@@ -51,7 +50,7 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 	var all []Restored
 	var errs []error
 	for _, name := range recipients {
-		one, err := restore(ctx, w, m, name, dryRun)
+		one, err := restore(ctx, w, m, name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -61,44 +60,68 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 	return all, errors.Join(errs...)
 }
 
-// errDryRun ends a restore that is not to change anything.
-var errDryRun = errors.New("dry run")
-
-// restore restores the message for one agent.
-func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName, dryRun bool) (Restored, error) {
-	one := Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
-	begin := func(source mailbox.Entry) error {
+// restore restores the message for one agent. The record of the message no longer counts then: a Runner would
+// take the message for a copy of a handled one.
+func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (one Restored, err error) {
+	one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
+	one.Path, err = w.Restore(ctx, m, name, func(source mailbox.Entry) error {
 		one.Message, one.Err = source.Message, source.Err
 		one.Was = StageDone
 		if source.Box == mailbox.DeadLetters {
 			one.Was = StageDead
 		}
-		if dryRun {
-			return errDryRun
+		k, err := KeyOf(source.Message)
+		if source.Err != nil { // a Runner knows it by its bytes
+			var raw []byte
+			raw, err = w.ReadRaw(source)
+			k = Key{ID: source.Message.ID, Fingerprint: Fingerprint(raw)}
 		}
-		return revive(w, name, source)
-	}
-	path, err := w.Restore(ctx, m, name, begin)
-	if one.Path = path; errors.Is(err, errDryRun) {
-		return one, nil
-	}
+		if err != nil {
+			return err
+		}
+		return appendFacts(w, name, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
+	})
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
-		one.Path, err = pending.Path, nil
+		return Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}, nil
 	}
 	return one, err
 }
 
-// revive makes the record of a message no longer count. Without that, a Runner would take the message for a
-// copy of a handled one.
-func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) error {
-	k, err := KeyOf(source.Message)
-	if source.Err != nil { // a Runner knows it by its bytes
-		var raw []byte
-		raw, err = w.ReadRaw(source)
-		k = Key{ID: source.Message.ID, Fingerprint: Fingerprint(raw)}
+// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero
+// again, and so do those of the agents in it within the hour. It tells the Runners of all agents that had turns in
+// the conversation, and returns these agents; it is an error if there are none. A Runner at work notices within
+// about a second.
+func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID) (resumed []schema.AgentName, err error) {
+	if _, err := schema.ParseConversationID(conversation); err != nil {
+		return nil, err
 	}
+	agents, err := w.Agents()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return appendFacts(w, name, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
+	for _, name := range agents {
+		if err := context.Cause(ctx); err != nil {
+			return resumed, err
+		}
+		h, err := ReadHistory(w, name)
+		if err != nil {
+			return resumed, err
+		}
+		there := h.Conversations[conversation]
+		if there == nil {
+			continue
+		}
+		facts := []Fact{{Kind: Resumed, Envelope: Envelope{Conversation: conversation}}}
+		if there.With != "" {
+			facts = append(facts, Fact{Kind: Resumed, Envelope: Envelope{From: there.With}})
+		}
+		if err := appendFacts(w, name, facts...); err != nil {
+			return resumed, err
+		}
+		resumed = append(resumed, name)
+	}
+	if len(resumed) == 0 {
+		return nil, fmt.Errorf("no agent has had turns in conversation %s", conversation)
+	}
+	return resumed, nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -30,8 +29,7 @@ type AgentStatus struct {
 	// Last is the turn that ended last, and Failures how many failed since the last success.
 	Last     *Turn `json:"last,omitempty"`
 	Failures int   `json:"failures"`
-	// Conversations are those with messages in the inbox, those with a turn within the hour, and
-	// those that wait for Resume; the latest first.
+	// Conversations are those with a turn within the hour, and those that wait for Resume; the latest first.
 	Conversations []Conversation `json:"conversations,omitempty"`
 }
 
@@ -44,17 +42,6 @@ type Turn struct {
 	Succeeded bool      `json:"succeeded"`
 	Reason    string    `json:"reason,omitempty"`
 	Usage     Usage     `json:"usage,omitzero"`
-}
-
-// Conversation is the state of a conversation.
-type Conversation struct {
-	ID   schema.ConversationID `json:"id"`
-	With schema.AgentName      `json:"with"`
-	// Turns counts since the conversation began or a person resumed it.
-	Turns int `json:"turns"`
-	// Bound reports whether the conversation has reached its limit on turns.
-	Bound bool      `json:"bound"`
-	Last  time.Time `json:"last"`
 }
 
 // Status returns the states of the agents' inboxes, or of all inboxes if no agent is named. It
@@ -80,42 +67,53 @@ func Status(ctx context.Context, w *mailbox.Workspace, agents ...schema.AgentNam
 
 func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) (AgentStatus, error) {
 	s := AgentStatus{Agent: name}
-	entries, err := w.List(ctx, name, mailbox.Inbox) // with the bodies: keys depend on them
+	entries, err := w.Inbox(ctx, name)
 	if err != nil {
 		return s, err
 	}
-	state, err := readInbox(w, name)
-	if err != nil {
-		return s, err
-	}
-	s.Running, s.Runner = state.running, state.runner
-	h := state.history
 	dead, err := w.List(ctx, name, mailbox.DeadLetters)
 	if err != nil {
 		return s, err
 	}
 	s.DeadLetters = len(dead)
-	now := time.Now()
-	waiting := make(map[schema.ConversationID]bool)
-	for _, e := range entries {
-		s.count(e, state, now, waiting)
+	t := newTracker(w)
+	state, err := t.inbox(name)
+	if err != nil {
+		return s, err
 	}
-	for _, rec := range h.Records {
-		if rec.Running && s.Running {
+	s.Running = state.running
+	s.Runner = state.runner
+	s.Failures = state.history.failures
+	for _, e := range entries {
+		s.count(e, state, t.now)
+	}
+	var last *Record
+	for _, rec := range state.history.Records {
+		switch {
+		case rec.Running && s.Running:
 			s.InTurn = append(s.InTurn, turnOf(rec))
+		case !rec.Started.IsZero() && !rec.Ended.IsZero() && (last == nil || rec.Ended.After(last.Ended)):
+			last = rec
 		}
 	}
 	slices.SortFunc(s.InTurn, func(a, b Turn) int { return a.Started.Compare(b.Started) })
-	if h.last != nil {
-		last := turnOf(h.last)
-		s.Last, s.Failures = &last, h.failures
+	if last != nil {
+		turn := turnOf(last)
+		s.Last = &turn
 	}
-	s.Conversations = conversationsOf(h, now, waiting)
+	for _, c := range state.history.Conversations {
+		if c.Bound || c.With != "" && t.now.Sub(c.Last) < PairWindow {
+			one := c.Conversation
+			one.Last = inSeconds(c.Last)
+			s.Conversations = append(s.Conversations, one)
+		}
+	}
+	slices.SortFunc(s.Conversations, func(a, b Conversation) int { return b.Last.Compare(a.Last) })
 	return s, nil
 }
 
 // count counts a message in the inbox.
-func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, waiting map[schema.ConversationID]bool) {
+func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 	switch {
 	case e.IsHeld():
 		s.Held++
@@ -124,8 +122,7 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, w
 		s.Invalid++
 		return
 	}
-	waiting[conversation.Of(e.Message)] = true
-	switch state.stage(e.Message, state.record(e.Message), now) {
+	switch state.stage(e.Message, state.record(e.Message.ID), now) {
 	case StageHeld:
 		s.Held++
 	case StageExpired:
@@ -138,9 +135,6 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, w
 	}
 }
 
-// inSeconds returns a time as programs and people get it.
-func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
-
 func turnOf(rec *Record) Turn {
 	t := Turn{Envelope: rec.Envelope, Attempt: rec.Attempts, Started: inSeconds(rec.Started)}
 	t.Fingerprint, t.File = "", ""
@@ -151,15 +145,4 @@ func turnOf(rec *Record) Turn {
 		t.Usage = rec.Usage
 	}
 	return t
-}
-
-func conversationsOf(h *History, now time.Time, waiting map[schema.ConversationID]bool) []Conversation {
-	var conversations []Conversation
-	for id, c := range h.Conversations {
-		if c.With != "" && (c.Bound || waiting[id] || now.Sub(c.Last) < PairWindow) {
-			conversations = append(conversations, Conversation{ID: id, With: c.With, Turns: c.Turns, Bound: c.Bound, Last: inSeconds(c.Last)})
-		}
-	}
-	slices.SortFunc(conversations, func(a, b Conversation) int { return b.Last.Compare(a.Last) })
-	return conversations
 }

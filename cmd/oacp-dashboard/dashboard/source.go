@@ -206,16 +206,16 @@ func agentOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) A
 	return result
 }
 
-func messageOf(listed *track.Listed) Message {
+func messageOf(listed *track.Node) Message {
 	m, problem := listed.Message, ""
 	if listed.Err != nil {
-		m, problem = command.Preview(&mailbox.Entry{Message: m, Err: listed.Err, Modified: listed.Copies[0].Modified}), listed.Err.Error()
+		m, problem = command.Preview(&mailbox.Entry{Message: m, Err: listed.Err, Modified: listed.Files[0].Modified}), listed.Err.Error()
 	}
 	result := Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
 		Subject: m.Subject, ConversationID: m.ConversationID, Error: problem, parent: m.ParentID,
 	}
-	for _, e := range listed.Copies {
+	for _, e := range listed.Files {
 		switch e.Box {
 		case mailbox.Inbox:
 			result.Waiting = append(result.Waiting, e.Agent)

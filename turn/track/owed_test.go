@@ -19,9 +19,9 @@ import (
 // same with hints from the last time and without.
 func TestHints(t *testing.T) {
 	w := newWorkspace(t)
-	hintsPath := filepath.Join(w.Dir(), hintsFolder)
+	hintsPath := filepath.Join(w.Dir(), memoryFolder)
 	for _, box := range []string{schema.BoxPath("codex", mailbox.Archive), schema.BoxPath("claude", mailbox.Outbox)} {
-		for i := range worthHints {
+		for i := range 1000 {
 			check.WriteFile(t, filepath.Join(w.Dir(), box, fmt.Sprintf("20260313T1430Z_claude_notification_%04d.yaml", i)), "x")
 		}
 	}
@@ -63,7 +63,7 @@ func TestHints(t *testing.T) {
 			}
 			send(t, w, answer)
 		case 2:
-			if _, err := Restore(t.Context(), w, string(m.ID), "codex", false); err != nil {
+			if _, err := Restore(t.Context(), w, string(m.ID), "codex"); err != nil {
 				t.Fatal(err)
 			}
 		}
