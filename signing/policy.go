@@ -64,17 +64,13 @@ var ErrNotSigned = errors.New("it is not signed")
 
 func (s *Signature) verifyPolicy(signed []byte, p Policy, keys []PublicStub) error {
 	claim, err := object(s.policy, "the header's policy", "kind", "project", "receiver")
-	for name, want := range map[string]string{"kind": string(p.Kind), "project": p.Project, "receiver": string(p.Receiver)} {
-		if err != nil {
-			return err
-		}
-		var got string
-		if got, err = text(claim, name); err == nil && got != want {
-			err = fmt.Errorf("the signature is for another file: its %s is not %s", name, want)
-		}
-	}
 	if err != nil {
 		return err
+	}
+	for name, want := range map[string]string{"kind": string(p.Kind), "project": p.Project, "receiver": string(p.Receiver)} {
+		if got, err := text(claim, name); err != nil || got != want {
+			return fmt.Errorf("the signature is for another file: its %s is not %s", name, want)
+		}
 	}
 	i := slices.IndexFunc(keys, func(k PublicStub) bool { return k.KeyID == s.KeyID && k.Agent == p.Receiver })
 	if i < 0 || s.AgentName() != p.Receiver {

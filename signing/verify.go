@@ -4,8 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
-	"strings"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -165,26 +163,24 @@ func (s *Signature) check(signed []byte, pins Pins) (outcome string) {
 // compareSender looks for a good signature of the sender. Signatures of others do not count.
 func (r *Result) compareSender(signatures []Signature, sender schema.AgentName) {
 	r.Sender = sender
-	var others []string
+	other := ""
 	for i := range signatures {
 		s := &signatures[i]
 		switch name := s.AgentName(); {
 		case r.Checked[i].Outcome != outcomeVerified:
 		case name != sender:
 			r.Checked[i].Outcome = outcomeSender
-			others = append(others, string(name))
+			other = string(name)
 		case r.Signature == nil:
 			r.Signature = s
 		}
 	}
-	if r.Signature != nil {
+	switch {
+	case r.Signature != nil:
 		r.Status = Verified
-		return
-	}
-	slices.Sort(others)
-	r.Status = Invalid
-	r.Reason = "it is signed by " + strings.Join(slices.Compact(others), " and ") + ", but claims to be from " + string(sender)
-	if sender == "" {
-		r.Reason = "it is signed, but names no sender"
+	case sender == "":
+		r.Status, r.Reason = Invalid, "it is signed, but names no sender"
+	default:
+		r.Status, r.Reason = Invalid, "it is signed by "+other+", but claims to be from "+string(sender)
 	}
 }

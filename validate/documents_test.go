@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -146,67 +145,5 @@ func TestQuotedNames(t *testing.T) {
 	got := quotedNames(`missing properties: 'a', 'it\'s', 'say "x"', 'b\\c', 'd\ne'`)
 	if want := []string{"a", "it's", `say "x"`, `b\c`, "d\ne"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestSARIF checks that the log has what SARIF 2.1.0 requires, and that every result points to its
-// rule.
-func TestSARIF(t *testing.T) {
-	_, findings := Bytes("a b/ü.yaml", []byte(with("priority: p2", "channel: a b")))
-	_, unplaced := Bytes("", nil)
-	unplaced[0].Line, unplaced[0].File = 0, stdinName
-	result := Result{Files: []File{{Diagnostics: findings}, {Diagnostics: unplaced}}}
-	var out bytes.Buffer
-	if err := result.WriteSARIF(&out, ""); err != nil {
-		t.Fatal(err)
-	}
-	var log struct {
-		Schema  string `json:"$schema"`
-		Version string
-		Runs    []struct {
-			Tool struct {
-				Driver struct {
-					Name  string
-					Rules []struct {
-						ID               string
-						ShortDescription struct{ Text string }
-					}
-				}
-			}
-			Results []struct {
-				RuleID    string
-				RuleIndex int
-				Level     string
-				Message   struct{ Text string }
-				Locations []struct {
-					PhysicalLocation struct {
-						ArtifactLocation struct{ URI string }
-						Region           *struct{ StartLine, StartColumn int }
-					}
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
-		t.Fatal(err)
-	}
-	if log.Version != "2.1.0" || !strings.Contains(log.Schema, "sarif") || len(log.Runs) != 1 || log.Runs[0].Tool.Driver.Name != "oacp" {
-		t.Fatalf("got %s", out.Bytes())
-	}
-	run := log.Runs[0]
-	if len(run.Tool.Driver.Rules) != len(rules) || len(run.Results) != 3 {
-		t.Fatalf("%d rules, %d results; want %d and 3", len(run.Tool.Driver.Rules), len(run.Results), len(rules))
-	}
-	for i, r := range run.Results {
-		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || r.Message.Text == "" || r.Level != "error" && r.Level != "warning" {
-			t.Errorf("result %d: %+v", i, r)
-		}
-		at := r.Locations[0].PhysicalLocation
-		switch {
-		case i < 2 && (at.ArtifactLocation.URI != "a%20b/%C3%BC.yaml" || at.Region == nil || at.Region.StartLine < 1 || at.Region.StartColumn < 1):
-			t.Errorf("result %d: location %+v", i, at)
-		case i == 2 && (at.ArtifactLocation.URI != "stdin" || at.Region != nil):
-			t.Errorf("result %d: location %+v", i, at)
-		}
 	}
 }

@@ -116,7 +116,6 @@ func TestReports(t *testing.T) {
 	}
 	reports := map[string]func(*bytes.Buffer) error{
 		"report.json":   func(b *bytes.Buffer) error { return result.WriteJSON(b) },
-		"report.sarif":  func(b *bytes.Buffer) error { return result.WriteSARIF(b, "1.2.3") },
 		"report.github": func(b *bytes.Buffer) error { return result.WriteGitHub(b) },
 	}
 	for name, write := range reports {

@@ -51,17 +51,13 @@ func (c Count) String() string {
 // warnings, and the array diagnostics.
 func (r *Result) WriteJSON(to io.Writer) error {
 	all := append(Diagnostics{}, r.Diagnostics()...) // not null
-	return writeJSON(to, struct {
-		Count
-		Diagnostics Diagnostics `json:"diagnostics"`
-	}{r.Count(), all})
-}
-
-func writeJSON(to io.Writer, value any) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	return encoder.Encode(struct {
+		Count
+		Diagnostics Diagnostics `json:"diagnostics"`
+	}{r.Count(), all})
 }
 
 // WriteGitHub writes the diagnostics as workflow commands, which GitHub Actions shows as

@@ -93,19 +93,11 @@ func encodingProblem(data []byte) *Diagnostic {
 
 func controlProblem(text string, at int) *Diagnostic {
 	r, _ := utf8.DecodeRuneInString(text[at:])
-	message := fmt.Sprintf("a YAML file cannot contain the control character %U", r)
-	fix := fmt.Sprintf(`write \x%02x inside double quotes, or leave it out`, r)
-	switch {
-	case r == 0 && at <= 1 && strings.Count(text, "\x00") < len(text):
-		message, fix = "the file is UTF-16, not UTF-8", "save the file as UTF-8"
-		return sourceProblem([]byte(text[:at]), ruleEncoding, message, fix)
-	case r == 0:
-		message = "a message file cannot contain a raw NUL"
-	case r > 0xff:
-		message = fmt.Sprintf("a YAML file cannot contain the character %U", r)
-		fix = fmt.Sprintf(`write \u%04x inside double quotes, or leave it out`, r)
+	if r == 0 && at <= 1 && strings.Trim(text, "\x00") != "" {
+		return sourceProblem([]byte(text[:at]), ruleEncoding, "the file is UTF-16, not UTF-8", "save the file as UTF-8")
 	}
-	return sourceProblem([]byte(text[:at]), ruleControlCharacter, message, fix)
+	return sourceProblem([]byte(text[:at]), ruleControlCharacter, fmt.Sprintf("a YAML file cannot contain the control character %U", r),
+		fmt.Sprintf(`write \u%04x inside double quotes, or leave it out`, r))
 }
 
 // sourceProblem returns a diagnostic at the character after the given part of the file.

@@ -24,7 +24,7 @@ import (
 	"github.com/oacp-go/oacp/validate/change"
 )
 
-var validateFormats = []string{"text", "json", "sarif", "github"}
+var validateFormats = []string{"text", "json", "github"}
 
 func newValidateCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
@@ -45,11 +45,10 @@ outbox. In a pre-commit hook, REF is HEAD.
 EXAMPLES:
    oacp validate agents
    oacp validate --changed origin/main --format github
-   oacp validate agents --format sarif > oacp.sarif
    oacp send … --dry-run | oacp validate -`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch"},
-			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text"},
+			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, or github (annotations)", Value: "text"},
 			&cli.BoolFlag{Name: "json", Usage: "the same as --format json"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems"},
 		},
@@ -95,8 +94,6 @@ func runValidate(c *call) error {
 	switch format {
 	case "json":
 		err = result.WriteJSON(c.Out)
-	case "sarif":
-		err = result.WriteSARIF(c.Out, command.BuildVersion().Version)
 	case "github":
 		err = result.WriteGitHub(c.Out)
 	default:

@@ -91,9 +91,10 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 		}
 		return cmp.Or(err, signing.VerifyPolicy(data, p, keys))
 	}
-	if _, enrolled := list[p.Key()]; enrolled && data == nil {
+	switch _, known := list[p.Key()]; {
+	case known && data == nil:
 		return errors.New("the file is missing")
-	} else if enrolled {
+	case known:
 		return signing.ErrNotSigned
 	}
 	return nil

@@ -127,7 +127,8 @@ func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contrac
 	around := c.schemaAround(file, where)
 	keyword := keywordOf(e)
 	v.Advice = textOf(around, "description", "title")
-	if own := ownMessage(around, keyword); own != "" {
+	own := textOf(around, "errorMessage") // what the author of the schema wants to be said
+	if own != "" {
 		v.Message = own
 	} else if keyword == "type" {
 		v.Message = expected(e.Message, value)
@@ -147,7 +148,7 @@ func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contrac
 			one := v
 			property, _ := lookUp(around, []string{"properties", name}).(map[string]any)
 			one.Advice = cmp.Or(textOf(property, "description", "title"), v.Advice)
-			if ownMessage(around, keyword) == "" {
+			if own == "" {
 				one.Message = fmt.Sprintf("the field %.60s is missing", name)
 			}
 			all = append(all, one)
@@ -160,7 +161,7 @@ func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contrac
 			one := v
 			one.At, one.Key = append(slices.Clone(v.At), name), true
 			one.Advice = adviceOn(name, around)
-			if ownMessage(around, keyword) == "" {
+			if own == "" {
 				one.Message = "the schema does not have this field"
 			}
 			all = append(all, one)
@@ -236,15 +237,6 @@ func lookUp(value any, at []string) any {
 		}
 	}
 	return value
-}
-
-// ownMessage returns what the author of a schema wants to be said: the text errorMessage, or its
-// member for the keyword.
-func ownMessage(s map[string]any, keyword string) string {
-	if byKeyword, ok := s["errorMessage"].(map[string]any); ok {
-		return textOf(byKeyword, keyword)
-	}
-	return textOf(s, "errorMessage")
 }
 
 // textOf returns the first of the members that is text, on one line.

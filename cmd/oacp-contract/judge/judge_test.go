@@ -146,7 +146,7 @@ func TestWords(t *testing.T) {
 			": the field a is missing (what it is)\n: the field b is missing (all)"},
 		{"the title", `{"properties": {"a": {"title": "A short one", "maxLength": 1}}}`, "a: xx", "a: length must be <= 1, but got 2 (A short one)"},
 		{"an own message", `{"properties": {"a": {"enum": ["x"], "errorMessage": "say x"}}}`, "a: y", "a: say x"},
-		{"an own message for a keyword", `{"required": ["b"], "errorMessage": {"required": "b is what we need", "type": 3}}`, "a: y", ": b is what we need"},
+		{"an own message for a field that is missing", `{"required": ["b"], "errorMessage": "b is what we need"}`, "a: y", ": b is what we need"},
 		{"a field that is not there", `{"properties": {"colour": {}}, "additionalProperties": false}`, "color: x\n\"it's \\\"q\\\"\": y",
 			"key color: the schema does not have this field (did you mean colour?)\nkey it's \"q\": the schema does not have this field (the fields are colour)"},
 		{"a form of several", `{"anyOf": [{"type": "array"}, {"required": ["a", "b"]}]}`, "a: 1", ": the field b is missing"},
