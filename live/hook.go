@@ -166,9 +166,10 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	err = errors.Join(err, a.write(h, e, text))
 	err = errors.Join(err, print(a))
 	switch {
+	case written == nil:
 	case err == nil:
 		err = written.Publish()
-	case written != nil:
+	default:
 		err = errors.Join(err, written.Discard())
 	}
 	return errors.Join(noteErr, err)

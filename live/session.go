@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,13 +175,18 @@ func (s *Session) forgetGone(names map[string]bool) {
 	s.Backlog = slices.DeleteFunc(s.Backlog, func(name string) bool { return !names[name] })
 }
 
-// prepare writes the state of a session beside the file that it replaces.
+// prepare writes the state of a session beside the file that it replaces. If the file has that state already, prepare
+// returns nil: most events change nothing, and syncing a file takes longer than all else.
 func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	return dir.Prepare(s.ID+project.SessionSuffix, append(data, '\n'), 0o644)
+	name, data := s.ID+project.SessionSuffix, append(data, '\n')
+	if before, err := dir.ReadFile(name, maxState); err == nil && bytes.Equal(before, data) {
+		return nil, nil
+	}
+	return dir.Prepare(name, data, 0o644)
 }
 
 // register records that the session lives. It is not greeted yet, so the next event begins it if this one fails.
@@ -188,7 +194,7 @@ func (s *Session) register(dir *durable.Dir) error {
 	registered := *s
 	registered.Greeted = false
 	written, err := registered.prepare(dir)
-	if err != nil {
+	if err != nil || written == nil {
 		return err
 	}
 	return written.Publish()

@@ -185,7 +185,9 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	result, err := r.Sync(c.ctx, gitmail.Options{Waiting: c.NoteWaiting})
+	bar := newProgress(c.Streams, "exchanging mail")
+	result, err := r.Sync(c.ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
+	bar.clear()
 	if c.ctx.Err() != nil {
 		return err
 	}

@@ -281,7 +281,7 @@ func TestClaudeHostileMail(t *testing.T) {
 	if err := os.Mkdir(filepath.Dir(local), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(local, []byte("{ \"permissions\":\t{\"deny\": [\"WebFetch\"]} }"), 0o640); err != nil {
+	if err := os.WriteFile(local, []byte("{\n  \"permissions\": {\n    \"deny\": [\n      \"WebFetch\"\n    ]\n  }\n}\n"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	before := s.settings()

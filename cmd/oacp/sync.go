@@ -89,9 +89,11 @@ func runSync(c *call) (err error) {
 		if c.isOn("squash") {
 			return squash(c, w, repository)
 		}
+		bar := newProgress(c.Streams, "exchanging mail")
 		first := options
-		first.Waiting = c.NoteWaiting
+		first.Progress, first.Waiting = bar.update, bar.waiting
 		result, err := repository.Sync(c.ctx, first)
+		bar.clear()
 		if err != nil {
 			err = cmp.Or(context.Cause(c.ctx), err)
 		}

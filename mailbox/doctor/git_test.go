@@ -260,7 +260,7 @@ func TestGitWorkspaceWithoutGit(t *testing.T) {
 	if err := os.Chmod(filepath.Join(os.Getenv("PATH"), "git"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.inspect(t, time.Now()); got != "error git: git is too old: it is 2.29.9, and version 2.30 or later is needed" {
+	if got := p.inspect(t, time.Now()); got != "error git: git 2.29.9 is too old: version 2.30 or later is needed" {
 		t.Errorf("found %q", got)
 	}
 }

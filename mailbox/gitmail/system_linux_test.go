@@ -101,28 +101,6 @@ func mountReadOnly(t *testing.T, path string) (end func()) {
 	return unmountOnce(t, path)
 }
 
-// mountFull puts a full file system in the place of a folder, with what that holds, until the caller
-// calls end.
-func mountFull(t *testing.T, path string) (end func()) {
-	t.Helper()
-	was := path + "-was"
-	if err := errors.Join(os.MkdirAll(path, 0o755), os.CopyFS(was, os.DirFS(path))); err != nil {
-		t.Fatal(err)
-	}
-	mountSmall(t, path, "1m")
-	err := errors.Join(os.CopyFS(path, os.DirFS(was)), os.RemoveAll(was))
-	if err == nil {
-		var size unix.Statfs_t
-		if err = unix.Statfs(path, &size); err == nil {
-			err = os.WriteFile(filepath.Join(path, ".filler"), make([]byte, int(size.Bavail)*int(size.Bsize)), 0o644)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() { removeAll(t, filepath.Join(path, ".filler")) }
-}
-
 // unmountOnce returns a function that unmounts a folder. The test calls it if nobody else does.
 func unmountOnce(t *testing.T, path string) func() {
 	unmount := sync.OnceFunc(func() {

@@ -22,6 +22,4 @@ func mountReadOnly(t *testing.T, _ string) func() {
 	return nil
 }
 
-func mountFull(t *testing.T, path string) func() { return mountReadOnly(t, path) }
-
 func makeImmutable(t *testing.T, path string) func() { return mountReadOnly(t, path) }

@@ -203,9 +203,10 @@ func (s *Server) addGuide() {
 }
 
 // ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the
-// answers from out. It returns when in ends or ctx is done, which are not errors. Calls under way are cancelled then.
+// answers from out. It returns when in ends and the calls under way are answered, or when ctx is done, which cancels them.
+// Neither is an error.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	err := s.protocol.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest})
+	err := s.protocol.Run(ctx, finishingTransport{&mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest}})
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving a client: %w", err)
 	}

@@ -3,10 +3,12 @@ package mcpserver_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
@@ -38,6 +40,48 @@ func TestBadFrames(t *testing.T) {
 		if _, err := serveText(t, s, initialize+bad); err == nil {
 			t.Errorf("after %.40q the server ended without an error", bad)
 		}
+	}
+}
+
+// TestCallsAtTheEnd checks that the server answers all calls before the end of the input, even if
+// the last line has no newline.
+func TestCallsAtTheEnd(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	const calls = 50
+	var text strings.Builder
+	text.WriteString(initialize + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	for i := range calls {
+		fmt.Fprintf(&text, `{"jsonrpc":"2.0","id":"call %d","method":"tools/call","params":{"name":"send_to_agent","arguments":{"to":"codex","message_type":"chat","content":"part %d"}}}`+"\n", i, i)
+	}
+	lines, err := serveText(t, r.server(t, "claude"), strings.TrimSuffix(text.String(), "\n"))
+	if err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	if len(lines) != calls+1 {
+		t.Fatalf("got %d answers, want %d: %q", len(lines), calls+1, lines)
+	}
+	for i := range calls {
+		id := fmt.Sprintf(`"id":"call %d"`, i)
+		if !strings.Contains(strings.Join(lines, "\n"), id) {
+			t.Errorf("no answer has %s", id)
+		}
+	}
+	if got := r.client(t, "codex").receiveAll(t); len(got) != calls {
+		t.Errorf("the log holds %d messages, want %d", len(got), calls)
+	}
+}
+
+// TestEndWithSubscription checks that neither a subscription nor a call with the id of a running
+// call delays the end.
+func TestEndWithSubscription(t *testing.T) {
+	s := newRoom(t, "claude", "codex").server(t, "claude")
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	begin := time.Now()
+	_, err := serveText(t, s, `{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+meta+`}}`+"\n"+
+		`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{`+meta+`}}`+"\n")
+	if took := time.Since(begin); err != nil || took > 20*time.Second {
+		t.Errorf("the server ended after %v with %v, want it to end at once", took, err)
 	}
 }
 
