@@ -157,7 +157,7 @@ func (s *seat) change(change func(*Session)) {
 	}
 	change(&state)
 	written, err := state.prepare(dir)
-	if err == nil {
+	if err == nil && written != nil {
 		err = written.Publish()
 	}
 	if err != nil {
