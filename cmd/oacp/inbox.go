@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -188,36 +191,16 @@ type inboxJSON struct {
 	Inbox string           `json:"inbox_path"`
 	Count int              `json:"message_count"`
 	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
-	VerifyMode  trust.Mode    `json:"verify_mode,omitempty"`
-	PolicyError string        `json:"policy_error,omitempty"`
-	Messages    []pendingJSON `json:"messages"`
+	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
+	PolicyError string     `json:"policy_error,omitempty"`
+	// Messages is empty here: printInboxJSON writes the messages by itself.
+	Messages []struct{} `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
 	LoadError string `json:"load_error,omitempty"`
 }
 
-// pendingJSON is an entry of an inbox.
-type pendingJSON struct {
-	ID             schema.ID             `json:"id"`
-	From           schema.AgentName      `json:"from"`
-	Type           schema.Type           `json:"type"`
-	Priority       schema.Priority       `json:"priority"`
-	Subject        string                `json:"subject"`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
-	Age            string                `json:"age"`
-	File           string                `json:"file"`
-	Path           string                `json:"path"`
-	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
-	Expired        bool                  `json:"expired"`
-	Reply          schema.ID             `json:"reply,omitempty"`
-	Answered       bool                  `json:"answered,omitempty"`
-	trust.Finding
-	Auth      signing.Status `json:"auth,omitempty"`
-	Held      string         `json:"held,omitempty"`
-	Error     string         `json:"error,omitempty"`
-	LoadError string         `json:"load_error,omitempty"`
-}
-
+// printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
+// them in parallel, and puts them where the rest of the answer has an empty list.
 func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 	answer := struct {
 		envelope
@@ -227,9 +210,8 @@ func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 	if c.isOn("all") {
 		answer.Mode = "all"
 	}
-	now := c.Now()
 	for _, inbox := range inboxes {
-		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries)}
+		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
 		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
 			one.VerifyMode = mode
 			if err != nil {
@@ -239,38 +221,127 @@ func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 		if inbox.err != nil {
 			one.LoadError = failure.OneLine(inbox.err.Error())
 		}
-		one.Messages = make([]pendingJSON, len(inbox.entries))
-		for i := range inbox.entries {
-			one.Messages[i] = newPendingJSON(&inbox, i, now)
-		}
 		answer.Agents = append(answer.Agents, one)
 	}
-	return command.WriteJSON(c.Out, answer)
+	var frame bytes.Buffer
+	if err := command.WriteJSON(&frame, answer); err != nil {
+		return err
+	}
+	rest := frame.Bytes()
+	for _, inbox := range inboxes {
+		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
+		rest = after
+		c.printf("%s\"messages\": [", before) // Flush returns the first error of all writes
+		for _, part := range encodePending(inbox, c.Now()) {
+			c.Out.Write(part)
+		}
+		c.Out.WriteByte(']')
+	}
+	_, err := c.Out.Write(rest)
+	return err
 }
 
-// newPendingJSON returns entry i of the inbox.
-func newPendingJSON(inbox *listing, i int, now time.Time) pendingJSON {
-	e := &inbox.entries[i]
-	m := e.Message
-	if e.Err != nil {
-		m = command.Preview(e)
+// encodePending returns the elements of the list of messages, in several parts.
+func encodePending(inbox listing, now time.Time) [][]byte {
+	entries := inbox.entries
+	const chunk, bytesPerEntry = 256, 512
+	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n := range parts {
+		group.Go(func() error {
+			out := make([]byte, 0, chunk*bytesPerEntry)
+			for i := n * chunk; i < min((n+1)*chunk, len(entries)); i++ {
+				if i > 0 {
+					out = append(out, ',')
+				}
+				out = appendPending(out, &inbox, i, now)
+			}
+			parts[n] = out
+			return nil
+		})
 	}
-	p := pendingJSON{
-		ID: m.ID, From: m.From, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
-		Age: spelling.Age(m.CreatedAt.Time(), now), File: e.Name, Path: e.Path, ConversationID: m.ConversationID,
-		ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now), Finding: inbox.signatures[i], Auth: inbox.signatures[i].Status,
+	_ = group.Wait() // no call returns an error
+	if len(parts) > 0 {
+		parts = append(parts, []byte("\n      "))
+	}
+	return parts
+}
+
+// appendPending appends entry i as an element of the list of messages.
+func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
+	e, signature := &inbox.entries[i], inbox.signatures[i]
+	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
+	var reply schema.ID
+	answered := ""
+	if e.Err != nil {
+		if m = command.Preview(e); e.IsHeld() {
+			held = e.Err.Error()
+		} else if e.Message == nil {
+			loadError = e.Err.Error()
+		} else {
+			invalid = e.Err.Error()
+		}
+	}
+	if m.ExpiredAt(now) {
+		expired = "true"
 	}
 	if r := inbox.replies[m.ID]; r.Message != nil {
-		p.Reply, p.Answered = r.Message.ID, r.Answers
+		reply = r.Message.ID
+		if r.Answers {
+			answered = "true"
+		}
 	}
-	switch {
-	case e.Err == nil:
-	case e.IsHeld():
-		p.Held = e.Err.Error()
-	case e.Message == nil:
-		p.LoadError = e.Err.Error()
-	default:
-		p.Error = e.Err.Error()
+	out = append(out, "\n        {"...)
+	for i, field := range [...]struct {
+		key, value string
+		optional   bool
+	}{
+		{key: "id", value: string(m.ID)},
+		{key: "from", value: string(m.From)},
+		{key: "type", value: string(m.Type)},
+		{key: "priority", value: string(m.Priority)},
+		{key: "subject", value: m.Subject},
+		{key: "created_at_utc", value: string(m.CreatedAt)},
+		{key: "age", value: spelling.Age(m.CreatedAt.Time(), now)},
+		{key: "file", value: e.Name},
+		{key: "path", value: e.Path},
+		{"conversation_id", string(m.ConversationID), true},
+		{"expires_at", string(m.ExpiresAt), true},
+		{key: "expired", value: expired},
+		{"reply", string(reply), true},
+		{"answered", answered, true},
+		{"signature", string(signature.Verdict), true},
+		{"signature_reason", signature.Reason, true},
+		{"auth", string(signature.Status), true},
+		{"held", held, true},
+		{"error", invalid, true},
+		{"load_error", loadError, true},
+	} {
+		if field.optional && field.value == "" {
+			continue
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
+		if field.key == "expired" || field.key == "answered" {
+			out = append(out, field.value...)
+		} else {
+			out = appendString(out, field.value)
+		}
 	}
-	return p
+	return append(out, "\n        }"...)
+}
+
+// appendString appends a text in quotes.
+func appendString(out []byte, value string) []byte {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			var quoted bytes.Buffer
+			_ = command.WriteJSONLine(&quoted, value) // a string can always be encoded
+			return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+		}
+	}
+	return append(append(append(out, '"'), value...), '"')
 }
