@@ -143,6 +143,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 		s.takeBack()
 	}
 	noteErr := h.prove(&s, e.Name)
+	s.Inbox = h.inboxTime().Round(0)
 	text, later, err := h.news(ctx, dir, &s, e, begins)
 	switch e.Name {
 	case FileChanged:

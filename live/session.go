@@ -34,6 +34,8 @@ type Session struct {
 	Greeted bool `json:"greeted"`
 	// Working reports whether a turn is running, or was interrupted.
 	Working bool `json:"working"`
+	// Inbox is when the names in the inbox had last changed at the last event. If the inbox changed later, no hook has run since.
+	Inbox time.Time `json:"inbox,omitzero"`
 	// Backlog are the files that a digest had no room for and that are not shown yet, in the order of the inbox.
 	Backlog []string `json:"backlog,omitempty"`
 	// Spent counts the tokens of the digests since Minute that no person has asked for. Retry is when a hook that waits looks at the
