@@ -29,8 +29,9 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, it
 is in none, unless the error says that it was sent.
 
---wait returns when all recipients have acknowledged the message, --wait=reply when
-one has answered or a P0 message arrives. Otherwise the exit status is 3.
+--wait returns when all recipients have acknowledged the message, --wait=noticed
+when a session of each has it, --wait=reply when one has answered or a P0 message
+arrives. Otherwise the exit status is 3.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"

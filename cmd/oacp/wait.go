@@ -14,9 +14,12 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // defaultWait is how long commands wait for messages. Agents often stop a command after ten minutes.
@@ -64,11 +67,12 @@ func timeoutError(err error, text, hint string) error {
 type waitFor string
 
 const (
-	waitForAck   waitFor = "ack"
-	waitForReply waitFor = "reply"
+	waitForNoticed waitFor = "noticed"
+	waitForAck     waitFor = "ack"
+	waitForReply   waitFor = "reply"
 )
 
-var waits = []waitFor{waitForAck, waitForReply}
+var waits = []waitFor{waitForNoticed, waitForAck, waitForReply}
 
 func (w *waitFor) String() string { return string(*w) }
 
@@ -88,7 +92,7 @@ func (w *waitFor) Set(text string) error {
 
 // checkWait checks --wait and --timeout.
 func (d *delivery) checkWait() (err error) {
-	const choices = "--wait (until it is acknowledged) or --wait=reply (answered)"
+	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it) or --wait=reply (answered)"
 	switch {
 	case d.isSet("wait") && !slices.Contains(waits, d.wait):
 		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
@@ -99,7 +103,7 @@ func (d *delivery) checkWait() (err error) {
 	return err
 }
 
-// await waits until a sent message is acknowledged or answered, and prints what ended the wait.
+// await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
 func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	ctx, m := d.ctx, r.Message
 	if d.limit > 0 {
@@ -108,18 +112,25 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 		defer cancel()
 	}
 	if !d.isOn("quiet") && !d.json() {
-		d.announceWait(m)
+		if err := d.announceWait(m); err != nil {
+			return err
+		}
 	}
 	var arrived watch.Arrival
-	if d.wait == waitForAck {
+	switch d.wait {
+	case waitForNoticed:
+		err = track.AwaitNoticed(ctx, d.w, r)
+	case waitForAck:
 		err = watch.AwaitAcknowledged(ctx, d.w, r)
-	} else {
+	default:
 		// Urgent mail to the sender ends the wait for an answer.
 		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return m.Priority == schema.P0 })
 	}
 	switch {
 	case err != nil:
 		return d.stillSent(m, err)
+	case d.wait == waitForNoticed:
+		return d.printNoticed(m)
 	case d.wait != waitForAck:
 		return d.printArrival(m, arrived)
 	case d.json():
@@ -130,31 +141,96 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	return nil
 }
 
-// announceWait prints what the command waits for.
-func (d *delivery) announceWait(m *schema.Message) {
+// announceWait prints what the command waits for, which recipients have open sessions, and which have
+// neither a session nor a runner.
+func (d *delivery) announceWait(m *schema.Message) error {
 	limit := "without a limit"
 	if d.limit > 0 {
 		limit = "for at most " + shortDuration(d.limit)
 	}
-	what := "until it is acknowledged by " + joinNames(m.To)
-	if d.wait == waitForReply {
-		what = "for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From)
+	what := map[waitFor]string{
+		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
+		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
+		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
+	}[d.wait]
+	var open, idle []schema.AgentName
+	for _, to := range m.To {
+		sessions, err := live.Sessions(d.w, to)
+		if err != nil {
+			return err
+		}
+		if len(sessions) > 0 {
+			open = append(open, to)
+			continue
+		}
+		if d.exchanger != nil {
+			continue // it may run on another machine
+		}
+		running, err := track.IsRunning(d.w, to)
+		if err != nil {
+			return err
+		}
+		if !running {
+			idle = append(idle, to)
+		}
 	}
-	d.Note("waiting " + what + ", " + limit)
+	if len(open) > 0 {
+		limit += "; open sessions: " + joinNames(open)
+	}
+	switch {
+	case len(idle) > 0 && d.wait == waitForNoticed:
+		limit += "; neither an open session nor oacp run gets the mail of " + joinNames(idle)
+	case len(idle) > 0:
+		limit += "; no oacp run works the inbox of " + joinNames(idle)
+	}
+	d.Note(what + ", " + limit)
+	return nil
 }
 
 // stillSent makes an error that ends the wait say that the message is sent.
 func (d *delivery) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " says how far it is"
 	what := "there was no answer"
-	if d.wait == waitForAck {
+	switch d.wait {
+	case waitForAck:
 		what = "there was no acknowledgement"
+	case waitForNoticed:
+		what = "nobody noticed it"
 	}
 	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(d.limit))
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
 		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
 	}
 	return timeoutError(err, text, ask)
+}
+
+// printNoticed prints how far the message got with each recipient.
+func (d *delivery) printNoticed(m *schema.Message) error {
+	if d.isOn("quiet") && !d.json() {
+		return nil
+	}
+	progress, err := track.Track(d.ctx, d.w, string(m.ID))
+	if err != nil {
+		return err
+	}
+	if !d.json() {
+		turn.AddClaims(d.ctx, d.w, progress)
+		printProgress(progress, d.Streams)
+		return nil
+	}
+	type recipient struct {
+		Agent schema.AgentName `json:"agent"`
+		Stage track.Stage      `json:"stage"`
+		*track.Noticed
+	}
+	by := make([]recipient, len(progress))
+	for i, p := range progress {
+		by[i] = recipient{Agent: p.Agent, Stage: p.Stage}
+		if len(p.Noticed) > 0 {
+			by[i].Noticed = &p.Noticed[0]
+		}
+	}
+	return command.WriteJSONLine(d.Out, map[string]any{"noticed": m.ID, "by": by})
 }
 
 // printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,

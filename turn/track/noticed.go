@@ -1,10 +1,14 @@
 package track
 
 import (
+	"context"
 	"errors"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -35,4 +39,23 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 		facts[i] = Fact{At: by.At, Kind: noted, Envelope: Envelope{Key: k}, Session: by.Session, Program: by.Program}
 	}
 	return appendFacts(w, agent, facts...)
+}
+
+// AwaitNoticed waits until every recipient of a sent message has noticed it, or got further with it: it had a turn, or
+// the message left the inbox.
+func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
+	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
+	folders := []string{filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))}
+	for _, to := range r.Message.To {
+		folders = append(folders, w.BoxPath(to, mailbox.Inbox))
+	}
+	return watch.Await(ctx, folders, func() (bool, error) {
+		progress, err := Track(ctx, w, string(r.Message.ID))
+		return err == nil && !slices.ContainsFunc(progress, Progress.isUnnoticed), err
+	})
+}
+
+// isUnnoticed reports whether the recipient has the message still before it.
+func (p Progress) isUnnoticed() bool {
+	return len(p.Noticed) == 0 && p.Attempts == 0 && (p.Stage == StageStored || p.Stage.IsPending())
 }
