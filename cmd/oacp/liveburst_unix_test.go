@@ -45,11 +45,11 @@ func TestClaudeBurst(t *testing.T) {
 		<-ticks.C
 		s.ask(fmt.Sprintf("Question %02d of many", n))
 		if n%20 == 19 { // a tool ends, and the next one begins
-			done.Store(n == messages-1)
-			tool, err := os.OpenFile(gate, os.O_WRONLY, 0)
+			tool, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits until the tool runs
 			if err != nil {
 				t.Fatal(err)
 			}
+			done.Store(n == messages-1)
 			if err := tool.Close(); err != nil {
 				t.Fatal(err)
 			}
