@@ -239,46 +239,42 @@ func (n *claimNet) checkAnswered(sent []string) {
 // TestClaimEachOnce has machines work one inbox.
 func TestClaimEachOnce(t *testing.T) {
 	t.Parallel()
-	for _, machines := range []int{2, 3} {
-		t.Run(fmt.Sprint(machines, " machines"), func(t *testing.T) {
-			n := newClaimNet(t, machines)
-			sent := n.send(claimMessages(t))
-			begun := time.Now()
-			acknowledged := make(chan int)
-			var runners []*claimRunner
-			for i := range n.machines {
-				r := n.run(i, "echo done")
-				runners = append(runners, r)
-				go func() {
-					for e := range r.events {
-						if e.Kind == turn.EventAcknowledged {
-							acknowledged <- i
-						}
-					}
-				}()
-			}
-			counts := make([]int, len(runners))
-			for range sent {
-				select {
-				case i := <-acknowledged:
-					counts[i]++
-				case <-time.After(2 * time.Minute):
-					t.Fatalf("the machines handled %v messages", counts)
+	n := newClaimNet(t, 3)
+	sent := n.send(claimMessages(t))
+	begun := time.Now()
+	acknowledged := make(chan int)
+	var runners []*claimRunner
+	for i := range n.machines {
+		r := n.run(i, "echo done")
+		runners = append(runners, r)
+		go func() {
+			for e := range r.events {
+				if e.Kind == turn.EventAcknowledged {
+					acknowledged <- i
 				}
 			}
-			t.Logf("%d messages in %v: %v", len(sent), time.Since(begun).Round(time.Millisecond), counts)
-			for _, r := range runners {
-				r.end()
-			}
-			turns := n.turns()
-			for _, id := range sent {
-				if len(turns[id]) != 1 {
-					t.Errorf("the turns on %s: %q, want one", id, turns[id])
-				}
-			}
-			n.checkAnswered(sent)
-		})
+		}()
 	}
+	counts := make([]int, len(runners))
+	for range sent {
+		select {
+		case i := <-acknowledged:
+			counts[i]++
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("the machines handled %v messages", counts)
+		}
+	}
+	t.Logf("%d messages in %v: %v", len(sent), time.Since(begun).Round(time.Millisecond), counts)
+	for _, r := range runners {
+		r.end()
+	}
+	turns := n.turns()
+	for _, id := range sent {
+		if len(turns[id]) != 1 {
+			t.Errorf("the turns on %s: %q, want one", id, turns[id])
+		}
+	}
+	n.checkAnswered(sent)
 }
 
 // TestClaimOnce has two machines that work an inbox once, at the same time and with default settings.

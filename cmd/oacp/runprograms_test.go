@@ -303,6 +303,7 @@ func TestRunMisconfigured(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.program+", "+test.what, func(t *testing.T) {
+			t.Parallel()
 			scene := newProgramScene(t, test.program, func(context.Context, modelstub.Request) modelstub.Reply { return noCredit })
 			if test.env != "" {
 				scene.env = append(scene.env, test.env)
