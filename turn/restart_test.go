@@ -356,27 +356,6 @@ func TestRemovedByHand(t *testing.T) {
 	}
 }
 
-// waitForFact waits until the journal of codex holds a fact.
-func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind track.FactKind) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		data, err := os.ReadFile(filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName("codex")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(data), `"fact":"`+string(kind)+`"`) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("the journal never got the fact %s: %s", kind, data)
-		case <-ticker.C:
-		}
-	}
-}
-
 func TestSenderWithoutMailbox(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gone")
 	m := question("q")
