@@ -25,6 +25,9 @@ const (
 	maxCursorSize = 256 << 20
 	// saveEvery is the least time between two saves of a cursor.
 	saveEvery = time.Second
+	// mostUnsaved is how many events are delivered before a cursor is saved in any case: a process that is killed again
+	// and again gets further each time.
+	mostUnsaved = 64
 )
 
 // ErrCursor is wrapped by the errors of a cursor that cannot be used.
@@ -106,6 +109,7 @@ type cursor struct {
 	lock       *flock.Flock
 	// dirty reports whether the record has changed since it was saved.
 	dirty   bool
+	unsaved int // events since it was saved
 	savedAt time.Time
 }
 
@@ -188,7 +192,7 @@ func (b *box) saveCursor() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCursor, err)
 	}
-	c.dirty = false
+	c.dirty, c.unsaved = false, 0
 	return nil
 }
 

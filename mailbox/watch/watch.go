@@ -191,10 +191,11 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 	var err error
 	patience := time.Now().Add(scanPatience)
 	for done := false; err == nil && !done; {
-		if !w.deliver(ctx, yield) {
+		var goesOn bool
+		if goesOn, err = w.deliver(ctx, yield); !goesOn {
 			return
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || err != nil {
 			break
 		}
 		if err = w.save(saveEvery); err != nil {
@@ -224,16 +225,24 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 }
 
 // deliver yields the queued events and records them as delivered. It reports whether the loop goes on.
-func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) bool {
+func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) (goesOn bool, err error) {
 	for len(w.queue) > 0 && ctx.Err() == nil {
 		c := w.queue[0]
 		if c.kind != "" && !yield(Event{Kind: c.kind, Project: c.box.project, Entry: c.entry}, nil) {
-			return false
+			return false, nil
 		}
 		c.box.apply(c)
 		w.queue = w.queue[1:]
+		if cursor := c.box.cursor; cursor != nil {
+			if cursor.unsaved++; cursor.unsaved >= mostUnsaved {
+				err = c.box.saveCursor()
+			}
+		}
+		if err != nil {
+			break
+		}
 	}
-	return true
+	return true, err
 }
 
 // save saves the cursors that were last saved at least so long ago.
