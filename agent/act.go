@@ -8,8 +8,8 @@ import (
 // Act is something that an agent does during a turn, besides talking.
 type Act struct {
 	Kind ActKind `json:"kind"`
-	// Text describes the act on one line: a tool with its main argument, or why the program asks the
-	// service again.
+	// Text describes the act on one line: a tool with its main argument, or the failure after which
+	// the program tries again.
 	Text string `json:"text"`
 }
 
@@ -40,12 +40,12 @@ func describeTool(name, argument string) string {
 	return name + ": " + argument
 }
 
-// mainArguments are the members of a tool's input that tell most about a call, the best first.
+// mainArguments are the members of a tool's input that describe a call best, in this order.
 var mainArguments = []string{
 	"command", "file_path", "notebook_path", "path", "pattern", "query", "url", "skill", "subject", "content", "description", "prompt",
 }
 
-// mainArgument returns the member of a tool's input that tells most about the call.
+// mainArgument returns the member of a tool's input that describes the call best.
 func mainArgument(input json.RawMessage) string {
 	var members map[string]any
 	if json.Unmarshal(input, &members) == nil {

@@ -24,13 +24,7 @@ func acts(t *testing.T, driver Driver) (seen []Act, err error) {
 func retryingCodex(t *testing.T, script modelstub.Script) *resident {
 	t.Helper()
 	driver, _ := realCodex(t, script, nil)
-	var home string
-	for _, variable := range driver.options.Env {
-		if folder, ok := strings.CutPrefix(variable, "CODEX_HOME="); ok {
-			home = folder
-		}
-	}
-	config := filepath.Join(home, "config.toml")
+	config := filepath.Join(lookupVariable(driver.options.Env, "CODEX_HOME"), "config.toml")
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
@@ -51,33 +45,39 @@ func retryingClaude(t *testing.T, script modelstub.Script) *resident {
 	return driver
 }
 
+// retrying returns a driver of each program that repeats failed requests.
+var retrying = map[string]func(*testing.T, modelstub.Script) *resident{"claude": retryingClaude, "codex": retryingCodex}
+
 // TestRetryActs checks that a turn shows each time that the program asks the model again, and then
-// goes on.
+// continues.
 func TestRetryActs(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T, modelstub.Script) Driver{
-		"claude": func(t *testing.T, s modelstub.Script) Driver { return retryingClaude(t, s) },
-		"codex":  func(t *testing.T, s modelstub.Script) Driver { return retryingCodex(t, s) },
-	} {
+	for name, start := range retrying {
 		t.Run(name, func(t *testing.T) {
 			driver := start(t, modelstub.Answers(t, refusal(529, "overloaded_error"), refusal(529, "overloaded_error"), modelstub.Reply{Text: "at last"}))
 			started(t, driver)
-			seen, err := acts(t, driver)
-			if err != nil || len(seen) != 2 || seen[0].Kind != Retry || !strings.Contains(seen[0].Text, "529") || !strings.HasSuffix(seen[0].Text, "; "+name+" tries again") {
-				t.Errorf("acts %+v (%v), want two retries after status 529", seen, err)
+			var seen []Act
+			result, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, func(e Event) {
+				seen = append(seen, e.Acts...)
+				if len(e.Acts) > 0 && (e.Text == "" || !e.Error) {
+					t.Errorf("event %+v, want the retry as a text of the error output", e)
+				}
+			})
+			if err != nil || result.Text != "at last" {
+				t.Errorf("answer %q (%v), want that of the third request", result.Text, err)
+			}
+			if len(seen) != 2 || seen[0].Kind != Retry || !strings.Contains(seen[0].Text, "529") || !strings.HasSuffix(seen[0].Text, "; "+name+" tries again") {
+				t.Errorf("acts %+v, want two retries after status 529", seen)
 			}
 		})
 	}
 }
 
 // TestRejectedLogin checks that a turn ends when the service rejects the login again, although the
-// program would go on asking, and that the next turn runs.
+// program would continue to ask, and that the next turn runs.
 func TestRejectedLogin(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T, modelstub.Script) Driver{
-		"claude": func(t *testing.T, s modelstub.Script) Driver { return retryingClaude(t, s) },
-		"codex":  func(t *testing.T, s modelstub.Script) Driver { return retryingCodex(t, s) },
-	} {
+	for name, start := range retrying {
 		t.Run(name, func(t *testing.T) {
 			asked, rejected := 0, true
 			driver := start(t, func(context.Context, modelstub.Request) modelstub.Reply {
@@ -103,7 +103,7 @@ func TestRejectedLogin(t *testing.T) {
 	}
 }
 
-// TestMayRun checks that an agent may run the commands that are named, and no longer one.
+// TestMayRun checks that an agent may run the named commands, and no longer command that contains one.
 func TestMayRun(t *testing.T) {
 	t.Parallel()
 	const proof = "dd if=/dev/null of=made && true"

@@ -1,5 +1,5 @@
-// Package agent runs turns of an agent: it takes a prompt, and returns a stream of events and a
-// result. Driver is the interface of all kinds of agents.
+// Package agent runs turns of an agent. A turn takes a prompt, and returns a stream of events and a
+// result. Driver is the interface to all kinds of agents.
 package agent
 
 import (
@@ -13,9 +13,8 @@ import (
 
 // Driver runs turns of one agent: Start, any number of Turns one after the other, Stop.
 type Driver interface {
-	// Start makes sure that turns can run and starts what outlives a turn. Its error matches
-	// ErrUnavailable if something is missing: then no turn has begun, and the message is not the
-	// cause.
+	// Start makes sure that turns can run, and starts what outlives a turn. Its error matches
+	// ErrUnavailable if something is missing, so that the message is not the cause.
 	Start(ctx context.Context) error
 	// Turn runs one turn. It passes events to observe, which may be nil, in order and before it
 	// returns; observe must not call methods of the driver other than SessionID. The result says
@@ -31,8 +30,8 @@ type Driver interface {
 	Stop(ctx context.Context) error
 }
 
-// ErrUnavailable is returned if the agent cannot be started or reached: its command is missing
-// or not executable, or nothing listens on its socket.
+// ErrUnavailable is returned if the agent cannot be started or reached, or if its model's service
+// fails. No message is to blame, and a later turn may succeed.
 var ErrUnavailable = errors.New("the agent cannot be started")
 
 // errNotStarted is the error of a turn without a program to run it.
@@ -55,7 +54,7 @@ type Event struct {
 	Text string `json:"text,omitempty"`
 	// Error reports that Text came from the agent's error output.
 	Error bool `json:"error,omitempty"`
-	// Acts are what the event shows of the agent besides words. An event may consist of them alone.
+	// Acts are what the agent does besides talking. An event may have Acts and no Text.
 	Acts []Act `json:"acts,omitempty"`
 }
 
@@ -65,7 +64,7 @@ type Result struct {
 	Text string
 	// Truncated reports that the answer was longer.
 	Truncated bool
-	// Tail is the end of everything that the agent printed, for people who look into a failure.
+	// Tail is the end of everything that the agent printed, for people who investigate a failure.
 	Tail string
 	// LastLine is the last line of the error output that is not blank or, without one, the last
 	// line of the output. A long line is cut.
@@ -93,7 +92,7 @@ type Usage struct {
 	CostUSD      float64 `json:"cost_usd,omitempty"`
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of u and other.
 func (u Usage) Plus(other Usage) Usage {
 	return Usage{
 		Turns:        u.Turns + other.Turns,
@@ -107,10 +106,11 @@ func (u Usage) Plus(other Usage) Usage {
 const afterDeath = "[The program that ran you ended unexpectedly in the middle of the request below, and was started again. " +
 	"Some of the work may be done already: look at the state of things before you do any of it again.]\n\n"
 
-// RunTurn runs a turn of a driver that was started. If the agent's program dies in the middle of it
-// with a *DiedError, RunTurn runs the turn once more: the driver starts the program again in the
-// same session. Before that it calls restarting, which may be nil, with what the first try came to, and
-// gives up at its error. The result is that of the last try, with the time and the usage of both.
+// RunTurn runs a turn of a driver that was started. If the turn fails with a *DiedError, RunTurn runs
+// it once more, and the driver starts the program again in the same session. Before that, RunTurn
+// calls restarting, unless it is nil, with the result and the error of the first try, and gives up if
+// it returns an error. The result is that of the last try, with the duration, the usage, the refusals
+// and the output of both.
 func RunTurn(ctx context.Context, driver Driver, request Request, observe func(Event), restarting func(Result, error) error) (Result, error) {
 	first, err := driver.Turn(ctx, request, observe)
 	var died *DiedError
@@ -134,7 +134,7 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	return result, err
 }
 
-// joinTails returns both texts, or the end of both if they are too long together.
+// joinTails returns the end of both texts together.
 func joinTails(first, second string) string {
 	var both ending
 	both.write([]byte(first))

@@ -15,13 +15,13 @@ import (
 )
 
 // ashDriver is the driver for an agent behind an Ash bridge. The events of a turn are the messages of
-// the agent's SDK, byte for byte. If the SDK tells its own session id, SessionID returns that.
+// the agent's SDK, byte for byte. If the messages have a session id, SessionID returns that.
 type ashDriver struct {
 	options Options
 	// stderr is the end of the error output of a bridge that the driver started.
 	stderr *output
 	client *ash.Client
-	// name is what the bridge calls the session, session what SessionID returns.
+	// name is the bridge's name for the session, session what SessionID returns.
 	name, session string
 }
 
@@ -36,13 +36,10 @@ func NewAsh(options Options) Driver {
 
 // Start connects to the bridge. If the options have a command, Start runs the bridge first.
 func (a *ashDriver) Start(ctx context.Context) (err error) {
-	switch {
-	case len(a.options.Command) > 0:
+	if len(a.options.Command) > 0 {
 		a.client, err = a.spawn(ctx)
-	case a.options.Socket == "":
-		err = errors.New("neither the socket of an Ash bridge nor a command is given")
-	default:
-		a.client, err = ash.Connect(ctx, a.options.Socket, nil)
+	} else {
+		a.client, err = ash.Connect(ctx, a.options.Socket)
 	}
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -64,13 +61,13 @@ func (a *ashDriver) spawn(ctx context.Context) (*ash.Client, error) {
 		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
 		Stderr: a.stderr.stream(true),
 	}
-	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
+	client, err := ash.Spawn(ctx, cmd, socket, a.options.Grace)
 	return client, a.explain(err)
 }
 
 // Turn sends the prompt as a query, without the variables of the request. If the connection is lost
-// before the bridge has the query, the error matches ErrUnavailable. A bridge that is lost later may have
-// died of the query, or done its work.
+// before the bridge has the query, the error matches ErrUnavailable. After that it does not, because the
+// bridge may have done the work, or died of the query.
 func (a *ashDriver) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	if a.client == nil {
@@ -118,7 +115,7 @@ func (a *ashDriver) bridgeError(err error) error {
 	return a.explain(err)
 }
 
-// explain adds to an error what a bridge of ours said last.
+// explain adds to an error the last line of the error output of a bridge that the driver started.
 func (a *ashDriver) explain(err error) error {
 	if said := lastLine(a.stderr.result().Tail); err != nil && said != "" {
 		return fmt.Errorf("%w: %s", err, said)

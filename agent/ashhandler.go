@@ -33,8 +33,8 @@ func NewAshHandler(newDriver func(session string) Driver) *AshHandler {
 	return &AshHandler{pool: Pool{New: func(_, session string) Driver { return newDriver(session) }, Most: maxIdleDrivers}}
 }
 
-// Query runs a turn of the query's session. It accepts only text in content blocks. A name that nobody
-// knows begins a session.
+// Query runs a turn of the query's session. It accepts only text in content blocks. An unknown name
+// begins a session.
 func (h *AshHandler) Query(ctx context.Context, query ash.Query, send ash.Send) error {
 	prompt, err := promptText(query)
 	if err != nil {
@@ -68,7 +68,7 @@ func (h *AshHandler) Resume(ctx context.Context, session string, _ ash.Send) err
 	return h.pool.Keep(ctx, session, driver)
 }
 
-// driver returns the session's driver. A session has one turn at a time.
+// driver returns the session's driver. The server gives a session one turn at a time.
 func (h *AshHandler) driver(ctx context.Context, name string, mayBegin bool) (Driver, error) {
 	id, known := h.ids.Load(name)
 	if !known {
@@ -81,7 +81,7 @@ func (h *AshHandler) driver(ctx context.Context, name string, mayBegin bool) (Dr
 	return driver, err
 }
 
-// remember keeps the id that continues the session.
+// remember stores the id that continues the session.
 func (h *AshHandler) remember(name string, driver Driver) {
 	if id := driver.SessionID(); id != "" {
 		h.ids.Store(name, id)
@@ -109,7 +109,7 @@ func promptText(query ash.Query) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
-// maxUnsent bounds an unfinished line that is kept back, in bytes.
+// maxUnsent bounds an unfinished line that waits for its end, in bytes.
 const maxUnsent = 64 << 10
 
 // sdkRelay sends the events of one turn to the host.
@@ -118,10 +118,10 @@ type sdkRelay struct {
 	session string
 	driver  Driver
 	send    ash.Send
-	// sdk reports that raw events are messages of the SDK, which claude prints, and raw that there were
-	// some.
+	// sdk reports that raw events are messages of the SDK, as those of claude are, and raw that there
+	// were some.
 	sdk, raw bool
-	// unsent is an unfinished line: hosts show each message on lines of its own.
+	// unsent is an unfinished line. It waits because hosts show each message on lines of its own.
 	unsent string
 	err    error
 }
@@ -150,7 +150,7 @@ func (r *sdkRelay) event(e Event) {
 	}
 }
 
-// say sends the first bytes of what is unsent.
+// say sends the first bytes of unsent as an assistant message.
 func (r *sdkRelay) say(length int) {
 	if r.err != nil || length == 0 {
 		return

@@ -16,7 +16,7 @@ import (
 // hostOf serves the bridge and returns a client of it.
 func hostOf(t *testing.T, bridge *AshHandler) *ash.Client {
 	t.Helper()
-	client, err := ash.Connect(t.Context(), serve(t, bridge), nil)
+	client, err := ash.Connect(t.Context(), serve(t, bridge))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +102,16 @@ func TestAshHandlerPassesRawEvents(t *testing.T) {
 func TestAshHandlerResume(t *testing.T) {
 	var made []string
 	gone := false
-	client := hostOf(t, NewAshHandler(func(session string) Driver {
+	handler := NewAshHandler(func(session string) Driver {
 		made = append(made, session)
 		return &forgetful{foreign{session: session, stopped: new(int)}, &gone}
-	}))
+	})
+	client := hostOf(t, handler)
+	resume := func(session string) error { return handler.Resume(impatient(t), session, nil) }
 	refused := func(name string, want ...string) {
 		t.Helper()
 		made = nil
-		if err := resume(t, client, name); err == nil || !strings.Contains(err.Error(), "does not know the session") {
+		if err := resume(name); err == nil || !strings.Contains(err.Error(), "does not know the session") {
 			t.Errorf("resume of %s: error %v, want one that says that the session is unknown", name, err)
 		}
 		if !slices.Equal(made, want) {
@@ -117,13 +119,13 @@ func TestAshHandlerResume(t *testing.T) {
 		}
 	}
 	refused("mine", "mine") // this bridge was started after the session began
-	if err := resume(t, client, "thread-7"); err != nil {
+	if err := resume("thread-7"); err != nil {
 		t.Errorf("resume of the agent's own session: %v", err)
 	}
 	if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "mine"}); err != nil {
 		t.Errorf("a query does not begin a session: %v", err)
 	}
-	if err := resume(t, client, "mine"); err != nil {
+	if err := resume("mine"); err != nil {
 		t.Errorf("resume of a session with a query: %v", err)
 	}
 	// The agent loses the session while no driver runs.
@@ -156,7 +158,7 @@ func TestAshHandlerRestart(t *testing.T) {
 	t.Parallel()
 	withPrograms(t, func(t *testing.T, p realProgram) {
 		answers := modelstub.Answers(t, modelstub.Reply{Text: "one"}, modelstub.Reply{Text: "two"})
-		driver, server := p.create(t, answers, demands{})
+		driver, server := p.create(t, answers, nil)
 		newDriver := func(session string) Driver { return p.resume(driver, session) }
 		old := NewAshHandler(newDriver)
 		messages, err := query(t, hostOf(t, old), ash.Query{Prompt: "the first prompt", SessionID: "mine"})
@@ -170,14 +172,15 @@ func TestAshHandlerRestart(t *testing.T) {
 		if err := old.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		after := hostOf(t, NewAshHandler(newDriver))
-		if err := resume(t, after, "mine"); err == nil {
+		after := NewAshHandler(newDriver)
+		host := hostOf(t, after)
+		if err := after.Resume(impatient(t), "mine", nil); err == nil {
 			t.Error("the new bridge resumes a name that only the old one knew")
 		}
-		if err := resume(t, after, fold.session); err != nil {
+		if err := after.Resume(impatient(t), fold.session, nil); err != nil {
 			t.Fatalf("resume of %s: %v", fold.session, err)
 		}
-		if _, err := query(t, after, ash.Query{Prompt: "the second prompt", SessionID: fold.session}); err != nil {
+		if _, err := query(t, host, ash.Query{Prompt: "the second prompt", SessionID: fold.session}); err != nil {
 			t.Fatal(err)
 		}
 		asked := server.Requests()
@@ -262,12 +265,13 @@ func TestAshHandlerRemembersSessions(t *testing.T) {
 
 func TestAshHandlerErrors(t *testing.T) {
 	command := helperCommand(t, "fail")
-	client := hostOf(t, NewAshHandler(func(session string) Driver {
+	handler := NewAshHandler(func(session string) Driver {
 		if session == "missing" {
 			return NewExec(Options{Command: []string{"no-such-agent"}})
 		}
 		return NewExec(Options{Command: command})
-	}))
+	})
+	client := hostOf(t, handler)
 	tests := []struct {
 		name  string
 		query ash.Query
@@ -287,38 +291,25 @@ func TestAshHandlerErrors(t *testing.T) {
 			}
 		})
 	}
-	if err := resume(t, client, "s"); err != nil {
+	if err := handler.Resume(impatient(t), "s", nil); err != nil {
 		t.Errorf("Resume = %v, want no error", err)
 	}
-	if err := resume(t, client, "missing"); err == nil {
+	if err := handler.Resume(impatient(t), "missing", nil); err == nil {
 		t.Error("Resume of a session whose agent is missing gave no error")
 	}
 }
 
-func resume(t *testing.T, client *ash.Client, session string) error {
-	t.Helper()
-	for _, err := range client.Resume(impatient(t), session) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func TestAshHandlerInterrupt(t *testing.T) {
 	client := hostOf(t, NewAshHandler(func(string) Driver { return NewExec(Options{Command: helperCommand(t, "hang")}) }))
-	interrupted := make(chan error, 1)
-	for _, err := range client.Query(impatient(t), ash.Query{SessionID: "s"}) {
-		if err != nil {
-			t.Fatalf("error %v, want the turn to end without one", err)
-		}
-		select {
-		case interrupted <- client.Interrupt(t.Context()):
-		default: // only once
-		}
+	ctx, cancel := context.WithCancel(impatient(t))
+	defer cancel()
+	var last error
+	for _, err := range client.Query(ctx, ash.Query{SessionID: "s"}) {
+		last = err
+		cancel()
 	}
-	if err := <-interrupted; err != nil {
-		t.Errorf("Interrupt = %v, want no error", err)
+	if !errors.Is(last, context.Canceled) || errors.Is(last, ash.ErrNoDone) {
+		t.Errorf("error %v, want context.Canceled and the done of the turn", last)
 	}
 }
 

@@ -16,17 +16,17 @@ import (
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
-// A child is a program that lives on between turns and exchanges lines with its driver. It runs in
-// a process group of its own, which ends with it.
+// A child is a program that keeps running between turns and exchanges lines with its driver. It runs
+// in a process group of its own, which ends with it.
 type child struct {
-	// line handles each line that the program prints, without its end, and may keep it. The child holds mu
-	// while it runs.
+	// line handles each line that the program prints, without its line feed, and may keep it. The
+	// child calls it with mu held.
 	line func(line []byte, isError bool)
 	// grace is how long the program may take to end.
 	grace   time.Duration
 	process *processgroup.Process
-	// input holds lines to be written, so that a sender never waits for a program that itself waits to
-	// be read. Closing is closed when no more come.
+	// input holds lines to write, so that a sender never waits for a program that itself waits for its
+	// output to be read. Closing is closed after the last line.
 	input      chan []byte
 	closing    chan struct{}
 	closeInput func()
@@ -38,7 +38,7 @@ type child struct {
 	mu sync.Mutex
 }
 
-// maxQueue bounds the lines that wait for a program to read them. They answer what it says.
+// maxQueue bounds the lines that wait for a program to read them.
 const maxQueue = 1024
 
 func newChild(grace time.Duration, line func(line []byte, isError bool)) *child {
@@ -50,8 +50,8 @@ func newChild(grace time.Duration, line func(line []byte, isError bool)) *child 
 	return c
 }
 
-// launch starts the program. Its environment is that of this process, the variables, and the mark of
-// ctx, by which a runner finds what a killed one left.
+// launch starts the program in the environment of this process with the variables. It adds the mark
+// of ctx, by which a runner finds the processes that a killed runner left behind.
 func (c *child) launch(ctx context.Context, path string, command []string, dir string, env []string) error {
 	stdout, stderr := &childLines{child: c}, &childLines{child: c, isError: true}
 	cmd := &exec.Cmd{Path: path, Args: command, Dir: dir, Env: environment(env, orphans.Environ(ctx)), Stdout: stdout, Stderr: stderr}
@@ -59,7 +59,7 @@ func (c *child) launch(ctx context.Context, path string, command []string, dir s
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	c.mu.Lock() // the first line waits for the process
+	c.mu.Lock() // the first line must not come before c.process is set
 	defer c.mu.Unlock()
 	// The program gets SIGTERM even if this process dies, because it then also ends its tools.
 	if c.process, err = processgroup.Start(cmd, syscall.SIGTERM); err != nil {
@@ -79,7 +79,7 @@ func (c *child) launch(ctx context.Context, path string, command []string, dir s
 // maxLine bounds a line that an agent prints, in bytes. A line may hold whole files and pictures.
 const maxLine = 64 << 20
 
-// childLines passes on the lines of a program's output that are not blank.
+// childLines splits a program's output into lines and passes on those that are not blank.
 type childLines struct {
 	child   *child
 	isError bool
@@ -107,7 +107,7 @@ func (l *childLines) Write(data []byte) (int, error) {
 	return written, nil
 }
 
-// end passes on a last line without an end.
+// end passes on a last line without a line feed.
 func (l *childLines) end() {
 	l.child.mu.Lock()
 	defer l.child.mu.Unlock()
@@ -174,7 +174,7 @@ func (c *child) death() error {
 	return errors.New("it exited on its own")
 }
 
-// finish closes the program's input, at which it ends, and stops it if it does not.
+// finish closes the program's input, so that it ends, and stops it if it does not.
 func (c *child) finish(ctx context.Context) error {
 	c.closeInput()
 	if c.process.EndsWithin(ctx, c.grace) {

@@ -12,8 +12,8 @@ import (
 
 // NewClaude returns the driver for Claude Code: the claude program in print mode, with streaming JSON
 // in both directions. The events of a turn are the program's messages, byte for byte, without the
-// control messages between program and driver. The next turn counts what the program uses up between
-// turns, for commands that run in the background. The driver does not change the user's settings.
+// control messages between program and driver. What the program uses up between turns, for commands
+// that run in the background, counts for the next turn. The driver does not change the user's settings.
 func NewClaude(options Options) Driver {
 	return newResident(options, claudeRelease, func(r *resident) protocol {
 		c := &claude{greeting: newUUID()}
@@ -35,19 +35,21 @@ type claude struct {
 	*program
 	// greeting is the id of the initialize request.
 	greeting string
-	// refusal is what the program said instead of an answer to it.
+	// refusal is what the program said instead of answering that request.
 	refusal string
-	// total is what the session has cost up to the last result, spent what no turn has counted yet.
+	// total is the cost of the session up to the last result, spent the usage that no turn has counted
+	// yet.
 	total float64
 	spent Usage
 
-	// The rest is about the running turn. Prompt is the id of its message.
+	// The other fields are about the running turn. Prompt is the id of its message.
 	prompt string
 	fold   *sdkFold
-	// word names a failure of the model's service.
+	// word names the failure of the model's service that the last assistant message reports.
 	word  string
 	final *claudeMessage
-	// denied are the uses of tools that the driver denied, and the permissions that allow them.
+	// denied has, by the ids of the uses of tools that the driver denied, the permissions that allow
+	// them.
 	denied map[string]Permission
 }
 
@@ -69,7 +71,7 @@ func claudeArguments(o *Options, session string) []string {
 	return append(args, o.Args...)
 }
 
-// claudeMCP returns the configuration of the servers as the program reads it, "" if there are none.
+// claudeMCP returns the program's configuration of the servers, "" if there are none.
 func claudeMCP(servers map[string]MCPServer) string {
 	type entry struct {
 		Type    string   `json:"type"`
@@ -116,11 +118,11 @@ func (c *claude) start(ctx context.Context, session string) error {
 	return nil
 }
 
-// unknownSession returns an error if the program ended because it does not have the session that it
-// was to continue.
+// unknownSession returns an error if the program ended because it does not have the session to
+// continue.
 func (c *claude) unknownSession() error {
 	words := cmp.Or(c.refusal, c.lastWords())
-	// The program says the second of names that are not session ids at all.
+	// The second is the program's answer to a name that cannot be a session id.
 	if strings.Contains(words, "No conversation found") || strings.Contains(words, "requires a valid session ID") {
 		return fmt.Errorf("%w: %s", ErrUnknownSession, words)
 	}
@@ -176,7 +178,7 @@ func (c *claude) receive(t *residentTurn, line []byte) {
 func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 	named := slices.Contains(m.UserMessages, c.prompt)
 	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.accepted) {
-		t.show(Event{Raw: line}) // of something that ran in the background
+		t.show(Event{Raw: line}) // the result of something that ran in the background
 		return
 	}
 	event := Event{Raw: line, Text: c.fold.add(m), Acts: m.calls()}
@@ -220,8 +222,8 @@ func (c *claude) decide(use claudeDenial) string {
 	return reason
 }
 
-// claudeDecide answers a control request. The function returns why the program may not use a tool,
-// "" if it may.
+// claudeDecide answers a control request. Denial returns why the program may not use a tool, "" if it
+// may.
 func claudeDecide(m *claudeMessage, denial func(use claudeDenial) string) []byte {
 	request := cmp.Or(m.Request, &claudeRequest{})
 	if request.Subtype != "can_use_tool" {
@@ -237,9 +239,9 @@ func claudeDecide(m *claudeMessage, denial func(use claudeDenial) string) []byte
 	return claudeReply(claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: mustJSON(answer)})
 }
 
-// ofServer reports whether a tool belongs to one of the servers, judged by the name that the
-// program gives it. The program joins the names of server and tool with two underscores, although
-// either may contain some itself: a name that could also belong to another server does not count.
+// ofServer reports whether a tool belongs to one of the servers. The program joins the names of server
+// and tool with two underscores, which either name may contain too. A tool whose name could belong to
+// another server does not count.
 func ofServer(tool string, servers map[string]MCPServer) bool {
 	for name := range servers {
 		own, ok := strings.CutPrefix(tool, "mcp__"+name+"__")

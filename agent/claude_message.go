@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// claudeMessage holds the fields that drivers read of the messages of the Claude Code SDK, which the
-// claude program prints and Ash bridges pass on, and those of the claude program's own protocol.
+// claudeMessage has the fields that drivers read in messages of the Claude Code SDK, which the claude
+// program prints and Ash bridges pass on, and in messages of the claude program's own protocol.
 type claudeMessage struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype,omitempty"`
@@ -19,14 +19,14 @@ type claudeMessage struct {
 	Message *claudeContent `json:"message,omitempty"`
 	Text    string         `json:"text,omitempty"`
 
-	// Of a user message that the program repeats to acknowledge it.
+	// Of a user message that the program repeats as an acknowledgment.
 	UUID     string `json:"uuid,omitempty"`
 	IsReplay bool   `json:"isReplay,omitempty"`
 	// UserMessages are the messages that a message belongs to. Old releases omit them.
 	UserMessages []string `json:"user_message_uuids,omitempty"`
 
-	// A word, of an assistant message that reports a failure, or of a system message about one that
-	// the program handles.
+	// A word for a failure, of an assistant message that reports it, or of a system message after
+	// which the program tries again.
 	Error       string `json:"error,omitempty"`
 	ErrorStatus int    `json:"error_status,omitempty"`
 
@@ -115,7 +115,7 @@ type claudeUsage struct {
 	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens,omitempty"`
 }
 
-// usage adds up all kinds of input. It accepts nil.
+// usage returns the usage with all kinds of input added up. It accepts nil.
 func (u *claudeUsage) usage() Usage {
 	if u == nil {
 		return Usage{}
@@ -157,7 +157,7 @@ func readClaude(line []byte) *claudeMessage {
 	var m claudeMessage
 	err := json.Unmarshal(line, &m)
 	if _, other := err.(*json.UnmarshalTypeError); other {
-		err = nil // a message of a type that has fields of other shapes
+		err = nil // in another type of message, a field may have another shape
 	}
 	if err != nil || m.Type == "" {
 		return nil
@@ -179,9 +179,9 @@ var outwardMention = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`@(["'/~\\]|\S*\.\.|[A-Za-z]:)`)
 })
 
-// plainPrompt makes sure that the program reads a prompt, which may come from a stranger, as text
-// only. To the program, a leading slash is a command, and a mention of a file reads the file
-// without asking. It may read files in the working folder anyway.
+// plainPrompt makes sure that the program takes a prompt, which may come from a stranger, as text only.
+// To the program, a leading slash means a command, and it reads a file that is mentioned without asking.
+// Mentions of files in the working folder stay, because it may read them anyway.
 func plainPrompt(prompt string) string {
 	if strings.HasPrefix(prompt, "/") {
 		prompt = " " + prompt
@@ -216,7 +216,7 @@ func (m *claudeMessage) retried() *APIError {
 	return newAPIError(cmp.Or(kindOf(m.ErrorStatus, m.APIError, m.Error), Failing), m.ErrorStatus, m.Error, claudeRelease.login)
 }
 
-// cost returns what the session cost since the previous result, up to which it had cost before.
+// cost returns the cost since the previous result. Before is the cost of the session up to that result.
 func (m *claudeMessage) cost(before float64) float64 {
 	if m.ModelUsage == nil {
 		return max(0, m.TotalCost-before)
@@ -228,8 +228,8 @@ func (m *claudeMessage) cost(before float64) float64 {
 	return sum
 }
 
-// apiError returns the failure of the model's service that the result reports, or nil. The word is
-// that of the last assistant message.
+// apiError returns the failure of the model's service that the result reports, or nil. Word is that of
+// the last assistant message.
 func (m *claudeMessage) apiError(word string) *APIError {
 	if m.APIStatus == 0 && word == "" && m.TerminalReason != "api_error" {
 		return nil

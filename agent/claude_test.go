@@ -172,19 +172,6 @@ func TestClaudeCommand(t *testing.T) {
 	}
 }
 
-// TestClaudeRetries checks that the program retries by itself and that an event shows the reason.
-func TestClaudeRetries(t *testing.T) {
-	t.Parallel()
-	script := modelstub.Answers(t, modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}, modelstub.Reply{Text: "at last"})
-	driver, _ := realClaude(t, script, func(o *Options) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
-	started(t, driver)
-	seen := false
-	result, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, whenSeen("status 529); claude tries again", func() { seen = true }))
-	if err != nil || result.Text != "at last" || !seen {
-		t.Errorf("answer %q (%v), retry seen: %v, want the second answer and the retry", result.Text, err, seen)
-	}
-}
-
 // nowhere is an address without a listener.
 const nowhere = "http://127.0.0.1:1"
 

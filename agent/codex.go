@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// NewCodex returns the driver for Codex: the codex program's app server, spoken to in JSON-RPC. The
+// NewCodex returns the driver for Codex: the codex program's app server, which speaks JSON-RPC. The
 // events of a turn are the server's notifications, byte for byte. The driver does not change the
 // user's settings.
 //
-// CODEX_API_KEY in the program's environment is what the server logs in with, as codex exec does.
-// The server keeps the key in memory and changes no stored login.
+// The server logs in with CODEX_API_KEY if the program's environment has it, as codex exec does. It
+// keeps the key in memory and changes no stored login.
 func NewCodex(options Options) Driver {
 	return newResident(options, codexRelease, func(r *resident) protocol {
 		c := new(codex)
@@ -39,13 +39,13 @@ type codex struct {
 	// requests is the number of the last request, awaited the id of the one that a call waits for.
 	requests int
 	awaited  string
-	// thread is the id of the session, total what it has used up, and counted how much of that turns
-	// have counted, nil if that is unknown.
+	// thread is the id of the session. Total is what it has used up, and counted the part that finished
+	// turns have counted; nil means unknown.
 	thread         string
 	total, counted *codexTokens
 
-	// The rest is about the running turn. Request is the id of the request that starts it, id the
-	// program's own id of the turn.
+	// The other fields are about the running turn. Request is the id of the request that starts it, id
+	// the program's own id of the turn.
 	request, id string
 	// words is the agent's last message.
 	words   string
@@ -142,8 +142,8 @@ func (c *codex) openThread(ctx context.Context, session string) error {
 	return err
 }
 
-// saysUnknownSession reports whether the server refuses a session because there is no such session.
-// It says the second of names that are not session ids at all.
+// saysUnknownSession reports whether the server refuses a session because it does not exist. The second
+// text is its answer to a name that cannot be a session id.
 func saysUnknownSession(said string) bool {
 	return strings.Contains(said, "no rollout found") || strings.Contains(said, "invalid session id")
 }
@@ -155,8 +155,8 @@ func (c *codex) newRequest(method string, params any) (line []byte, id string) {
 	return rpcMessage{ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}.line(), id
 }
 
-// ask sends a request before the first turn, and reads the result of the answer. Failure is what an
-// error means.
+// ask sends a request before the first turn, and reads the result of the answer. Failure says what an
+// error of the server means.
 func (c *codex) ask(ctx context.Context, failure, method string, params, result any) error {
 	var line []byte
 	c.locked(func() { line, c.awaited = c.newRequest(method, params) })
@@ -209,7 +209,7 @@ func (c *codex) receive(t *residentTurn, line []byte) {
 func (c *codex) decide(server, command string) string {
 	_, trusted := c.driver.options.MCP[server]
 	reason := c.denial(trusted, command)
-	if reason == unattended && server != "" && c.turn != nil { // the items of a turn report other refusals
+	if reason == unattended && server != "" && c.turn != nil { // items of the turn report other refusals
 		c.refuse(Refusal{Tool: "MCP server", What: server, Count: 1, Allow: PermitAll})
 	}
 	return reason
@@ -273,8 +273,8 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 	}
 }
 
-// noteRefusal notes an item that was not permitted. A sandbox in which the agent may work permits
-// changes of files in its folder.
+// noteRefusal records the item if it is an action that was not permitted. PermitEdits permits changes of
+// files in the agent's folder.
 func (c *codex) noteRefusal(t *residentTurn, item *codexItem) {
 	refusal, ok := item.refusal()
 	if !ok {
@@ -286,7 +286,7 @@ func (c *codex) noteRefusal(t *residentTurn, item *codexItem) {
 	c.refuse(refusal)
 }
 
-// count derives what the turn has used up from what the session has.
+// count computes the usage of the turn from that of the session.
 func (c *codex) count(n *codexNotice) {
 	total, last := n.TokenUsage.Total, n.TokenUsage.Last
 	c.total = &total
@@ -318,13 +318,13 @@ func codexAnswer(m *rpcMessage, denial func(server, command string) string) []by
 		ServerName  string          `json:"serverName"`
 		Permissions json.RawMessage `json:"permissions"`
 		Actions     []codexAction   `json:"commandActions"`
-		// Meta says whether a question that an MCP server asks the user is really the program's,
-		// about the use of a tool.
+		// Meta says whether a question that seems to come from an MCP server is the program's own
+		// question about the use of a tool.
 		Meta struct {
 			Kind string `json:"codex_approval_kind"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(m.Params, &request) // a request of another shape is judged by its method
+	_ = json.Unmarshal(m.Params, &request) // for a request of another shape, the method decides
 	var allow, deny map[string]any
 	switch m.Method {
 	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval":

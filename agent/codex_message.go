@@ -16,10 +16,10 @@ type codexNotice struct {
 	TurnID   string     `json:"turnId"`
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
-	// Error is a failure that the program handles, or that ends the turn.
+	// Error is a failure after which the program tries again, or that ends the turn.
 	Error     *codexFailure `json:"error"`
 	WillRetry bool          `json:"willRetry"`
-	// TokenUsage counts the session; Last is the part of the model's last answer.
+	// TokenUsage is that of the session; Last is the part of the model's last answer.
 	TokenUsage *struct {
 		Total codexTokens `json:"total"`
 		Last  codexTokens `json:"last"`
@@ -63,14 +63,14 @@ type codexItem struct {
 	Query string `json:"query"`
 }
 
-// codexAction is one action of a command as the server parses it. The type unknown holds the whole command
-// line; other types omit parts.
+// codexAction is one action of a command as the server parses it. An action of type unknown has the whole
+// command line; others omit parts of it.
 type codexAction struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
 }
 
-// codexCommand returns the exact text that the shell gets, "" if the server does not tell.
+// codexCommand returns the exact text that the shell gets, "" if the actions omit parts of it.
 func codexCommand(actions []codexAction) string {
 	if len(actions) != 1 || actions[0].Type != "unknown" {
 		return ""
@@ -78,7 +78,7 @@ func codexCommand(actions []codexAction) string {
 	return actions[0].Command
 }
 
-// calls returns the tool that the item is a call of.
+// calls returns the call of a tool if the item is one.
 func (i *codexItem) calls() []Act {
 	var what string
 	switch i.Type {
@@ -124,9 +124,9 @@ type codexTokens struct {
 // codexFailure is why a turn failed.
 type codexFailure struct {
 	Message string `json:"message"`
-	// Info is a word, or an object of one word and the details.
+	// Info is a word, or an object whose only member has the word as its name and details as its value.
 	Info json.RawMessage `json:"codexErrorInfo"`
-	// Details is the failure itself if the message only announces another try.
+	// Details describes the failure if Message only announces another try.
 	Details string `json:"additionalDetails"`
 }
 
@@ -145,8 +145,8 @@ func (f *codexFailure) err() error {
 	return newAPIError(kind, status, f.text(), codexRelease.login)
 }
 
-// text returns what the program says. It passes on some answers of the service as they came, in
-// JSON.
+// text returns what the program says. If that is an answer of the service in JSON, text returns the
+// message in it.
 func (f *codexFailure) text() string {
 	var answer struct {
 		Detail string `json:"detail"`
@@ -154,7 +154,7 @@ func (f *codexFailure) text() string {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal([]byte(f.Message), &answer) // a failure without an answer in JSON
+	_ = json.Unmarshal([]byte(f.Message), &answer) // most messages are not JSON
 	return cmp.Or(answer.Error.Message, answer.Detail, f.Message)
 }
 
@@ -164,7 +164,7 @@ var statusPattern = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // kind returns the kind of a failure of the model's service, "" for other failures, and the HTTP
-// status, if the program tells it. Some messages hold the status only in their text.
+// status, 0 if unknown. Some messages have the status only in their text.
 func (f *codexFailure) kind() (kind APIErrorKind, status int) {
 	var word string
 	var details map[string]struct {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/ash"
-
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
@@ -108,22 +106,6 @@ func TestCodexTools(t *testing.T) {
 				t.Errorf("refused %+v, want %+v", result.Refused, refused)
 			}
 		})
-	}
-}
-
-// TestCodexUnreachable checks that the program waits for the network, reports it, and can be
-// interrupted meanwhile.
-func TestCodexUnreachable(t *testing.T) {
-	t.Parallel()
-	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
-		o.Args = []string{"-c", "model_providers.stub.base_url=" + tomlString(nowhere+"/v1")}
-	})
-	started(t, driver)
-	ctx, cancel := context.WithCancelCause(impatient(t))
-	defer cancel(nil)
-	_, err := driver.Turn(ctx, Request{Prompt: "hello"}, whenSeen("waiting for network", func() { cancel(ash.ErrInterrupted) }))
-	if !errors.Is(err, ash.ErrInterrupted) {
-		t.Errorf("Turn = %v, want ash.ErrInterrupted", err)
 	}
 }
 

@@ -13,49 +13,21 @@ import (
 // realProgram is one way in which a driver runs a real agent.
 type realProgram struct {
 	name string
-	// create returns a driver for the program, whose model is the script.
-	create func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server)
-	// resume returns a driver like the given one that continues a session.
-	resume func(driver Driver, session string) Driver
+	// create returns a driver for the program, whose model is the script. The changes apply to its
+	// options.
+	create func(t testing.TB, script modelstub.Script, change func(*Options)) (*resident, *modelstub.Server)
+	new    func(Options) Driver
 	// shell is the model's request to run a command.
 	shell func(command string) modelstub.Reply
-	// running is the program that the driver runs.
-	running func(Driver) *program
-	// helper is the program, the folder and the variables that the helper of the same name uses.
-	helper func(Driver) []string
 }
 
-// demands are the options that all drivers have.
-type demands struct {
-	session string
-	allow   Permission
-	mcp     map[string]MCPServer
-}
+var programs = []realProgram{{"claude", realClaude, NewClaude, bash}, {"codex", realCodex, NewCodex, execCommand}}
 
-var programs = []realProgram{
-	{
-		name: "claude", shell: bash,
-		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
-			return realClaude(t, script, func(o *Options) { o.Session, o.Allow, o.MCP = d.session, d.allow, d.mcp })
-		},
-		running: runningProgram,
-		resume: func(driver Driver, session string) Driver {
-			options := driver.(*resident).options
-			options.Session = session
-			return NewClaude(options)
-		},
-		helper: func(driver Driver) []string {
-			o := driver.(*resident).options
-			return append([]string{o.Command[0], o.Dir}, o.Env...)
-		},
-	},
-	{
-		name: "codex", shell: execCommand,
-		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
-			return realCodex(t, script, func(o *Options) { o.Session, o.Allow, o.MCP = d.session, d.allow, d.mcp })
-		},
-		running: runningProgram, helper: codexHelper, resume: resumeCodex,
-	},
+// resume returns a driver like the given one that continues a session.
+func (p realProgram) resume(driver *resident, session string) Driver {
+	options := driver.options
+	options.Session = session
+	return p.new(options)
 }
 
 // bash is a model's request that claude run a command.
@@ -66,19 +38,6 @@ func bash(command string) modelstub.Reply {
 // execCommand is a model's request that codex run a command.
 func execCommand(command string) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command, "yield_time_ms": 60000}}}}
-}
-
-func runningProgram(driver Driver) *program { return driver.(*resident).running.Load() }
-
-func resumeCodex(driver Driver, session string) Driver {
-	options := driver.(*resident).options
-	options.Session = session
-	return NewCodex(options)
-}
-
-func codexHelper(driver Driver) []string {
-	o := driver.(*resident).options
-	return append([]string{o.Command[0], o.Dir}, o.Env...)
 }
 
 // withPrograms runs a test with each program.
@@ -94,11 +53,11 @@ func TestSessionInjection(t *testing.T) {
 		for _, session := range []string{
 			"--permission-mode=bypassPermissions", "--dangerously-bypass-approvals-and-sandbox", "-", "a b", "a\nb", "\x00", "a/b", strings.Repeat("a", 201),
 		} {
-			driver, _ := p.create(t, modelstub.Answers(t), demands{session: session})
+			driver, _ := p.create(t, modelstub.Answers(t), func(o *Options) { o.Session = session })
 			if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
 				t.Errorf("Start with session %q = %v, want ErrUnknownSession", session, err)
 			}
-			if p.running(driver) != nil {
+			if driver.running.Load() != nil {
 				t.Errorf("session %q: a program was started, want none", session)
 			}
 		}
@@ -168,7 +127,7 @@ func TestResume(t *testing.T) {
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			return modelstub.Reply{Text: answers[request.Prompt]}
 		}
-		first, server := p.create(t, script, demands{})
+		first, server := p.create(t, script, nil)
 		started(t, first)
 		before := turn(t, first, "remember 42")
 		stopped(t, first)
@@ -197,16 +156,16 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(impatient(t))
 		defer cancel()
 		var process *program
-		var driver Driver
+		var driver *resident
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			if request.Prompt == "never ends" {
-				process = p.running(driver)
+				process = driver.running.Load()
 				cancel()
 				return modelstub.Reply{Hold: make(chan struct{})}
 			}
 			return modelstub.Reply{Text: "answer"}
 		}
-		driver, _ = p.create(t, script, demands{})
+		driver, _ = p.create(t, script, nil)
 		started(t, driver)
 		session := turn(t, driver, "hello").SessionID
 		if _, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil); !errors.Is(err, context.Canceled) {
@@ -226,18 +185,19 @@ func TestCancel(t *testing.T) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	withPrograms(t, func(t *testing.T, p realProgram) {
-		var driver Driver
+		var driver *resident
+		var server *modelstub.Server
 		var victims []*program
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 			if strings.HasPrefix(request.Prompt, "kill") {
-				victim := p.running(driver)
+				victim := driver.running.Load()
 				victims = append(victims, victim)
 				victim.process.Kill() // the turn shows whether it worked
 				return modelstub.Reply{Hold: make(chan struct{})}
 			}
 			return modelstub.Reply{Text: "done: " + request.Prompt}
 		}
-		driver, server := p.create(t, script, demands{})
+		driver, server = p.create(t, script, nil)
 		started(t, driver)
 		for n, prompt := range []string{"kill first", "kill second"} {
 			result := turn(t, driver, prompt)

@@ -18,13 +18,13 @@ import (
 // defaultGrace is how long an agent may take to end after SIGTERM.
 const defaultGrace = 5 * time.Second
 
-// execDriver runs a command for each turn: the prompt on its standard input, the
-// answer on its standard output. The command is an argument vector and never passes through a
-// shell. It may exit without reading its input. It runs in a process group of its own, which is
-// stopped as a whole; on Linux it also dies with the process that started it. When the command
-// exits, processes left in its group are killed, after two seconds if they hold its output open.
+// execDriver runs a command for each turn: the prompt is its standard input, the answer its standard
+// output. The command is a list of arguments and never passes through a shell. It may exit without
+// reading its input. It runs in a process group of its own, which the driver stops as a whole; on
+// Linux it also dies with the process that started it. When the command exits, the driver kills what
+// is left in its group, after two seconds if that holds the output open.
 //
-// A turn whose command exits with a status other than zero, or by a signal, fails with an
+// If the command exits with a status other than zero, or by a signal, the turn fails with an
 // *ExitError.
 type execDriver struct {
 	options Options
@@ -67,7 +67,7 @@ func (e *execDriver) Start(context.Context) (err error) {
 	return err
 }
 
-// findProgram returns the absolute path of a command's program. It searches as a shell in dir does, and
+// findProgram returns the absolute path of a command's program. It searches like a shell in dir, and
 // returns an error if dir is missing.
 func findProgram(dir string, command []string) (string, error) {
 	if len(command) == 0 || command[0] == "" {
@@ -76,7 +76,7 @@ func findProgram(dir string, command []string) (string, error) {
 	name := command[0]
 	if filepath.Base(name) != name && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
-		if filepath.Base(name) == name { // not to be looked up in PATH
+		if filepath.Base(name) == name { // LookPath would search PATH
 			name = "." + string(filepath.Separator) + name
 		}
 	}
@@ -125,7 +125,7 @@ func (e *execDriver) run(ctx context.Context, request Request, out *output) erro
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
-		if !p.EndsWithin(ctx, 0) { // both at once: the turn was done
+		if !p.EndsWithin(ctx, 0) { // if both happened at once, the turn is complete
 			return errors.Join(context.Cause(ctx), p.Stop(context.WithoutCancel(ctx), e.options.Grace))
 		}
 	}

@@ -14,8 +14,8 @@ var ErrUnknownSession = errors.New("the agent does not know the session")
 
 const alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// checkSession checks that a session id is well formed: it may have come from afar, and becomes an
-// argument of a program.
+// checkSession checks that a session id is well formed, because it becomes an argument of a program and
+// may come from an Ash host.
 func checkSession(id string) error {
 	if id == "" || len(id) <= 200 && strings.Contains(alphanumeric, id[:1]) && strings.Trim(id, alphanumeric+"-_.:") == "" {
 		return nil
@@ -35,8 +35,8 @@ const (
 	// Failing: the connection failed, the service failed or has too much to do, or something else
 	// answered, such as a proxy with a page.
 	Failing APIErrorKind = "failing"
-	// Misconfigured: the program or the service rejects a setting, such as the model or an option that
-	// it does not have, or a variable is missing.
+	// Misconfigured: the program or the service rejects a setting, such as an unknown model or option,
+	// or a variable is missing.
 	Misconfigured APIErrorKind = "misconfigured"
 	// Refused: the service rejects the request as too long, malformed or against a policy. The
 	// message may be to blame.
@@ -127,15 +127,15 @@ var failureWords = failureTable{
 		"tooManyDenials", "inferenceHookDenied", "badRequest"}},
 }
 
-// vagueWords are those that say less than an HTTP status.
+// vagueWords are words for failures that say less than an HTTP status.
 var vagueWords = failureTable{
 	{Failing, []string{"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "internalServerError",
 		"responseTooManyFailedAttempts", "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable"}},
 	{Refused, []string{"invalid_request", "max_output_tokens"}},
 }
 
-// kindOf returns the kind of a failure by a program's words for it and the HTTP status, "" if neither
-// tells it.
+// kindOf returns the kind of a failure with a program's words for it and an HTTP status, "" if both
+// leave it open.
 func kindOf(status int, words ...string) APIErrorKind {
 	among := func(said string) bool { return slices.Contains(words, said) }
 	if kind := failureWords.find(among); kind != "" {
@@ -147,9 +147,9 @@ func kindOf(status int, words ...string) APIErrorKind {
 	return vagueWords.find(among)
 }
 
-// failureTexts are what programs and services say, in lower case, of failures that every message would
-// meet, and for which they have no word: services give many of them the status of a bad request. Those of
-// kind Refused are about the message, but look like others.
+// failureTexts are parts of error texts, in lower case, that tell the kind of a failure without a word of
+// its own. Most are failures that every message would meet, although services often give them the status of
+// a bad request. Those of kind Refused are about the message, but look like others.
 var failureTexts = failureTable{
 	{Refused, []string{"content_filter", "context window"}},
 	{Failing, []string{"stream disconnected", "connection failed", "high demand", "at capacity", "capacity is unavailable"}},
@@ -160,7 +160,7 @@ var failureTexts = failureTable{
 		"not supported on this model", "anthropic-beta", "input_schema"}},
 }
 
-// kindOfText returns the kind of a failure that only its text tells, "" if it does not.
+// kindOfText returns the kind of a failure by its text, "" if the text leaves it open.
 func kindOfText(said string) APIErrorKind {
 	said = strings.ToLower(said)
 	return failureTexts.find(func(text string) bool { return strings.Contains(said, text) })
@@ -171,8 +171,8 @@ func reason(said string) string {
 	return cmp.Or(strings.TrimSpace(said), "no reason is given")
 }
 
-// newAPIError describes a failure. If the kind is Refused, the text may tell a better one. The login
-// advice is the agent's own.
+// newAPIError describes a failure. If the kind is Refused, the text may show a more exact one. Login is
+// the advice on how to log in.
 func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 	if kind == Refused {
 		kind = cmp.Or(kindOfText(text), Refused)
@@ -195,7 +195,7 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// LastLine is the last that it printed besides messages, on its error output if there is any.
+	// LastLine is the last line that it printed besides messages, on its error output if there is any.
 	LastLine string
 	// Err says how it ended.
 	Err error

@@ -15,7 +15,7 @@ type Kind struct {
 	// Summary says in a few words what it reaches.
 	Summary string
 	// Command, Socket and Model report which Options the kind uses. Model stands for Model, Allow,
-	// Args and MCP; all kinds but the echo use Dir, Env and Grace.
+	// MayRun, Args and MCP; all kinds except echo use Dir, Env and Grace.
 	Command, Socket, Model bool
 	// NamesSessions reports that the caller may choose the name of a new session.
 	NamesSessions bool
@@ -66,7 +66,7 @@ func (k Kind) Check(options Options) error {
 }
 
 // echo is an agent that answers each prompt with the prompt. It needs no program and no model, so
-// anybody can follow a message through a turn and back.
+// people can try out turns with it.
 type echo struct{}
 
 // NewEcho returns the driver of an agent that answers each prompt with the prompt.

@@ -13,9 +13,9 @@ import (
 // zero value of an option is its default.
 type Options struct {
 	// Command is a program and its arguments: for exec the agent itself; for ash the bridge, which
-	// the driver then starts and stops and which learns the path of its socket from
-	// ASH_BRIDGE_SOCKET; for claude and codex the program, with arguments that precede all others.
-	// The driver looks for a program given as a relative path in Dir.
+	// the driver then starts and stops, and which finds the path of its socket in ASH_BRIDGE_SOCKET;
+	// for claude and codex the program, with arguments that precede all others. A relative path is
+	// relative to Dir.
 	Command []string
 	// Socket is the path of an Ash bridge's socket. With a Command it may be empty: the driver then
 	// chooses a new path.
@@ -24,15 +24,15 @@ type Options struct {
 	Dir string
 	// Env are variables of the form NAME=value, added to those of this process.
 	Env []string
-	// Session continues a session by its id. Empty starts a new one. An Ash bridge demands a name
-	// for each session; if it is empty, the driver makes one up.
+	// Session is the id of the session to continue. Empty starts a new one. An Ash bridge needs a
+	// name for each session; without one, the driver makes one up.
 	Session string
 	// Model names the model. Empty leaves the choice to the program.
 	Model string
 	// Allow is what the agent may do without asking.
 	Allow Permission
-	// MayRun are shell commands that the agent may run without asking, each exactly as it is. It
-	// matters to claude and codex with PermitEdits.
+	// MayRun are shell commands that the agent may run without asking, each exactly as it is. Only
+	// claude and codex use them.
 	MayRun []string
 	// MCP are the MCP servers that the program starts, by name, besides those of its own
 	// configuration. Their tools are approved without asking.
@@ -44,8 +44,8 @@ type Options struct {
 	Grace time.Duration
 }
 
-// A Permission says what an agent may do without asking. It is granted in advance, because nobody
-// can be asked during a turn.
+// A Permission says what an agent may do without asking. The user grants it in advance, because
+// nobody can answer during a turn.
 type Permission string
 
 // The permissions. The zero value is PermitNothing.
@@ -58,18 +58,15 @@ const (
 	PermitAll Permission = "all"
 )
 
-// Permissions returns all permissions, the smallest first.
-func Permissions() []Permission { return []Permission{PermitNothing, PermitEdits, PermitAll} }
-
 // ParsePermission returns the permission with the name. The empty name means PermitNothing.
 func ParsePermission(name string) (Permission, error) {
-	if name == "" {
+	switch permission := Permission(name); permission {
+	case "":
 		return PermitNothing, nil
+	case PermitNothing, PermitEdits, PermitAll:
+		return permission, nil
 	}
-	if !slices.Contains(Permissions(), Permission(name)) {
-		return "", fmt.Errorf("there is no permission %q; there are none, edits, all", name)
-	}
-	return Permission(name), nil
+	return "", fmt.Errorf("there is no permission %q; there are none, edits, all", name)
 }
 
 // UnmarshalText reads a permission from a file.
@@ -82,7 +79,8 @@ func (p *Permission) UnmarshalText(text []byte) (err error) {
 // standard input and output. The agent may use its tools without asking. The server's name consists
 // of letters, digits, - and single underscores.
 type MCPServer struct {
-	// Command is the server as a program and its arguments. Everybody can read it.
+	// Command is the server as a program and its arguments. Other users can see it in the list of
+	// processes.
 	Command []string
 }
 

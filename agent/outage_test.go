@@ -71,7 +71,7 @@ func TestAPIErrors(t *testing.T) {
 		{"529", refusal(529, "overloaded_error"), Failing, Failing},
 		{"200, a page", stranger(200, "text/html", "<html>accept our terms</html>"), Failing, Failing},
 		{"200, no events", stranger(200, "text/event-stream", ""), Failing, Failing},
-		{"200, events that are none", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Failing},
+		{"200, broken events", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Failing},
 		{"hangs up", modelstub.Reply{Text: "abcdef", Cut: true}, Failing, Failing},
 	}
 	usual := []string{"400", "400, no credit", "400, disabled", "400, model", "400, thinking", "400, policy", "401", "413", "429", "500", "200, a page", "hangs up"}
@@ -137,8 +137,8 @@ func TestMissingVariable(t *testing.T) {
 	}
 }
 
-// TestWaitsForService stops codex while it waits for a service that does not listen, which it does
-// without end.
+// TestWaitsForService stops codex while it waits for a service that does not listen, which it would do
+// forever.
 func TestWaitsForService(t *testing.T) {
 	t.Parallel()
 	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {

@@ -12,7 +12,7 @@ import (
 const maxTail = 16 << 10
 
 // output collects what a command prints, in bounded memory: the beginning of its standard output,
-// which is the answer, the end of everything, and that of the error output.
+// which is the answer, the end of everything, and the end of the error output.
 type output struct {
 	observe func(Event)
 
@@ -55,7 +55,7 @@ func (o *output) result() Result {
 	}
 }
 
-// setAnswer replaces the answer. It keeps MaxText bytes of it.
+// setAnswer sets the answer to the text, but at most MaxText bytes of it.
 func (r *Result) setAnswer(text string) {
 	answer := newOutput(nil)
 	answer.add(text)
@@ -71,7 +71,7 @@ type stream struct {
 	partial []byte
 }
 
-// Write never fails, so that a command never dies because of its reader.
+// Write never fails, so that a command never dies of a closed pipe.
 func (s *stream) Write(data []byte) (int, error) {
 	o := s.output
 	o.mu.Lock()

@@ -19,9 +19,9 @@ func TestKilledRunner(t *testing.T) {
 		script := func(context.Context, modelstub.Request) modelstub.Reply {
 			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")
 		}
-		driver, _ := p.create(t, script, demands{})
+		driver, _ := p.create(t, script, nil)
 		mark := orphans.NewMark()
-		how := append([]string{p.name}, p.helper(driver)...)
+		how := append([]string{p.name, driver.options.Command[0], driver.options.Dir}, driver.options.Env...)
 		how = append(how, orphans.Environ(orphans.WithMark(t.Context(), mark))...)
 		command := helperCommand(t, "runner", how...)
 		runner := exec.Command(command[0], command[1:]...)

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// A Pool keeps a few drivers running between their turns. Each serves one conversation, or whatever
-// else the caller keys them by.
+// A Pool keeps a few drivers running between their turns, each under a key of the caller, such as a
+// conversation.
 type Pool struct {
-	// New makes the driver for a key. It continues the session unless that is empty.
+	// New makes the driver for a key. The driver continues the session if there is one.
 	New func(key, session string) Driver
 	// Most is how many drivers run between turns.
 	Most int
 
 	mu sync.Mutex
-	// idle are the drivers that run, the one that has been idle longest first.
+	// idle are the drivers between turns, the one that has been idle longest first.
 	idle []idleDriver
 }
 
@@ -26,8 +26,8 @@ type idleDriver struct {
 }
 
 // Get returns the key's driver, started. A new driver continues the session. If the agent does not
-// know that, Get begins a new one if it may, and returns ErrUnknownSession otherwise. A driver that
-// was kept for the empty key serves the first key without a session.
+// know the session, Get begins a new one if mayBegin is set, and returns ErrUnknownSession otherwise.
+// A driver that was kept for the empty key serves the first key without a session.
 func (p *Pool) Get(ctx context.Context, key, session string, mayBegin bool) (Driver, error) {
 	driver := p.take(key)
 	if driver == nil && session == "" {
@@ -43,7 +43,7 @@ func (p *Pool) Get(ctx context.Context, key, session string, mayBegin bool) (Dri
 	return driver, err
 }
 
-// take returns the key's idle driver, which is then no longer idle, nil if there is none.
+// take removes the key's driver from the idle ones and returns it, nil if there is none.
 func (p *Pool) take(key string) Driver {
 	p.mu.Lock()
 	defer p.mu.Unlock()

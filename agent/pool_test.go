@@ -53,7 +53,7 @@ func TestPool(t *testing.T) {
 	keep("", first)
 	b := get("b", "1", false) // the first has no session
 	if a := get("a", "", true); a != first {
-		t.Error("the driver kept for nobody does not serve the first key")
+		t.Error("the driver kept for the empty key does not serve the first key")
 	}
 	keep("a", first)
 	keep("b", b)

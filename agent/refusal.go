@@ -8,22 +8,22 @@ import (
 
 // A Refusal is something that an agent wanted to do in a turn and was not permitted.
 type Refusal struct {
-	// Tool is the agent's name for what it wanted to use. What says more: the command, the file or
-	// the address. A long text is cut.
+	// Tool is the agent's name for what it wanted to use. What is the command, the file or the
+	// address. A long text is cut.
 	Tool string `json:"tool"`
 	What string `json:"what,omitempty"`
 	// Count is how often it was refused.
 	Count int `json:"count"`
-	// Allow is the least permission with which it is not refused. It is empty if that is not known,
-	// such as for what the program's own settings forbid.
+	// Allow is the smallest permission with which it is not refused. It is empty if unknown, for
+	// example if the program's own settings forbid the action.
 	Allow Permission `json:"allow,omitempty"`
 }
 
 // maxRefusals bounds the refusals of a turn.
 const maxRefusals = 20
 
-// mergeRefusals returns the refusals with those of one kind counted together. It drops what is too
-// much.
+// mergeRefusals returns the refusals of all lists, with equal ones counted together, but at most
+// maxRefusals.
 func mergeRefusals(lists ...[]Refusal) []Refusal {
 	var all []Refusal
 	for _, r := range slices.Concat(lists...) {
@@ -43,8 +43,8 @@ func mergeRefusals(lists ...[]Refusal) []Refusal {
 	return all
 }
 
-// claudeDenial is the use of a tool as claude asks for it, and as its result message lists it if it
-// was denied. The input has another name there.
+// claudeDenial is a use of a tool as claude's result message lists it if it was denied. A request for
+// permission has the same fields, but another name for the input.
 type claudeDenial struct {
 	Tool  string          `json:"tool_name"`
 	ID    string          `json:"tool_use_id"`
@@ -62,7 +62,7 @@ func (d *claudeDenial) command() string {
 // claudeEdits are the tools that change files in the working folder under PermitEdits.
 var claudeEdits = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
 
-// permission returns the least permission, above the present one, with which the driver does not
+// permission returns the smallest permission, above the present one, with which the driver does not
 // deny the use.
 func (d *claudeDenial) permission(present Permission) Permission {
 	if slices.Contains(claudeEdits, d.Tool) && present != PermitEdits {
@@ -71,8 +71,8 @@ func (d *claudeDenial) permission(present Permission) Permission {
 	return PermitAll
 }
 
-// claudeRefusals returns the denials of a turn. Denied are those by the driver, with the permission
-// that each needs; the rest is forbidden by the program's settings.
+// claudeRefusals returns the denials of a turn. Denied has the permissions that allow those that the
+// driver denied; the program's settings forbid the others.
 func claudeRefusals(denials []claudeDenial, denied map[string]Permission) []Refusal {
 	var all []Refusal
 	for _, d := range denials {

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// A resident is a driver whose program lives on between turns and speaks a protocol of its own:
-// the drivers of claude and codex.
+// A resident is a driver whose program keeps running between turns and speaks a protocol of its own:
+// the driver of claude or codex.
 //
-// A program that ended is started again, in its session, by the next turn. Variables of a request
-// cannot reach a program that runs already, so the driver ignores them. Failures of the model's service are *APIErrors, and so is
-// the error if the context ends while the program waits for the service.
+// If the program has ended, the next turn starts it again in its session. Variables of a request
+// cannot reach a program that runs already, so the driver ignores them. Failures of the model's
+// service are *APIErrors, and so is the error if the context ends while the program waits for the
+// service.
 type resident struct {
 	options Options
 	release release
@@ -26,13 +27,13 @@ type resident struct {
 	path    string
 	running atomic.Pointer[program]
 	session string
-	// established reports that the session outlives a program that dies: it was there before, or a
-	// turn of it has ended.
+	// established reports that the session outlives the program, because it is an earlier one or has
+	// finished a turn.
 	established bool
 }
 
-// A protocol is what the driver says to a running program, and what it makes of the answers. The
-// methods after start are called with the program's lock.
+// A protocol tells a running program what to do and interprets its output. The caller holds the
+// program's lock, except for base, start and died.
 type protocol interface {
 	base() *program
 	// start starts the program in a session, or in a new one if that is empty.
@@ -43,7 +44,7 @@ type protocol interface {
 	receive(t *residentTurn, line []byte)
 	// result returns the outcome of a turn that is over, and an error if the program reports that it failed.
 	result(t *residentTurn) (Result, error)
-	// died says why the program ended on its own. The lock is not held.
+	// died returns why the program ended on its own.
 	died() error
 }
 
@@ -54,7 +55,7 @@ type program struct {
 	driver   *resident
 	// answer receives the answer to a call.
 	answer chan []byte
-	// noise is the output of the program that is not messages.
+	// noise is the program's output other than messages.
 	noise *output
 	// turn is the running turn, nil if there is none. The child's lock guards it.
 	turn *residentTurn
@@ -87,11 +88,15 @@ func (p *program) call(ctx context.Context, request []byte) ([]byte, error) {
 	}
 }
 
-// note records a line of the output, or of the error output, that is not a message. Programs that fail
-// may say why in one.
+// note records a line of the output, or of the error output, that is not a message. It may say why the
+// program fails.
 func (p *program) note(line []byte, isError bool) {
 	text := safeText(string(line)) + "\n"
-	_, _ = p.noise.stream(isError).Write([]byte(text)) // never fails
+	if isError {
+		p.noise.addStderr(text)
+	} else {
+		p.noise.add(text)
+	}
 	if p.turn != nil {
 		p.turn.said.addStderr(text)
 		p.turn.show(Event{Text: text, Error: true})
@@ -132,10 +137,10 @@ type residentTurn struct {
 	accepted bool
 	// rejected counts how often in a row the service rejected the login.
 	rejected int
-	// failing is the last failure of the model's service, nil once the agent goes on.
+	// failing is the last failure of the model's service, nil once the agent continues.
 	failing error
-	// hopeless reports that the program must be stopped.
-	hopeless bool
+	// mustStop reports that the program must be stopped after the turn.
+	mustStop bool
 
 	// over is closed when the result is there.
 	over   chan struct{}
@@ -143,15 +148,15 @@ type residentTurn struct {
 	err    error
 }
 
-// retry adds to an event that the program asks the model's service again. A program renews a login
-// that has expired, so the first rejection may be the last, but after the second nobody is there to
-// log in: retry ends the turn and returns false.
+// retry adds to an event that the program asks the model's service again. After one rejected login
+// the program may renew it and succeed. After the second in a row only a person could help, so retry
+// ends the turn and returns false.
 func (t *residentTurn) retry(event *Event, failure *APIError) bool {
 	t.failing = failure
 	if failure.Kind != NotLoggedIn {
 		t.rejected = 0
 	} else if t.rejected++; t.rejected > 1 {
-		t.hopeless = true
+		t.mustStop = true
 		t.program.end(t, failure)
 		return false
 	}
@@ -170,6 +175,20 @@ func (t *residentTurn) show(e Event) {
 	if t.observe != nil {
 		t.observe(e)
 	}
+}
+
+// A release names a program and the oldest release of it that the driver works with.
+type release struct {
+	program, oldest string
+	// install and login say how to install the program and how to log in.
+	install, login string
+}
+
+// notStarted returns the error for a program that ended instead of answering. It names the oldest
+// release, because older ones do not know the driver's protocol.
+func (r *release) notStarted(err error, said string) error {
+	return fmt.Errorf("%w: %s did not start: %w: %s; at least %s is needed; %s@latest",
+		ErrUnavailable, r.program, err, reason(said), r.oldest, r.install)
 }
 
 func newResident(options Options, release release, newProtocol func(*resident) protocol) *resident {
@@ -215,7 +234,7 @@ func (r *resident) Turn(ctx context.Context, request Request, observe func(Event
 	return t.result, err
 }
 
-// follow begins the turn and waits for its end. It stops a program that does not end it.
+// follow begins the turn and waits for its end. It stops the program if ctx ends first.
 func (t *residentTurn) follow(ctx context.Context) error {
 	p := t.program
 	p.locked(func() {
@@ -232,23 +251,23 @@ func (t *residentTurn) follow(ctx context.Context) error {
 		p.locked(func() { p.end(t, err) })
 	case <-ctx.Done():
 		p.locked(func() {
-			t.hopeless = true
+			t.mustStop = true
 			p.end(t, context.Cause(ctx))
 		})
 	}
 	<-t.over
-	if t.hopeless {
+	if t.mustStop {
 		return errors.Join(t.err, p.stop(context.WithoutCancel(ctx)))
 	}
 	return t.err
 }
 
 // unattended denies requests that only a person could allow.
-const unattended = "nobody is there to allow this: the session runs unattended, and only what its permissions allow beforehand can be done"
+const unattended = "nobody is there to allow this: the session runs unattended and can do only what its permissions allow"
 
-// denial returns why the program may not do what it asks permission for, "" if it may. Trusted
-// reports that the request is about a tool of one of our MCP servers; command is what it would give
-// to a shell, "" for other tools.
+// denial returns why the program may not use the tool that it asks for, "" if it may. Trusted reports
+// that the tool belongs to one of the driver's MCP servers; command is what the tool would give to a
+// shell, if anything.
 func (p *program) denial(trusted bool, command string) string {
 	options := &p.driver.options
 	switch {
@@ -260,7 +279,7 @@ func (p *program) denial(trusted bool, command string) string {
 	return unattended
 }
 
-// run returns the running program, and starts it if it does not run.
+// run returns the running program. It starts the program if necessary.
 func (r *resident) run(ctx context.Context) (*program, error) {
 	if r.path == "" {
 		return nil, errNotStarted

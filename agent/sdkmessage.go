@@ -2,7 +2,7 @@ package agent
 
 import "strings"
 
-// sdkFold derives the result of a turn from its messages.
+// sdkFold collects the messages of a turn and derives the result from them.
 type sdkFold struct {
 	said    *output
 	final   *claudeMessage

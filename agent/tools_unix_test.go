@@ -18,7 +18,7 @@ func TestCancelStopsTools(t *testing.T) {
 		script := func(context.Context, modelstub.Request) modelstub.Reply {
 			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")
 		}
-		driver, _ := p.create(t, script, demands{allow: PermitAll})
+		driver, _ := p.create(t, script, func(o *Options) { o.Allow = PermitAll })
 		started(t, driver)
 		ctx, cancel := context.WithCancel(impatient(t))
 		defer cancel()

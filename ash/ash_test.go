@@ -63,16 +63,20 @@ func socketPath(t testing.TB) string {
 }
 
 // serve runs a server until the test ends and checks that it ends without error.
-func serve(t testing.TB, handler Handler, tune func(*Server)) string {
+func serve(t testing.TB, handler Handler) string {
+	t.Helper()
+	return serveWithin(t, handler, writePatience)
+}
+
+// serveWithin is serve with another limit for hosts that read nothing.
+func serveWithin(t testing.TB, handler Handler, writeTimeout time.Duration) string {
 	t.Helper()
 	path := socketPath(t)
 	server, err := Listen(path, handler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tune != nil {
-		tune(server)
-	}
+	server.writeTimeout = writeTimeout
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
@@ -88,9 +92,15 @@ func serve(t testing.TB, handler Handler, tune func(*Server)) string {
 	return path
 }
 
-func connect(t testing.TB, path string, options *ClientOptions) *Client {
+func connect(t testing.TB, path string) *Client {
 	t.Helper()
-	client, err := Connect(context.Background(), path, options)
+	return connectWithin(t, path, connectTimeout)
+}
+
+// connectWithin is connect with another limit for the bridge's ready.
+func connectWithin(t testing.TB, path string, readyTimeout time.Duration) *Client {
+	t.Helper()
+	client, err := newClient(path, readyTimeout).connect(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

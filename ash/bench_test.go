@@ -12,7 +12,7 @@ import (
 
 // BenchmarkRoundTrip measures a query with one small message and its done, over a real socket.
 func BenchmarkRoundTrip(b *testing.B) {
-	client := connect(b, serve(b, turns(echo), nil), nil)
+	client := connect(b, serve(b, turns(echo)))
 	b.ReportAllocs()
 	for b.Loop() {
 		if messages, err := query(client, "hello"); err != nil || len(messages) != 1 {
@@ -35,8 +35,8 @@ func BenchmarkMessages(b *testing.B) {
 					}
 				}
 				return context.Cause(ctx)
-			}), nil)
-			client := connect(b, path, nil)
+			}))
+			client := connect(b, path)
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			next, stop := iterate(client)

@@ -84,7 +84,7 @@ func TestSpawn(t *testing.T) {
 	path := socketPath(t)
 	staleSocket(t, path) // of an earlier bridge
 	command := bridgeCommand("serves")
-	client, err := Spawn(context.Background(), command, path, nil)
+	client, err := Spawn(context.Background(), command, path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +117,11 @@ func TestSpawnFails(t *testing.T) {
 		"never listens":   {bridgeCommand("never listens"), ErrNotReady},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := &ClientOptions{}
+			timeout := spawnTimeout
 			if errors.Is(test.want, ErrNotReady) {
-				options.ReadyTimeout = 100 * time.Millisecond
+				timeout = 100 * time.Millisecond
 			}
-			client, err := Spawn(context.Background(), test.command, socketPath(t), options)
+			client, err := newClient(socketPath(t), timeout).spawn(context.Background(), test.command)
 			if client != nil || !errors.Is(err, test.want) {
 				t.Errorf("Spawn: got %v, want %v", err, test.want)
 			}
@@ -134,7 +134,7 @@ func TestSpawnFails(t *testing.T) {
 
 func TestSpawnSocketInUse(t *testing.T) {
 	command := bridgeCommand("serves")
-	if _, err := Spawn(context.Background(), command, serve(t, turns(echo), nil), nil); !errors.Is(err, ErrSocketInUse) {
+	if _, err := Spawn(context.Background(), command, serve(t, turns(echo)), 0); !errors.Is(err, ErrSocketInUse) {
 		t.Errorf("Spawn: got %v, want %v", err, ErrSocketInUse)
 	}
 	if command.Process != nil {
@@ -147,7 +147,7 @@ func TestSpawnSocketInUse(t *testing.T) {
 func TestSpawnDeafBridge(t *testing.T) {
 	path := socketPath(t)
 	command := bridgeCommand("deaf")
-	client, err := Spawn(context.Background(), command, path, &ClientOptions{StopTimeout: 50 * time.Millisecond})
+	client, err := Spawn(context.Background(), command, path, 50*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestSpawnDeafBridge(t *testing.T) {
 // TestSpawnBridgeDies checks that a query ends when its bridge is killed.
 func TestSpawnBridgeDies(t *testing.T) {
 	command := bridgeCommand("serves")
-	client, err := Spawn(context.Background(), command, socketPath(t), nil)
+	client, err := Spawn(context.Background(), command, socketPath(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestSpawnKillsGroup(t *testing.T) {
 	var output bytes.Buffer
 	command.Stderr = &output
 	command.WaitDelay = 50 * time.Millisecond
-	client, err := Spawn(context.Background(), command, socketPath(t), nil)
+	client, err := Spawn(context.Background(), command, socketPath(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

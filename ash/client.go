@@ -19,25 +19,26 @@ var (
 	// ErrNotSent is returned, together with [ErrClosed], if the bridge did not get the whole
 	// command.
 	ErrNotSent = errors.New("ash: the command was not sent")
-	// ErrBusy is returned if a query is already running on this client.
-	ErrBusy = errors.New("ash: a query is already running")
 	// ErrNotReady is returned if the bridge does not send ready in time.
 	ErrNotReady = errors.New("ash: the bridge is not ready")
 	// ErrNoDone is returned if a failed or interrupted turn does not end in time.
 	ErrNoDone = errors.New("ash: the turn did not end in time")
 	// ErrBridgeExited is returned if the bridge process exited.
 	ErrBridgeExited = errors.New("ash: the bridge process ended")
+
+	// errBusy is returned if a query is already running on this client.
+	errBusy = errors.New("ash: a query is already running")
 )
 
-// ClientOptions tunes a [Client]. The zero value is ready to use.
-type ClientOptions struct {
-	// ReadyTimeout is how long the bridge may take to start and say ready. Zero means ten seconds for a
-	// bridge that Spawn starts. Connect takes silence for ready, after two seconds by default: some
-	// bridges say ready only once.
-	ReadyTimeout time.Duration
-	// StopTimeout is how long each stage of stopping a bridge may take. Zero means five seconds.
-	StopTimeout time.Duration
-}
+const (
+	// spawnTimeout is how long a new bridge process may take to start and say ready.
+	spawnTimeout = 10 * time.Second
+	// connectTimeout is how long a client waits for the ready of a running bridge. After that it
+	// assumes that the bridge is ready, because some bridges say so only once.
+	connectTimeout = 2 * time.Second
+	// stopTimeout is how long each stage of stopping a bridge may take by default.
+	stopTimeout = 5 * time.Second
+)
 
 // Client is the host's end of the protocol: a connection to a bridge that runs one query at a time.
 // Its methods may be called from several goroutines. End it with [Client.Shutdown] or
@@ -46,11 +47,11 @@ type ClientOptions struct {
 // A goroutine reads the bridge's events: it passes them to the running turn, and drops them between
 // turns, so that no turn gets events of an earlier one.
 type Client struct {
-	path    string
-	options ClientOptions
-	bridge  *process // nil unless spawned
-	// settle is how long a turn that failed or was given up may take to end. After that, the connection
-	// is closed, so that a late done never ends the next query.
+	path                      string
+	bridge                    *process // nil unless spawned
+	readyTimeout, stopTimeout time.Duration
+	// settle is how long a failed or abandoned turn may take to end. After that the client closes the
+	// connection, so that a late done never ends the next query.
 	settle time.Duration
 
 	conn  net.Conn // nil if connecting failed
@@ -61,57 +62,75 @@ type Client struct {
 	ended chan struct{} // closed when the reader is done and err is set
 	err   error
 
-	order   sync.Mutex // held to begin a turn, and to interrupt one
 	mu      sync.Mutex
 	turn    *hostTurn
 	session string // the id in the latest done
 }
 
-func newClient(path string, options *ClientOptions, readyTimeout time.Duration) *Client {
-	given := *cmp.Or(options, &ClientOptions{})
-	given.ReadyTimeout = cmp.Or(given.ReadyTimeout, readyTimeout)
-	given.StopTimeout = cmp.Or(given.StopTimeout, 5*time.Second)
+func newClient(path string, readyTimeout time.Duration) *Client {
 	return &Client{
-		path: path, options: given, settle: 5 * time.Second,
+		path: path, readyTimeout: readyTimeout, stopTimeout: stopTimeout, settle: 5 * time.Second,
 		ready: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// Connect connects to the bridge that listens at path and waits for its ready. Options may be nil.
-func Connect(ctx context.Context, path string, options *ClientOptions) (*Client, error) {
-	c := newClient(path, options, 2*time.Second)
-	if err := checkSocketPath(path); err != nil {
+// Connect connects to the bridge that listens at path and waits for its ready. It assumes after two
+// seconds that the bridge is ready.
+func Connect(ctx context.Context, path string) (*Client, error) {
+	return newClient(path, connectTimeout).connect(ctx)
+}
+
+func (c *Client) connect(ctx context.Context) (*Client, error) {
+	if err := checkSocketPath(c.path); err != nil {
 		return nil, err
 	}
-	if err := c.open(ctx, dial); err != nil {
-		return nil, fmt.Errorf("ash: connect to %s: %w", path, err)
+	conn, err := dial(ctx, c.path)
+	if err == nil {
+		ctx, cancel := c.untilReady(ctx)
+		defer cancel()
+		err = c.open(ctx, conn)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ash: connect to %s: %w", c.path, err)
 	}
 	return c, nil
 }
 
 // Spawn starts a bridge process and connects to it at path. The process runs in a group of its own,
-// finds the path in ASH_BRIDGE_SOCKET, and on Linux gets SIGTERM when this process dies. Options
-// may be nil. Ctx bounds only the start.
+// finds the path in ASH_BRIDGE_SOCKET, and on Linux gets SIGTERM when this process dies. Ctx bounds
+// only the start, which may take ten seconds. Grace is how long each stage of stopping the process
+// may take; zero means five seconds.
 //
 // Spawn returns [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited] or an error of the command.
 // After an error no process is left.
-func Spawn(ctx context.Context, cmd *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
-	c := newClient(path, options, 10*time.Second)
-	if err := checkSocketPath(path); err != nil {
+func Spawn(ctx context.Context, cmd *exec.Cmd, path string, grace time.Duration) (*Client, error) {
+	c := newClient(path, spawnTimeout)
+	c.stopTimeout = cmp.Or(grace, stopTimeout)
+	return c.spawn(ctx, cmd)
+}
+
+func (c *Client) spawn(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
+	if err := checkSocketPath(c.path); err != nil {
 		return nil, err
 	}
-	if answers, err := socketAnswers(path); err != nil || answers {
+	if answers, err := socketAnswers(c.path); err != nil || answers {
 		if err == nil {
 			err = ErrSocketInUse
 		}
-		return nil, fmt.Errorf("ash: spawn: %s: %w", path, err)
+		return nil, fmt.Errorf("ash: spawn: %s: %w", c.path, err)
 	}
-	bridge, err := startProcess(cmd, path)
+	bridge, err := startProcess(cmd, c.path)
 	if err != nil {
 		return nil, fmt.Errorf("ash: spawn: %w", err)
 	}
 	c.bridge = bridge
-	if err := c.open(ctx, bridge.dial); err != nil {
+	ctx, cancel := c.untilReady(ctx)
+	defer cancel()
+	conn, err := bridge.dial(ctx, c.path)
+	if err == nil {
+		err = c.open(ctx, conn)
+	}
+	if err != nil {
 		err = bridge.explain(err)
 		return nil, fmt.Errorf("ash: spawn %s: %w", cmd.Path, errors.Join(err, c.Close()))
 	}
@@ -127,7 +146,7 @@ func (c *Client) Close() error {
 	if c.bridge == nil {
 		return nil
 	}
-	return c.bridge.stop(c.path, c.options.StopTimeout)
+	return c.bridge.stop(c.path, c.stopTimeout)
 }
 
 // disconnect ends the connection and waits for its reader.
@@ -139,20 +158,20 @@ func (c *Client) disconnect() {
 	<-c.ended
 }
 
-// Shutdown asks the bridge to end, and waits until it has closed the connection and a spawned
-// process has ended. If that takes too long, or ctx ends, Shutdown continues as [Client.Close] and
-// returns an error, as it does if a spawned bridge failed.
+// Shutdown asks the bridge to end, and waits until it has closed the connection and a spawned process has
+// ended. If that takes too long, or ctx ends, Shutdown continues like [Client.Close] and returns an
+// error. It also returns an error if a spawned bridge failed.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.shutdown(ctx)
 	if err == nil && c.bridge != nil {
-		err = c.bridge.waitExit(ctx, c.options.StopTimeout)
+		err = c.bridge.waitExit(ctx, c.stopTimeout)
 	}
 	return errors.Join(err, c.Close())
 }
 
 // shutdown sends a shutdown and waits for the bridge to close the connection.
 func (c *Client) shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.StopTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.stopTimeout)
 	defer cancel()
 	if err := c.write(ctx, command{name: "shutdown"}); err != nil {
 		return fmt.Errorf("ash: shutdown: %w", err)
@@ -165,15 +184,13 @@ func (c *Client) shutdown(ctx context.Context) error {
 	}
 }
 
-// open connects to the bridge and waits for its ready.
-func (c *Client) open(ctx context.Context, dial func(context.Context, string) (net.Conn, error)) error {
-	timeout := c.options.ReadyTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
-	defer cancel()
-	conn, err := dial(ctx, c.path)
-	if err != nil {
-		return err
-	}
+// untilReady returns a context that bounds the wait for the bridge's ready.
+func (c *Client) untilReady(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.readyTimeout, fmt.Errorf("%w after %v", ErrNotReady, c.readyTimeout))
+}
+
+// open begins to read events and waits for the bridge's ready.
+func (c *Client) open(ctx context.Context, conn net.Conn) error {
 	c.conn, c.out = conn, newLineWriter(conn, writePatience)
 	go c.read()
 	select {
@@ -214,8 +231,8 @@ func (c *Client) read() {
 	_ = c.conn.Close() // it has ended already
 }
 
-// readEvents delivers events until there are no more, and returns why. An unreadable line is a
-// reason, because it may have been the done of the turn.
+// readEvents delivers events until the connection ends or a line is unreadable, and returns why. It does
+// not skip an unreadable line, because that may have been the done of the turn.
 func (c *Client) readEvents() error {
 	lines := newLineReader(c.conn)
 	announced := false

@@ -37,10 +37,10 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func TestConnectNobodyListens(t *testing.T) {
 	path := socketPath(t)
-	if _, err := Connect(context.Background(), path, nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Connect(context.Background(), path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Connect: got %v, want %v", err, fs.ErrNotExist)
 	}
-	if _, err := Connect(context.Background(), strings.Repeat("x", 200), nil); !errors.Is(err, ErrSocketPath) {
+	if _, err := Connect(context.Background(), strings.Repeat("x", 200)); !errors.Is(err, ErrSocketPath) {
 		t.Errorf("Connect: got %v, want %v", err, ErrSocketPath)
 	}
 }
@@ -52,10 +52,10 @@ func TestConnectNotReady(t *testing.T) {
 	}{
 		"close":        {func(*wire) {}, ErrClosed},
 		"half a ready": {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"rea`)) }, ErrClosed},
-		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, ErrBadLine},
+		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, errBadLine},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := Connect(context.Background(), fakeBridge(t, test.play), nil)
+			client, err := Connect(context.Background(), fakeBridge(t, test.play))
 			if client != nil || !errors.Is(err, test.want) {
 				t.Errorf("Connect: got %v, want %v", err, test.want)
 			}
@@ -67,7 +67,7 @@ func TestConnectCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("changed my mind")
 	path := fakeBridge(t, func(w *wire) { cancel(reason); w.untilGone() })
-	if _, err := Connect(ctx, path, nil); !errors.Is(err, reason) {
+	if _, err := Connect(ctx, path); !errors.Is(err, reason) {
 		t.Errorf("Connect: got %v, want %v", err, reason)
 	}
 }
@@ -81,11 +81,11 @@ func TestReadyOnce(t *testing.T) {
 		w.untilGone()
 	}
 	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.untilGone() }, answer)
-	client := connect(t, path, nil)
+	client := connect(t, path)
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := query(connect(t, path, &ClientOptions{ReadyTimeout: time.Millisecond}), "hello"); err != nil {
+	if _, err := query(connectWithin(t, path, time.Millisecond), "hello"); err != nil {
 		t.Errorf("without waiting for ready: %v", err)
 	}
 }
@@ -99,9 +99,9 @@ func TestQueryFaults(t *testing.T) {
 	}{
 		"vanishes":        {func(*wire) {}, []error{ErrClosed}},
 		"half a line":     {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"done","sessionId":"s1"}`)) }, []error{ErrClosed}},
-		"garbage":         {func(w *wire) { w.say("garbage"); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
-		"cmd and ev":      {func(w *wire) { w.say(`{"cmd":"x","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
-		"case":            {func(w *wire) { w.say(`{"EV":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, ErrBadLine}},
+		"garbage":         {func(w *wire) { w.say("garbage"); w.untilGone() }, []error{ErrClosed, errBadLine}},
+		"cmd and ev":      {func(w *wire) { w.say(`{"cmd":"x","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, errBadLine}},
+		"case":            {func(w *wire) { w.say(`{"EV":"done","sessionId":"s1"}`); w.untilGone() }, []error{ErrClosed, errBadLine}},
 		"error, no done":  {func(w *wire) { w.say(`{"ev":"error","error":"no"}`); w.untilGone() }, []error{Error{Text: "no"}, ErrNoDone}},
 		"error, then end": {func(w *wire) { w.say(`{"ev":"error","error":"no"}`) }, []error{Error{Text: "no"}, ErrClosed}},
 		"60 MiB": {func(w *wire) {
@@ -112,7 +112,7 @@ func TestQueryFaults(t *testing.T) {
 				}
 			}
 			w.t.Error("the client took 60 MiB without a line feed")
-		}, []error{ErrClosed, ErrLineTooLong}},
+		}, []error{ErrClosed, errLineTooLong}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := fakeBridge(t, func(w *wire) {
@@ -126,7 +126,7 @@ func TestQueryFaults(t *testing.T) {
 				w.say(`{"ev":"done","sessionId":"s1"}`)
 				w.untilGone()
 			})
-			client := connect(t, path, nil)
+			client := connect(t, path)
 			client.settle = 30 * time.Millisecond
 			messages, err := query(client, "hello")
 			for _, want := range test.want {
@@ -140,7 +140,7 @@ func TestQueryFaults(t *testing.T) {
 			if _, err := query(client, "hello"); !errors.Is(err, ErrClosed) {
 				t.Errorf("the next query: got %v, want %v", err, ErrClosed)
 			}
-			if messages, err := query(connect(t, path, nil), "hello"); err != nil || len(messages) > 0 {
+			if messages, err := query(connect(t, path), "hello"); err != nil || len(messages) > 0 {
 				t.Errorf("on a new connection: got %q, error %v", messages, err)
 			}
 		})
@@ -154,11 +154,7 @@ func TestAssumeReady(t *testing.T) {
 		w.say(`{"ev":"done","sessionId":"s1"}`)
 		w.untilGone()
 	})
-	client, err := Connect(context.Background(), path, &ClientOptions{ReadyTimeout: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := connectWithin(t, path, time.Millisecond)
 	for _, err := range client.Query(context.Background(), Query{Prompt: "hello", SessionID: "s1"}) {
 		t.Errorf("error %v, want the turn to end without a message", err)
 	}
@@ -173,11 +169,7 @@ func TestDoneOfAnotherSession(t *testing.T) {
 		w.say(`{"ev":"done","sessionId":"given-by-the-bridge"}`)
 		w.untilGone()
 	})
-	client, err := Connect(context.Background(), path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := connect(t, path)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, err := range client.Query(ctx, Query{Prompt: "hello", SessionID: "s1"}) {
@@ -202,7 +194,7 @@ func TestLateDone(t *testing.T) {
 		w.say(`{"ev":"message","data":"new"}`, `{"ev":"done","sessionId":"s1"}`)
 		w.untilGone()
 	})
-	client := connect(t, path, nil)
+	client := connect(t, path)
 	var last error
 	for _, err := range client.Query(context.Background(), Query{Prompt: "hello", SessionID: "s1"}) {
 		if last = err; err == nil {
@@ -219,7 +211,7 @@ func TestLateDone(t *testing.T) {
 }
 
 func TestClientAgainstServer(t *testing.T) {
-	client := connect(t, serve(t, turns(echo), nil), nil)
+	client := connect(t, serve(t, turns(echo)))
 	for _, prompt := range []string{"hello", "", "é€😀\u2028\n", strings.Repeat("x", 3<<20)} {
 		messages, err := query(client, prompt)
 		want, marshalErr := json.Marshal(prompt)
@@ -227,18 +219,15 @@ func TestClientAgainstServer(t *testing.T) {
 			t.Errorf("query %.20q: got %.40q, error %v", prompt, messages, err)
 		}
 	}
-	for _, err := range client.Resume(context.Background(), "s1") {
-		t.Errorf("Resume: got %v, want no message and no error", err)
-	}
 }
 
 func TestQueryNotSent(t *testing.T) {
-	client := connect(t, serve(t, turns(echo), nil), nil)
+	client := connect(t, serve(t, turns(echo)))
 	if _, err := query(client, "\xff"); err == nil || errors.Is(err, ErrClosed) {
 		t.Errorf("a prompt that is not UTF-8: got %v", err)
 	}
-	if _, err := query(client, strings.Repeat("x", MaxLine)); !errors.Is(err, ErrLineTooLong) {
-		t.Errorf("a prompt too long: got %v, want %v", err, ErrLineTooLong)
+	if _, err := query(client, strings.Repeat("x", MaxLine)); !errors.Is(err, errLineTooLong) {
+		t.Errorf("a prompt too long: got %v, want %v", err, errLineTooLong)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -252,47 +241,18 @@ func TestQueryNotSent(t *testing.T) {
 	}
 }
 
-func TestInterrupt(t *testing.T) {
-	causes := make(chan error, 1)
-	client := connect(t, serve(t, ended(causes), nil), nil)
-	ctx := context.Background()
-	for range 3 {
-		if err := client.Interrupt(ctx); err != nil {
-			t.Errorf("Interrupt with no query running: %v", err)
-		}
-		count := 0
-		for _, err := range client.Query(ctx, Query{SessionID: "s1"}) {
-			if err != nil {
-				t.Errorf("an interrupted query: %v", err)
-			}
-			count++
-			for _, err := range client.Query(ctx, Query{SessionID: "s2"}) {
-				if !errors.Is(err, ErrBusy) {
-					t.Errorf("a query within a query: got %v, want %v", err, ErrBusy)
-				}
-			}
-			if err := client.Interrupt(ctx); err != nil {
-				t.Errorf("Interrupt: %v", err)
-			}
-		}
-		if count != 1 {
-			t.Errorf("got %d messages, want 1", count)
-		}
-		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ErrInterrupted) {
-			t.Errorf("the turn ended because of %v, want %v", err, ErrInterrupted)
-		}
-	}
-}
-
 // TestQueryAbandoned checks that leaving the range or ending the context interrupts the turn and
 // leaves the connection usable.
 func TestQueryAbandoned(t *testing.T) {
 	causes := make(chan error, 1)
-	client := connect(t, serve(t, ended(causes), nil), nil)
+	client := connect(t, serve(t, ended(causes)))
 	for range 3 {
 		for _, err := range client.Query(context.Background(), Query{SessionID: "s1"}) {
 			if err != nil {
 				t.Error(err)
+			}
+			if _, err := query(client, "another"); !errors.Is(err, errBusy) {
+				t.Errorf("a query within a query: got %v, want %v", err, errBusy)
 			}
 			break
 		}
@@ -324,7 +284,7 @@ func TestQueryAbandonedDeafBridge(t *testing.T) {
 		w.wantLine(`{"cmd":"interrupt"}`)
 		w.untilGone()
 	})
-	client := connect(t, path, nil)
+	client := connect(t, path)
 	client.settle = 30 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -349,7 +309,7 @@ func TestBridgeReadsNothing(t *testing.T) {
 			over := make(chan struct{})
 			path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); <-over })
 			defer close(over)
-			client := connect(t, path, nil)
+			client := connect(t, path)
 			ctx := context.Background()
 			want := ErrClosed
 			if name == "write timeout" {
@@ -379,9 +339,9 @@ func TestCloseDuringQuery(t *testing.T) {
 			}
 		}
 	})
-	path := serve(t, flood, nil)
+	path := serve(t, flood)
 	for _, within := range []bool{true, false} {
-		client := connect(t, path, nil)
+		client := connect(t, path)
 		closed := make(chan error, 1)
 		var last error
 		started := false
@@ -403,19 +363,16 @@ func TestCloseDuringQuery(t *testing.T) {
 		if err := receive(t, closed, "Close"); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		for _, err := range []error{
-			client.Interrupt(context.Background()), client.Shutdown(context.Background()),
-		} {
-			if !errors.Is(err, ErrClosed) {
-				t.Errorf("a closed client: got %v, want %v", err, ErrClosed)
-			}
+		if err := client.Shutdown(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Errorf("a closed client: got %v, want %v", err, ErrClosed)
 		}
 	}
 }
 
 func TestShutdownUnanswered(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.wantLine(`{"cmd":"shutdown"}`); w.untilGone() })
-	client := connect(t, path, &ClientOptions{StopTimeout: 30 * time.Millisecond})
+	client := connect(t, path)
+	client.stopTimeout = 30 * time.Millisecond
 	if err := client.Shutdown(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown: got %v, want %v", err, context.DeadlineExceeded)
 	}

@@ -17,8 +17,6 @@ type Query struct {
 	Blocks json.RawMessage
 	// SessionID names the conversation. The done that ends the turn repeats it.
 	SessionID string
-	// IncludePartialMessages asks for messages while they are still being written.
-	IncludePartialMessages bool
 }
 
 // Error reports that something went wrong at the bridge. A [Client] returns it as the error of the query.
@@ -34,11 +32,10 @@ func (e Error) Error() string { return "ash: the bridge reports: " + e.Text }
 const MaxLine = 50 << 20
 
 var (
-	// ErrBadLine reports that a line is not a command or event of this protocol.
-	ErrBadLine = errors.New("ash: bad line")
-	// ErrLineTooLong reports that a line is longer than [MaxLine].
-	ErrLineTooLong = fmt.Errorf("ash: line longer than %d bytes", MaxLine)
-
+	// errBadLine reports that a line is not a command or event of this protocol.
+	errBadLine = errors.New("ash: bad line")
+	// errLineTooLong reports that a line is longer than [MaxLine].
+	errLineTooLong = fmt.Errorf("ash: line longer than %d bytes", MaxLine)
 	// errUnknownName reports that a well-formed line names an unknown command or event.
 	errUnknownName = errors.New("ash: unknown name")
 )
@@ -47,7 +44,7 @@ var (
 type command struct {
 	// name is query, resume, interrupt or shutdown.
 	name string
-	// Query is the query of a query. A resume has only the session.
+	// Query is that of a query. A resume has only the session.
 	Query
 }
 
@@ -60,7 +57,8 @@ type event struct {
 	text, session string
 }
 
-// decodeFields returns the fields of a line by name. A line has exactly one of cmd and ev: kind.
+// decodeFields returns the fields of a line by name. The line must have the field named kind, which is
+// cmd or ev, and not the other.
 func decodeFields(line []byte, kind string) (fields map[string]json.RawMessage, err error) {
 	if !utf8.Valid(line) {
 		return nil, badLine("not valid UTF-8")
@@ -81,7 +79,7 @@ func decodeFields(line []byte, kind string) (fields map[string]json.RawMessage, 
 	return fields, nil
 }
 
-// decodeText returns the text of a required field. Half a surrogate pair becomes U+FFFD.
+// decodeText returns the text of a required field, with U+FFFD for half a surrogate pair.
 func decodeText(fields map[string]json.RawMessage, name string) (text string, err error) {
 	value := fields[name]
 	if value == nil {
@@ -108,9 +106,8 @@ func decodeCommand(line []byte) (c command, err error) {
 		} else if c.Prompt, err = decodeText(fields, "prompt"); err != nil {
 			return c, badLine("prompt: want text or an array of content blocks")
 		}
-		switch partial := string(fields["includePartialMessages"]); partial {
+		switch string(fields["includePartialMessages"]) { // checked but ignored: a handler sends whole messages
 		case "", "true", "false":
-			c.IncludePartialMessages = partial == "true"
 		default:
 			return c, badLine("includePartialMessages: want true or false")
 		}
@@ -148,8 +145,8 @@ func decodeEvent(line []byte) (e event, err error) {
 	return e, err
 }
 
-// encode returns the command as a line, with its line feed. It returns an error for text that is not
-// UTF-8, for blocks that are not JSON, and for lines over [MaxLine].
+// encode returns the command, which is not a resume, as a line with its line feed. It returns an
+// error for text that is not UTF-8, for blocks that are not JSON, and for lines over [MaxLine].
 func (c command) encode() ([]byte, error) {
 	e := encoder{line: []byte(`{"cmd":"` + c.name + `"`)}
 	if c.name == "query" {
@@ -158,12 +155,7 @@ func (c command) encode() ([]byte, error) {
 		} else {
 			e.text("prompt", c.Prompt)
 		}
-	}
-	if c.name == "query" || c.name == "resume" {
 		e.text("sessionId", c.SessionID)
-	}
-	if c.IncludePartialMessages {
-		e.value("includePartialMessages", json.RawMessage("true"))
 	}
 	return e.end()
 }
@@ -201,8 +193,8 @@ func (e *encoder) text(name, text string) {
 	e.add(name, bytes.TrimSuffix(quoted.Bytes(), []byte("\n")))
 }
 
-// value adds a field with a JSON value as it is, but on one line: line feeds, which valid JSON has only
-// between tokens, become spaces.
+// value adds a field with a JSON value as it is, except that line feeds become spaces. Valid JSON has
+// them only between tokens.
 func (e *encoder) value(name string, value json.RawMessage) {
 	switch {
 	case !utf8.Valid(value):
@@ -220,7 +212,7 @@ func (e *encoder) add(name string, value []byte) {
 // end finishes the line.
 func (e *encoder) end() ([]byte, error) {
 	if e.err == nil && len(e.line) >= MaxLine {
-		e.err = fmt.Errorf("%w: %d", ErrLineTooLong, len(e.line)+1)
+		e.err = fmt.Errorf("%w: %d", errLineTooLong, len(e.line)+1)
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -240,5 +232,5 @@ func excerpt(text string) string {
 }
 
 func badLine(format string, details ...any) error {
-	return fmt.Errorf("%w: %w", ErrBadLine, fmt.Errorf(format, details...))
+	return fmt.Errorf("%w: %w", errBadLine, fmt.Errorf(format, details...))
 }

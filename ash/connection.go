@@ -29,7 +29,7 @@ type connection struct {
 // the host's turn and waits for it.
 func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown context.CancelCauseFunc) {
 	c := &connection{server: s, conn: conn, out: newLineWriter(conn, s.writeTimeout)}
-	defer conn.Close() // every line has been written, or its turn knows
+	defer conn.Close() // every line has been written, or its write has failed
 	stop := context.AfterFunc(ctx, func() {
 		_ = conn.SetReadDeadline(longAgo)
 		c.out.hurry(shutdownPatience)
@@ -46,7 +46,7 @@ func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown co
 	c.turns.Wait()
 }
 
-// readCommands acts on the host's lines until there are no more. An overlong line is the last.
+// readCommands executes the host's commands until the connection ends or a line is too long.
 func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCauseFunc) {
 	lines := newLineReader(c.conn)
 	for {
@@ -107,8 +107,9 @@ func (c *connection) startTurn(ctx context.Context, cmd command) error {
 	return nil
 }
 
-// runTurn runs a turn and writes its done. It holds the lock that a new turn needs, so that a host that
-// reacts to the done at once is not refused. If writing fails, the connection's reader also fails.
+// runTurn runs a turn and writes its done. It writes the done under the lock that a new turn needs, so
+// that the server does not refuse a host that answers the done at once. If writing fails, so does the
+// connection's reader.
 func (c *connection) runTurn(ctx context.Context, cmd command) {
 	err := worthReporting(ctx, c.handle(ctx, cmd))
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *connection) handle(ctx context.Context, cmd command) error {
 
 var errTurnOver = errors.New("ash: the turn is over")
 
-// sender returns a function that sends messages of a turn until the other is called.
+// sender returns a function that sends messages of a turn until end is called.
 func (c *connection) sender() (send Send, end func()) {
 	var mu sync.Mutex
 	over := false
@@ -161,8 +162,8 @@ func (c *connection) sender() (send Send, end func()) {
 	}
 }
 
-// worthReporting returns the error that the host should see. It need not see that it interrupted
-// the turn, but it must see that the bridge is shutting down.
+// worthReporting returns the error that the host should see. A host knows that it interrupted the turn,
+// but not that the bridge is shutting down.
 func worthReporting(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -173,7 +174,7 @@ func worthReporting(ctx context.Context, err error) error {
 	case errors.Is(cause, ErrInterrupted):
 		return nil
 	case errors.Is(cause, ErrConnectionLost):
-		return nil // nobody is left to tell
+		return nil // the host is gone
 	}
 	return ErrShutdown
 }

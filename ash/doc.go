@@ -7,19 +7,16 @@
 // end: it listens on the socket and runs each query through a [Handler].
 package ash
 
-import (
-	"bytes"
-	_ "embed"
-)
+import _ "embed"
 
 //go:embed command.schema.json
-var commandSchema []byte
+var commandSchema string
 
 //go:embed event.schema.json
-var eventSchema []byte
+var eventSchema string
 
 // CommandSchema returns the JSON Schema (draft 2020-12) of a line from host to bridge.
-func CommandSchema() []byte { return bytes.Clone(commandSchema) }
+func CommandSchema() []byte { return []byte(commandSchema) }
 
 // EventSchema returns the JSON Schema (draft 2020-12) of a line from bridge to host.
-func EventSchema() []byte { return bytes.Clone(eventSchema) }
+func EventSchema() []byte { return []byte(eventSchema) }

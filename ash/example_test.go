@@ -32,7 +32,7 @@ func Example() {
 	served := make(chan error)
 	go func() { served <- server.Serve(ctx) }()
 
-	client, err := ash.Connect(ctx, server.SocketPath(), nil)
+	client, err := ash.Connect(ctx, server.SocketPath())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 const (
 	// readBuffer is the size of a read from a connection.
 	readBuffer = 64 << 10
-	// writePatience is how long the other end may read nothing before the connection counts as lost,
-	// and writeChunk how much it must take meanwhile.
+	// writePatience is how long the other end may take to read writeChunk bytes before the connection
+	// counts as lost.
 	writePatience = time.Minute
 	writeChunk    = 256 << 10
 )
@@ -38,7 +38,7 @@ func (r lineReader) next() ([]byte, error) {
 		whole := bytes.TrimSuffix(line, []byte("\n"))
 		switch {
 		case len(whole) > MaxLine:
-			return nil, ErrLineTooLong
+			return nil, errLineTooLong
 		case errors.Is(err, io.EOF) && len(line) > 0:
 			return nil, io.ErrUnexpectedEOF
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -83,9 +83,14 @@ func (w *lineWriter) write(ctx context.Context, line []byte) error {
 	defer stop()
 	for len(line) > 0 {
 		chunk := line[:min(len(line), writeChunk)]
-		err := w.conn.SetWriteDeadline(time.Now().Add(time.Duration(w.patient.Load())))
+		patience := w.patient.Load()
+		err := w.conn.SetWriteDeadline(time.Now().Add(time.Duration(patience)))
+		// The deadline may have replaced that of hurry or of ctx.
+		if w.patient.Load() != patience {
+			continue
+		}
 		if err == nil {
-			err = ctx.Err() // the deadline may have replaced the one that ctx set
+			err = ctx.Err()
 		}
 		if err == nil {
 			_, err = w.conn.Write(chunk)

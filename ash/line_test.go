@@ -2,10 +2,14 @@ package ash
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"net"
+	"os"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // pieces reads data in pieces of the given sizes, over and over.
@@ -62,7 +66,7 @@ func TestLineReaderLimit(t *testing.T) {
 		want   error
 	}{
 		{"longest line", MaxLine, nil},
-		{"too long by one", MaxLine + 1, ErrLineTooLong},
+		{"too long by one", MaxLine + 1, errLineTooLong},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			line := bytes.Repeat([]byte("x"), test.length)
@@ -79,8 +83,8 @@ func TestLineReaderLimit(t *testing.T) {
 // the reader must hold no more than twice that.
 func TestLineReaderBounded(t *testing.T) {
 	endless := &counter{}
-	if _, err := newLineReader(endless).next(); !errors.Is(err, ErrLineTooLong) {
-		t.Errorf("got %v, want %v", err, ErrLineTooLong)
+	if _, err := newLineReader(endless).next(); !errors.Is(err, errLineTooLong) {
+		t.Errorf("got %v, want %v", err, errLineTooLong)
 	}
 	if endless.read > MaxLine+2*readBuffer {
 		t.Errorf("read %d bytes of an overlong line, want about %d", endless.read, MaxLine)
@@ -102,5 +106,33 @@ func TestLineReaderError(t *testing.T) {
 	}
 	if got, err := reader.next(); !errors.Is(err, broken) {
 		t.Errorf("got %q, error %v, want %v", got, err, broken)
+	}
+}
+
+// deadlines is a connection that calls first before it sets its first deadline.
+type deadlines struct {
+	net.Conn
+	first func()
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.first()
+	return d.Conn.SetWriteDeadline(t)
+}
+
+// TestLineWriterHurry checks that a write that is about to begin does not replace the deadline of hurry.
+func TestLineWriterHurry(t *testing.T) {
+	near, far := net.Pipe() // nobody reads
+	defer far.Close()
+	conn := &deadlines{Conn: near}
+	w := newLineWriter(conn, time.Hour)
+	conn.first = func() {
+		conn.first = func() {}
+		w.hurry(time.Millisecond)
+	}
+	written := make(chan error, 1)
+	go func() { written <- w.write(context.Background(), []byte("x\n")) }()
+	if err := receive(t, written, "the end of the write"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, os.ErrDeadlineExceeded)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// listenPrivately listens on a new socket at path with mode 0600. It makes the socket in a folder
-// that only its owner may enter and moves it to path when it is private and listens. So nobody else
-// can connect to it at any moment, whatever the umask, and nobody finds it before it answers.
+// listenPrivately listens on a new socket at path with mode 0600. It makes the socket in a folder that
+// only its owner may enter, and moves it to path once it is private and listens. So no other user can
+// connect at any moment, whatever the umask, and no process finds a socket that does not answer.
 func listenPrivately(path string) (listener net.Listener, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".")
 	if err != nil {

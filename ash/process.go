@@ -27,7 +27,7 @@ func startProcess(command *exec.Cmd, path string) (*process, error) {
 	return &process{started}, err
 }
 
-// dial connects to the socket that the process is about to make.
+// dial connects to the socket of the process as soon as it exists.
 func (p *process) dial(ctx context.Context, path string) (net.Conn, error) {
 	for {
 		conn, err := dial(ctx, path)
@@ -52,7 +52,8 @@ func (p *process) exitError() error {
 	return fmt.Errorf("%w: %w", ErrBridgeExited, p.Err())
 }
 
-// explain adds to an error of the connection that the process has ended, if it has or does at once.
+// explain adds the end of the process to an error of the connection, if the process has ended or ends
+// within a moment.
 func (p *process) explain(err error) error {
 	if !errors.Is(err, ErrClosed) || errors.Is(err, ErrBridgeExited) {
 		return err

@@ -11,69 +11,23 @@ import (
 )
 
 // Query runs a turn and yields its messages, byte for byte. Each range over the result sends the
-// command.
+// query.
 //
 // The turn has succeeded if the range ends without an error. An error ends the range: an [Error] of
 // the bridge (its first), [ErrClosed] if the connection was lost, with [ErrNotSent] if the bridge
-// did not get the command, [ErrBusy] if another query is running, the cause of ctx, or an error of
-// the encoding.
+// did not get the query, the cause of ctx, or an error of the encoding. A second query at the same
+// time is an error.
 //
-// Leaving the range early, or ending ctx, interrupts the turn. If the turn does not end within the
-// settle timeout, the connection is closed. After [Client.Interrupt] messages continue until the
-// turn ends.
+// Leaving the range early, or ending ctx, interrupts the turn. If the turn does not end within five
+// seconds, Query closes the connection.
 func (c *Client) Query(ctx context.Context, query Query) iter.Seq2[json.RawMessage, error] {
-	return c.run(ctx, command{name: "query", Query: query})
-}
-
-// Resume continues a session and yields the messages of the turn, as [Client.Query] does.
-func (c *Client) Resume(ctx context.Context, sessionID string) iter.Seq2[json.RawMessage, error] {
-	return c.run(ctx, command{name: "resume", Query: Query{SessionID: sessionID}})
-}
-
-// Interrupt asks the bridge to end the running query. Without one it does nothing. No turn can
-// begin meanwhile, so the bridge never takes the interrupt for that of the next query.
-func (c *Client) Interrupt(ctx context.Context) error {
-	c.order.Lock()
-	defer c.order.Unlock()
-	c.mu.Lock()
-	idle := c.turn == nil
-	c.mu.Unlock()
-	err := c.closed()
-	if err == nil && !idle {
-		err = c.write(ctx, command{name: "interrupt"})
-	}
-	if err != nil {
-		return fmt.Errorf("ash: interrupt: %w", err)
-	}
-	return nil
-}
-
-// closed returns why the connection has ended, nil if it has not.
-func (c *Client) closed() error {
-	select {
-	case <-c.ended:
-		return c.err
-	default:
-		return nil
-	}
-}
-
-// hostTurn is the running turn as the host sees it.
-type hostTurn struct {
-	events chan event
-	over   chan struct{} // closed when nobody receives events
-	// session is the id in its done.
-	session string
-}
-
-func (c *Client) run(ctx context.Context, cmd command) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		turn, err := c.begin()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		left, err := c.runTurn(ctx, turn, cmd, yield)
+		left, err := c.runTurn(ctx, turn, query, yield)
 		c.finish(turn)
 		if c.bridge != nil {
 			err = c.bridge.explain(err)
@@ -84,17 +38,25 @@ func (c *Client) run(ctx context.Context, cmd command) iter.Seq2[json.RawMessage
 	}
 }
 
+// hostTurn is the running turn as the host sees it.
+type hostTurn struct {
+	events chan event
+	over   chan struct{} // closed when the events have no receiver
+	// session is the id in its done.
+	session string
+}
+
 // begin begins a turn.
 func (c *Client) begin() (*hostTurn, error) {
-	if err := c.closed(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+	select {
+	case <-c.ended:
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.err)
+	default:
 	}
-	c.order.Lock()
-	defer c.order.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.turn != nil {
-		return nil, ErrBusy
+		return nil, errBusy
 	}
 	c.turn = &hostTurn{events: make(chan event), over: make(chan struct{})}
 	return c.turn, nil
@@ -109,7 +71,7 @@ func (c *Client) finish(turn *hostTurn) {
 	close(turn.over)
 }
 
-// write sends a command. It returns ErrNotSent if the bridge cannot have received all of it.
+// write sends a command. If the connection is lost, the error matches ErrNotSent.
 func (c *Client) write(ctx context.Context, cmd command) error {
 	line, err := cmd.encode()
 	if err != nil {
@@ -124,12 +86,12 @@ func (c *Client) write(ctx context.Context, cmd command) error {
 	return nil
 }
 
-// runTurn sends a command and yields the messages of its turn. When left is set, the loop wants no more. On
-// return the turn is over, or the connection is closed.
+// runTurn sends a query and yields the messages of its turn. Left reports that the caller has left the
+// range. When runTurn returns, the turn is over or the connection is closed.
 func (c *Client) runTurn(
-	ctx context.Context, turn *hostTurn, cmd command, yield func(json.RawMessage, error) bool,
+	ctx context.Context, turn *hostTurn, query Query, yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {
-	if err := c.write(ctx, cmd); err != nil {
+	if err := c.write(ctx, command{name: "query", Query: query}); err != nil {
 		return false, err
 	}
 	ended, stopping := false, ctx.Done()

@@ -12,8 +12,8 @@ import (
 )
 
 // Send passes a message of the agent, any JSON value, to the host. It blocks while the host reads
-// slowly. It returns an error if the data is not JSON or too long, so that nothing was sent, or if
-// the host is gone.
+// slowly. It returns an error if the host is gone or, without sending anything, if the data is not JSON
+// or too long.
 type Send func(data json.RawMessage) error
 
 // Handler runs the turns of a bridge. Each method runs a turn, sends its messages in order and
@@ -114,8 +114,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
-// departure is how long a new turn of a session waits for the running one to be aborted. A host
-// that reconnects can be faster than the news that its old connection has ended.
+// departure is how long a new turn of a session waits for the running one to be aborted. A host can
+// reconnect before the server notices that its old connection has ended.
 const departure = 100 * time.Millisecond
 
 // sessionTurn is the running turn of a session.

@@ -21,7 +21,7 @@ func ended(causes chan<- error) turns {
 }
 
 func TestServerBytewise(t *testing.T) {
-	w := dialWire(t, serve(t, turns(echo), nil))
+	w := dialWire(t, serve(t, turns(echo)))
 	for _, b := range []byte(`{"cmd":"query","prompt":"é€😀","sessionId":"ß"}` + "\r\n") {
 		w.send(string([]byte{b}))
 	}
@@ -31,7 +31,7 @@ func TestServerBytewise(t *testing.T) {
 
 func TestServerOverlongLine(t *testing.T) {
 	causes := make(chan error, 1)
-	w := dialWire(t, serve(t, ended(causes), nil))
+	w := dialWire(t, serve(t, ended(causes)))
 	w.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	w.want(`{"ev":"message","data":"started"}`)
 	megabyte := bytes.Repeat([]byte("x"), 1<<20)
@@ -46,7 +46,7 @@ func TestServerOverlongLine(t *testing.T) {
 }
 
 func TestServerGarbage(t *testing.T) {
-	w := dialWire(t, serve(t, turns(echo), nil))
+	w := dialWire(t, serve(t, turns(echo)))
 	w.send("\x00\xff\xfe\n\xed\xa0\x80\n")
 	w.want(`{"ev":"error","error":"bad line: not valid UTF-8"}`)
 	w.want(`{"ev":"error","error":"bad line: not valid UTF-8"}`)
@@ -60,9 +60,9 @@ func TestServerHalfLine(t *testing.T) {
 	path := serve(t, turns(func(context.Context, command, Send) error {
 		ran <- struct{}{}
 		return nil
-	}), nil)
+	}))
 	w := dialWire(t, path)
-	w.send(`{"cmd":"query","prompt":"x","sessionId":"s1"}`) // whole but for its line feed
+	w.send(`{"cmd":"query","prompt":"x","sessionId":"s1"}`) // a whole line without its line feed
 	if err := w.conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestServerHalfLine(t *testing.T) {
 
 func TestServerPeerVanishes(t *testing.T) {
 	causes := make(chan error, 1)
-	path := serve(t, ended(causes), nil)
+	path := serve(t, ended(causes))
 	w := dialWire(t, path)
 	w.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	w.want(`{"ev":"message","data":"started"}`)
@@ -98,7 +98,7 @@ func TestServerReturningPeer(t *testing.T) {
 		close(aborted)
 		<-release
 		return err
-	}), nil)
+	}))
 	first := dialWire(t, path)
 	first.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	first.want(`{"ev":"message","data":"started"}`)
@@ -115,7 +115,7 @@ func TestServerReturningPeer(t *testing.T) {
 
 func TestServerSecondConnection(t *testing.T) {
 	causes := make(chan error, 2)
-	path := serve(t, ended(causes), nil)
+	path := serve(t, ended(causes))
 	first, second := dialWire(t, path), dialWire(t, path)
 	first.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	first.want(`{"ev":"message","data":"started"}`)
@@ -146,7 +146,7 @@ func TestServerPipelined(t *testing.T) {
 			return untilStopped(ctx, c, send)
 		}
 		return errors.Join(echo(ctx, c, send), ctx.Err())
-	}), nil))
+	})))
 	for range 50 {
 		w.send(`{"cmd":"resume","sessionId":"s1"}` + "\n")
 		w.want(`{"ev":"message","data":"started"}`)
@@ -160,7 +160,7 @@ func TestServerPipelined(t *testing.T) {
 
 func TestServerShutdownEndsAllTurns(t *testing.T) {
 	causes := make(chan error, 2)
-	path := serve(t, ended(causes), nil)
+	path := serve(t, ended(causes))
 	first, second := dialWire(t, path), dialWire(t, path)
 	first.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	first.want(`{"ev":"message","data":"started"}`)
@@ -213,7 +213,7 @@ func TestServeWaits(t *testing.T) {
 // not delay others.
 func TestServerPeerStopsReading(t *testing.T) {
 	causes := make(chan error, 1)
-	path := serve(t, turns(func(ctx context.Context, c command, send Send) error {
+	path := serveWithin(t, turns(func(ctx context.Context, c command, send Send) error {
 		if c.name == "resume" {
 			return nil
 		}
@@ -225,7 +225,7 @@ func TestServerPeerStopsReading(t *testing.T) {
 				return err
 			}
 		}
-	}), func(s *Server) { s.writeTimeout = 50 * time.Millisecond })
+	}), 50*time.Millisecond)
 	stuck, other := dialWire(t, path), dialWire(t, path)
 	stuck.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	other.send(`{"cmd":"resume","sessionId":"s2"}` + "\n")
@@ -248,11 +248,11 @@ func TestServerSend(t *testing.T) {
 		if send(json.RawMessage(`{`)) == nil {
 			return errors.New("a message that is not JSON was sent")
 		}
-		if err := send(json.RawMessage(`"` + strings.Repeat("x", MaxLine) + `"`)); !errors.Is(err, ErrLineTooLong) {
+		if err := send(json.RawMessage(`"` + strings.Repeat("x", MaxLine) + `"`)); !errors.Is(err, errLineTooLong) {
 			return err
 		}
 		return send(json.RawMessage("{\n  \"a\": 1\n}"))
-	}), nil))
+	})))
 	w.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	w.want(`{"ev":"message","data":{   "a": 1 }}`)
 	w.want(`{"ev":"done","sessionId":"s1"}`)
@@ -263,7 +263,7 @@ func TestServerSend(t *testing.T) {
 // TestServerManyPeers checks the server with many hosts that connect, query and leave in every way
 // at once.
 func TestServerManyPeers(t *testing.T) {
-	path := serve(t, turns(echo), nil)
+	path := serve(t, turns(echo))
 	errs := make(chan error, 8)
 	for i := range cap(errs) {
 		go func() {

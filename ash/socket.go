@@ -119,8 +119,8 @@ func socketAnswers(path string) (bool, error) {
 	return false, err
 }
 
-// withSocketLock runs work while no other process sets up or removes the socket at path. The lock
-// is a file beside the socket that it removes in the end.
+// withSocketLock runs work while no other process sets up or removes the socket at path. The lock is a
+// file beside the socket, which withSocketLock removes at the end.
 func withSocketLock(path string, work func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func withSocketLock(path string, work func() error) error {
 		if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 			return fmt.Errorf("ash: lock %s: %w", lock.Path(), errors.Join(err, lock.Close()))
 		}
-		// The previous holder may have removed the file meanwhile. Then the lock keeps nobody out.
+		// If the previous holder has removed the file, another process can lock a new one.
 		held, heldErr := lock.Stat()
 		found, foundErr := os.Stat(lock.Path())
 		if heldErr == nil && foundErr == nil && os.SameFile(held, found) {

@@ -158,7 +158,7 @@ func BenchmarkFlat(b *testing.B) {
 			return err
 		}},
 		{"drain-since", func(l *Log, _ Cursor, known Record) error {
-			since, err := l.Get(ctx, known.ID)
+			since, err := get(l, known.ID)
 			if err != nil {
 				return err
 			}

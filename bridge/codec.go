@@ -11,8 +11,7 @@ import (
 // ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
 // fields have the documented JSON types or are null, which counts as absent. The object must have an id or
 // a type; anything else is an error. Unknown fields, types and signals, and bytes that are not UTF-8
-// are allowed. Of a repeated field the last value counts, as in
-// encoding/json.
+// are allowed. If a field is repeated, its last value counts, as in encoding/json.
 func ParseRecord(line []byte) (Record, error) {
 	text, err := object(line)
 	if err != nil {
@@ -41,7 +40,7 @@ func parseObject(text string) (Record, error) {
 	}
 	if r.ID == "" {
 		r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
-		r.line = text[:len(text)-1] + `,"id":"` + r.ID + `"}` // behind an id that is empty: the last one counts
+		r.line = text[:len(text)-1] + `,"id":"` + r.ID + `"}` // if there is an empty id before it, the last one counts
 	}
 	return r, nil
 }
@@ -71,7 +70,7 @@ func onOneLine(text []byte) (string, error) {
 	return flat.String(), err
 }
 
-// setText sets a text to the field called name. One that is missing or null is empty.
+// setText sets a text to the named field, or to the empty text if the field is missing or null.
 func setText[T ~string](to *T, fields map[string]json.RawMessage, name string) error {
 	if err := json.Unmarshal(orNull(fields[name]), to); err != nil {
 		return fmt.Errorf("%s: is not a JSON string", name)
@@ -79,10 +78,10 @@ func setText[T ~string](to *T, fields map[string]json.RawMessage, name string) e
 	return nil
 }
 
-// setNumber sets a number to the field called name. One that is missing or null is zero.
+// setNumber sets a number to the named field, or to zero if the field is missing or null.
 func setNumber(to *int, fields map[string]json.RawMessage, name string) error {
-	// JSON has one kind of number: 1.0 and 1e2 are also integers. Beyond 2^53 several integers are
-	// one float.
+	// JSON has only one kind of number, so 1.0 and 1e2 are integers. A float64 cannot hold every integer
+	// beyond 2^53.
 	var number float64
 	err := json.Unmarshal(orNull(fields[name]), &number)
 	*to = int(number)
@@ -99,9 +98,9 @@ func orNull(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// Encode returns the record as one line of JSON without the newline. For a record that was read, that
-// is its line, byte for byte, with the documented ID if it had none. Encode returns an error if the
-// metadata is not JSON.
+// Encode returns the record as one line of JSON without the newline. For a record that was read, it
+// returns the same line, byte for byte, with the documented ID if it had none. Encode returns an error
+// if the metadata is not JSON.
 func (r Record) Encode() ([]byte, error) {
 	if r.line != "" {
 		return []byte(r.line), nil
@@ -114,7 +113,7 @@ func (r Record) Encode() ([]byte, error) {
 	return bytes.TrimSuffix(line, []byte("\n")), nil
 }
 
-// marshal is json.MarshalIndent, but escapes only what JSON demands, and ends in a newline.
+// marshal is like json.MarshalIndent, but escapes only what JSON requires and adds a newline.
 func marshal(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -124,6 +123,6 @@ func marshal(v any, indent string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes
-// matter.)
+// MarshalJSON returns the bytes of Encode. json.Marshal then escapes <, > and &; use Encode to keep the
+// bytes.
 func (r Record) MarshalJSON() ([]byte, error) { return r.Encode() }

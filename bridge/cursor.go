@@ -82,9 +82,9 @@ func (l *Log) cursorAt(p position) (Cursor, error) {
 	return formatCursor(p, cursorSum(line)), err
 }
 
-// LoadCursor returns the cursor that SaveCursor wrote to a file for an agent, and the beginning if
-// there is no file. The error matches ErrUnknownCursor if the file is another agent's: the cursor
-// would pass over records for this one.
+// LoadCursor returns the cursor that SaveCursor wrote to a file for an agent, or the empty Cursor if
+// there is no file. The error matches ErrUnknownCursor if the file belongs to another agent, because its
+// cursor may skip records for this one.
 func LoadCursor(path, agent string) (Cursor, error) {
 	const longest = 4 << 10
 	data, err := readFile(path, longest)
@@ -95,7 +95,7 @@ func LoadCursor(path, agent string) (Cursor, error) {
 		return "", fmt.Errorf("cursor: %w", err)
 	}
 	text, owner, owned := strings.Cut(strings.TrimRight(string(data), "\r\n"), " ")
-	if owned && owner != agent { // earlier versions did not write the agent
+	if owned && owner != agent { // earlier versions wrote no agent
 		return "", fmt.Errorf("cursor %s: %w: it is the cursor of %q, not of %q", path, ErrUnknownCursor, owner, agent)
 	}
 	return Cursor(text), nil

@@ -8,6 +8,7 @@ import (
 )
 
 func TestCursorFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "cursor")
 	if c, err := LoadCursor(path, "codex"); err != nil || c != "" {
 		t.Errorf("without a file: want the beginning, got %q, %v", c, err)

@@ -5,13 +5,14 @@
 // # The log
 //
 // [Log.Send] appends a record under a file lock (bridge.jsonl.lock), after reading what others
-// appended since, with a single write that ends in a newline. It reports a record whose ID is
-// already in the log, and writes nothing. AgentPair and other programs may append without the lock.
+// appended since, with a single write that ends in a newline. If the log already has a record with
+// the ID, Send writes nothing and reports that record. AgentPair and other programs may append without
+// the lock.
 //
-// A last line without a newline was left by a crash, or is being written by a program without the
-// lock. Readers do not see it. The next Send waits until it is complete or has not grown for 250
-// ms, and then ends it with a newline, so that it never becomes part of another record. A line that
-// is not a record is skipped and reported with its number, and does not affect other records.
+// A crash may leave a last line without a newline, and a program without the lock may still be writing
+// one. Readers do not see such a line. The next Send waits until it is complete or has not grown for 250
+// ms, and then ends it with a newline, so that it never becomes part of another record. Readers skip a
+// line that is not a record and report its number.
 //
 // # Reading
 //
@@ -28,7 +29,7 @@
 //
 // # Assumptions
 //
-// Lines are not edited in place. A Log notices if its file is replaced or truncated, but not every change
-// of bytes in the same file. Appends by different processes do not
-// interleave, as on local file systems. The lock file is not deleted while processes use the log.
+// Nobody edits lines in place: a Log notices if its file is replaced or truncated, but not every change
+// of bytes in the same file. Appends by different processes do not interleave, as on local file
+// systems. Nobody deletes the lock file while processes use the log.
 package bridge

@@ -54,6 +54,7 @@ func withFaults(t *testing.T, path string, warnings *[]error) (*Log, *faultyFile
 // TestFullDisk checks that a write that fails after any number of bytes leaves nothing of the
 // record, and that the next append, by this process or another, succeeds.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	line, err := task("a", "b", "2").Encode()
 	must(t, err)
@@ -86,6 +87,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskInABatch checks that whole lines that were written stay and have receipts, and that
 // the others have none.
 func TestFullDiskInABatch(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	var batch []Record
 	for i := range 5 {
@@ -124,6 +126,7 @@ func TestFullDiskInABatch(t *testing.T) {
 
 // A foreign record after the rest of a failed write is not cut off with it.
 func TestFullDiskBesideAForeignWriter(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	var warnings []error
 	l, faulty := withFaults(t, path, &warnings)
@@ -162,6 +165,7 @@ func (f *foreignBehind) Write(p []byte) (int, error) {
 }
 
 func TestFailedSync(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	var warnings []error
 	l, faulty := withFaults(t, path, &warnings)
@@ -182,6 +186,7 @@ func TestFailedSync(t *testing.T) {
 // TestFolderSync checks that a new log's name is synced with it, once, and that a failure is
 // reported and repeated.
 func TestFolderSync(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	l := openLog(t, path, &Options{})
 	var synced []string
@@ -209,6 +214,7 @@ func TestFolderSync(t *testing.T) {
 
 // An index that cannot be written is reported, and everything else still works.
 func TestIndexThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	writeFile(t, path+".index", "not a folder")
 	var warnings []error

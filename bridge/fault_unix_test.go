@@ -56,6 +56,7 @@ func childLimit(args []string) error {
 }
 
 func TestFileSizeLimit(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	must(t, child(t, "limit", path).Run())
 	wantContents(t, openLog(t, path, nil).Drain(context.Background(), "b", ""), "1", "2")
@@ -85,7 +86,7 @@ func childReadOnly(args []string) error {
 	if fmt.Sprint(n) != args[1] {
 		return fmt.Errorf("want %s records, got %d", args[1], n)
 	}
-	if _, err := l.Get(ctx, GenerateID(TypeTask, "a", "b", "00001")); err != nil {
+	if _, err := get(l, GenerateID(TypeTask, "a", "b", "00001")); err != nil {
 		return err
 	}
 	if status, err := l.Status(ctx); err != nil || status.TotalMessages == 0 {
@@ -99,6 +100,7 @@ func childReadOnly(args []string) error {
 }
 
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == 0 && setFileUser == nil {
 		t.Skip("no way to give up the rights of root for files only")
 	}

@@ -15,21 +15,21 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// index is what the folder beside a log says about the log's first bytes, at one moment: index.json
-// names the parts (*.part), which hold a cell for each line. Parts are written once. Replacing
-// index.json switches from one complete index to the next.
+// index is the index of a log, as read from its folder. It covers the log up to an offset. The file
+// index.json names the parts (*.part), which hold a cell for each record. Parts are written once, so
+// replacing index.json switches from one complete index to the next.
 //
-// Samples of the log's bytes in index.json tell which log it is about. A cell is compared with the log
-// before it is believed. What does not fit is read again from the log.
+// A hash of samples of the log's bytes in index.json tells which log the index belongs to. A cell is used only
+// after a comparison with its line in the log. If they differ, the log is read without the index.
 //
-// New cells go into a new part, together with those of the parts that are not much larger. So few
-// parts remain, and a cell is rewritten a few times only.
+// New cells go into a new part, together with the cells of those older parts that are not much larger.
+// This keeps the number of parts small and rewrites each cell only a few times.
 type index struct {
 	extent
 	parts []*part
 }
 
-// extent is how far a log was read, and what it holds up to there.
+// extent says how far a log was read and counts what it holds up to there.
 type extent struct {
 	End    int64  `json:"end"`   // the offset behind the last line
 	Lines  int64  `json:"lines"` // the number of lines
@@ -38,15 +38,14 @@ type extent struct {
 
 const (
 	indexFileName = "index.json"
-	// maxIndexFile bounds what is read of index.json, which grows with the number of agents only.
+	// maxIndexFile bounds the size of index.json, which grows only with the number of agents.
 	maxIndexFile = 16 << 20
-	// mergeRatio is how many times more cells than the newer ones a part must have to be left
-	// alone.
+	// A part is merged with newer cells unless it has at least mergeRatio times as many.
 	mergeRatio = 4
 )
 
-// errDamaged reports that this package did not write the index, or that the index does not match the log.
-var errDamaged = errors.New("index does not fit the log")
+// errDamaged reports that the index is not one of this package, or does not match the log.
+var errDamaged = errors.New("index does not match the log")
 
 // indexFile is index.json.
 type indexFile struct {
@@ -82,16 +81,15 @@ func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) 
 	x.extent = m.extent
 	for _, info := range m.Parts {
 		if info.Name != filepath.Base(info.Name) || info.Cells < 1 {
-			return index{}, fmt.Errorf("%w: part %q cannot be", errDamaged, info.Name)
+			return index{}, fmt.Errorf("%w: invalid part %q", errDamaged, info.Name)
 		}
 		x.parts = append(x.parts, &part{partInfo: info, folder: folder})
 	}
 	return x, nil
 }
 
-// fingerprint hashes samples of the log's first end bytes, the last ones among them. It tells one
-// log from another and finds most edits in place, at a cost that does not depend on the log's
-// length.
+// fingerprint hashes samples of the log's first end bytes, which include the last ones. It
+// distinguishes logs and detects most edits in place, at a cost that does not depend on the log's length.
 func fingerprint(log io.ReaderAt, end int64) (string, error) {
 	const samples, size = 8, 128
 	hash := sha256.New()
@@ -107,9 +105,8 @@ func fingerprint(log io.ReaderAt, end int64) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)[:16]), nil
 }
 
-// extend returns the index that covers the log up to to.End, and writes it to folder. The cells are
-// those of the lines that x does not cover. The caller holds the log's lock, and does not use x any
-// more.
+// extend writes the index that covers the log up to to.End to folder, and returns it. The cells are
+// those of the lines that x does not cover. The caller holds the log's lock and no longer uses x.
 func (x index) extend(folder string, log io.ReaderAt, cells []cell, to extent) (index, error) {
 	for len(x.parts) > 0 && x.parts[len(x.parts)-1].Cells < mergeRatio*len(cells) {
 		last := x.parts[len(x.parts)-1]

@@ -19,12 +19,8 @@ import (
 	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
-// Sentinels of this package, to be matched with errors.Is.
+// Errors that callers match with errors.Is.
 var (
-	// errClosed is returned by every method of a closed Log.
-	errClosed = errors.New("bridge log is closed")
-	// ErrUnknownID reports that no record of the log has the ID asked for.
-	ErrUnknownID = errors.New("no record with this id in the bridge log")
 	// ErrUnknownCursor reports a text that is not a cursor, or a cursor of another log.
 	ErrUnknownCursor = errors.New("cursor does not belong to this bridge log")
 	// ErrSharedID reports a record that was not sent because another one in the log has its ID.
@@ -33,8 +29,12 @@ var (
 	ErrNotSynced = errors.New("written, but not known to be on disk")
 )
 
-// errReplaced reports a log that another program replaced or cut while this one used it.
-var errReplaced = errors.New("the log was replaced or truncated")
+var (
+	// errClosed reports a call of a closed Log.
+	errClosed = errors.New("bridge log is closed")
+	// errReplaced reports a log that another program replaced or truncated while this one used it.
+	errReplaced = errors.New("the log was replaced or truncated")
+)
 
 // Options are the settings of a Log; nil means the zero value.
 type Options struct {
@@ -69,7 +69,7 @@ type Log struct {
 	file       *os.File   // for reading; nil while there is no log
 	info       os.FileInfo
 	index      index
-	distrusted bool              // the index on disk is wrong although its checksums are right; cleared by the next one
+	distrusted bool              // the index on disk does not match the log; cleared when a new one is written
 	read       extent            // the complete lines that were read, or that the index covers
 	recent     map[uint64][]cell // by key, in log order: the lines of read that index lacks
 	partial    int64             // bytes behind the last newline
@@ -83,8 +83,8 @@ type appendFile interface {
 	io.Closer
 }
 
-// When recent lines are worth indexing: a new process reads at most about this much of the log
-// again.
+// Recent lines are indexed once there are so many of them, or so many bytes. A new process reads at most
+// about this much of the log.
 const (
 	indexLines = 64
 	indexBytes = 64 << 10
@@ -97,7 +97,10 @@ func Open(path string, options *Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bridge log %s: %w", path, err)
 	}
-	l := &Log{path: real, options: *cmp.Or(options, &Options{}), sending: make(chan struct{}, 1), open: openAppend, syncFolder: durable.SyncFolder, pause: pause}
+	l := &Log{
+		path: real, options: *cmp.Or(options, &Options{}), sending: make(chan struct{}, 1),
+		open: openAppend, syncFolder: durable.SyncFolder, pause: pause,
+	}
 	if l.options.Now == nil {
 		l.options.Now = time.Now
 	}
@@ -139,11 +142,12 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	err := l.forget()
-	if l.writer != nil {
-		err = errors.Join(err, l.writer.Close())
-		l.writer = nil
+	l.forget()
+	if l.writer == nil {
+		return nil
 	}
+	err := l.writer.Close()
+	l.writer = nil
 	return err
 }
 
@@ -155,18 +159,16 @@ func (l *Log) warn(err error) {
 }
 
 // forget drops everything that is known of the log.
-func (l *Log) forget() error {
-	var err error
+func (l *Log) forget() {
 	if l.file != nil {
-		err = l.file.Close()
+		l.warn(l.file.Close())
 	}
 	l.file = nil
 	l.partial = 0
 	l.use(index{})
-	return err
 }
 
-// use continues with another index, behind the lines that it covers.
+// use replaces the index. The next lines to read are those behind it.
 func (l *Log) use(x index) {
 	l.warn(l.index.close())
 	l.index = x
@@ -175,7 +177,7 @@ func (l *Log) use(x index) {
 	l.read.Status = x.Status.clone()
 }
 
-// refresh reads the records appended to the log since the last call. The caller holds mu; locked reports
+// refresh reads the lines appended to the log since the last call. The caller holds mu; locked reports
 // whether it also holds the log's lock.
 func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if l.closed {
@@ -197,7 +199,8 @@ func (l *Log) reopen() (size int64, err error) {
 	info, err := os.Stat(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return 0, l.forget()
+		l.forget()
+		return 0, nil
 	case err != nil:
 		return 0, err
 	case l.file != nil && os.SameFile(info, l.info) && info.Size() >= l.read.End:
@@ -206,9 +209,7 @@ func (l *Log) reopen() (size int64, err error) {
 	if l.file != nil {
 		l.warn(fmt.Errorf("%s: replaced or truncated; reading it again", l.path))
 	}
-	if err := l.forget(); err != nil {
-		return 0, err
-	}
+	l.forget()
 	if l.file, l.info, err = openRegular(l.path, os.O_RDONLY); err != nil {
 		return 0, err
 	}
@@ -221,7 +222,7 @@ func (l *Log) reopen() (size int64, err error) {
 	return size, nil
 }
 
-// bytesBefore returns up to 64 bytes of the log before the offset.
+// bytesBefore returns up to cursorSample bytes of the log before the offset.
 func (l *Log) bytesBefore(offset int64) ([]byte, error) {
 	sample := make([]byte, min(cursorSample, offset))
 	_, err := l.file.ReadAt(sample, offset-int64(len(sample)))
@@ -242,8 +243,8 @@ func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
 	return nil
 }
 
-// readOn takes note of the lines behind those that were read, up to size, and yields them. An error
-// ends it.
+// readOn yields the lines that were not read yet, up to size, and takes account of them. It yields no
+// *LineError.
 func (l *Log) readOn(ctx context.Context, size int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range scan(ctx, l.path, l.file, position{l.read.End, l.read.Lines}, size) {
@@ -258,7 +259,7 @@ func (l *Log) readOn(ctx context.Context, size int64) iter.Seq2[Entry, error] {
 	}
 }
 
-// account takes note of the next line.
+// account adds the next line to what is known of the log.
 func (l *Log) account(e Entry, skipped bool) {
 	if skipped {
 		l.read.Status.SkippedLines++
@@ -276,14 +277,14 @@ func (l *Log) isDue() bool {
 }
 
 // extendIndex moves the recent lines into the index on disk. It reports whether the log must be
-// read again from the end of the index. The caller holds the log's lock. A failure costs time only:
-// the lines stay in memory.
+// read again from the end of the index. The caller holds the log's lock. After a failure the lines
+// stay in memory.
 func (l *Log) extendIndex() (readAgain bool) {
 	onDisk, err := index{}, error(nil)
 	if !l.distrusted {
 		onDisk, err = loadIndex(l.indexFolder(), l.file, l.read.End)
 	}
-	if onDisk.End != l.index.End { // another process went on, or the index was deleted
+	if onDisk.End != l.index.End { // another process extended the index, or it was deleted
 		l.warnOfIndex(err)
 		l.use(onDisk)
 		return true
@@ -293,7 +294,8 @@ func (l *Log) extendIndex() (readAgain bool) {
 	if err != nil {
 		l.warnOfIndex(err)
 		if errors.Is(err, errDamaged) {
-			return l.distrust() == nil
+			l.distrust()
+			return true
 		}
 		l.unwritable = true
 		return false
@@ -312,8 +314,7 @@ func (l *Log) warnOfIndex(err error) {
 }
 
 // distrust makes the next refresh read the whole log, without the index on disk.
-func (l *Log) distrust() error {
+func (l *Log) distrust() {
 	l.distrusted = true
 	l.use(index{})
-	return nil
 }

@@ -58,10 +58,25 @@ func mustSend(t testing.TB, l *Log, records ...Record) []Receipt {
 	return receipts
 }
 
-// cursorOf returns the place behind the record with the given id.
+// errNotInLog reports an id that no record of the log has.
+var errNotInLog = errors.New("no record has the id")
+
+// get returns the first record with the given id.
+func get(l *Log, id string) (Entry, error) {
+	found, err := l.Find(context.Background(), id)
+	if err == nil && len(found) == 0 {
+		err = errNotInLog
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	return found[0], nil
+}
+
+// cursorOf returns the place behind the first record with the given id.
 func cursorOf(t testing.TB, l *Log, id string) Cursor {
 	t.Helper()
-	e, err := l.Get(context.Background(), id)
+	e, err := get(l, id)
 	must(t, err)
 	return e.Cursor()
 }
@@ -106,6 +121,7 @@ func mustRead(t testing.TB, path string) string {
 func conversation(t testing.TB) string { return mustRead(t, "testdata/conversation.jsonl") }
 
 func TestExampleConversation(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	writeFile(t, path, conversation(t))
@@ -142,6 +158,7 @@ func TestExampleConversation(t *testing.T) {
 }
 
 func TestSendCompletesTheRecord(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	l := openLog(t, path, &Options{RunID: 7, Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }})
 	receipt, err := l.Send(context.Background(), Record{Type: TypeSignal, From: "claude", Signal: SignalPass, Content: "a <b> & \u2028"})
@@ -162,6 +179,7 @@ func TestSendCompletesTheRecord(t *testing.T) {
 }
 
 func TestSendAllReportsDuplicatesInTheBatch(t *testing.T) {
+	t.Parallel()
 	l := openLog(t, logPath(t), nil)
 	mustSend(t, l, task("a", "b", "old"))
 	got := mustSend(t, l, task("a", "b", "new"), task("a", "b", "old"), task("a", "b", "new"), task("a", "b", "newer"))
@@ -176,6 +194,7 @@ func TestSendAllReportsDuplicatesInTheBatch(t *testing.T) {
 }
 
 func TestInvalidRecordWritesNothing(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	l := openLog(t, path, nil)
 	_, err := l.SendAll(context.Background(), []Record{task("a", "b", "fine"), {Type: "taks", From: "a"}})
@@ -188,6 +207,7 @@ func TestInvalidRecordWritesNothing(t *testing.T) {
 }
 
 func TestMissingLogIsEmpty(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	l := openLog(t, path, nil)
@@ -196,8 +216,8 @@ func TestMissingLogIsEmpty(t *testing.T) {
 	if status, err := l.Status(ctx); err != nil || status.TotalMessages != 0 {
 		t.Errorf("want an empty status, got %+v, %v", status, err)
 	}
-	if _, err := l.Get(ctx, "x"); !errors.Is(err, ErrUnknownID) {
-		t.Errorf("want ErrUnknownID, got %v", err)
+	if _, err := get(l, "x"); !errors.Is(err, errNotInLog) {
+		t.Errorf("want errNotInLog, got %v", err)
 	}
 	if end, err := l.End(ctx); err != nil || end != "" {
 		t.Errorf("want the empty cursor, got %q, %v", end, err)
@@ -214,6 +234,7 @@ func TestMissingLogIsEmpty(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	l := openLog(t, path, nil)
@@ -249,8 +270,8 @@ func TestDrain(t *testing.T) {
 	wantContents(t, l.Drain(ctx, "b", receipts[5].Cursor()), "inside1")
 }
 
-func TestGet(t *testing.T) {
-	ctx := context.Background()
+func TestFind(t *testing.T) {
+	t.Parallel()
 	l := openLog(t, logPath(t), nil)
 	twin := "00112233445566778899aabbccddeeff"
 	var sent []Record
@@ -269,16 +290,17 @@ func TestGet(t *testing.T) {
 		if id == "" {
 			id = GenerateID(r.Type, r.From, r.To, r.Content)
 		}
-		if e, err := l.Get(ctx, id); err != nil || e.Content != r.Content {
+		if e, err := get(l, id); err != nil || e.Content != r.Content {
 			t.Fatalf("id %s: want %q, got %q, %v", id, r.Content, e.Content, err)
 		}
 	}
-	if _, err := l.Get(ctx, twin+"3"); !errors.Is(err, ErrUnknownID) {
-		t.Errorf("want ErrUnknownID, got %v", err)
+	if _, err := get(l, twin+"3"); !errors.Is(err, errNotInLog) {
+		t.Errorf("want errNotInLog, got %v", err)
 	}
 }
 
 func TestForeignDuplicateIDs(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	line := func(content string) string {
@@ -286,7 +308,7 @@ func TestForeignDuplicateIDs(t *testing.T) {
 	}
 	writeFile(t, path, line("first")+line("second"))
 	l := openLog(t, path, nil)
-	if e, err := l.Get(ctx, "x"); err != nil || e.Content != "first" {
+	if e, err := get(l, "x"); err != nil || e.Content != "first" {
 		t.Errorf("want the first, got %q, %v", e.Content, err)
 	}
 	wantContents(t, l.Drain(ctx, "b", ""), "first", "second")
@@ -294,6 +316,7 @@ func TestForeignDuplicateIDs(t *testing.T) {
 }
 
 func TestGoroutinesShareALog(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	l := openLog(t, logPath(t), nil)
 	const workers, each = 8, 100
@@ -326,6 +349,7 @@ func TestGoroutinesShareALog(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	l := openLog(t, logPath(t), nil)
 	mustSend(t, l, task("a", "b", "1"))
@@ -341,6 +365,7 @@ func TestClosed(t *testing.T) {
 }
 
 func TestContextEndsTheWaitForTheLock(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	b, lock := openLog(t, path, nil), durable.NewLock(path+".lock")
 	must(t, lock.Lock())
@@ -359,6 +384,7 @@ func TestContextEndsTheWaitForTheLock(t *testing.T) {
 }
 
 func TestSymbolicLinkSharesLockAndIndex(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	writeFile(t, path, "")
 	link := filepath.Join(t.TempDir(), "link.jsonl")

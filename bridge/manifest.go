@@ -11,7 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// Manifest holds the fields of manifest.json that say which run it is. Programs that keep more in it
+// Manifest holds the fields of manifest.json that identify the run. Programs that keep more in the file
 // embed Manifest in their own type.
 type Manifest struct {
 	RepoPath     string    `json:"repo_path"`
@@ -20,14 +20,14 @@ type Manifest struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
-// maxManifest bounds a manifest in bytes: the longest answer and prompt of a pair, escaped.
+// maxManifest bounds a manifest in bytes. It has room for the longest prompt and answer of a pair, escaped.
 const maxManifest = 32 << 20
 
 // ReadManifest returns the bytes of the run's manifest. A run that never began has none: the error
 // matches fs.ErrNotExist.
 func (r Run) ReadManifest() ([]byte, error) { return readFile(r.ManifestPath(), maxManifest) }
 
-// WriteManifest replaces the run's manifest atomically by the JSON of m.
+// WriteManifest atomically replaces the run's manifest with the JSON of m.
 func (r Run) WriteManifest(m any) error {
 	data, err := marshal(m, "  ")
 	if err != nil {
@@ -36,7 +36,7 @@ func (r Run) WriteManifest(m any) error {
 	return durable.Replace(r.ManifestPath(), data, 0o600)
 }
 
-// facts reads the run's manifest. Without one, they are zero.
+// facts reads the run's manifest. Without one, it returns the zero value.
 func (r Run) facts() (facts Manifest, err error) {
 	data, err := r.ReadManifest()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,8 +51,8 @@ func (r Run) facts() (facts Manifest, err error) {
 	return facts, nil
 }
 
-// IsLog reports whether the run was made only to hold a log, which a mirror or oacp bridge send
-// writes: no pair of agents works on it, whatever its state is.
+// IsLog reports whether the run only holds a log, which a mirror or oacp bridge send writes. No pair of
+// agents works on such a run, whatever its state says.
 func (m *Manifest) IsLog() bool { return m.PrimaryAgent == "" && m.Prompt == "" }
 
 // Repository returns the path of the run's repository from its manifest, and "" if there is no
@@ -62,10 +62,11 @@ func (r Run) Repository() (string, error) {
 	return facts.RepoPath, err
 }
 
-// Beginning returns when the run of the log at path began, which need not exist yet: older messages
-// belong to earlier runs. It is the created_at of the manifest beside the log. It is zero, for no
-// beginning, without a manifest, and for a repository's first run unless a pair of agents works on
-// it: such a run was made to hold what there was.
+// Beginning returns when the run of the log at path began: the created_at of the manifest beside the
+// log. Older messages belong to earlier runs. The log need not exist yet.
+//
+// The time is zero if there is no manifest, or if the run is the first of its repository and no pair of agents
+// works on it: such a run also gets the messages that existed before it.
 func Beginning(path string) (time.Time, error) {
 	path, err := resolve(path)
 	if err != nil {

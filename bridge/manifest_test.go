@@ -11,6 +11,7 @@ import (
 // TestBeginning checks that a run began when its manifest says, except for a first run that was
 // made to hold existing records.
 func TestBeginning(t *testing.T) {
+	t.Parallel()
 	root, repository := t.TempDir(), t.TempDir()
 	now := time.Date(2026, 3, 13, 14, 30, 0, 5, time.UTC)
 	want := func(what, path string, want time.Time) {

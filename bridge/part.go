@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// cell is what the index knows of the line of a record.
+// cell says where the line of a record is.
 type cell struct {
 	key    uint64 // keyOf the record's id
 	offset int64  // of the line's first byte
@@ -27,8 +27,7 @@ func byKey(a, b cell) int {
 const keyDigits = 16
 
 // keyOf hashes an id. Ids that begin with the same 16 lower-case hexadecimal digits have the same
-// key, so that a record can be found by these digits. Different ids may share a key: a look-up
-// compares ids.
+// key; indexes on disk depend on that. A look-up compares ids, because different ids may share a key.
 func keyOf(id string) uint64 {
 	if hasKeyDigits(id) {
 		id = id[:keyDigits]
@@ -48,7 +47,7 @@ type part struct {
 	file   *os.File // nil until it is first read
 }
 
-// partInfo is what index.json says of a part.
+// partInfo describes a part in index.json.
 type partInfo struct {
 	Name  string `json:"name"`
 	Cells int    `json:"cells"`
@@ -100,7 +99,7 @@ func (p *part) close() error {
 	return p.file.Close()
 }
 
-// cells returns the cells from one number up to another.
+// cells returns the cells with the indices from up to, but not including, to.
 func (p *part) cells(from, to int) ([]cell, error) {
 	if p.file == nil {
 		if err := p.open(); err != nil {

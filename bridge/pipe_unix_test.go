@@ -17,6 +17,7 @@ import (
 // TestPipesAreNoLogs checks that a pipe or a device in place of a file is refused, without waiting
 // for its other end.
 func TestPipesAreNoLogs(t *testing.T) {
+	t.Parallel()
 	inTime(t, func() {
 		path := logPath(t)
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -39,6 +40,7 @@ func TestPipesAreNoLogs(t *testing.T) {
 // TestPipePutInPlace checks a log, a lock and a manifest that become pipes after the log was
 // opened.
 func TestPipePutInPlace(t *testing.T) {
+	t.Parallel()
 	inTime(t, func() {
 		for _, name := range []string{"bridge.jsonl", "bridge.jsonl.lock", "manifest.json"} {
 			path := logPath(t)

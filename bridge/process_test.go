@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 		if err := memoryfolder.Use(); err != nil {
 			panic(err)
 		}
+		check.Overlap()
 		os.Exit(m.Run())
 	}
 	children := map[string]func(args []string) error{
@@ -121,6 +123,7 @@ func childOnce(args []string) error {
 
 // TestProcesses lets eight processes append 5,000 records each, of which two processes send 30 %.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	const processes, each, shared = 8, 5000, 1500
 	path := logPath(t)
 	var running []*exec.Cmd
@@ -157,6 +160,7 @@ func TestProcesses(t *testing.T) {
 // TestKill kills processes in the middle of appending. Each record whose send returned is there
 // once, and the log stays usable.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	const rounds = 8
 	for round := range rounds {
@@ -198,6 +202,7 @@ func TestKill(t *testing.T) {
 }
 
 func TestNewRunInSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	const id, processes = "0123456789abcdef", 4
 	var running []*exec.Cmd

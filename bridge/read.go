@@ -39,19 +39,6 @@ func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.L
 
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Get returns the record with the given ID: the first one, if another program wrote the ID twice.
-// If there is none the error matches ErrUnknownID.
-func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
-	found, err := l.Find(ctx, id)
-	if err != nil {
-		return Entry{}, err
-	}
-	if len(found) == 0 {
-		return Entry{}, fmt.Errorf("%w: %q in %s", ErrUnknownID, id, l.path)
-	}
-	return found[0], nil
-}
-
 // Find returns the records with the given ID, in log order. There is more than one if another
 // program wrote the ID twice.
 func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
@@ -63,11 +50,11 @@ func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
 	return l.lookup(ctx, id, false)
 }
 
-// lookup returns the entries with the ID, in log order. The caller holds mu, has called refresh, and
-// says whether it holds the log's lock. If the index does not fit the log, lookup reads the index
-// again, which another process may have changed, and then the log without it.
+// lookup returns the entries with the ID, in log order. The caller holds mu and has called refresh;
+// locked reports whether it also holds the log's lock. If the index does not match the log, lookup reads
+// the index again, which another process may have changed, and then the log without the index.
 func (l *Log) lookup(ctx context.Context, id string, locked bool) ([]Entry, error) {
-	for _, retry := range []func() error{l.forget, l.distrust} {
+	for _, retry := range []func(){l.forget, l.distrust} {
 		found, err := l.findIndexed(id)
 		if !errors.Is(err, errDamaged) {
 			return found, err
@@ -75,7 +62,8 @@ func (l *Log) lookup(ctx context.Context, id string, locked bool) ([]Entry, erro
 		if !errors.Is(err, fs.ErrNotExist) {
 			l.warnOfIndex(err)
 		}
-		if err := errors.Join(retry(), l.refresh(ctx, locked)); err != nil {
+		retry()
+		if err := l.refresh(ctx, locked); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +77,7 @@ func (l *Log) findIndexed(id string) (found []Entry, err error) {
 		return nil, err
 	}
 	cells = append(cells, l.recent[keyOf(id)]...)
-	reader := jsonl.NewReader(io.NewSectionReader(l.file, 0, l.read.End), 0)
+	reader := jsonl.NewReader(io.NewSectionReader(l.file, 0, l.read.End))
 	for _, c := range cells {
 		line, _, err := reader.Line(c.offset)
 		if err != nil && err != io.EOF {
@@ -123,9 +111,8 @@ func (l *Log) Skipped(ctx context.Context) (skipped []*LineError, err error) {
 	return skipped, nil
 }
 
-// Records yields all records behind the cursor, and for each line between them that is not a record
-// its place with a *LineError. The error matches ErrUnknownCursor if the cursor is one of another
-// log.
+// Records yields all records behind the cursor. For each line that is not a record it yields the line's
+// place with a *LineError. The error matches ErrUnknownCursor if the cursor belongs to another log.
 func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		file, at, end, err := l.view(ctx, after)
@@ -150,7 +137,7 @@ func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error]
 }
 
 // Drain yields the records for agent behind the cursor, in log order: those addressed to it, and
-// the broadcasts of others. Lines that are not records are left out.
+// the broadcasts of others. It omits lines that are not records.
 func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range l.Records(ctx, after) {
@@ -162,8 +149,8 @@ func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[E
 	}
 }
 
-// view reads what is new, and opens the log as it is now: the file, which the caller closes, the
-// cursor's place in it, and its end. The file is nil if there is nothing behind the cursor.
+// view reads what is new and opens the log. It returns the file, which the caller closes, the cursor's
+// place in it, and its end. The file is nil if there is nothing behind the cursor.
 func (l *Log) view(ctx context.Context, after Cursor) (file *os.File, at position, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +171,7 @@ func (l *Log) view(ctx context.Context, after Cursor) (file *os.File, at positio
 // if the line is not a record. Any other error ends the lines.
 func scan(ctx context.Context, path string, log io.ReaderAt, at position, end int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		reader := jsonl.NewReader(io.NewSectionReader(log, 0, end), 0)
+		reader := jsonl.NewReader(io.NewSectionReader(log, 0, end))
 		for {
 			line, next, err := reader.Line(at.offset)
 			if err == io.EOF {
@@ -206,7 +193,7 @@ func scan(ctx context.Context, path string, log io.ReaderAt, at position, end in
 	}
 }
 
-// trimLine removes what is not part of a line's JSON: a byte order mark at the start of the log.
+// trimLine removes a byte order mark at the start of the log.
 func trimLine(line []byte, offset int64) []byte {
 	if offset == 0 {
 		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
@@ -215,9 +202,8 @@ func trimLine(line []byte, offset int64) []byte {
 }
 
 // ReadRecords yields the records of a log that comes as a stream, and a *LineError for each line
-// that is not a record; name is the stream's name in errors. A last line without a newline counts
-// if it is a record, since nothing more can come. Any other error is the reader's and ends the
-// records. The entries have no cursors.
+// that is not a record; name is the stream's name in errors. A last line without a newline also counts,
+// since nothing more can follow. An error of the reader ends the iteration. The entries have no cursors.
 func ReadRecords(r io.Reader, name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		lines := bufio.NewReader(r)
@@ -241,7 +227,7 @@ func ReadRecords(r io.Reader, name string) iter.Seq2[Entry, error] {
 	}
 }
 
-// Status is what a log holds, in numbers.
+// Status counts what a log holds.
 type Status struct {
 	// TotalMessages counts the records.
 	TotalMessages int `json:"total_messages"`

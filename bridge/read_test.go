@@ -9,6 +9,7 @@ import (
 )
 
 func TestReadRecords(t *testing.T) {
+	t.Parallel()
 	record := func(id string) string { return `{"id":"` + id + `","type":"chat","from":"a"}` }
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":           {"", ""},
@@ -49,6 +50,7 @@ func readAll(t *testing.T, r io.Reader) string {
 }
 
 func TestSaysTheSame(t *testing.T) {
+	t.Parallel()
 	one := Record{Type: TypeSignal, From: "a", To: "bc", Content: "x", Signal: SignalFail, Timestamp: "2026-03-13T14:30:00Z"}
 	later := one
 	later.Timestamp, later.RunID = "2026-03-13T14:31:00Z", 2

@@ -47,8 +47,8 @@ func Signals() []Signal { return []Signal{SignalDone, SignalPass, SignalFail} }
 // Known reports whether s is a documented signal. The empty signal is not one.
 func (s Signal) Known() bool { return slices.Contains(Signals(), s) }
 
-// Record is one message of a log. A record read from a log remembers its line, which
-// [Record.Encode] returns: to send a changed record, make a new one of its fields.
+// Record is one message of a log. A record read from a log keeps its line, which [Record.Encode]
+// returns. To send a changed record, make a new one from its fields.
 type Record struct {
 	// ID identifies the record in its log. An ID that was read is opaque: AgentPair's own IDs hash
 	// more than the documented fields, so IDs are kept and compared, never recomputed.
@@ -58,7 +58,7 @@ type Record struct {
 	Type  Type `json:"type"`
 	// From names the sending agent.
 	From string `json:"from"`
-	// To names the receiving agent. Empty is a broadcast: for every agent but the sender.
+	// To names the receiving agent. If it is empty, the record is a broadcast to every agent but the sender.
 	To string `json:"to"`
 	// Content is the message itself, any text.
 	Content string `json:"content"`
@@ -91,16 +91,16 @@ func (r Record) IsFor(agent string) bool {
 }
 
 // SaysTheSame reports whether two records have the same type, sender, receiver, content and signal. Records
-// that differ may share a documented ID: it covers neither the signal nor the borders between fields.
+// that differ may share a documented ID, which covers neither the signal nor the boundaries of fields.
 func (r Record) SaysTheSame(other Record) bool {
 	return r.Type == other.Type && r.From == other.From && r.To == other.To && r.Content == other.Content && r.Signal == other.Signal
 }
 
-// Validate checks a record made here against AgentPair's bridge reference: a documented type, a
-// sender that is not the receiver, a documented signal or none, but one with type signal, an RFC
-// 3339 timestamp, metadata that is a JSON object, and UTF-8 text. An empty ID or timestamp is
-// allowed: Send fills them in. The error has a line for each problem, which begins with the field's
-// name.
+// Validate checks a record made here against AgentPair's bridge reference. The type must be a documented
+// one, the sender not the receiver, the signal empty or a documented one, the timestamp in RFC 3339,
+// the metadata a JSON object, and all text UTF-8. A record of type signal needs a signal. The ID and the
+// timestamp may be empty, because Send fills them in. The error has a line for each problem, which
+// begins with the field's name.
 func (r Record) Validate() error {
 	var found []error
 	report := func(field, format string, args ...any) {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestGenerateID(t *testing.T) {
+	t.Parallel()
 	var vectors []struct {
 		Type                  Type
 		From, To, Content, ID string
@@ -57,6 +58,7 @@ var foreignLines = []struct {
 }
 
 func TestParseRecord(t *testing.T) {
+	t.Parallel()
 	for _, test := range foreignLines {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := ParseRecord([]byte(test.line))
@@ -78,6 +80,7 @@ func TestParseRecord(t *testing.T) {
 }
 
 func TestParseRecordRefuses(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"":                              "blank line",
 		"  \t":                          "blank line",
@@ -108,6 +111,7 @@ func TestParseRecordRefuses(t *testing.T) {
 
 // TestEncodeMissingID checks that a line without an id gets one, and keeps everything else.
 func TestEncodeMissingID(t *testing.T) {
+	t.Parallel()
 	line := `{ "x" : [ ],"id":"","type":"chat","from":"a","to":"b","content":"c" }`
 	missing, err := ParseRecord([]byte(line))
 	if err != nil {
@@ -124,6 +128,7 @@ func TestEncodeMissingID(t *testing.T) {
 }
 
 func TestParseRecordFromSeveralLines(t *testing.T) {
+	t.Parallel()
 	r, err := ParseRecord([]byte("{\r\n  \"id\": \"i\",\n  \"type\": \"task\"\n}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +139,7 @@ func TestParseRecordFromSeveralLines(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		wrong func(*Record)
@@ -166,6 +172,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestRecordSchema(t *testing.T) {
+	t.Parallel()
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat = true
 	if err := compiler.AddResource("record.json", bytes.NewReader(RecordSchema())); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// lastRemovedName is the file, beside the folders of runs, with the greatest number of a run that was
-// removed. A new run must not get its number: others may remember what it stood for.
+// lastRemovedName is a file beside the folders of runs. It holds the greatest number of a removed run.
+// No new run gets that number, because other programs may still refer to the removed run.
 const lastRemovedName = "last_removed"
 
-// lastRemoved returns the greatest number of a run that was removed, 0 if there is none.
+// lastRemoved returns the greatest number of a removed run, or 0 if there is none.
 func lastRemoved(folder string) int {
 	data, err := readFile(filepath.Join(folder, lastRemovedName), 100)
 	if err != nil {
@@ -23,7 +23,7 @@ func lastRemoved(folder string) int {
 	return runNumber(strings.TrimSpace(string(data)))
 }
 
-// Remove removes the run's folder with all that it holds. NewRun does not use its number again.
+// Remove removes the run's folder and everything in it. NewRun does not use the number again.
 func (r Run) Remove() error {
 	parent := filepath.Dir(r.Folder)
 	_, err := os.Lstat(r.Folder)

@@ -27,6 +27,7 @@ func replace(t *testing.T, path string, records ...Record) {
 
 // TestReplacedLog checks that a handle goes on with the file that replaced its log.
 func TestReplacedLog(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	var warnings []error
 	l := openLog(t, path, quiet(&warnings))
@@ -45,6 +46,7 @@ func TestReplacedLog(t *testing.T) {
 // TestReplacedWhileOpening replaces the log after a writer has opened it. The record must not go
 // into the file that nobody sees any more.
 func TestReplacedWhileOpening(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	mustSend(t, openLog(t, path, nil), task("a", "b", "old"))
 	var warnings []error

@@ -98,8 +98,8 @@ func Repositories(root string) ([]string, error) {
 	return ids, nil
 }
 
-// Runs returns the runs of repositories, those of each by number. A repository without a folder has
-// none.
+// Runs returns the runs of the repositories. It sorts the runs of each repository by number. A
+// repository without a folder has none.
 func Runs(root string, repositoryIDs ...string) (all []Run, err error) {
 	for _, id := range repositoryIDs {
 		folder, err := repositoryFolder(root, id)
@@ -143,8 +143,8 @@ func runNumber(name string) int {
 // folder is not named like a run.
 func RunNumber(path string) int { return runNumber(filepath.Base(filepath.Dir(path))) }
 
-// NewRun makes the folder of a new run, with the number after the greatest one; the first is 1. If
-// several processes call it at once, each gets a run of its own.
+// NewRun makes the folder of a new run. The first run has the number 1, each later one the next number.
+// If several processes call NewRun at once, each gets its own run.
 func NewRun(root, repositoryID string) (Run, error) {
 	runs, err := Runs(root, repositoryID)
 	if err != nil {
@@ -162,8 +162,8 @@ func NewRun(root, repositoryID string) (Run, error) {
 	}
 }
 
-// MakeRun makes the run of a repository with the given number, unless it exists: its folder, and a
-// manifest, without which AgentPair ignores a run.
+// MakeRun makes the run of a repository with the given number unless it exists. It makes the folder and
+// a manifest, because AgentPair ignores a run without one.
 func MakeRun(root, repository string, id int, now time.Time) (Run, error) {
 	if id < 1 {
 		return Run{}, fmt.Errorf("new run: %d is not the number of a run, the first is 1", id)

@@ -37,6 +37,7 @@ func TestDefaultRoot(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	root := filepath.Join(t.TempDir(), "not", "there", "yet")
 	const id = "0123456789abcdef"
@@ -96,6 +97,7 @@ func TestRuns(t *testing.T) {
 
 // TestRemoveRun checks that the number of a run that was removed is not used again.
 func TestRemoveRun(t *testing.T) {
+	t.Parallel()
 	root, repository := t.TempDir(), strings.Repeat("a", 16)
 	var runs []Run
 	for range 3 {

@@ -12,14 +12,14 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// Selector says which log is meant: a file, or a run of a repository.
+// Selector selects a log: a file, or the log of a run of a repository.
 type Selector struct {
-	// File is the path of the log. If it is set the other fields have no meaning.
+	// File is the path of the log. If it is set, the other fields are ignored.
 	File string
 	// Root is the folder of all runs; empty means DefaultRoot.
 	Root string
-	// Repository is the path of the repository. If it is empty it is found from Dir; see
-	// findRepository.
+	// Repository is the path of the repository. If it is empty, the repository is the top of the git
+	// repository around Dir or, elsewhere, Dir itself.
 	Repository string
 	// Dir is the folder that the user works in.
 	Dir string
@@ -29,7 +29,7 @@ type Selector struct {
 	MayMake bool
 }
 
-// Location is the log that a Selector means.
+// Location is the log that a Selector selects.
 type Location struct {
 	// Path is the log's file, which need not exist yet.
 	Path string
@@ -41,9 +41,8 @@ type Location struct {
 	root, repository string
 }
 
-// Select returns the selected log, without making anything. A file need not exist, but its
-// folder must. The error matches ErrNoRun if RunID names a run that does not exist, unless MayMake
-// is set.
+// Select returns the selected log and makes nothing. A file need not exist, but its folder must. The
+// error matches ErrNoRun if RunID names a run that does not exist, unless MayMake is set.
 func (s Selector) Select() (Location, error) {
 	if s.File != "" {
 		path, err := filepath.Abs(s.File)
@@ -101,7 +100,7 @@ func (l Location) Err() error {
 	return fmt.Errorf("%s: %w: run %d of repository %s in %s", l.repository, ErrNoRun, l.Run.ID, l.Run.RepositoryID, l.root)
 }
 
-// Make makes the run if it does not exist. It may be called again.
+// Make makes the run if it does not exist. It may be called more than once.
 func (l Location) Make(now time.Time) error {
 	if !l.Missing {
 		return nil

@@ -36,6 +36,7 @@ func TestFindRepository(t *testing.T) {
 }
 
 func TestMakeRun(t *testing.T) {
+	t.Parallel()
 	root, repository := t.TempDir(), t.TempDir()
 	now := time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 	made, err := MakeRun(root, repository, 7, now)
@@ -124,6 +125,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestRunNumber(t *testing.T) {
+	t.Parallel()
 	for path, want := range map[string]int{
 		"/runs/0123456789abcdef/12/bridge.jsonl": 12,
 		"/srv/bridge.jsonl":                      0,

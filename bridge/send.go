@@ -21,8 +21,8 @@ type Receipt struct {
 	Duplicate bool
 }
 
-// Conflict returns an error that matches ErrSharedID if the record in the log says something else
-// than the one that was sent; see [Record.SaysTheSame].
+// Conflict returns an error that matches ErrSharedID unless the record in the log says the same as the
+// one that was sent; see [Record.SaysTheSame].
 func (r Receipt) Conflict(sent Record) error {
 	if r.SaysTheSame(sent) {
 		return nil
@@ -30,13 +30,12 @@ func (r Receipt) Conflict(sent Record) error {
 	return fmt.Errorf("%w: line %d: type=%s from=%s to=%s signal=%s", ErrSharedID, r.Line, r.Type, r.From, r.To, r.Signal)
 }
 
-// Send appends a record unless the log already holds one with its ID; the receipt tells which
-// record the log holds.
+// Send appends a record unless the log already holds one with its ID. The receipt has the record that
+// the log holds.
 //
-// Send completes a record made by the caller (ID as documented, run ID of the Options, time) and
-// checks it with [Record.Validate]. It appends a record read from a log as it is. Send returns when
-// the record is on disk. After an error nothing of the record is in the log, unless the error
-// matches ErrNotSynced.
+// Send fills in the ID, run ID and time of a record made by the caller and checks it with
+// [Record.Validate]. It appends a record read from a log unchanged. Send returns when the record is
+// on disk. After an error nothing of the record is in the log, unless the error matches ErrNotSynced.
 func (l *Log) Send(ctx context.Context, r Record) (Receipt, error) {
 	receipts, err := l.SendAll(ctx, []Record{r})
 	if len(receipts) == 0 {
@@ -101,7 +100,7 @@ func (l *Log) prepare(r Record) (Record, error) {
 	return ParseRecord(line)
 }
 
-// lockAndAppend appends the new ones of the records under the log's lock. The caller holds sending.
+// lockAndAppend appends the records that the log lacks, under the log's lock. The caller holds sending.
 func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []Receipt, err error) {
 	if l.closed {
 		return nil, errClosed
@@ -123,7 +122,7 @@ func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []R
 		return nil, errors.Join(errReplaced, err)
 	}
 	if l.partial > 0 {
-		if _, err := jsonl.Seal(l.writer); err != nil {
+		if err := jsonl.Seal(l.writer); err != nil {
 			return nil, err
 		}
 		l.warn(&LineError{l.path, int(l.read.Lines) + 1, errors.New("last line had no newline; added one")})
@@ -137,7 +136,7 @@ func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []R
 // append writes the records that the log lacks, with one write. The caller holds all locks.
 func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 	receipts := make([]Receipt, len(records))
-	first := map[string]int{} // ID to the first record of the batch that has it
+	first := map[string]int{} // the index in records of the first one with the ID
 	var lines []byte
 	for i, r := range records {
 		if _, repeated := first[r.ID]; repeated {
@@ -157,7 +156,7 @@ func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 	}
 	var err error
 	if len(lines) > 0 {
-		_, err = jsonl.Append(l.writer, lines)
+		err = jsonl.Append(l.writer, lines)
 		// What was written is in the log, even if ctx has ended.
 		err = errors.Join(err, l.readBack(context.WithoutCancel(ctx), func(e Entry) {
 			if i, ours := first[e.ID]; ours && receipts[i].Line == 0 {
@@ -176,8 +175,8 @@ func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 	return receipts, err
 }
 
-// readBack calls found with each line that was appended since the log was read, by this process or
-// by one without the lock.
+// readBack calls found for each line that this process, or one without the lock, appended since the log
+// was read.
 func (l *Log) readBack(ctx context.Context, found func(Entry)) error {
 	info, err := l.writer.Stat()
 	if err != nil {
@@ -193,8 +192,8 @@ func (l *Log) readBack(ctx context.Context, found func(Entry)) error {
 	return nil
 }
 
-// openWriter makes writer the log's present file. It syncs the folder even if the file exists: the
-// process that created it may have been killed before doing so.
+// openWriter opens the log's current file as writer. It syncs the folder even if the file exists, because
+// the process that created the file may have been killed before it synced.
 func (l *Log) openWriter() error {
 	if l.writer != nil {
 		now, err := os.Stat(l.path)
@@ -237,8 +236,8 @@ const (
 )
 
 // awaitLastLine reads the log to its end, and waits until the last line has its newline or no
-// longer grows: a writer without the lock may write it piece by piece. The caller holds mu.
-// awaitLastLine releases it while it waits.
+// longer grows, because a writer without the lock may write it in pieces. The caller holds mu, which
+// awaitLastLine releases while it waits.
 func (l *Log) awaitLastLine(ctx context.Context) error {
 	size := int64(-1)
 	for quiet := time.Duration(0); ; quiet += quietPause {

@@ -15,6 +15,7 @@ import (
 // TestTornTail checks that the next Send closes off whatever a crash left after the last newline:
 // it is reported, never merged, never fatal.
 func TestTornTail(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	whole := `{"id":"1","type":"task","from":"a","to":"b","content":"first"}` + "\n"
 	for _, test := range []struct {
@@ -64,6 +65,7 @@ func TestTornTail(t *testing.T) {
 
 // A whole record without its newline counts for the duplicate check of the send that closes it off.
 func TestTornRecordIsADuplicate(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	r := task("a", "b", "1")
 	r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
@@ -83,6 +85,7 @@ func TestTornRecordIsADuplicate(t *testing.T) {
 }
 
 func TestBadLines(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	good := func(n string) string {
@@ -122,7 +125,7 @@ func TestBadLines(t *testing.T) {
 		if status, err := l.Status(ctx); err != nil || status.TotalMessages != 5 || status.SkippedLines != 5 {
 			t.Errorf("want 5 records and 5 skipped lines, got %+v, %v", status, err)
 		}
-		if e, err := l.Get(ctx, "8"); err != nil || e.Line != 8 {
+		if e, err := get(l, "8"); err != nil || e.Line != 8 {
 			t.Errorf("want line 8, got %+v, %v", e, err)
 		}
 	}
@@ -139,6 +142,7 @@ func TestBadLines(t *testing.T) {
 }
 
 func TestLongLine(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	l := openLog(t, path, nil)
@@ -202,6 +206,7 @@ func distinct(records []Record) int {
 // TestLineInPieces checks that Send waits for a line that a writer without the lock writes piece by
 // piece, as long as the pieces come, and does not split it.
 func TestLineInPieces(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := logPath(t)
 	l := openLog(t, path, nil)
@@ -235,6 +240,7 @@ func TestLineInPieces(t *testing.T) {
 
 // TestStoppedBeforeATornLine checks that a sender that is stopped while it waits writes nothing.
 func TestStoppedBeforeATornLine(t *testing.T) {
+	t.Parallel()
 	path := logPath(t)
 	writeFile(t, path, `{"id":`)
 	l := openLog(t, path, nil)

@@ -22,8 +22,7 @@ import (
 // Program is the name of the program that applies schemas.
 const Program = "oacp-contract"
 
-// ErrNotInstalled reports that a body needs a check against a schema, but the program that applies schemas
-// is missing.
+// ErrNotInstalled reports that a body has a schema, but the program that applies schemas is missing.
 var ErrNotInstalled = errors.New("the program " + Program + " is neither next to oacp nor on the PATH")
 
 // ErrNoAnswer reports that the program ended or was too slow, so the body is not checked.
@@ -49,7 +48,7 @@ type Checker struct {
 }
 
 // NewChecker starts the program at the path and gives it the schemas, or returns a Checker that never
-// objects if there are none to apply. It moves schemas that cannot be applied to their Problems. It
+// objects if there are none to apply. If schemas cannot be applied, it moves them from Names to Problems. It
 // returns ErrNotInstalled for an empty path, and an error that wraps ErrNoAnswer if the program fails.
 func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker, error) {
 	c := &Checker{schemas: schemas}
@@ -72,7 +71,8 @@ func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker
 		err = fmt.Errorf("%w: it belongs to another version of oacp", ErrNoAnswer)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		c.Close()
+		return nil, err
 	}
 	for _, p := range ready.Problems {
 		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], schemas.problem(p.File, p.Message))
@@ -97,12 +97,12 @@ func (c *Checker) start(program string) (err error) {
 	return c.process.Start()
 }
 
-// Check returns what the schemas of the workspace say against the body of a message. It returns an
+// Check returns the objections of the workspace's schemas to the body of a message. It returns an
 // error that wraps ErrNoAnswer if the program does not answer.
 func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Objection, error) {
 	names := c.schemas.For(m)
 	if len(names) == 0 || m.Body.Kind == schema.Absent {
-		return nil, nil // the rules demand a body
+		return nil, nil // package validate reports a missing body
 	}
 	q, err := ask(m, names)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Obje
 	return objections(&q, a.Violations), nil
 }
 
-// exchange writes a line and decodes the line that answers it. If it cannot, it ends the program.
+// exchange writes a line and decodes the answer. If either fails, exchange ends the program.
 func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
 	if c.err != nil {
 		return c.err
@@ -136,7 +136,7 @@ func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%w within %v", ErrNoAnswer, answerTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, c.kill)()
-	var err error // if the program ends, there is none
+	var err error // remains nil if the program ends without an answer
 	if _, writeErr := c.input.Write(line); writeErr == nil && c.lines.Scan() {
 		if err = json.Unmarshal(c.lines.Bytes(), answer); err == nil {
 			return nil
@@ -169,13 +169,12 @@ func (c *Checker) kill() {
 	_ = c.output.Close()         // a child of the program could hold it open
 }
 
-// Close ends the program and waits until it has ended. Nobody may use the checker meanwhile.
-func (c *Checker) Close() error {
+// Close ends the program and waits for it. No goroutine may use the checker any more.
+func (c *Checker) Close() {
 	if c.process == nil {
-		return nil
+		return
 	}
 	_ = c.input.Close()
 	defer time.AfterFunc(time.Second, c.kill).Stop()
-	_ = c.process.Wait() // a failure has no effect on what it said
-	return nil
+	_ = c.process.Wait() // its exit status does not change its answers
 }

@@ -1,9 +1,9 @@
 // Package contract checks the bodies of messages against the JSON Schemas of a workspace.
 //
-// The folder schemas of a workspace can contain schemas for the bodies of a message type,
-// <type>.schema.json, and of a channel, channel-<channel>.schema.json. Load reads them. A Checker
-// asks the program oacp-contract, which links the schema library, whether bodies match. Package
-// validate adds positions to the answers.
+// The folder schemas of a workspace can contain a schema for the bodies of a message type,
+// <type>.schema.json, and one for those of a channel, channel-<channel>.schema.json. Load reads them.
+// A Checker asks the program oacp-contract, which links the schema library, whether bodies match.
+// Package validate adds positions to the answers.
 package contract
 
 import (
@@ -37,16 +37,17 @@ const (
 	MaxSize  = 1 << 20
 )
 
-// Names returns the names of a workspace's schemas, sorted: a type, or channel- and a channel. Other
-// files in the folder are not schemas for bodies. Root and dir are the workspace and its path; a nil
-// root has no schemas.
+// Names returns the sorted names of a workspace's schemas: <type> or channel-<channel>. It ignores
+// other files in the folder. Root and dir are the workspace and its path; if root is nil, there are
+// no schemas.
 func Names(root *os.Root, dir string) (names []string, err error) {
 	folder, err := openFolder(root, dir)
 	if folder == nil || err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
-	return namesIn(folder)
+	files, err := folder.Names()
+	return namesIn(files), err
 }
 
 // openFolder opens the folder of the schemas. It returns nil if there is none.
@@ -61,19 +62,15 @@ func openFolder(root *os.Root, dir string) (*durable.Dir, error) {
 	return folder, err
 }
 
-func namesIn(folder *durable.Dir) ([]string, error) {
-	files, err := folder.Names()
-	if err != nil {
-		return nil, err
-	}
-	var names []string
+// namesIn returns the names of the schemas among the files of the folder, sorted.
+func namesIn(files []string) (names []string) {
 	for _, file := range files {
 		if name, ok := strings.CutSuffix(file, Suffix); ok && isName(name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }
 
 func isName(name string) bool {
@@ -83,10 +80,9 @@ func isName(name string) bool {
 	return slices.Contains(schema.Types(), schema.Type(name))
 }
 
-// isChannel reports whether a channel can have a schema: its name is part of a file name.
+// isChannel reports whether a channel can have a schema, whose file name contains the channel.
 func isChannel(channel string) bool {
-	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	return channel != "" && len(channel) <= schema.MaxChannel && strings.Trim(channel, allowed) == ""
+	return schema.IsNamePart(channel) && !strings.Contains(channel, ".")
 }
 
 // namesFor returns the names of the schemas that a message has to fit, if the workspace has them.
@@ -102,15 +98,15 @@ func namesFor(m *schema.Message) []string {
 type Schemas struct {
 	// Names are the names of the schemas that can be applied, sorted.
 	Names []string
-	// Problems says what is wrong with the others, by name. They are errors of the rule contract-schema.
+	// Problems says what is wrong with the others, by name. The rule is always contract-schema.
 	Problems map[string]validate.Diagnostics
 
 	dir   string
 	files map[string]string
 }
 
-// Load reads the schemas of a workspace that are wanted, nil meaning all, and all files that they can
-// refer to. It opens neither links nor anything outside the folder of the schemas.
+// Load reads the wanted schemas of a workspace, all if wanted is nil, and every file that they can
+// refer to. It follows no links and opens nothing outside the folder of the schemas.
 func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas, err error) {
 	s := &Schemas{dir: dir, Problems: make(map[string]validate.Diagnostics), files: make(map[string]string)}
 	folder, err := openFolder(root, dir)
@@ -118,15 +114,12 @@ func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas,
 		return s, err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
-	names, err := namesIn(folder)
+	files, err := folder.Names()
+	names := namesIn(files)
 	if wanted != nil {
 		names = slices.DeleteFunc(names, func(name string) bool { return !wanted(name) })
 	}
 	if err != nil || len(names) == 0 {
-		return s, err
-	}
-	files, err := folder.Names()
-	if err != nil {
 		return s, err
 	}
 	files = slices.DeleteFunc(files, func(file string) bool { return !strings.HasSuffix(file, ".json") })
@@ -168,7 +161,7 @@ func (s *Schemas) problem(file, message string) validate.Diagnostic {
 // Text returns the text of a schema that can be applied.
 func (s *Schemas) Text(name string) string { return s.files[name+Suffix] }
 
-// For returns the names of those schemas that a message has to fit.
+// For returns the names of the schemas that a message has to fit.
 func (s *Schemas) For(m *schema.Message) []string {
 	return slices.DeleteFunc(namesFor(m), func(name string) bool { return !slices.Contains(s.Names, name) })
 }

@@ -46,12 +46,12 @@ func TestDocumentedExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	skeleton, err := schemas.Template("channel-findings")
+	template, err := schemas.Template("channel-findings", schema.Value{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// What it leaves to be filled in is all that does not fit.
-	if got := check(string(skeleton)); strings.Count(got, "[contract]") != 2 || !strings.Contains(got, "body.title") || !strings.Contains(got, "body.severity") {
-		t.Errorf("the skeleton\n%s\nhas the problems\n%s\nwant those of the empty title and severity only", skeleton, got)
+	if got := check(string(template)); strings.Count(got, "[contract]") != 2 || !strings.Contains(got, "body.title") || !strings.Contains(got, "body.severity") {
+		t.Errorf("the template\n%s\nhas the problems\n%s\nwant those of the empty title and severity only", template, got)
 	}
 }

@@ -55,13 +55,13 @@ type Request struct {
 type Answer struct {
 	ID         uint64      `json:"id"`
 	Violations []Violation `json:"violations,omitempty"`
-	// Error tells why the schemas could not be applied to this body.
+	// Error says why the schemas could not be applied to this body.
 	Error string `json:"error,omitempty"`
 }
 
 // A Violation is a part of a body that does not fit a schema.
 type Violation struct {
-	// At leads to the part, by keys and indexes. If Key is set, the key at its end is meant.
+	// At leads to the part, by keys and indexes. If Key is set, the violation is about the key at its end.
 	At  []string `json:"at"`
 	Key bool     `json:"key,omitempty"`
 	// Message says what is wrong. Advice is what the schema says about the part, if it says anything.
@@ -77,7 +77,7 @@ type Violation struct {
 type question struct {
 	Request
 	fields schema.Value
-	// problems tells why the text of the body is not YAML.
+	// problems says why the text of the body is not YAML.
 	problems validate.Diagnostics
 }
 
@@ -114,7 +114,7 @@ func objections(q *question, violations []Violation) []validate.Objection {
 	return all
 }
 
-// pathIn turns steps into keys and indexes, as far as they lead into the value.
+// pathIn turns steps into keys and indexes. It stops where the value has no such part.
 func pathIn(v schema.Value, steps []string) (at []any) {
 	for _, step := range steps {
 		if v.Kind == schema.List {

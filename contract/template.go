@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrNoTemplate is returned for a name that neither oacp nor the workspace has a schema for.
+// ErrNoTemplate reports that neither oacp nor the workspace has a schema of the name.
 var ErrNoTemplate = errors.New("there is no such schema")
 
 // TemplateNames returns the names for Template: types whose bodies oacp knows, and the names of a
@@ -24,9 +24,9 @@ func TemplateNames(own []string) []string {
 
 // Template returns a YAML body to fill in, made from the fields that oacp knows for a type and the schema
 // of the workspace: the fields in their order, optional ones as comments, each with its description.
-// Required values are empty, so that the body is refused until they are filled in. It does not follow
-// references and combinations of schemas.
-func (s *Schemas) Template(name string) ([]byte, error) {
+// Required values are empty, so validation refuses the body until they are filled in. Template does
+// not follow references and combinations of schemas. The fields that the mapping known has get its values.
+func (s *Schemas) Template(name string, known schema.Value) ([]byte, error) {
 	var schemas []schema.Value
 	add := func(text, from string) error {
 		var document schema.Value
@@ -49,7 +49,7 @@ func (s *Schemas) Template(name string) ([]byte, error) {
 	if len(schemas) == 0 {
 		return nil, fmt.Errorf("%q: %w", name, ErrNoTemplate)
 	}
-	var t templater
+	t := templater{known: known}
 	t.comment(0, false, schemas[0].Get("title").Text)
 	t.comment(0, false, schemas[0].Get("description").Text)
 	if len(t.lines) > 0 {
@@ -93,67 +93,76 @@ func fieldsOf(schemas ...schema.Value) (fields []field) {
 	return fields
 }
 
-// A templater collects the lines of a skeleton.
-type templater struct{ lines []string }
+// A templater collects the lines of a template.
+type templater struct {
+	lines []string
+	known schema.Value // values of fields of the body
+}
 
-// line adds a line, as a comment if it is off.
-func (t *templater) line(indent int, off bool, text string) {
+// line adds a line, as a comment if it is optional.
+func (t *templater) line(indent int, optional bool, text string) {
 	mark := ""
-	if off {
+	if optional {
 		mark = "# "
 	}
 	t.lines = append(t.lines, mark+strings.Repeat(" ", indent)+text)
 }
 
-// comment adds a text that explains what follows.
-func (t *templater) comment(indent int, off bool, text string) {
+// comment adds a text that explains the lines after it.
+func (t *templater) comment(indent int, optional bool, text string) {
 	const width = 90
 	line := "#"
 	for _, word := range strings.Fields(text) {
 		if len(line) > 1 && indent+len(line)+len(word) > width {
-			t.line(indent, off, line)
+			t.line(indent, optional, line)
 			line = "#"
 		}
 		line += " " + word
 	}
 	if len(line) > 1 {
-		t.line(indent, off, line)
+		t.line(indent, optional, line)
 	}
 }
 
-// mapping adds the fields of a mapping. If none is required, the first one stands for all, because a
-// mapping is not empty.
-func (t *templater) mapping(fields []field, indent int, off bool) {
+// mapping adds the fields of a mapping. If none is required, the first one counts as required, because
+// a mapping cannot be empty.
+func (t *templater) mapping(fields []field, indent int, optional bool) {
 	noneRequired := !slices.ContainsFunc(fields, func(f field) bool { return f.required })
 	for i, f := range fields {
-		off := off || !f.required && !(noneRequired && i == 0)
-		t.comment(indent, off, cmp.Or(f.schema.Get("description").Text, f.schema.Get("title").Text))
-		t.value(quoteYAML(f.name)+":", f.schema, indent, off)
+		known := t.known.Get(f.name)
+		if indent > 0 {
+			known = schema.Value{}
+		}
+		optional := known.Kind == schema.Absent && (optional || !f.required && !(noneRequired && i == 0))
+		t.comment(indent, optional, cmp.Or(f.schema.Get("description").Text, f.schema.Get("title").Text))
+		if known.Kind != schema.Absent {
+			text := schema.EncodeMapping(schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{{Key: f.name, Value: known}}})
+			t.lines = append(t.lines, strings.TrimSuffix(string(text), "\n"))
+			continue
+		}
+		t.value(quoteYAML(f.name)+":", f.schema, indent, optional)
 	}
 }
 
-// value adds a value behind what introduces it: a key or the dash of a list.
-func (t *templater) value(before string, s schema.Value, indent int, off bool) {
+// value adds a value after the text that introduces it: a key with its colon, or the dash of a list.
+func (t *templater) value(before string, s schema.Value, indent int, optional bool) {
 	kind := s.Get("type")
 	if kind.Kind == schema.List && len(kind.Items) > 0 {
 		kind = kind.Items[0]
 	}
-	inner := fieldsOf(s)
-	switch choices := s.Get("enum").Items; {
-	case len(choices) > 0:
+	if choices := s.Get("enum").Items; len(choices) > 0 {
 		var texts []string
 		for _, choice := range choices {
 			texts = append(texts, quoteYAML(choice.Text))
 		}
-		t.line(indent, off, before+"  # "+strings.Join(texts, ", "))
-	case len(inner) > 0 || kind.Text == "object":
-		t.line(indent, off, before)
-		t.mapping(inner, indent+2, off)
-	case kind.Text == "array":
-		t.line(indent, off, before)
-		t.value("-", s.Get("items"), indent+2, off)
-	default:
-		t.line(indent, off, before)
+		t.line(indent, optional, before+"  # "+strings.Join(texts, ", "))
+		return
+	}
+	t.line(indent, optional, before)
+	if inner := fieldsOf(s); len(inner) > 0 {
+		t.mapping(inner, indent+2, optional)
+	} else if kind.Text == "array" {
+		t.value("-", s.Get("items"), indent+2, optional)
 	}
 }
 
@@ -166,6 +175,6 @@ func quoteYAML(text string) string {
 	if plain {
 		return text
 	}
-	quoted, _ := json.Marshal(text) // a text can be written
+	quoted, _ := json.Marshal(text) // encoding a string cannot fail
 	return string(quoted)
 }

@@ -47,22 +47,22 @@ places:
 			s := &Schemas{files: map[string]string{
 				"question.schema.json": test.schema, "common.json": `{"$defs": {"commit": {"description": "A commit."}}}`,
 			}}
-			got, err := s.Template("question")
+			got, err := s.Template("question", schema.Value{})
 			if err != nil || string(got) != test.want {
 				t.Errorf("got %v and\n%s\nwant\n%s", err, got, test.want)
 			}
-			checkSkeleton(t, got)
+			checkTemplate(t, got)
 		})
 	}
 }
 
-// checkSkeleton checks that a skeleton is YAML, also when its optional fields are switched on.
-func checkSkeleton(t *testing.T, skeleton []byte) {
+// checkTemplate checks that a template is YAML, also when its optional fields are switched on.
+func checkTemplate(t *testing.T, template []byte) {
 	t.Helper()
-	all := regexp.MustCompile(`(?m)^# ( *(- )?\w+:)`).ReplaceAllString(string(skeleton), "$1")
-	for _, text := range []string{string(skeleton), all} {
+	all := regexp.MustCompile(`(?m)^# ( *(- )?\w+:)`).ReplaceAllString(string(template), "$1")
+	for _, text := range []string{string(template), all} {
 		m := &schema.Message{Body: schema.TextValue(text)}
-		if _, ok, findings := validate.BodyFields(m); !ok && findings.HasErrors() && findings[0].Rule != validate.RuleFileEmpty && !strings.HasPrefix(text, "# The schema") {
+		if _, ok, findings := validate.BodyFields(m); !ok && findings.HasErrors() && findings[0].Rule != "file-empty" && !strings.HasPrefix(text, "# The schema") {
 			t.Errorf("this is not YAML: %v\n%s", findings, text)
 		}
 	}
@@ -75,18 +75,18 @@ func TestTemplateOfATypedBody(t *testing.T) {
 		"next_owner:\n", "next_owner: codex\n", "pr:\n", "pr: 0\n", "    -\n", "    - text\n", "  -\n", "  - text\n", ":\n", ": text\n")
 	required := map[string]int{"handoff": 9, "handoff_complete": 5}
 	for _, name := range TemplateNames(nil) {
-		text, err := new(Schemas).Template(name)
+		text, err := new(Schemas).Template(name, schema.Value{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkSkeleton(t, text)
+		checkTemplate(t, text)
 		m := &schema.Message{
 			ID: "msg-20260313T1430Z-claude-a8f3", From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Type(name),
 			Priority: schema.P2, CreatedAt: "2026-03-13T14:30:00Z", Subject: "s", Body: schema.TextValue(string(text)),
 		}
 		empty := 0
 		for _, d := range validate.Message(m) {
-			if d.Rule == validate.RuleTypedBodyField && strings.HasPrefix(d.Field, "body.") {
+			if d.Rule == "typed-body-field" && strings.HasPrefix(d.Field, "body.") {
 				empty++
 			}
 		}
@@ -100,10 +100,10 @@ func TestTemplateOfATypedBody(t *testing.T) {
 			t.Errorf("%s: the template, filled in, has the problems %v:\n%s", name, found, m.Body.Text)
 		}
 	}
-	if _, err := new(Schemas).Template("notification"); !errors.Is(err, ErrNoTemplate) {
+	if _, err := new(Schemas).Template("notification", schema.Value{}); !errors.Is(err, ErrNoTemplate) {
 		t.Errorf("a type without fields: got %v, want ErrNoTemplate", err)
 	}
-	if _, err := new(Schemas).Template("message"); !errors.Is(err, ErrNoTemplate) {
+	if _, err := new(Schemas).Template("message", schema.Value{}); !errors.Is(err, ErrNoTemplate) {
 		t.Errorf("the schema of a message: got %v, want ErrNoTemplate", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestTemplateOfATypedBody(t *testing.T) {
 // of the workspace.
 func TestTemplateOfTwoSchemas(t *testing.T) {
 	s := &Schemas{files: map[string]string{"handoff_complete.schema.json": `{"required": ["coverage"], "properties": {"branch": {"description": "ours"}}}`}}
-	text, err := s.Template("handoff_complete")
+	text, err := s.Template("handoff_complete", schema.Value{})
 	if err != nil || !strings.HasSuffix(string(text), "\ncoverage:\n") || strings.Count(string(text), "\nbranch:\n") != 1 {
 		t.Errorf("got %v and\n%s\nwant the fields of both, each once", err, text)
 	}

@@ -16,9 +16,9 @@ import (
 
 // CheckDraft returns a *validate.InvalidError if the body of a message does not fit the schemas of
 // the workspace, and a *SchemaError if one of them cannot be applied. Root and dir are the workspace
-// and its path. The program, which is the path of oacp-contract, is only called for if there are
-// schemas for the message. Source is where the body was read from.
-func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() string, draft *schema.Message, source validate.Source) (err error) {
+// and its path. CheckDraft calls program, which returns the path of oacp-contract, only if there are
+// schemas for the message. Source says which file the body is from.
+func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() string, draft *schema.Message, source validate.Source) error {
 	wanted := namesFor(draft)
 	schemas, err := Load(root, dir, func(name string) bool { return slices.Contains(wanted, name) })
 	if err == nil {
@@ -31,7 +31,7 @@ func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() s
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, checker.Close()) }()
+	defer checker.Close()
 	if err := schemas.Err(); err != nil {
 		return err
 	}
@@ -42,9 +42,9 @@ func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() s
 	return validate.Objections(draft, source, objections).Err()
 }
 
-// Problems returns what is wrong with the schemas of a workspace: a *SchemaError, ErrNotInstalled, or
-// an error that wraps ErrNoAnswer.
-func Problems(ctx context.Context, root *os.Root, dir, program string) ([]string, error) {
+// CheckSchemas returns the names of a workspace's schemas that can be applied. It also returns a
+// *SchemaError if others cannot, ErrNotInstalled, or an error that wraps ErrNoAnswer.
+func CheckSchemas(ctx context.Context, root *os.Root, dir, program string) ([]string, error) {
 	schemas, err := Load(root, dir, nil)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,8 @@ func Problems(ctx context.Context, root *os.Root, dir, program string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	return schemas.Names, errors.Join(checker.Close(), schemas.Err())
+	checker.Close()
+	return schemas.Names, schemas.Err()
 }
 
 // Workspaces checks message files by the schemas of the workspaces that they are in. It starts one
@@ -71,7 +72,7 @@ type Workspaces struct {
 // A workspace has schemas, or err says why they cannot be read.
 type workspace struct {
 	schemas *Schemas
-	// names are the names of those that could be read.
+	// names are the names of those that could be read. NewChecker removes some from schemas.
 	names []string
 	err   error
 
@@ -82,7 +83,7 @@ type workspace struct {
 }
 
 // CheckOf returns a function that checks the body of a message in a file against the schemas of its
-// workspace, or nil if there are none for it. It is for validate.FilesOptions.
+// workspace, or nil if there are none for it. It is a validate.ContractFunc.
 func (w *Workspaces) CheckOf(file string, m *schema.Message) func(context.Context) ([]validate.Objection, error) {
 	at := w.of(file)
 	if at == nil {
@@ -177,13 +178,12 @@ func (w *Workspaces) Problems() []validate.File {
 }
 
 // Close ends the programs.
-func (w *Workspaces) Close() (err error) {
+func (w *Workspaces) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, at := range w.workspaces {
 		if at.checker != nil {
-			err = errors.Join(err, at.checker.Close())
+			at.checker.Close()
 		}
 	}
-	return err
 }

@@ -35,7 +35,8 @@ func TestCheckOfFromManyGoroutines(t *testing.T) {
 			return nil
 		})
 	}
-	if err := errors.Join(group.Wait(), w.Close()); err != nil {
+	defer w.Close()
+	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,8 +2,8 @@
 // access files; convert/mirror synchronizes a log with a workspace.
 //
 // [Mapping] is the table of types. [ToBridge] returns one record for each recipient of a message.
-// The records' metadata contains the whole message, so [FromBridge] returns the same message from
-// any of them.
+// The records' metadata contains the whole message, so [Carried] returns the same message from any of
+// them.
 //
 // A record that another program wrote becomes a derived message, see [Derive]:
 //
@@ -16,6 +16,5 @@
 //     structured body under the key content.
 //   - created_at_utc is the timestamp, to the second. A timestamp that cannot be read becomes the year 1970.
 //
-// Everything else, such as metadata of other tools, stays in the log; the origin identifies the
-// record.
+// Everything else, such as metadata of other tools, stays in the log.
 package convert

@@ -28,12 +28,12 @@ func ExampleToBridge() {
 	// To the LoginForm, please.
 }
 
-func ExampleFromBridge() {
-	m, err := convert.FromBridge(bridge.Record{
+func ExampleDerive() {
+	m, err := convert.Derive(bridge.Record{
 		ID:   "74187ff835aa27138a9617894e754430ac33534acd4af790a7358477e8d5eda9",
 		Type: bridge.TypeSignal, Signal: bridge.SignalPass, From: "claude", To: "",
 		Content: "Looks good", Timestamp: "2024-03-28T10:04:00Z",
-	}, []schema.AgentName{"claude", "codex"})
+	}, []schema.AgentName{"codex"}, 0)
 	if err != nil {
 		fmt.Println(err)
 		return

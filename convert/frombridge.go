@@ -20,29 +20,8 @@ import (
 // errMetadata reports metadata that carries a message which does not belong to the record.
 var errMetadata = errors.New("metadata does not match the record and is ignored")
 
-// FromBridge returns the message for a record: the one that its metadata carries or else the one
-// that Derive makes. A broadcast goes to all agents but its sender; other records ignore agents.
-//
-// It returns an error if the sender or recipient is not an agent name, if a record is addressed to
-// its sender, if a broadcast has no recipient or more than schema.MaxRecipients, or if the content
-// is larger than a message file.
-func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, error) {
-	if m, _ := Carried(r); m != nil {
-		return m, nil
-	}
-	to, err := Recipients(r, agents)
-	if err != nil {
-		return nil, err
-	}
-	if len(to) > schema.MaxRecipients {
-		return nil, fmt.Errorf("to: a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))
-	}
-	return Derive(r, to, 0)
-}
-
-// Carried returns the message that the record's metadata carries, nil if there is none. Metadata counts
-// only if ToBridge makes the record of the message in it: other metadata is an error, with which the
-// record counts as one without.
+// Carried returns the message that the record's metadata carries, or nil if there is none. It returns an
+// error, and no message, unless ToBridge makes this record from that message.
 func Carried(r bridge.Record) (*schema.Message, error) {
 	var metadata struct {
 		OACP json.RawMessage `json:"oacp"`
@@ -73,8 +52,7 @@ func Carried(r bridge.Record) (*schema.Message, error) {
 	return &m, nil
 }
 
-// isRecordOf reports whether the record agrees with the one made of the message, ignoring lines that idLine
-// added.
+// isRecordOf reports whether the record equals the one made from the message, apart from lines of idLine.
 func isRecordOf(r, made bridge.Record, m *schema.Message) bool {
 	return made.Type == r.Type && made.Signal == r.Signal && made.From == r.From && made.To == r.To &&
 		withoutIDLines(made.Content, m.ID) == withoutIDLines(r.Content, m.ID)
@@ -88,7 +66,7 @@ func withoutIDLines(content string, id schema.ID) string {
 }
 
 // Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents
-// but its sender. It returns an error if there is none.
+// except the sender. It returns an error if there is none.
 func Recipients(r bridge.Record, agents []schema.AgentName) ([]schema.AgentName, error) {
 	if r.To != "" {
 		to, err := schema.ParseAgentName(r.To)
@@ -112,7 +90,7 @@ const (
 	originMark = "bridge-record: "
 	// contentKey is the key of content in a structured body.
 	contentKey = "content"
-	// timeLength characters of a derived message's rand are its time, hashLength are digits of a
+	// The rand of a derived message has timeLength characters for its time, then hashLength digits of a
 	// SHA-256.
 	timeLength = 3
 	hashLength = 13
@@ -124,13 +102,13 @@ type Origin struct {
 	Run int    `json:"run"`
 }
 
-// Names reports whether the origin is the record.
+// Names reports whether the origin names the record.
 func (o Origin) Names(r bridge.Record) bool {
 	return r.ID == o.ID && r.RunID == o.Run
 }
 
 // OriginOf returns the origin of a derived message. An answer to such a message has another channel
-// and none.
+// and no origin.
 func OriginOf(m *schema.Message) (Origin, bool) {
 	row, _, ok := rowOfChannel(m.Channel)
 	if !ok || m.Type != row.Message {
@@ -147,9 +125,10 @@ func OriginOf(m *schema.Message) (Origin, bool) {
 	return Origin{}, false
 }
 
-// Derive returns the message for a record that carries none. A broadcast to more recipients than one
-// message has becomes several, whose parts count from 0. Derive always returns the same message for
-// the same arguments. It returns an error if no valid message can say what the record says.
+// Derive returns the message for a record that carries none. A broadcast to more than
+// schema.MaxRecipients agents becomes several messages, numbered by part from 0. Derive always returns
+// the same message for the same arguments. It returns an error if no valid message can say what the
+// record says.
 func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, error) {
 	from, err := schema.ParseAgentName(r.From)
 	if err != nil {
@@ -170,7 +149,7 @@ func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, 
 		ContextKeys: originMark + string(origin), Subject: derivedSubject(r, row), Body: derivedBody(r.Content),
 	}
 	if r.To == "" {
-		m.Channel += BroadcastSuffix
+		m.Channel += broadcastSuffix
 	}
 	if err := validate.Message(m).Err(); err != nil {
 		return nil, err
@@ -192,8 +171,8 @@ func randOf(r bridge.Record, at time.Time, part int) string {
 	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// Fingerprint returns 24 hexadecimal digits that differ for records with different content, even if they
-// have the same id.
+// Fingerprint returns 24 hexadecimal digits that identify what a record says. They differ for different
+// records that have the same id.
 func Fingerprint(r bridge.Record) string {
 	const digits = 24
 	h := sha256.New()
@@ -203,7 +182,7 @@ func Fingerprint(r bridge.Record) string {
 	return hex.EncodeToString(h.Sum(nil))[:digits]
 }
 
-// timeOf reads a timestamp. It returns the year 1970 for text that is not a time of the years 1 to 9999.
+// timeOf parses a timestamp. If the text is not a time in the years 1 to 9999, it returns the start of 1970.
 func timeOf(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC()
@@ -225,8 +204,7 @@ func derivedSubject(r bridge.Record, row Row) string {
 	return string(r.Type)
 }
 
-// derivedBody returns the content as a text or, if a text body cannot hold it, in a structured
-// body.
+// derivedBody returns a text body with the content or, if a text body cannot hold it, a structured body.
 func derivedBody(content string) schema.Value {
 	trimmed := strings.TrimSpace(content)
 	if trimmed != "" && (len(trimmed) <= schema.MaxBody || utf8.RuneCountInString(trimmed) <= schema.MaxBody) {

@@ -57,6 +57,18 @@ func record(t bridge.Type, signal bridge.Signal, from, to, content string) bridg
 	}
 }
 
+// fromBridge returns the message that the record carries, or else the one that is derived from it.
+func fromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, error) {
+	if m, _ := Carried(r); m != nil {
+		return m, nil
+	}
+	to, err := Recipients(r, agents)
+	if err != nil {
+		return nil, err
+	}
+	return Derive(r, to, 0)
+}
+
 // golden compares a text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()

@@ -11,18 +11,18 @@ import (
 // Row is a line of the mapping between messages and records.
 type Row struct {
 	// Message is the message type.
-	Message schema.Type `json:"message"`
+	Message schema.Type
 	// Record and Signal are the record's type and signal. Both are empty in the row for everything
 	// that AgentPair's bridge reference does not list.
-	Record bridge.Type   `json:"record"`
-	Signal bridge.Signal `json:"signal,omitempty"`
+	Record bridge.Type
+	Signal bridge.Signal
 	// Channel is empty in the rows for messages on their way to the bridge. In the rows for records
-	// it is the channel of the derived message; BroadcastSuffix follows it for a broadcast.
-	Channel string `json:"channel,omitempty"`
+	// it is the channel of the derived message; broadcastSuffix follows it for a broadcast.
+	Channel string
 }
 
-// BroadcastSuffix ends the channel of a message that was a broadcast in the bridge.
-const BroadcastSuffix = "-all"
+// broadcastSuffix ends the channel of a message that was a broadcast in the bridge.
+const broadcastSuffix = "-all"
 
 // mapping has a row for each message type, then the rows for records that carry no message.
 var mapping = []Row{
@@ -57,7 +57,7 @@ func rowOfMessage(t schema.Type) (Row, bool) {
 	return findRow(func(row Row) bool { return row.Channel == "" && row.Message == t })
 }
 
-// rowOfRecord returns the row of a record; the last row covers what the others do not.
+// rowOfRecord returns the row of a record; the last row is for records that no other row covers.
 func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	row, ok := findRow(func(row Row) bool { return row.Channel != "" && row.Record == t && row.Signal == signal })
 	if !ok {
@@ -66,10 +66,9 @@ func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	return row
 }
 
-// rowOfChannel returns the row for the messages on a channel, and whether the channel is that of a
-// broadcast.
+// rowOfChannel returns the row for the messages on a channel, and reports whether they were broadcasts.
 func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
-	name, broadcast := strings.CutSuffix(channel, BroadcastSuffix)
+	name, broadcast := strings.CutSuffix(channel, broadcastSuffix)
 	row, ok = findRow(func(row Row) bool { return name != "" && row.Channel == name })
 	return row, broadcast, ok
 }

@@ -11,14 +11,16 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// ToBridge returns the records of a valid message, one for each recipient in the order of To. Their
-// content is the body, preceded by the subject and a blank line unless the subject is the body's
-// first line; a structured body is canonical YAML. Their metadata carries the message under the key
-// oacp, and a signed one also as the text of its file under oacp_file. Their id is the documented one. The log that the records are sent to replaces a run id of 0
-// by its own.
+// ToBridge returns the records of a valid message, one for each recipient in the order of To.
 //
-// A derived message gives one record, which says what the record it was derived from says, also if
-// that was a broadcast.
+//   - The content is the body, preceded by the subject and a blank line unless the subject is the body's
+//     first line. A structured body is canonical YAML.
+//   - The metadata has the message under the key oacp and, if it is signed, the text of its file under
+//     oacp_file.
+//   - The id is the documented one. A log replaces the run id 0 with its own.
+//
+// A derived message gives one record, which says the same as the record that the message was derived
+// from, even if that was a broadcast.
 //
 // The error is a *validate.InvalidError if the message is not valid.
 func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
@@ -88,8 +90,8 @@ func contentOf(m *schema.Message) string {
 	return m.Subject + "\n\n" + text
 }
 
-// firstLine returns the first line of a text that is not blank as a subject: without outer white
-// space and control characters, and cut at the length of a subject. It is empty for a blank text.
+// firstLine returns the first line that is not blank in the form of a subject: without surrounding white
+// space and control characters, and cut to the length of a subject. It is empty for a blank text.
 func firstLine(text string) string {
 	text = strings.TrimSpace(text)
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
@@ -108,9 +110,9 @@ func firstLine(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// Missing returns the records of the message that a log lacks, and how many it has. Find returns
-// the entries of the log that have an id. The content of a record whose id belongs to another
-// message gets a last line "OACP-Id: <message id>", which gives the record an id of its own.
+// Missing returns the records of the message that a log lacks, and how many it has. The function find
+// returns the entries of the log that have an id. If the id of a record belongs to another message, the
+// record's content gets a last line "OACP-Id: <message id>" and so another id.
 func Missing(m *schema.Message, find func(id string) ([]bridge.Entry, error)) (missing []bridge.Record, found int, err error) {
 	records, err := ToBridge(m, 0)
 	if err != nil {
@@ -137,8 +139,8 @@ func Missing(m *schema.Message, find func(id string) ([]bridge.Entry, error)) (m
 	return missing, found, nil
 }
 
-// Carries reports whether the record carries the message in its metadata. A record that carries one message
-// of a broadcast carries all of them.
+// Carries reports whether the record carries the message in its metadata. A record that carries one of the
+// messages derived from a broadcast carries all of them.
 func Carries(r bridge.Record, m *schema.Message) bool {
 	carried, _ := Carried(r)
 	if carried == nil {
@@ -152,8 +154,8 @@ func Carries(r bridge.Record, m *schema.Message) bool {
 	return derived && otherDerived && origin == other
 }
 
-// Records returns the records of the messages, each once, as ToBridge would append them to an empty
-// log. The errors are about invalid messages, which have no records.
+// Records returns the records that an empty log lacks of the messages; see [Missing]. It returns an error
+// for each invalid message, which has no records.
 func Records(messages []*schema.Message) (records []bridge.Record, invalid []error) {
 	byID := make(map[string][]bridge.Entry)
 	find := func(id string) ([]bridge.Entry, error) { return byID[id], nil }
@@ -170,5 +172,5 @@ func Records(messages []*schema.Message) (records []bridge.Record, invalid []err
 	return records, invalid
 }
 
-// idLine is the last line that makes the content of one message's record distinct from another's.
+// idLine returns the last line that distinguishes the records of messages with the same content.
 func idLine(id schema.ID) string { return "\nOACP-Id: " + string(id) }

@@ -15,7 +15,7 @@ type Answer struct {
 	Exit int
 	// Follow asks the caller to start a process that calls Follow for the session.
 	Follow bool
-	// later is when a hook of FileChanged is to look again, unless another one does.
+	// later is when the hook of FileChanged looks again. It is zero if no mail waits, or another hook looks.
 	later time.Time
 }
 
@@ -23,11 +23,11 @@ type Answer struct {
 // it wrote to standard error becomes the prompt.
 const wakeStatus = 2
 
-// hookOutput is the part of a hook's output that both programs know.
+// hookOutput is the part of a hook's output that both programs understand.
 type hookOutput struct {
 	Decision string `json:"decision,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	// Shown is for the person. The model does not get it.
+	// Shown is for the user. The model does not get it.
 	Shown    string       `json:"systemMessage,omitempty"`
 	Specific *eventOutput `json:"hookSpecificOutput,omitempty"`
 }
@@ -62,7 +62,7 @@ func (a *Answer) write(h *Hook, e Event, text string) error {
 	case event == Stop && h.Program == Codex:
 		out.Decision, out.Reason = "block", text
 	default:
-		// Of claude's two forms for Stop, this one reaches the model once, a reason to block twice.
+		// Claude would pass the reason of a block at Stop to the model twice.
 		out.Specific = &eventOutput{Event: event, Context: text}
 	}
 	data, err := json.Marshal(out)
@@ -70,8 +70,8 @@ func (a *Answer) write(h *Hook, e Event, text string) error {
 	return err
 }
 
-// headline returns the first line about a message in a digest, or in a prompt that has one, and how many more there are. It is
-// empty if there is none.
+// headline returns the first line about a message in a text with a digest, and how many more there are. It returns ""
+// if the text has none.
 func headline(text string) string {
 	_, text, found := strings.Cut(text, foreign)
 	_, text, isLine := strings.Cut(text, "\n- ")

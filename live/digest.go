@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,53 +21,53 @@ import (
 )
 
 // Budgets of a digest in tokens, as Tokens estimates them. Every byte counts as a quarter of a token
-// or more, so a text within MaxBudget has at most 10,000 characters, and 10,000 bytes.
+// or more, so a text within maxBudget has at most 10,000 characters, and 10,000 bytes.
 const (
-	DefaultBudget = 1500
-	MinBudget     = 200
-	MaxBudget     = 2500
+	defaultBudget = 1500
+	minBudget     = 200
+	maxBudget     = 2500
 )
 
-// Mail is a message for a digest to name.
-type Mail struct {
+// item is a file in the inbox that a digest names.
+type item struct {
 	// Message is valid if Err is nil. Otherwise it is what could be read, or nil.
 	Message *schema.Message
 	// File is the name of the message's file.
 	File string
 	Err  error
-	// Elsewhere reports whether another session of the agent was shown the message.
+	// Elsewhere reports whether a hook showed the message to another session of the agent.
 	Elsewhere bool
-	// Signature is what the signature is worth; empty if nobody checks it.
+	// Signature is the result of checking the signature; empty if nobody checks it.
 	Signature signing.Verdict
 }
 
-// DigestOptions say what a digest holds besides mail, and how long it may be.
-type DigestOptions struct {
+// digestOptions say what a digest contains besides mail, and how long it may be.
+type digestOptions struct {
 	Agent   schema.AgentName
 	Project string
 	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
 	// Owed are the other requests that wait for the agent's answer, the oldest first.
 	Owed []track.OpenRequest
-	// Budget is the most that the text may cost, from MinBudget to MaxBudget tokens. Zero means
-	// DefaultBudget.
+	// Budget is the most that the text may cost, from minBudget to maxBudget tokens. Zero means
+	// defaultBudget.
 	Budget int
 	// Backlog is how many messages wait in all if the mail is only the first of them.
 	Backlog int
 	Now     time.Time
 }
 
-// Compose writes a digest of the mail: a line for each message, then a line for each request that is
-// owed, then bodies, each as far as the budget goes. It returns how many messages it names: the first of
-// the mail, and at least one, so repeating it with the others names each.
+// compose writes a digest of the mail: a line for each message, then a line for each request that is
+// owed, then bodies, until the budget is spent. It names messages in the order of the mail, at least one,
+// and returns how many it names. A caller who repeats it with the rest names them all.
 //
-// Whatever the messages hold, the text has no control characters but line breaks. Lines that begin
+// Whatever the messages contain, the text has no control characters except line breaks. Lines that begin
 // with "- " name messages and requests, lines that begin with "|" are from bodies, and the digest
 // writes all others itself. No "<" begins a tag, so nothing closes an element that a program puts
 // around the text.
-func Compose(mail []Mail, o DigestOptions) (text string, named int) {
-	d := digest{DigestOptions: o, mail: mail}
-	d.left = quarters * min(max(cmp.Or(o.Budget, DefaultBudget), MinBudget), MaxBudget)
+func compose(mail []item, o digestOptions) (text string, named int) {
+	d := digest{digestOptions: o, mail: mail}
+	d.left = quarters * min(max(cmp.Or(o.Budget, defaultBudget), minBudget), maxBudget)
 	d.shortIDs = sortedShortIDs(mail, d.Owed)
 	if d.Greeting {
 		d.add(d.greeting(), 0)
@@ -99,8 +100,8 @@ func cost(text string) int {
 	return total
 }
 
-// The most that parts of a line cost. So the greeting, the line of any message and the lines around
-// it fit into MinBudget.
+// The most that parts of a line may cost. They are so small that the greeting, the line of any message and the
+// lines around it fit into minBudget.
 const (
 	maxName    = schema.MaxAgentName
 	maxWord    = 24
@@ -113,10 +114,10 @@ const (
 // maxOwed is the most requests that a digest names.
 const maxOwed = 10
 
-// digest is what Compose has written.
+// digest is what compose has written.
 type digest struct {
-	DigestOptions
-	mail []Mail
+	digestOptions
+	mail []item
 	// shortIDs are those of mail and owed, sorted.
 	shortIDs []string
 	text     strings.Builder
@@ -124,7 +125,7 @@ type digest struct {
 	left int
 }
 
-// add adds the text if it fits and leaves what is reserved of the budget.
+// add adds the text if the budget allows it and what is reserved. It reports whether it did.
 func (d *digest) add(text string, reserved int) bool {
 	price := cost(text)
 	if price+reserved > d.left {
@@ -159,10 +160,11 @@ func (d *digest) nameMail() (named int) {
 	if d.Backlog > 0 {
 		heading, left = spelling.Plural(d.Backlog, "waiting message"), d.Backlog
 	}
+	end := ":\n"
 	if !d.Greeting {
-		heading += foreign + ". Tell your user what came (oacp read ID; " + answerCommand + "; oacp ack ID)"
+		end = foreign + ". Tell your user what arrived. Commands: oacp read ID; " + answerCommand + "; oacp ack ID.\n"
 	}
-	d.add(heading+":\n", 0)
+	d.add(heading+end, 0)
 	most := d.left - cost(more(left, "inbox"))
 	for named < len(d.mail) && d.add(d.mailLine(&d.mail[named], most), cost(more(left-1, "inbox"))) {
 		named++
@@ -172,11 +174,11 @@ func (d *digest) nameMail() (named int) {
 	return named
 }
 
-func (m *Mail) isMessage() bool { return m.Message != nil && m.Err == nil }
+func (m *item) isMessage() bool { return m.Message != nil && m.Err == nil }
 
 // mailLine returns the line that names a message, with a reason or subject that keeps it within the
 // cost.
-func (d *digest) mailLine(m *Mail, most int) string {
+func (d *digest) mailLine(m *item, most int) string {
 	if m.isMessage() {
 		return d.line(m.Message, d.marks(m), most)
 	}
@@ -184,12 +186,11 @@ func (d *digest) mailLine(m *Mail, most int) string {
 	if m.Err != nil {
 		reason = failure.OneLine(m.Err.Error())
 	}
-	head := "- " + shortened(visible.ModelLine(visible.ShellCommand(m.File)), maxFile) + d.marks(m) + ": "
-	if e := (mailbox.Entry{Err: m.Err}); e.IsHeld() {
-		head += "held: "
-	} else {
-		head += "not a valid message: "
+	state := "not a valid message: "
+	if _, isHeld := errors.AsType[*mailbox.HeldError](m.Err); isHeld {
+		state = "held: "
 	}
+	head := "- " + shortened(visible.ModelLine(visible.ShellCommand(m.File)), maxFile) + d.marks(m) + ": " + state
 	return head + word(reason, min(maxReason, most-cost(head)-1)) + "\n"
 }
 
@@ -202,10 +203,10 @@ func (d *digest) line(m *schema.Message, marks string, most int) string {
 }
 
 // marks returns what is unusual about a message, in parentheses.
-func (d *digest) marks(m *Mail) string {
+func (d *digest) marks(m *item) string {
 	var marks []string
 	if m.Elsewhere {
-		marks = append(marks, "shown to another session, too")
+		marks = append(marks, "also shown to another session")
 	}
 	if m.isMessage() && m.Message.ExpiredAt(d.Now) {
 		marks = append(marks, "expired")
@@ -243,7 +244,7 @@ func (d *digest) nameOwed() {
 	}
 }
 
-// more returns the line about those that a digest does not name, and the command that lists them.
+// more returns the line that says how many the digest does not name, and which command lists them.
 func more(n int, command string) string {
 	if n == 0 {
 		return ""
@@ -261,7 +262,7 @@ func (d *digest) id(id schema.ID) string {
 }
 
 // sortedShortIDs returns the short ids of all messages and requests, sorted.
-func sortedShortIDs(mail []Mail, owed []track.OpenRequest) []string {
+func sortedShortIDs(mail []item, owed []track.OpenRequest) []string {
 	ids := make([]string, 0, len(mail)+len(owed))
 	for i := range mail {
 		if m := mail[i].Message; m != nil {

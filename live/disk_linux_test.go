@@ -34,6 +34,7 @@ func (h *hooks) smallDisk() (filler string) {
 
 // TestFullDisk fills the disk: hooks say nothing until they can note what they say, and then all of it once.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, started := range []bool{true, false} {
 		h := newHooks(t, Claude)
 		filler := h.smallDisk()

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// ErrorsFile is the file, below the workspace, with the errors of hooks, which no session shows.
+	// ErrorsFile is the file in the workspace with the errors of hooks, because no session shows them.
 	ErrorsFile = project.SessionsFolder + "/" + errorsName
 	errorsName = "errors.log"
 	// maxErrors is the size in bytes after which the file begins anew.

@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// An Event is what a hook says on its standard input. Fields that the program does not send are empty.
+// An Event is what a hook reads from its standard input. Fields that the program does not send are empty.
 type Event struct {
 	Name string `json:"hook_event_name"`
 	// Session is the program's id of the session.
@@ -28,7 +28,7 @@ type Event struct {
 	// Path is the file that changed, and Change says how: add, change or unlink.
 	Path   string `json:"file_path"`
 	Change string `json:"event"`
-	// Subagent is set if a helper of the model caused the event, not the session itself.
+	// Subagent is set if a subagent caused the event, not the session itself.
 	Subagent string `json:"agent_id"`
 }
 
@@ -59,7 +59,7 @@ const maxEvent = 32 << 20
 var errEvent = errors.New("standard input is not an event of a hook")
 
 // ReadEvent reads an event. It reads the input to its end, so that the program that writes it never
-// fails. It ignores fields with an unexpected type. The error matches errEvent, or is that of the reader.
+// fails. It ignores fields with an unexpected type.
 func ReadEvent(r io.Reader) (Event, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxEvent))
 	if err == nil {

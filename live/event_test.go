@@ -11,6 +11,7 @@ import (
 )
 
 func TestReadEvent(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		input string
 		want  Event
@@ -36,6 +37,7 @@ func TestReadEvent(t *testing.T) {
 }
 
 func TestReadNoEvent(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"", " ", "null", "7", "[]", `"Stop"`, "{", "{}", `{"hook_event_name":"Stop"}`, `{"session_id":"s"}`, `{"session_id":"","hook_event_name":"Stop"}`,
 		`{"session_id":7,"hook_event_name":"Stop"}`, `{"session_id":"s","hook_event_name":"Stop"`, `{"session_id":"s","hook_event_name":"Stop",}`,

@@ -30,6 +30,7 @@ func (h *hooks) begin() {
 // TestDamagedState checks what is shown after something happened to the state of a session: every message, if
 // only again.
 func TestDamagedState(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		damage func(t *testing.T, h *hooks, path string)
 		want   []string
@@ -108,6 +109,7 @@ func rewrite(t testing.TB, path, from, to string) {
 // TestTemporaryFiles checks that the first hook of a session removes what killed hooks left, and not what a
 // follower may be writing.
 func TestTemporaryFiles(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.begin()
 	for _, suffix := range []string{project.SessionSuffix, followerSuffix} {
@@ -121,6 +123,7 @@ func TestTemporaryFiles(t *testing.T) {
 
 // TestPrintFails checks that what nobody could read is shown again.
 func TestPrintFails(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.begin()
 	h.arrive(h.ask("m002"))
@@ -137,6 +140,7 @@ func TestPrintFails(t *testing.T) {
 
 // TestLostWorkspace moves a workspace, and removes an agent and all.
 func TestLostWorkspace(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.begin()
 	h.arrive(h.ask("m002"))
@@ -166,6 +170,7 @@ func TestLostWorkspace(t *testing.T) {
 
 // TestClockSetBack checks that a session goes on with messages and a state from the future.
 func TestClockSetBack(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.now = now.Add(48 * time.Hour)
 	h.begin()
@@ -183,6 +188,7 @@ func TestClockSetBack(t *testing.T) {
 
 // TestUnsettledFile checks that a file that is no message is shown only when nobody writes it any more.
 func TestUnsettledFile(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.begin()
 	data, err := schema.Encode(h.ask("m002"))
@@ -206,6 +212,7 @@ func TestUnsettledFile(t *testing.T) {
 // TestRestored checks that a message that left the inbox is shown again when it comes back, but not if
 // it leaves for a moment only.
 func TestRestored(t *testing.T) {
+	t.Parallel()
 	for _, event := range []string{PostToolUse, Stop} {
 		h := newHooks(t, Claude)
 		h.begin()
@@ -224,13 +231,14 @@ func TestRestored(t *testing.T) {
 
 // TestManyMessages begins a session beside 10,000 messages. The answer keeps its budget.
 func TestManyMessages(t *testing.T) {
+	t.Parallel()
 	const messages = 10_000
 	h := newHooks(t, Claude)
 	h.fill(messages)
 	h.now = h.now.Add(time.Hour)
 	text := h.on("s", SessionStart)
 	got := named(text)
-	if tokens := Tokens(text); tokens > DefaultBudget || len(got) < 10 || !strings.Contains(text, fmt.Sprintf("%d more: oacp inbox", messages-len(got))) {
+	if tokens := Tokens(text); tokens > defaultBudget || len(got) < 10 || !strings.Contains(text, fmt.Sprintf("%d more: oacp inbox", messages-len(got))) {
 		t.Fatalf("%d tokens name %d messages:\n%s", tokens, len(got), text)
 	}
 	h.on("s", UserPromptSubmit)
@@ -267,6 +275,7 @@ func (h *hooks) fill(messages int) {
 // TestBesideARunner checks that sessions get no mail while a Runner works the inbox, and what is left
 // afterwards.
 func TestBesideARunner(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.begin()
 	h.arrive(h.ask("m002"))
@@ -305,6 +314,7 @@ func TestBesideARunner(t *testing.T) {
 // TestRegistersFirst checks that a Runner sees a session that begins before the session looks for one, and before
 // it reads the mail.
 func TestRegistersFirst(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.arrive(h.ask("m001"))
 	var seen []bool

@@ -37,8 +37,8 @@ const (
 	leastLine = 40
 )
 
-// fenced returns the lines of a body, each with a mark, or as many as the cost allows. It reports
-// whether these are all. Of several empty lines it returns one.
+// fenced returns the lines of a body, each after "| ", or as many as the cost allows. It reports whether these
+// are all. It joins several empty lines into one.
 func fenced(body string, most int) (lines string, all bool) {
 	var out strings.Builder
 	separator := ""

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
+	check.Overlap()
 	os.Exit(m.Run())
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -22,14 +23,14 @@ type Hook struct {
 	Program   Program
 	// Getenv returns the variables of the hook's environment.
 	Getenv func(string) string
-	// Follow makes each session need a follower, not only those of codex.
+	// Follow makes Handle ask for a follower of each session, not only of those of codex.
 	Follow bool
-	// Pace is the time in which all digests that no person asks for cost at most DefaultBudget; zero is a minute.
+	// Pace is the period in which digests that no person asked for may cost 1500 tokens together; zero means a minute.
 	Pace time.Duration
 	// Now returns the time; nil is time.Now.
 	Now func() time.Time
 	// caller returns the process that called the hook. Tests replace it.
-	caller func() runningProcess
+	caller func() process.Info
 }
 
 const (
@@ -43,9 +44,9 @@ const (
 	handover = 300 * time.Millisecond
 )
 
-// Handle passes to print what the program is to show the model, if anything. It ignores other events and those
-// of helpers of the model. If print fails, or the process ends before Handle does, the next event says it again.
-// An error leaves what the session knows as it was.
+// Handle passes to print what the program should show the model, if anything. It ignores events of subagents, and
+// events that are not constants of this package. If print fails, or the process ends before Handle does, the next
+// event shows the same mail again. After an error the state of the session is as before.
 func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (err error) {
 	if !e.matters() {
 		return nil
@@ -67,7 +68,7 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	return locked(ctx, dir, func() error { return h.answer(ctx, dir, e, print) })
 }
 
-// wake answers FileChanged once all of a burst of mail is there, and again while there is mail that is to be shown later.
+// wake answers FileChanged when a burst of mail is over, and again as long as some mail has to wait.
 func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, print func(Answer) error) error {
 	var seen time.Time
 	for waited := time.Duration(0); waited < collect && !seen.Equal(h.inboxTime()); waited += burst {
@@ -110,7 +111,7 @@ func (h *Hook) end(ctx context.Context, session string) error {
 	return errors.Join(err, dir.Close())
 }
 
-// pause reports whether the context is still valid after that time.
+// pause waits, and reports whether the context is still valid then.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -135,7 +136,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	if err != nil {
 		return err
 	}
-	// After this hook the program passes on what has woken it, but only if it knows that by then.
+	// After this hook the program passes on the text that woke it, but only if it has noticed the wake by then.
 	if e.Name == PostToolUse && s.wasJustWoken(h.now()) && !pause(ctx, handover) {
 		return context.Cause(ctx)
 	}
@@ -148,7 +149,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	switch e.Name {
 	case FileChanged:
 		if text != "" || s.Retry.After(h.now()) && !later.Before(s.Retry) {
-			later = time.Time{} // the program has to learn of it, or another hook waits until then
+			later = time.Time{} // this hook must end to wake the program, or another hook already waits until then
 		}
 		s.Retry = cmp.Or(later, s.Retry)
 	case Stop:
@@ -185,7 +186,7 @@ func (h *Hook) known(dir *durable.Dir, id string) (s Session, known bool, err er
 	return s, err == nil && s.Program == h.Program && s.Agent == h.Agent, err
 }
 
-// session returns the state of the session at an event, and whether the session knows nothing yet.
+// session returns the state of the session at an event, and whether the session begins with it.
 func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err error) {
 	s, known, err := h.known(dir, e.Session)
 	if err != nil {
@@ -204,23 +205,23 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 }
 
 // calledBy returns the process that called the hook.
-func (h *Hook) calledBy() runningProcess {
+func (h *Hook) calledBy() process.Info {
 	if h.caller != nil {
 		return h.caller()
 	}
 	return caller(h.Program, h.Getenv)
 }
 
-// attach notes in which process the session is. If codex runs the hooks of all sessions in one process, that
-// is the only one in the session's folder.
+// attach records the process of the session. If codex runs the hooks of all sessions in one process, the session
+// is in the only codex with a terminal in its folder, or in an unknown one.
 func (h *Hook) attach(s *Session, e Event) {
 	p := h.calledBy()
 	s.Host, s.Dir = hostname(), e.Dir
-	s.Process, s.Server = p.Process, Process{}
-	if !p.shared() {
+	s.Process, s.Server = p.Process, process.Process{}
+	if !isShared(p) {
 		return
 	}
-	s.Process, s.Server = Process{}, p.Process
+	s.Process, s.Server = process.Process{}, p.Process
 	if terminals := codexIn(e.Dir); len(terminals) == 1 {
 		s.Process = terminals[0]
 	}
@@ -235,8 +236,8 @@ func (h *Hook) now() time.Time {
 
 func (h *Hook) pace() time.Duration { return cmp.Or(h.Pace, defaultPace) }
 
-// prove records what an event proves: the messages that the model has noticed. After an error, the next
-// event proves it.
+// prove records the messages that the model has noticed, which the event proves. After an error, the next
+// event tries again.
 func (h *Hook) prove(s *Session, event string) error {
 	before := slices.Clone(s.Shown)
 	var noticed []track.Key
@@ -252,7 +253,8 @@ func (h *Hook) prove(s *Session, event string) error {
 	if len(noticed) == 0 {
 		return nil
 	}
-	err := track.NoteNoticed(h.Workspace, h.Agent, noticed, track.Noticed{Session: s.ID, Program: string(h.Program), At: h.now()})
+	err := track.NoteNoticed(h.Workspace, h.Agent, noticed,
+		track.Noticed{Session: s.ID, Program: string(h.Program), At: h.now(), Process: s.Process})
 	if err != nil {
 		s.Shown = before
 	}

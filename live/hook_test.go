@@ -224,6 +224,7 @@ func TestWakes(t *testing.T) {
 
 // TestHeldOnce checks that a session that was held is not held again, and that mail which arrives meanwhile is shown later.
 func TestHeldOnce(t *testing.T) {
+	t.Parallel()
 	for _, program := range Programs() {
 		h := newHooks(t, program)
 		h.on("s", SessionStart)
@@ -242,6 +243,7 @@ func TestHeldOnce(t *testing.T) {
 
 // TestIgnoredEvents checks that some events are no events of the session: they say nothing and make nothing.
 func TestIgnoredEvents(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.arrive(h.ask("m3ss"))
 	for _, e := range []Event{

@@ -9,8 +9,9 @@
 //	FileChanged       wakes the session for such mail (claude only)
 //	SessionEnd        forgets the session
 //
-// A message is shown once to each session, or again if the program may have taken back the prompt that it came with.
-// It is noticed when the model has answered a request that carried it: see proof. An idle codex has no event for new mail, so Follow rings it.
+// Hooks show a message once to each session, and again if the program may have dropped the prompt that it came with.
+// It is noticed when the model has answered a request that contained it: see proof. An idle codex has no event for
+// new mail, so Follow sends it a prompt: it rings.
 //
 // The state is in state/live/AGENT/SESSION.json. It need not survive a crash of the machine, which also
 // ends the sessions.
@@ -45,8 +46,8 @@ const (
 	SessionEnd       = "SessionEnd"
 )
 
-// wakes reports whether mail is worth a turn of an idle session. Expired mail and notices are not. A
-// notification is only if it answers something or is urgent.
+// wakes reports whether a message is worth a turn of an idle session. Expired messages and notices are not, and a
+// notification is only if it is a reply or urgent.
 func wakes(m *schema.Message, now time.Time) bool {
 	if m.ExpiredAt(now) || m.IsNotice() {
 		return false
@@ -55,5 +56,5 @@ func wakes(m *schema.Message, now time.Time) bool {
 	return m.Type != schema.Notification || m.ParentID != "" || urgent
 }
 
-// inboxOf returns the folder that new mail for an agent comes to.
+// inboxOf returns the path of an agent's inbox in the workspace.
 func inboxOf(agent schema.AgentName) string { return schema.BoxPath(agent, mailbox.Inbox) }

@@ -64,7 +64,7 @@ func (m *model) hook(e Event, to map[string]bool) bool {
 		m.h.Errorf("%s of %s: %v", e.Name, m.id, err)
 	}
 	text := shown(m.h, e.Name, a)
-	if tokens := Tokens(text); tokens > DefaultBudget {
+	if tokens := Tokens(text); tokens > defaultBudget {
 		m.h.Errorf("%s of %s shows %d tokens:\n%s", e.Name, m.id, tokens, text)
 	}
 	names := named(text)

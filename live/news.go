@@ -18,25 +18,24 @@ import (
 )
 
 const (
-	// settled is the age from which a file that is not a message counts: somebody may be writing it.
+	// settled is the age from which a hook shows a file that is not a message: before, somebody may be writing it.
 	settled = 10 * time.Second
 	// owedLimit bounds the search for what the agent owes, while the program starts.
 	owedLimit = 2 * time.Second
-	// backlogBudget is what a prompt shows of the backlog, in tokens. maxBacklog is how many messages that can
-	// name: the shortest line costs eight tokens.
+	// backlogBudget is what the backlog may cost in a prompt, in tokens. maxBacklog is how many messages fit
+	// into that: the shortest line costs eight tokens.
 	backlogBudget = 300
 	maxBacklog    = backlogBudget / 8
-	// noticeLimit is how long mail is reserved for the session that it was shown to, if that session does
-	// not notice it.
+	// noticeLimit is how long mail that a session was shown is reserved for it before it has noticed the mail.
 	noticeLimit = 2 * time.Minute
 	defaultPace = time.Minute
 )
 
-// news returns what to say at an event, and notes in the session which messages that shows. The session begins if it
-// knows nothing yet. If there is mail that is to be shown later, it returns when.
+// news returns the text to show at an event, and notes in the session which messages it shows. If some mail has to
+// wait, it returns until when.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (text string, later time.Time, err error) {
 	if begins {
-		// Registered before it looks for a Runner, the session sees a Runner that does not see it.
+		// The session registers before it looks for a Runner: either it sees the Runner, or the Runner sees it.
 		if err := errors.Join(h.forget(dir, s, e.Source), s.register(dir)); err != nil {
 			return "", later, err
 		}
@@ -66,14 +65,14 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	case len(fresh) > 0 && !e.shows(fresh, h.now()):
 		return "", others.until, nil // a later event shows it
 	}
-	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
+	o := digestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
 		if o.Budget, later = s.allowance(e, others, fresh, o, h.pace()); o.Budget == 0 {
 			return "", later, nil
 		}
 	}
-	var old []Mail
+	var old []item
 	if e.Name == UserPromptSubmit && asked {
 		first := make(map[string]bool)
 		for _, name := range s.Backlog[:min(len(s.Backlog), maxBacklog)] {
@@ -87,12 +86,12 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh, others)
 	}
 	if len(old) > 0 {
-		o.Budget = DefaultBudget - backlogBudget
+		o.Budget = defaultBudget - backlogBudget
 	}
 	backlog := len(s.Backlog)
 	text = s.show(fresh, o, e.Name)
 	if len(old) > 0 {
-		text += s.show(old, DigestOptions{Now: o.Now, Budget: backlogBudget, Backlog: backlog}, e.Name)
+		text += s.show(old, digestOptions{Now: o.Now, Budget: backlogBudget, Backlog: backlog}, e.Name)
 	}
 	if !asked {
 		s.Spent += Tokens(text)
@@ -100,9 +99,9 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	return text, others.until, nil
 }
 
-// show writes a digest for an event, and notes in the session what it names, and what it has no room for.
-func (s *Session) show(mail []Mail, o DigestOptions, event string) string {
-	text, named := Compose(mail, o)
+// show writes a digest for an event, and notes in the session which mail it names and which is left over.
+func (s *Session) show(mail []item, o digestOptions, event string) string {
+	text, named := compose(mail, o)
 	shown := make(map[string]bool)
 	for _, m := range mail[:named] {
 		one := Shown{File: m.File, At: o.Now, Prompted: event == UserPromptSubmit && s.Program == Claude}
@@ -124,18 +123,19 @@ func (s *Session) show(mail []Mail, o DigestOptions, event string) string {
 	return text
 }
 
-// shows reports whether mail is shown at an event. Events that cause a turn need mail that is worth one.
-func (e *Event) shows(mail []Mail, now time.Time) bool {
+// shows reports whether a hook shows the mail at an event. An event that causes a turn needs mail that is worth one.
+func (e *Event) shows(mail []item, now time.Time) bool {
 	switch {
 	case e.Name != Stop && e.Name != FileChanged:
 		return true
 	case e.Name == Stop && e.StopActive:
 		return false
 	}
-	return slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && wakes(m.Message, now) })
+	return slices.ContainsFunc(mail, func(m item) bool { return m.Err == nil && wakes(m.Message, now) })
 }
 
-// look returns the files in the inbox that are new to the session. It drops from the session what has left the inbox.
+// look returns the files in the inbox that are new to the session. It also makes the session forget those that have
+// left the inbox.
 func (h *Hook) look(s *Session) (fresh map[string]bool, err error) {
 	all, err := durable.ListFolder(h.Workspace.Root(), h.Workspace.Dir(), inboxOf(h.Agent))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +158,7 @@ func (h *Hook) look(s *Session) (fresh map[string]bool, err error) {
 }
 
 // read reads files in the inbox, in its order. It skips files that may be incomplete.
-func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []Mail, err error) {
+func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []item, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -169,15 +169,15 @@ func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail 
 			continue
 		}
 		_, elsewhere := o.shown[e.Name]
-		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict})
+		mail = append(mail, item{Message: e.Message, File: e.Name, Err: e.Err, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict})
 	}
 	return mail, err
 }
 
 // owed returns the requests that wait for the agent's answer, except those among the mail and those that
-// another session has. It returns none if the search fails or takes long: the digest is useful without
-// them.
-func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequest {
+// another session was shown. It ignores errors, and limits the time of the search: the digest is useful
+// without them.
+func (h *Hook) owed(ctx context.Context, mail []item, o others) []track.OpenRequest {
 	known := make(map[schema.ID]bool, len(mail)+len(o.shown))
 	for _, id := range o.shown {
 		known[id] = true
@@ -195,16 +195,17 @@ func (h *Hook) owed(ctx context.Context, mail []Mail, o others) []track.OpenRequ
 
 // others is what is known of the other living sessions of an agent.
 type others struct {
-	// shown are the files that were shown to them, and the ids of the messages.
+	// shown are the files that they were shown, with the ids of the messages.
 	shown map[string]schema.ID
-	// idle reports whether an idle session is to be woken first: for claude any, for codex an earlier one.
+	// idle reports whether one of them is idle and gets new mail first. Sessions of claude do, and among those of
+	// codex the earlier ones.
 	idle bool
-	// until is when the first file that they have not noticed is for other sessions. It is zero if there is none.
+	// until is when the first file that is reserved for them is free for this session. It is zero if there is none.
 	until time.Time
 }
 
-// yield drops from the fresh files and the backlog what another living session of the agent was shown, unless that does not
-// notice it in time.
+// yield drops from the fresh files and the backlog what another living session of the agent was shown, unless that
+// session has not noticed it within noticeLimit.
 func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 	if len(fresh)+len(s.Backlog) == 0 {
 		return o, nil
@@ -233,16 +234,16 @@ func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 	return o, err
 }
 
-// allowance returns what a digest of the mail, for which no person asks, may cost in tokens. It is 0 if the mail is to be shown later, at
-// the returned time: because the digests of the last minute leave no room for it, or because the session works and its other hooks show the
-// mail, unless a person has interrupted the turn.
-func (s *Session) allowance(e Event, o others, mail []Mail, d DigestOptions, pace time.Duration) (budget int, later time.Time) {
+// allowance returns how many tokens a digest may cost that no person asked for. It is 0 if the mail has to wait until
+// the returned time, because recent digests leave no room for it, or because the session works: then the hooks of its
+// tool calls show the mail, unless a person has interrupted the turn.
+func (s *Session) allowance(e Event, o others, mail []item, d digestOptions, pace time.Duration) (budget int, later time.Time) {
 	if d.Now.Sub(s.Minute) >= pace {
 		s.Minute, s.Spent = d.Now, 0
 	}
-	d.Budget = DefaultBudget - s.Spent
-	_, named := Compose(mail, d)
-	full := s.Spent > 0 && (d.Budget < MinBudget || named < len(mail))
+	d.Budget = defaultBudget - s.Spent
+	_, named := compose(mail, d)
+	full := s.Spent > 0 && (d.Budget < minBudget || named < len(mail))
 	if full || e.Name == FileChanged && s.Working && (o.idle || s.Spent > 0) {
 		return 0, s.Minute.Add(pace)
 	}

@@ -50,11 +50,12 @@ func (h *hooks) wantDigest(text string, budget int, want []string) (left []strin
 // TestBacklog begins sessions beside more mail than a digest has room for. Each message is shown once, in the
 // order of the inbox: with few tokens for each prompt, and after new mail.
 func TestBacklog(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		h := newHooks(t, Claude)
 		backlog := h.arriveAny(random, "w", 150+random.IntN(150))
-		backlog = h.wantDigest(h.on("s", SessionStart), DefaultBudget, backlog)
+		backlog = h.wantDigest(h.on("s", SessionStart), defaultBudget, backlog)
 		for prompt := 0; len(backlog) > 0; prompt++ {
 			if i := random.IntN(2 * len(backlog)); i < len(backlog) {
 				h.leave(backlog[i])
@@ -73,7 +74,7 @@ func TestBacklog(t *testing.T) {
 				t.Errorf("%d messages wait:\n%s", len(backlog), text)
 			}
 			h.wantNamed(fresh, news...)
-			backlog = h.wantDigest(old, DefaultBudget-Tokens(fresh), backlog)
+			backlog = h.wantDigest(old, defaultBudget-Tokens(fresh), backlog)
 			h.wantNamed(h.on("s", Stop))
 		}
 		if t.Failed() {
@@ -84,11 +85,12 @@ func TestBacklog(t *testing.T) {
 
 // TestBurst lets more mail come at once than a digest has room for: the rest waits for prompts.
 func TestBurst(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.on("s", SessionStart)
 	h.on("s", UserPromptSubmit)
 	left := h.arriveAny(rand.New(rand.NewPCG(1, 2)), "n", 150)
-	left = h.wantDigest(h.on("s", PostToolUse), DefaultBudget, left)
+	left = h.wantDigest(h.on("s", PostToolUse), defaultBudget, left)
 	h.wantNamed(h.on("s", PostToolUse))
 	h.wantNamed(h.on("s", Stop))
 	if len(left) == 0 {
@@ -102,9 +104,10 @@ func TestBurst(t *testing.T) {
 
 // TestUnsettledBacklog lets somebody write a file of the backlog anew while a session works.
 func TestUnsettledBacklog(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	left := h.arriveAny(rand.New(rand.NewPCG(1, 2)), "w", 150)
-	left = h.wantDigest(h.on("s", SessionStart), DefaultBudget, left)
+	left = h.wantDigest(h.on("s", SessionStart), defaultBudget, left)
 	path, at := h.inbox(left[0]+schema.FileExtension), h.now
 	check.WriteFile(t, path, "id: [")
 	if err := os.Chtimes(path, at, at); err != nil {
@@ -122,6 +125,7 @@ func TestUnsettledBacklog(t *testing.T) {
 
 // TestLongBody checks that a message is noticed under the key of its whole body, however much of it is kept.
 func TestLongBody(t *testing.T) {
+	t.Parallel()
 	for _, lines := range []int{1, 2000} {
 		h := newHooks(t, Claude)
 		m := h.ask("m001")

@@ -132,7 +132,7 @@ func TestIdleBeforeBusy(t *testing.T) {
 	}
 }
 
-// TestCeiling lets 100 messages come in 20 seconds while claude works. The digests cost DefaultBudget in a minute, each
+// TestCeiling lets 100 messages come in 20 seconds while claude works. The digests cost defaultBudget in a minute, each
 // message is named once, and few hooks wake the session.
 func TestCeiling(t *testing.T) {
 	for name, tool := range map[string]time.Duration{"tools": 2 * time.Second, "a long request": time.Hour, "short turns": 0} {
@@ -194,6 +194,7 @@ func TestCeiling(t *testing.T) {
 
 // TestHeadline checks the line that the program shows its user.
 func TestHeadline(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.on("s", SessionStart)
 	h.arrive(h.ask("m001"))

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"github.com/oacp-go/oacp/internal/process"
 	"os"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 func TestSharedProcess(t *testing.T) {
 	seat := newSeat(t)
 	dir := t.TempDir()
-	s := Session{Program: Codex, Host: hostname(), Dir: dir, Server: readProcess(seat.process.Process.Pid).Process}
+	s := Session{Program: Codex, Host: hostname(), Dir: dir, Server: process.Read(seat.process.Process.Pid).Process}
 	want := func(what string, alive bool) {
 		t.Helper()
 		if s.alive() != alive {
@@ -26,13 +27,13 @@ func TestSharedProcess(t *testing.T) {
 	want("no codex in the folder", false)
 	here := seat.codex(dir)
 	want("a codex in the folder", true)
-	h := &Hook{Workspace: seat.w, caller: func() runningProcess {
-		return runningProcess{Process: readProcess(seat.process.Process.Pid).Process, arguments: "codex\x00app-server"}
+	h := &Hook{Workspace: seat.w, caller: func() process.Info {
+		return process.Info{Process: process.Read(seat.process.Process.Pid).Process, Arguments: "codex\x00app-server"}
 	}}
 	terminal := func() int {
 		h.attach(&s, Event{Dir: dir})
 		found := s.Process.PID
-		s.Process = Process{}
+		s.Process = process.Process{}
 		return found
 	}
 	if got := terminal(); got != here.Process.Pid {
@@ -48,7 +49,7 @@ func TestSharedProcess(t *testing.T) {
 	seat.codex(dir)
 	end(seat.process)
 	want("its process has ended", false)
-	if p := (Process{PID: os.Getpid(), Started: time.Now().String()}); p.alive() {
+	if p := (process.Process{PID: os.Getpid(), Started: time.Now().String()}); p.IsAlive() {
 		t.Error("a process lives that began at another time")
 	}
 }

@@ -2,16 +2,20 @@
 
 package live
 
-import "time"
+import (
+	"time"
 
-// codexIn returns nothing: this system does not say in which folder a process is.
-func codexIn(string) []Process { return nil }
+	"github.com/oacp-go/oacp/internal/process"
+)
 
-// codex returns the program to ring the process with.
-func (p Process) codex() string { return string(Codex) }
+// codexIn returns nil: this system does not say in which folder a process is.
+func codexIn(string) []process.Process { return nil }
 
-// mayShow reports whether a session of a folder may be in a terminal, which nothing says here.
+// codexOf returns the program that rings a process.
+func codexOf(process.Process) string { return string(Codex) }
+
+// mayShow reports whether a session of a folder may be in a terminal. Here that is unknown.
 func mayShow(string) bool { return true }
 
-// hasSuccessor reports whether the process of the session has opened another one, which nothing says here.
+// hasSuccessor reports whether the process of the session has opened another one. Here that is unknown.
 func (s *Session) hasSuccessor(time.Time) bool { return false }

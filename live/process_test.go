@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -175,6 +176,7 @@ func (h *hooks) stateFiles() (names []string) {
 // TestHooksAtOnce runs 50 hooks of two sessions at once: each message is shown once, to one of them. Two prompts
 // in a row would show mail again, so no hook is for a prompt.
 func TestHooksAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	h.now = time.Now()
 	sessions := []string{"one", "two"}
@@ -239,6 +241,7 @@ func (h *hooks) runIn(program *exec.Cmd) {
 
 // TestKilledSession kills a program with -9: its session is forgotten, and all is shown to the next one.
 func TestKilledSession(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Claude)
 	program := startProgram(t)
 	h.runIn(program)
@@ -264,6 +267,7 @@ func TestKilledSession(t *testing.T) {
 // TestCleared checks that a session that a person cleared is forgotten with the process living on, as codex
 // does not say that it ended.
 func TestCleared(t *testing.T) {
+	t.Parallel()
 	for _, source := range []string{"clear", "startup"} {
 		h := newHooks(t, Claude)
 		h.runIn(startProgram(t))
@@ -282,6 +286,7 @@ func TestCleared(t *testing.T) {
 // TestProcessOfCodex checks that a session of codex that a session of claude started is not in the process
 // of claude.
 func TestProcessOfCodex(t *testing.T) {
+	t.Parallel()
 	h := newHooks(t, Codex)
 	program := startProgram(t)
 	h.runIn(program)
@@ -293,6 +298,7 @@ func TestProcessOfCodex(t *testing.T) {
 
 // TestScripted checks which command lines of codex are those of a script.
 func TestScripted(t *testing.T) {
+	t.Parallel()
 	tests := map[string]bool{
 		"codex": false, "codex|": false, "": false,
 		"codex|exec|fix it": true, "/usr/bin/codex|e|-|": true, "codex|review|--base|main": true,
@@ -302,8 +308,8 @@ func TestScripted(t *testing.T) {
 		"codex|app-server|--listen|unix://": false,
 	}
 	for line, want := range tests {
-		p := runningProcess{arguments: strings.ReplaceAll(line, "|", "\x00")}
-		if got := p.scripted(); got != want {
+		p := process.Info{Arguments: strings.ReplaceAll(line, "|", "\x00")}
+		if got := isScripted(p); got != want {
 			t.Errorf("%s: it is scripted: %t, want %t", line, got, want)
 		}
 	}

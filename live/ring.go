@@ -22,25 +22,24 @@ import (
 )
 
 const (
-	// startLimit is how long the hook that starts a follower may take to write the state of its session, and
-	// how long that state may be unreadable.
+	// startLimit is how long the state of a session may be missing or unreadable. The hook that starts the
+	// follower may write it later.
 	startLimit = 10 * time.Second
-	// ringAgain is how long a ring may go unanswered before the next one: codex keeps them all. ringRetry is the pause after one
-	// that failed.
+	// ringAgain is the pause after a ring that has no effect: codex keeps all prompts. ringRetry is the pause
+	// after a ring that failed.
 	ringAgain = time.Hour
 	ringRetry = time.Minute
 	// ringLimit bounds the run of codex that rings.
 	ringLimit = 30 * time.Second
 )
 
-// Follow waits until a session has ended: its state or the workspace is gone, or its process has ended.
-// Then it forgets the session. The wait also ends if another process follows the session. Meanwhile Follow
-// rings a session of codex that is idle when mail comes that wakes: it queues a prompt that tells how many
-// messages wait. The hook of that prompt shows them.
+// Follow waits until a session has ended, and then removes its state. It returns at once if another process follows
+// the session. When mail arrives that is worth a turn, and the session is an idle one of codex, Follow rings: it
+// queues a prompt that says how many messages wait. The hook of that prompt shows them.
 //
-// Follow rings only if the session is in a terminal: codex would also run the turn of a closed one. It notes
-// errors with NoteError and continues. If the context ends first, Follow returns its cause. Now returns the
-// time; nil is time.Now.
+// A session has ended when its process has ended, or its state or the workspace is gone. Follow rings only if the
+// session is in a terminal, because codex would also run the turn of a closed one. It records errors with NoteError
+// and continues. If the context ends first, Follow returns its cause. Now returns the time; nil means time.Now.
 func Follow(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, session string, now func() time.Time) (err error) {
 	f := &follower{hook: &Hook{Workspace: w, Agent: agent, Program: Codex, Now: now}, id: session}
 	if f.dir, err = openFolder(w, agent); err != nil {
@@ -80,10 +79,10 @@ type follower struct {
 	// state is the session as it was read last, and changed when it was written.
 	state   Session
 	changed time.Time
-	// met reports whether the session was ever alive. seen is when its state was last readable.
+	// met reports whether follow has ever seen the session alive, and seen when it last did, or began.
 	met  bool
 	seen time.Time
-	// rung are the files of the last ring, and again says when they may be rung for once more.
+	// rung are the files of the last ring, and again is when Follow may ring for them once more.
 	rung  []string
 	again time.Time
 	// failure is the last error that was noted.
@@ -98,7 +97,7 @@ func followLock(w *mailbox.Workspace, agent schema.AgentName, session string) ex
 	}
 }
 
-// follow looks at the session once, and rings if that is due. It reports whether the session has ended.
+// follow looks at the session once, and rings if necessary. It reports whether the session has ended.
 func (f *follower) follow(ctx context.Context) (ended bool) {
 	files, ended, err := f.due(ctx)
 	if len(files) > 0 && pause(ctx, burst) {
@@ -113,21 +112,21 @@ func (f *follower) follow(ctx context.Context) (ended bool) {
 	return ended
 }
 
-// note notes an error, unless it is the last one again.
+// note records an error, unless it repeats the last one.
 func (f *follower) note(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	if text != "" && text != f.failure {
-		// Nobody can be told if this fails.
+		// An error here has nowhere to go.
 		_ = NoteError(f.hook.Workspace, f.hook.now(), fmt.Errorf("following %s session %s: %w", f.state.Program, f.id, err))
 	}
 	f.failure = text
 }
 
-// read reads the state of the session. It reports whether the session lives, and whether it has ended; both are false if
-// that is not known.
+// read reads the state of the session. It reports whether the session lives, and whether it has ended. Both are false
+// while neither is certain.
 func (f *follower) read() (lives, ended bool) {
 	now := f.hook.now()
 	info, err := f.dir.Lstat(f.id + project.SessionSuffix)
@@ -144,9 +143,9 @@ func (f *follower) read() (lives, ended bool) {
 	return false, now.Sub(f.seen) > startLimit
 }
 
-// due returns the files in the inbox to ring for now, and reports whether the session has ended. A ring must begin a turn in
-// view of the user, and no event that shows the mail may be due. After an interruption, codex keeps what is queued until
-// its user sends a prompt, which shows the mail.
+// due returns the files in the inbox to ring for now, and reports whether the session has ended. A ring must begin a
+// turn that the user sees. It is useless while the session works: a later event shows the mail, and after an
+// interruption codex keeps the prompt in its queue until the user sends another one, which shows the mail.
 func (f *follower) due(ctx context.Context) (files []string, ended bool, err error) {
 	lives, ended := f.read()
 	s := &f.state
@@ -166,8 +165,8 @@ func (f *follower) due(ctx context.Context) (files []string, ended bool, err err
 	return files, false, err
 }
 
-// unanswered reports whether the session was shown none of the files of the last ring, and some of them are
-// still in the inbox.
+// unanswered reports whether some files of the last ring are still in the inbox, and the session was shown none of
+// them.
 func (f *follower) unanswered() bool {
 	isRung := func(t Shown) bool { return slices.Contains(f.rung, t.File) }
 	return !slices.ContainsFunc(f.state.Shown, isRung) && slices.ContainsFunc(f.rung, func(file string) bool {
@@ -176,7 +175,8 @@ func (f *follower) unanswered() bool {
 	})
 }
 
-// unshown returns the files in the inbox that are worth a ring and that were not shown to the session.
+// unshown returns the files in the inbox that are worth a ring and that the session was not shown. New mail is first
+// for an idle session that precedes this one.
 func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	s := f.state
 	names, err := f.hook.look(&s)
@@ -190,7 +190,7 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	mail, err := f.hook.read(ctx, names, others)
 	now := f.hook.now()
 	for _, m := range mail {
-		isForOther := others.idle && m.Message != nil && now.Sub(m.Message.CreatedAt.Time()) < noticeLimit // which is rung first
+		isForOther := others.idle && m.Message != nil && now.Sub(m.Message.CreatedAt.Time()) < noticeLimit
 		if m.isMessage() && wakes(m.Message, now) && !isForOther {
 			files = append(files, m.File)
 		}
@@ -198,8 +198,8 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	return files, err
 }
 
-// ring makes codex begin a turn that the digest of its prompt's hook is for. The prompt has the authority of
-// the user, so it holds nothing of the messages.
+// ring makes codex begin a turn, with a prompt whose hook shows the mail. The prompt has the authority of the user,
+// so it contains nothing from the messages.
 func (f *follower) ring(ctx context.Context, files []string) error {
 	f.rung, f.again = files, f.hook.now().Add(ringAgain)
 	text := fmt.Sprintf("oacp: %d messages wait for %s", len(files), f.hook.Agent)
@@ -208,7 +208,7 @@ func (f *follower) ring(ctx context.Context, files []string) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, ringLimit)
 	defer cancel()
-	command := exec.CommandContext(limited, f.state.Process.codex(), "queue", "--thread", f.id, "--message", text)
+	command := exec.CommandContext(limited, codexOf(f.state.Process), "queue", "--thread", f.id, "--message", text)
 	command.Args[0] = string(Codex)
 	defer processgroup.Hold()()
 	processgroup.Lead(command, syscall.SIGTERM)
@@ -228,7 +228,7 @@ func (f *follower) ring(ctx context.Context, files []string) error {
 	return nil
 }
 
-// forget removes what is left of a session that has ended without an event.
+// forget removes the state of a session that has ended without an event.
 func (f *follower) forget(ctx context.Context, hold *exclusive.Hold) error {
 	return locked(ctx, f.dir, func() error {
 		if lost, err := hold.Lost(); lost || err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -114,9 +115,9 @@ func (s *seat) event(names ...string) {
 	}
 }
 
-func (s *seat) eventOf(id string, process *exec.Cmd, name string) {
+func (s *seat) eventOf(id string, terminal *exec.Cmd, name string) {
 	s.t.Helper()
-	h := &Hook{Workspace: s.w, Agent: "codex", Program: Codex, Now: s.now, caller: func() runningProcess { return readProcess(process.Process.Pid) }}
+	h := &Hook{Workspace: s.w, Agent: "codex", Program: Codex, Now: s.now, caller: func() process.Info { return process.Read(terminal.Process.Pid) }}
 	if err := h.Handle(s.t.Context(), Event{Name: name, Session: id, Dir: "/", Source: s.source}, func(Answer) error { return nil }); err != nil {
 		s.t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestDue(t *testing.T) {
 			s.begin()
 			s.codex(s.w.Dir())
 			s.change(func(state *Session) {
-				state.Process, state.Server, state.Dir = Process{}, state.Process, s.w.Dir()
+				state.Process, state.Server, state.Dir = process.Process{}, state.Process, s.w.Dir()
 			})
 			s.send(1, nil)
 		}, 0},

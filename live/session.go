@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -23,23 +24,24 @@ type Session struct {
 	Program Program          `json:"program"`
 	ID      string           `json:"session"`
 	Agent   schema.AgentName `json:"agent"`
-	// Process is the one whose terminal the session is in. It is the zero value if that is not known;
-	// then Server runs the session.
-	Process Process   `json:"process,omitzero"`
-	Server  Process   `json:"server,omitzero"`
-	Host    string    `json:"host"`
-	Dir     string    `json:"dir"`
-	Began   time.Time `json:"began"`
-	// Greeted reports whether the session was told who its agent is.
+	// Process is the process in whose terminal the session is. It is zero if that is unknown; then Server
+	// is the process that runs the session.
+	Process process.Process `json:"process,omitzero"`
+	Server  process.Process `json:"server,omitzero"`
+	Host    string          `json:"host"`
+	Dir     string          `json:"dir"`
+	Began   time.Time       `json:"began"`
+	// Greeted reports whether a hook has told the session who its agent is, or that a Runner works the inbox. Until
+	// then each event is handled like the start of the session.
 	Greeted bool `json:"greeted"`
 	// Working reports whether a turn is running, or was interrupted.
 	Working bool `json:"working"`
-	// Inbox is when the names in the inbox had last changed at the last event. If the inbox changed later, no hook has run since.
+	// Inbox is the modification time of the inbox at the last event.
 	Inbox time.Time `json:"inbox,omitzero"`
-	// Backlog are the files that a digest had no room for and that are not shown yet, in the order of the inbox.
+	// Backlog are the files that no digest has had room for, in the order of the inbox.
 	Backlog []string `json:"backlog,omitempty"`
-	// Spent counts the tokens of the digests since Minute that no person has asked for. Retry is when a hook that waits looks at the
-	// inbox again.
+	// Spent counts the tokens of the digests since Minute that no person asked for. Retry is when a waiting
+	// hook looks at the inbox again.
 	Spent  int       `json:"spent,omitempty"`
 	Minute time.Time `json:"minute,omitzero"`
 	Retry  time.Time `json:"retry,omitzero"`
@@ -48,8 +50,8 @@ type Session struct {
 }
 
 const (
-	// followSuffix is that of the file that the process that follows a session locks, and followerSuffix
-	// that of the file that names the process.
+	// The process that follows a session locks the file with followSuffix. The file with followerSuffix
+	// names that process.
 	followSuffix   = ".follow"
 	followerSuffix = ".follower"
 	// maxState bounds the size of a state file, in bytes.
@@ -91,21 +93,21 @@ func (s *Session) isDead() bool {
 
 func (s *Session) lives() bool {
 	if s.Process.PID > 0 {
-		return s.Process.alive()
+		return s.Process.IsAlive()
 	}
-	return s.Server.alive() && mayShow(s.Dir)
+	return s.Server.IsAlive() && mayShow(s.Dir)
 }
 
-// Attended reports whether the process of the terminal that the session is in is known and lives.
-func (s *Session) Attended() bool { return s.Host == hostname() && s.Process.alive() }
+// Attended reports whether the session is in the terminal of a known process that lives.
+func (s *Session) Attended() bool { return s.Host == hostname() && s.Process.IsAlive() }
 
 func hostname() string {
-	host, _ := os.Hostname() // without a name, all are on this host
+	host, _ := os.Hostname() // after an error, all sessions count as those of this host
 	return host
 }
 
-// readSessions returns the sessions of an agent, also dead ones. It passes over files that it cannot
-// read as a session.
+// readSessions returns the sessions of an agent, including dead ones. It skips files that are not the
+// state of a session.
 func readSessions(w *mailbox.Workspace, agent schema.AgentName) (sessions []Session, err error) {
 	dir, err := openFolder(w, agent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +168,7 @@ func locked(ctx context.Context, dir *durable.Dir, change func() error) (err err
 	return change()
 }
 
-// forgetGone drops the files that have left the inbox, which has these names.
+// forgetGone drops the files that are not among the names in the inbox.
 func (s *Session) forgetGone(names map[string]bool) {
 	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof == none && !names[t.File] })
 	for i := range s.Shown {
@@ -178,7 +180,7 @@ func (s *Session) forgetGone(names map[string]bool) {
 }
 
 // prepare writes the state of a session beside the file that it replaces. If the file has that state already, prepare
-// returns nil: most events change nothing, and syncing a file takes longer than all else.
+// returns nil: most events change nothing, and syncing a file takes longer than the rest of a hook.
 func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
 	data, err := json.Marshal(s)
 	if err != nil {

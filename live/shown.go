@@ -9,12 +9,12 @@ import (
 
 // Shown is a file in the inbox that was shown to a session.
 type Shown struct {
-	// File is empty once it has left the inbox.
+	// File is empty once the file has left the inbox.
 	File string    `json:"file,omitempty"`
 	At   time.Time `json:"at"`
-	// Key is that of the message. It is empty for a file that is not one.
+	// Key is the key of the message, or empty if the file is not a message.
 	Key track.Key `json:"key,omitzero"`
-	// Proof is empty once the message is noticed, and of a file that is not a message.
+	// Proof is empty once the message is noticed, and for a file that is not a message.
 	Proof proof `json:"proof,omitempty"`
 	// Prompted reports whether the message came with a prompt of claude and nothing has happened since.
 	// Claude drops it if a person takes the prompt back or another hook blocks it. Codex keeps it.

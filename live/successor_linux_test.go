@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/internal/testing/terminal"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -34,7 +35,7 @@ func TestSuccessor(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			seat, home := newSeat(t), t.TempDir()
-			here, other := readProcess(os.Getpid()).Process, readProcess(seat.process.Process.Pid).Process
+			here, other := process.Read(os.Getpid()).Process, process.Read(seat.process.Process.Pid).Process
 			seat.begin()
 			seat.change(func(state *Session) { state.Process = here })
 			f := seat.follower()
@@ -68,6 +69,7 @@ func TestSuccessor(t *testing.T) {
 // TestClearedCodex checks with the real codex that a session has a successor when its terminal shows another one,
 // which has no event before its first prompt.
 func TestClearedCodex(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sessions in terminals take long")
 	}
@@ -99,7 +101,7 @@ func TestClearedCodex(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.Server = readProcess(daemon.PID).Process
+				s.Server = process.Read(daemon.PID).Process
 			}
 			since := time.Now()
 			if s.hasSuccessor(since.Add(-time.Hour)) || s.hasSuccessor(since) {

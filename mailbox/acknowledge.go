@@ -15,9 +15,9 @@ import (
 )
 
 // Acknowledge moves a file from an inbox to the archive, because its message has been handled. The
-// name and the bytes stay. If the archive has a file of that name, the new one gets a number; if that
-// has the same bytes, it stays alone. If the file has left the inbox already, IsGone recognizes the
-// error.
+// name and the bytes stay. If the archive has another file of that name, the new one gets a number. If
+// the archive has the same file, Acknowledge only removes the one in the inbox. If the file has left
+// the inbox already, IsGone recognizes the error.
 func (w *Workspace) Acknowledge(e Entry) error { return w.AcknowledgeAll([]Entry{e})[0] }
 
 // AcknowledgeAll acknowledges several entries. It syncs folders once for each run of entries of one
@@ -37,7 +37,8 @@ func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
 	return errs
 }
 
-// acknowledge moves entries of an inbox to the archive. Its own error concerns those that got none.
+// acknowledge moves entries of an inbox to the archive. The error that it returns is that of all entries
+// without one in errs.
 func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
 	inbox, archive, err := f.openWith(Archive)
 	if err != nil {
@@ -57,7 +58,7 @@ func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
 	return errors.Join(f.w.files.SyncDir(archive), f.w.files.SyncDir(inbox))
 }
 
-// openWith opens the folder and another box of the mailbox, which it makes if it is missing.
+// openWith opens the folder and another box of the mailbox, and makes the other one if it is missing.
 func (f folder) openWith(box Box) (from, to *durable.Dir, err error) {
 	if from, err = f.open(); err != nil {
 		return nil, nil, err
@@ -182,7 +183,7 @@ func moveAs(files durable.FileSystem, from *durable.Dir, entry string, to *durab
 		if readErr != nil || !holds(to, name, data) {
 			return err
 		}
-		// Somebody restored a copy, or a tool left one: one stays.
+		// The folder already has this file, from a restored copy or another tool.
 		took, err := false, files.SyncDir(to)
 		if err == nil {
 			took, err = files.Take(from, entry)

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -20,19 +22,15 @@ import (
 // validation. It changes nothing.
 func (w *Workspace) Compose(draft schema.Message, options *SendOptions) (*schema.Message, []byte, validate.Diagnostics, error) {
 	o := outgoing{draft: draft}
-	err := (&batch{w: w}).compose(&o, options)
+	err := (&batch{w: w, options: cmp.Or(options, &SendOptions{})}).compose(&o)
 	return o.message, o.data, o.warnings, err
 }
 
 // compose completes, checks and renders a message, and chooses its file name. It regards the short
 // names that the batch has claimed as taken.
-func (b *batch) compose(o *outgoing, options *SendOptions) error {
-	w, m := b.w, o.draft
+func (b *batch) compose(o *outgoing) (err error) {
+	w, options, m := b.w, b.options, o.draft
 	o.message = &m
-	if options == nil {
-		options = &SendOptions{}
-	}
-	var err error
 	if options.Suffix != "" && !schema.IsNamePart(options.Suffix) {
 		return fmt.Errorf("suffix %.80q: want 1 to 64 letters, digits, dots, underscores or hyphens", options.Suffix)
 	}
@@ -49,17 +47,17 @@ func (b *batch) compose(o *outgoing, options *SendOptions) error {
 	if m.Priority == "" {
 		m.Priority = schema.DefaultPriority
 	}
-	switch parts, err := schema.ParseID(m.ID); {
-	case m.CreatedAt != "":
-	case err == nil:
-		m.CreatedAt = schema.NewTimestamp(parts.At) // so that the message is the same however often it is sent
-	case o.given():
-		m.CreatedAt = schema.NewTimestamp(w.now())
-	}
-	if !o.given() {
+	switch {
+	case !o.given():
 		if err := b.giveID(o); err != nil {
 			return err
 		}
+	case m.CreatedAt == "":
+		at := w.now()
+		if parts, err := schema.ParseID(m.ID); err == nil {
+			at = parts.At // the message stays the same however often it is sent
+		}
+		m.CreatedAt = schema.NewTimestamp(at)
 	}
 	o.warnings = validate.Message(&m)
 	if err := o.warnings.Err(); err != nil {
@@ -128,7 +126,7 @@ func (e *SameNameError) Error() string {
 	return fmt.Sprintf("the agent %s cannot be beside %s: macOS and Windows have one folder for both names", e.Agent, e.Other)
 }
 
-// sendTimes gives out the times of the messages that this process sends.
+// sendTimes assigns the times of the messages that this process sends.
 var sendTimes schema.Clock
 
 // giveID makes the message's id and, if it has none, its time. The id is a short one if the short
@@ -161,8 +159,8 @@ func (b *batch) giveID(o *outgoing) error {
 	return err
 }
 
-// startConversation returns the id of a conversation that the message begins. Its number is random in a
-// batch that sends nothing, and when numbers cannot be counted.
+// startConversation returns the id of the conversation that the message begins. Its number is random if
+// the batch sends nothing or the count fails.
 func (b *batch) startConversation(m *schema.Message) schema.ConversationID {
 	number, err := uint64(0), errors.ErrUnsupported
 	if b.outgoing != nil {
@@ -174,9 +172,9 @@ func (b *batch) startConversation(m *schema.Message) schema.ConversationID {
 	return schema.NewConversationID(m.CreatedAt.Time(), m.From, number)
 }
 
-// countConversation returns one more for each conversation that the workspace starts. The count is the
-// place of a line of 8 bytes that is appended to a file: the system gives no two writers the same place, and
-// none waits for another. The count begins elsewhere for each file, machine and start of the machine.
+// countConversation returns the number of a new conversation, one more than the last. It appends a line of
+// 8 bytes to a file and derives the number from the place of the line: no two writers get the same place, and
+// none waits for another. Each file, machine and start of the machine begins with another number.
 func (b *batch) countConversation() (_ uint64, err error) {
 	state, err := durable.OpenDir(b.w.root, b.w.dir, schema.StateName)
 	if err != nil {
@@ -196,7 +194,7 @@ func (b *batch) countConversation() (_ uint64, err error) {
 	return start.Sum64() + uint64(place)/uint64(len(line)), errors.Join(err, seekErr, readErr)
 }
 
-// isUnique reports whether nobody else chooses this name for another message.
+// isUnique reports whether no other message can get this name.
 func (b *batch) isUnique(m *schema.Message, name string) bool {
 	return b.w.long || name != m.FileName()
 }
@@ -225,15 +223,15 @@ type SendOptions struct {
 	Create bool
 	// Notices lets Postmaster send.
 	Notices bool
-	// Suffix ends the file names of the copies, which are long then: 1 to 64 letters, digits, dots,
-	// underscores and hyphens.
+	// Suffix, if not empty, is added to the file names of the copies, which are then long: 1 to 64
+	// letters, digits, dots, underscores and hyphens.
 	Suffix string
 	// Sign requires a signature, whatever the sender's settings say. Unsigned prevents one, for
 	// messages that the caller forwards.
 	Sign     bool
 	Unsigned bool
-	// Impatient is for a message with an id: waiting for other processes that send such is an error
-	// after a moment.
+	// Impatient limits how long a message with an id waits for other processes that send such
+	// messages: after a second, Send returns an error.
 	Impatient bool
 }
 
@@ -281,7 +279,7 @@ type QueuedError struct {
 
 // Error names the message, the recipients without it and the cause.
 func (e *QueuedError) Error() string {
-	return fmt.Sprintf("message %s is sent but not in the inbox of %s: %v", e.ID, joinNames(e.Agents), e.Err)
+	return fmt.Sprintf("message %s is sent but not in the inbox of %s: %v", e.ID, spelling.Join(e.Agents), e.Err)
 }
 
 // Unwrap returns the cause.

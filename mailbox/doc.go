@@ -16,12 +16,12 @@
 // a crash interrupted: it removes the copies of messages that are not sent, and publishes the
 // others.
 //
-// Staged copies are locked from before their first byte until their process ends. Recover never
-// touches locked copies; if it cannot see the locks of a copy, the age of the copy decides. The
-// staged outbox copy is created first and removed last, so copies without it belong to a sent
-// message. If someone removes state during a send, a copy can disappear after the commit: its
-// sender then writes it again, hidden in the inbox, and syncs it before the rename; but not on a
-// network file system, where another machine may have delivered the copy.
+// A staged copy is locked from before its first byte until it is published or its process ends.
+// Recover never touches locked copies; if it cannot see the locks of a copy, the age of the copy
+// decides. The staged outbox copy is created first and removed last, so copies without it belong to
+// a sent message. If someone removes state during a send, a copy can disappear after the commit. Its
+// sender then writes it again, hidden in the inbox, and syncs it before the rename. It does not do so
+// on a network file system, where another machine may have delivered the copy.
 //
 // A power failure can undo a rename that was not yet synced. The commit is synced before the first
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
@@ -30,9 +30,9 @@
 // bytes and file names. If an outbox already has a message, its copies were published here, and
 // missing ones were acknowledged, so nothing arrives twice.
 //
-// [Workspace.Acknowledge] moves a handled message to the archive, a folder in the inbox. Nothing deletes
-// handled messages. Older tools do: a message that is in the outbox of its sender and in no box of the
-// recipient also counts as acknowledged.
+// [Workspace.Acknowledge] moves a handled message to the archive, a folder in the inbox. Only
+// [Workspace.Prune] deletes handled messages. Older tools delete a message to acknowledge it, so one that
+// is in the outbox of its sender and in no box of the recipient also counts as acknowledged.
 //
 // A rename cannot cross mounts, so all boxes must be on the mount of state.
 package mailbox

@@ -28,12 +28,10 @@ type faulty struct {
 	err error
 	// torn leaves half of the bytes behind when a write fails.
 	torn bool
-	// at is the origin of the process, if it is another one.
-	at string
 	// happen, if not nil, happens before the operation.
 	happen func()
 
-	// files are synced side by side.
+	// mutex guards the rest: files are synced in parallel.
 	mutex sync.Mutex
 	done  int
 	// name describes the failed operation.
@@ -55,13 +53,6 @@ func (f *faulty) step(name string) error {
 		return f.err
 	}
 	return nil
-}
-
-func (f *faulty) Origin(dir *durable.Dir) (string, error) {
-	if f.at != "" {
-		return f.at, nil
-	}
-	return f.Disk.Origin(dir)
 }
 
 func (f *faulty) Create(dir *durable.Dir, name string, data []byte) (*os.File, error) {

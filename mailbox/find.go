@@ -19,11 +19,11 @@ import (
 // be read, and with a *HeldError if a held file may be the message. With a plain *UnreadableError, Find
 // also returns the files that it could read, of which there is at least one; see SplitUnreadable.
 //
-// A complete id tells which names its files have, unless another tool made them. If each recipient has such
-// a file, Find lists no folder, and misses copies under other names. It looks for the beginning of an id in
-// the inboxes first.
+// For a complete id, Find first looks for files with the names that oacp gives. If each recipient has one,
+// Find lists no folder, and misses copies under other names. For a part of an id, Find searches the inboxes
+// first.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
-	mayHold := func(_ schema.AgentName, _ Box, name string) bool { return mayHold(id, name) }
+	mayHold := func(name string) bool { return mayHold(id, name) }
 	if !isComplete(id) {
 		inboxes, err := w.Names(func(_ schema.AgentName, box Box) bool { return box == Inbox })
 		if err != nil {
@@ -43,13 +43,13 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	}
 	found, err := l.find(ctx, id, mayHold)
 	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
-		return l.find(ctx, id, nil) // a name need not tell the id
+		return l.find(ctx, id, nil) // other tools choose names without the id
 	}
 	return found, err
 }
 
-// findByName returns the files of a message that have the names that we give. It returns nothing if some cannot
-// be read.
+// findByName returns the files of a message that have the names that oacp gives. It returns nothing if one of
+// them cannot be read.
 func findByName(ctx context.Context, w *Workspace, id schema.ID) []Entry {
 	parts, err := schema.ParseID(id)
 	if err != nil {
@@ -68,8 +68,8 @@ func findByName(ctx context.Context, w *Workspace, id schema.ID) []Entry {
 	return found
 }
 
-// find is Find among the files that are wanted.
-func (l *Listing) find(ctx context.Context, id string, want FileFilter) ([]Entry, error) {
+// find is Find in the listed files that are wanted.
+func (l *Listing) find(ctx context.Context, id string, want NameFilter) ([]Entry, error) {
 	var short atomic.Bool
 	found, held, err := l.search(ctx, want, func(m *schema.Message) bool {
 		match := m.ID.Match(id)
@@ -122,7 +122,7 @@ func isEverywhere(found []Entry) bool {
 	})
 }
 
-// namesOf returns the names that we give to the files of a message of one of the types.
+// namesOf returns the names that oacp gives to the files of a message of one of the types.
 func namesOf(id schema.ID, parts schema.IDParts, types ...schema.Type) (names []string) {
 	for _, t := range types {
 		m := schema.Message{ID: id, From: parts.Sender, Type: t, CreatedAt: schema.NewTimestamp(parts.At)}
@@ -132,8 +132,9 @@ func namesOf(id schema.ID, parts schema.IDParts, types ...schema.Type) (names []
 	return names
 }
 
-// mayHold reports whether a file of this name may hold the message that the text names, if the name is one of ours:
-// it begins with the minute and the sender, and ends in the random part of the id unless it is short.
+// mayHold reports whether a file of this name may hold the message that the text names. A name that oacp gives
+// begins with the minute and the sender, and ends in the random part of the id unless it is short. A file with
+// another name may hold any message.
 func mayHold(id, name string) bool {
 	parsed, err := schema.ParseFileName(name)
 	if err != nil {
@@ -197,7 +198,7 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
 // inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
-// returns a *NotPendingError or a *SeveralFilesError; and an *UnreadableError if an inbox that may have
+// returns a *NotPendingError, a *SeveralFilesError, or an *UnreadableError if an inbox that may have
 // the message could not be read.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
 	found, err := w.FindNamed(ctx, idOrName, agent)

@@ -49,8 +49,8 @@ func (f folder) names() ([]string, error) {
 	return names, ignoreMissing(err)
 }
 
-// check returns the checks of the owner and of the agent that looks. The owner does not check files that it
-// sent.
+// check returns the check of a file in the folder, which combines those of the owner and the viewer. The
+// owner does not check the files that it sent.
 func (f folder) check() func(data []byte) *HeldError {
 	askers := []schema.AgentName{f.agent}
 	if f.box == Outbox {
@@ -66,18 +66,20 @@ func (f folder) check() func(data []byte) *HeldError {
 		}
 	}
 	return func(data []byte) *HeldError {
-		for asker, check := range checks {
-			if held := check(data, asker == f.agent); held != nil {
-				held.Agent = asker
-				return held
+		for _, asker := range askers {
+			if check := checks[asker]; check != nil {
+				if held := check(data, asker == f.agent); held != nil {
+					held.Agent = asker
+					return held
+				}
 			}
 		}
 		return nil
 	}
 }
 
-// load reads the files of a box that have these names and that keep returns true for. It calls keep also for
-// files that do not exist.
+// load reads the files with these names, and returns those for which keep returns true. It also calls keep
+// for files that do not exist.
 func (f folder) load(ctx context.Context, names []string, keep func(*Entry) bool) (entries []Entry, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -99,22 +101,16 @@ func (f folder) load(ctx context.Context, names []string, keep func(*Entry) bool
 	return slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" }), err
 }
 
-// read reads a file as a message, unless the check holds it. It reuses the buffer, and sets it.
+// read reads a file as a message, unless the check holds it. It reads into the buffer, which may grow.
 func (f folder) read(dir *durable.Dir, name string, check func([]byte) *HeldError, buffer *[]byte) Entry {
-	e := Entry{Agent: f.agent, Box: f.box, Name: name, Path: dir.Path(name)}
 	data, modified, err := dir.AppendFile((*buffer)[:0], name, schema.MaxFileSize)
 	*buffer = data
-	e.Modified = modified
+	e := Entry{Agent: f.agent, Box: f.box, Name: name, Path: dir.Path(name), Modified: modified, Err: err}
 	if err == nil {
 		e.Message, e.Err = decode(check, e.Path, data)
-		return e
+	} else if info, lookErr := dir.Lstat(name); lookErr == nil && modified.IsZero() {
+		e.Modified = info.ModTime()
 	}
-	if info, lookErr := dir.Lstat(name); lookErr == nil {
-		if modified.IsZero() {
-			e.Modified = info.ModTime()
-		}
-	}
-	e.Err = err
 	return e
 }
 

@@ -47,9 +47,9 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 	return InOrder(entries), err
 }
 
-// ListNamed returns the entries of a box whose file names are wanted and which keep returns true for,
-// in no order. A nil filter wants all. Keep may change an entry's message. Calls of keep may be concurrent.
-// Files that vanish meanwhile are left out: another process has handled them.
+// ListNamed returns the entries of a box whose file names are wanted and for which keep returns true, in
+// no order. Keep may change an entry's message. Calls of keep may be concurrent. ListNamed ignores files
+// that vanish meanwhile: another process has handled them.
 func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want NameFilter, keep func(*Entry) bool) ([]Entry, error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err

@@ -1,11 +1,12 @@
 package mailbox
 
 import (
-	"github.com/oacp-go/oacp/internal/testing/check"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // TestLockIsNoLink checks that a lock file that is a link is not followed, so that nothing is made
@@ -37,7 +38,7 @@ func TestLockDoesNotWaitForAPipe(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		// Refusing it would be as good.
+		// Send may lock the pipe or refuse it.
 		if n := len(files(t, w, "agents/claude/outbox")); (err == nil) != (n == 1) {
 			t.Errorf("the outbox has %d messages, and sending gave %v", n, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -37,7 +38,7 @@ func (e *AmbiguousError) Error() string {
 		more = ", …"
 	}
 	return fmt.Sprintf("%d messages have ids that match %s: %s%s", len(e.Matches), e.Prefix,
-		joinNames(e.Matches[:min(most, len(e.Matches))]), more)
+		spelling.Join(e.Matches[:min(most, len(e.Matches))]), more)
 }
 
 // ShortIDError is returned if a text is a prefix of message ids, but too short to name one.
@@ -50,7 +51,7 @@ func (e *ShortIDError) Error() string { return e.Text + " is too short to name a
 // their files.
 type UnreadableError struct {
 	Err error
-	// Agents are the owners of the folders. What became of their messages is unknown.
+	// Agents are the owners of the folders.
 	Agents []schema.AgentName
 }
 
@@ -127,7 +128,7 @@ func (e *SeveralFilesError) Error() string {
 	if len(e.Agents) == 1 {
 		return fmt.Sprintf("message %s is in %d files of the inbox of %s: %q", e.ID, len(e.Names), e.Agents[0], e.Names)
 	}
-	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
+	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, spelling.Join(e.Agents))
 }
 
 // IsGone reports whether the error means that a message file no longer exists.

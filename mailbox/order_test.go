@@ -38,10 +38,7 @@ func TestSendsKeepTheirOrder(t *testing.T) {
 	var want []string
 	next := func() schema.Message {
 		m := draft("codex")
-		m.Type = []schema.Type{schema.Question, schema.Handoff, schema.BrainstormRequest}[len(want)%3]
-		if m.Type == schema.Handoff {
-			m.Type = schema.ReviewFeedback
-		}
+		m.Type = []schema.Type{schema.Question, schema.ReviewFeedback, schema.BrainstormRequest}[len(want)%3]
 		m.From = []schema.AgentName{"claude", "gemini"}[len(want)%2]
 		m.Subject = fmt.Sprintf("message %d", len(want))
 		want = append(want, m.Subject)

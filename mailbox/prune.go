@@ -3,13 +3,14 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
 )
 
-// retainSuffix ends the name of a file beside a message that keeps the message from being pruned.
+// retainSuffix ends the name of a file beside a message. Prune keeps such a message.
 const retainSuffix = ".retain"
 
 // Pruned counts what Prune removed, or would remove.
@@ -19,12 +20,22 @@ type Pruned struct {
 	Copies   int `json:"copies"`
 }
 
-// Prunable returns the names of messages that Prune may remove: those that were created before the time, which nobody
-// has pending, and beside which no file retains them.
+// Prunable returns the filter of file names for Prune. It accepts messages that were created before the time, that are in
+// no inbox or on the way there, and that no file retains.
 func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name string) bool, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
+	}
+	queued, _, err := w.Staged()
+	if err != nil {
+		return nil, err
+	}
+	isQueued := func(name schema.FileName) bool {
+		return slices.ContainsFunc(queued, func(id schema.ID) bool {
+			parts, err := schema.ParseID(id)
+			return err == nil && parts.Sender == name.From && isSameMinute(parts.At, name.At)
+		})
 	}
 	spared := make(map[string]bool)
 	for _, agent := range agents {
@@ -35,7 +46,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 		for _, e := range pending {
 			spared[e.Name] = true
 			if e.Message != nil {
-				long, _ := e.Message.LongFileName() // without one, the name stands
+				long, _ := e.Message.LongFileName() // empty for an invalid id
 				spared[long], spared[e.Message.FileName()] = true, true
 			}
 		}
@@ -53,12 +64,12 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 	}
 	return func(name string) bool {
 		parsed, err := schema.ParseFileName(name)
-		return err == nil && parsed.At.Before(before) && !spared[name]
+		return err == nil && parsed.At.Before(before) && !spared[name] && !isQueued(parsed)
 	}, nil
 }
 
-// Prune removes messages that were handled or given up, and their outbox copies, if they may go. With dryRun, it only
-// counts them.
+// Prune removes messages that were handled or given up, and outbox copies, if may accepts their names. With dryRun, it
+// only counts them.
 func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRun bool) (p Pruned, err error) {
 	agents, err := w.Agents()
 	for _, agent := range agents {
@@ -75,7 +86,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 	return p, err
 }
 
-// prune removes the messages that may go, with their reasons, and counts them.
+// prune removes the messages that may accepts, with their reasons, and counts them.
 func (f folder) prune(ctx context.Context, may func(name string) bool, dryRun bool) (pruned int, err error) {
 	names, err := f.names()
 	for _, name := range names {

@@ -25,8 +25,8 @@ func (b *batch) publish(messages []*outgoing, syncErr error) {
 		for i, c := range o.inboxes {
 			name, err := b.publishInbox(c, o.message, o.name, o.data)
 			if errors.Is(err, ErrGone) && !o.outbox.NotExclusive && b.w.now().Sub(b.opened) < strangerAfter {
-				// Nobody else publishes a copy of a living process, so the copy was removed. A machine with
-				// another clock may take the process for dead: on a network file system, nobody knows.
+				// Nobody else publishes a copy of a living process, so someone removed it. On a network file
+				// system this is not certain: a machine with another clock may take the process for dead.
 				name, err = b.publishAgain(c.Box, o)
 			}
 			if err != nil {
@@ -68,7 +68,7 @@ func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, da
 			_, err = c.Take(b.w.files)
 			return as, err
 		case errors.Is(err, fs.ErrNotExist) && !holds(b.outgoing, c.Name.Entry(), data):
-			// The copy is not staged any more; otherwise the inbox would be missing.
+			// The copy is no longer staged; if it were, the inbox would be missing.
 			for _, as := range []string{name, long} {
 				if holds(c.Box, as, data) {
 					return as, nil
@@ -89,7 +89,7 @@ func holds(dir *durable.Dir, name string, data []byte) bool {
 	return err == nil && string(found) == string(data)
 }
 
-// publishAgain writes an inbox copy of a sent message whose staged copy was removed, perhaps with its folder.
+// publishAgain writes an inbox copy of a sent message because someone removed the staged copy.
 func (b *batch) publishAgain(inbox *durable.Dir, o *outgoing) (name string, err error) {
 	name = o.name
 	err = durable.AddFile(b.w.files, inbox, name, o.data)

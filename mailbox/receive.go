@@ -66,7 +66,7 @@ func (b *batch) accept(o *outgoing) error {
 		if err != nil {
 			return err
 		}
-		// Notices travel, and so do the answers to them.
+		// Notices and the answers to them also come from other machines.
 		if err := CheckNewAgent(agent, append(known, agents[:i]...)); err != nil && !errors.Is(err, ErrPostmaster) {
 			return &RefusedError{r.Name, err}
 		}

@@ -155,9 +155,9 @@ func (b *batch) recoverMessage(id schema.ID, recovered *Recovered) error {
 	return err
 }
 
-// sweep removes the staged copies of a message that is not sent. The copies that show this go last,
-// so that a sweep that is interrupted leaves no copies that look sent. If the sender is alive after
-// all, and commits meanwhile, it finds that its other copies are gone.
+// sweep removes the staged copies of a message that is not sent. The outbox copies go last, so that an
+// interrupted sweep leaves no copies that look sent. If the sender is alive after all, and commits
+// meanwhile, it finds that its other copies are gone.
 func (b *batch) sweep(left *leftovers, recovered *Recovered) error {
 	for _, name := range slices.Concat(left.inboxes, left.outboxes) {
 		took, err := b.w.files.Take(b.outgoing, name.Entry())
@@ -181,7 +181,7 @@ func ignoreMissing(err error) error {
 // recoverCopy publishes an inbox copy if the message is in its sender's outbox, unless its sender
 // is alive and will do it.
 func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
-	if name.Origin != "" { // other senders take a missing copy for a published one
+	if name.Origin != "" { // senders that name no origin take a missing copy for a published one
 		if dead, err := b.isDead(name, strangerAfter); !dead || err != nil {
 			return err
 		}
@@ -255,8 +255,8 @@ func (b *batch) sentAs(data []byte) (m *schema.Message, name string, err error) 
 	return m, "", nil
 }
 
-// deadLetter moves a dead process's inbox copy without an outbox copy to its sender's dead letters. Someone
-// emptied the outbox or state, and nothing shows which, so Recover does not remove the copy.
+// deadLetter moves an inbox copy of a dead process, whose outbox copy is missing, to its sender's dead
+// letters. The message may have been sent, and someone emptied the outbox, so Recover does not remove it.
 func (b *batch) deadLetter(name staging.Name, recovered *Recovered) error {
 	parts, err := schema.ParseID(name.ID)
 	if err != nil || !b.w.Knows(parts.Sender) {

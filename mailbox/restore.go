@@ -36,9 +36,9 @@ type restorable struct {
 	name   string
 }
 
-// findRestorable looks for the copies of a message. The source is a copy of the agent with the bytes of the
-// sender's outbox copy, because moving that one leaves no second copy at any time; or else the outbox copy; or
-// else, if that is gone or not valid, the agent's copy.
+// findRestorable looks for the copies of a message, and chooses the first of: the agent's copy with the bytes of
+// the sender's outbox copy, because moving it never leaves two; the outbox copy; and the agent's copy, if the
+// outbox copy is gone or not valid.
 func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (r restorable, err error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return r, err
@@ -89,9 +89,8 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 // Restore returns a message to the inbox of an agent that acknowledged it or gave it up, and returns
 // the path. It removes the reason of a dead letter. A crash leaves the message as it was, or restored.
 //
-// Restore calls begin with the source after its checks, before it changes anything. Restore ends
-// with its error. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system.
-// Only the message's ID, From and To matter.
+// After its checks, and before it changes anything, Restore calls begin with the source and returns its
+// error, if any. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
 	b, err := openBatch(w, nil)
 	if err != nil {

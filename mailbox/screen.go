@@ -14,7 +14,7 @@ import (
 )
 
 // A HeldError reports that a file in a mailbox is not read as a message, because an agent reads only
-// verified messages. It has nothing of the content of the file.
+// verified messages. It shows no content of the file.
 type HeldError struct {
 	Path string
 	// Agent is the one that reads only verified messages.
@@ -36,7 +36,7 @@ type ScreenFunc func(w *Workspace, agent schema.AgentName) Check
 // it also holds messages that are not to the agent.
 type Check func(data []byte, own bool) *HeldError
 
-// Unscreened is a ScreenFunc for those who may look at everything.
+// Unscreened is a ScreenFunc that holds nothing.
 func Unscreened(*Workspace, schema.AgentName) Check { return nil }
 
 // screenWithoutKeys is the ScreenFunc of a workspace without keys. It holds everything for an agent whose
@@ -52,15 +52,15 @@ func screenWithoutKeys(w *Workspace, agent schema.AgentName) Check {
 	}
 }
 
-// ViewAs makes the agent the one that looks at the workspace: if it reads only verified messages, that goes for
-// all mailboxes but its own outbox. It must not be called while others use the workspace.
+// ViewAs sets the agent that looks at the workspace. If it reads only verified messages, it checks all mailboxes
+// except its own outbox. ViewAs must not be called while others use the workspace.
 func (w *Workspace) ViewAs(agent schema.AgentName) {
 	w.viewer = func() schema.AgentName { return agent }
 }
 
 // Decode reads the bytes of a file in a mailbox as a message. Only Agent, Box and Name of the entry are used.
-// Whoever shows a message or acts on it gets it from here or from an Entry: the error is a *HeldError for what
-// must not be shown. Other errors are those of validate.Read.
+// Code that shows a message or acts on it must get it from Decode or from an Entry. The error is a *HeldError for
+// a message that must not be shown. Other errors are those of validate.Read.
 func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
 	return decode((folder{w, e.Agent, e.Box}).check(), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A NameFilter reports whether a file of this name is to be opened.
+// A NameFilter reports whether to open a file of this name. Nil opens all files.
 type NameFilter func(name string) bool
-
-// A FileFilter reports whether a file of a box is to be opened. Nil wants all.
-type FileFilter func(agent schema.AgentName, box Box, name string) bool
 
 // A Listing has the names of the files in mailboxes, as they were when they were listed.
 type Listing struct {
@@ -24,13 +22,18 @@ type Listing struct {
 	unreadable UnreadableError
 }
 
-// Names lists the boxes that are wanted; nil wants all. Folders that cannot be read make the searches return an
+// newListing returns an empty listing.
+func newListing(w *Workspace) (*Listing, error) {
+	agents, err := w.Agents()
+	return &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}, err
+}
+
+// Names lists the boxes that are wanted; nil wants all. If a folder cannot be read, searches return an
 // *UnreadableError.
 func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, error) {
-	agents, err := w.Agents()
-	l := &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}
+	l, err := newListing(w)
 	for _, box := range schema.Boxes() {
-		for _, agent := range agents {
+		for _, agent := range l.agents {
 			if want != nil && !want(agent, box) {
 				continue
 			}
@@ -43,9 +46,9 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 	return l, err
 }
 
-// Assume returns a listing that has these names in each box, and lists no folder.
+// Assume returns a listing that has these names in each box. It lists no box.
 func (w *Workspace) Assume(names []string) (*Listing, error) {
-	l, err := w.Names(func(schema.AgentName, Box) bool { return false })
+	l, err := newListing(w)
 	for _, agent := range l.agents {
 		for _, box := range schema.Boxes() {
 			l.names[folder{w, agent, box}] = names
@@ -54,7 +57,15 @@ func (w *Workspace) Assume(names []string) (*Listing, error) {
 	return l, err
 }
 
-// SearchNamed searches the files that have one of these names. It lists no folders.
+// Only returns the listing without the boxes that are not wanted.
+func (l *Listing) Only(want func(schema.AgentName, Box) bool) *Listing {
+	only := *l
+	only.names = maps.Clone(l.names)
+	maps.DeleteFunc(only.names, func(in folder, _ []string) bool { return !want(in.agent, in.box) })
+	return &only
+}
+
+// SearchNamed searches the files that have one of these names. It lists no box.
 func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*schema.Message) bool) ([]Entry, error) {
 	l, err := w.Assume(names)
 	if err != nil {
@@ -63,7 +74,7 @@ func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*
 	return l.Search(ctx, nil, match)
 }
 
-// All calls do for each message file.
+// All calls do with the name of each message file.
 func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
 	for in, names := range l.names {
 		for _, name := range names {
@@ -74,18 +85,17 @@ func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
 	}
 }
 
-// Search returns the files that are wanted and whose messages match, as far as they can be read: the valid
-// ones first, each in the order inbox, archive, dead letters, outbox. A file that is held, cannot be read or is
-// not valid has the message of the copy of its sender, if that has the same name. A file is not opened if its
-// sender's copy has the same name and does not match. With an *UnreadableError, Search also returns what it
-// could read.
-func (l *Listing) Search(ctx context.Context, want FileFilter, match func(*schema.Message) bool) ([]Entry, error) {
+// Search returns the files that are wanted and whose messages match: the valid ones first, each in the order
+// inbox, archive, dead letters, outbox. A file that is held, unreadable or not valid gets the message of its
+// sender's copy, if that has the same name. Search does not open a file if its sender's copy has the same name
+// and does not match. With an *UnreadableError, Search also returns what it could read.
+func (l *Listing) Search(ctx context.Context, want NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
 	found, _, err := l.search(ctx, want, match)
 	return found, err
 }
 
-// search is Search, but also returns the files that are held and not beside the copy of their sender.
-func (l *Listing) search(ctx context.Context, want FileFilter, match func(*schema.Message) bool) (found, held []Entry, err error) {
+// search is Search, but also returns the held files without a sender's copy of the same name.
+func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schema.Message) bool) (found, held []Entry, err error) {
 	unreadable := UnreadableError{l.unreadable.Err, slices.Clone(l.unreadable.Agents)}
 	var invalid []Entry
 	others := make(map[string]bool)              // names of files in outboxes whose messages do not match
@@ -97,7 +107,7 @@ func (l *Listing) search(ctx context.Context, want FileFilter, match func(*schem
 			listed := l.names[in]
 			names := slices.DeleteFunc(slices.Clone(moved[agent]), func(name string) bool { return slices.Contains(listed, name) })
 			for _, name := range listed {
-				if schema.IsMessageFile(name) && !others[name] && (want == nil || want(agent, box, name)) {
+				if schema.IsMessageFile(name) && !others[name] && (want == nil || want(name)) {
 					names = append(names, name)
 				}
 			}
@@ -146,8 +156,8 @@ func sortByBox(entries []Entry) {
 	slices.SortStableFunc(entries, func(a, b Entry) int { return slices.Index(boxes, a.Box) - slices.Index(boxes, b.Box) })
 }
 
-// nameInvalid separates the files that are copies of what others sent, by their names, from the others.
-// Each gets the message of the sender's copy: nothing in the file counts.
+// nameInvalid separates the files whose names are those of a sender's copy from the others. They get the
+// message of that copy, whatever they contain.
 func nameInvalid(invalid, found []Entry) (named, others []Entry) {
 	if len(invalid) == 0 {
 		return nil, nil

@@ -24,8 +24,7 @@ const (
 	batchFiles = 256
 	// syncsAtOnce is how many files are synced in parallel.
 	syncsAtOnce = 16
-	// deliveryRounds bounds how often messages are composed again because of errComposeAgain, without
-	// the rounds that deliver some of them.
+	// deliveryRounds bounds the rounds in a row that deliver no message because of errComposeAgain.
 	deliveryRounds = 10
 )
 
@@ -87,7 +86,7 @@ type outgoing struct {
 	warnings validate.Diagnostics
 	// name is the file name of all copies.
 	name string
-	// at is the time of the id, also after the message is composed again: messages keep their order.
+	// at is the time of the id. It stays if the message is composed again: messages keep their order.
 	at time.Time
 	// long asks for a long file name and id, because the short ones were taken.
 	long    bool
@@ -133,7 +132,7 @@ func deliver(ctx context.Context, w *Workspace, messages []*outgoing, options *S
 		before := len(messages)
 		messages, err = tryToDeliver(ctx, w, messages, options)
 		if len(messages) == 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			break // without an error of a folder that was removed this moment
+			break // after fs.ErrNotExist, another round makes the folder that someone removed
 		}
 		if len(messages) < before {
 			round = 0
@@ -142,7 +141,7 @@ func deliver(ctx context.Context, w *Workspace, messages []*outgoing, options *S
 	return err
 }
 
-// tryToDeliver is one round of deliver. It returns the messages that are to be composed again.
+// tryToDeliver is one round of deliver. It returns the messages to compose again.
 func tryToDeliver(ctx context.Context, w *Workspace, messages []*outgoing, options *SendOptions) (again []*outgoing, err error) {
 	b, err := openBatch(w, options)
 	if err != nil {
@@ -190,7 +189,7 @@ func (b *batch) stage(o *outgoing) (err error) {
 	if o.received != nil {
 		err = b.accept(o)
 	} else {
-		err = b.compose(o, b.options)
+		err = b.compose(o)
 	}
 	if err != nil {
 		return err

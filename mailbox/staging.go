@@ -61,7 +61,7 @@ func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 		return nil, err
 	}
 	b := &batch{
-		w: w, options: options, outgoing: outgoing, opened: w.now(),
+		w: w, options: cmp.Or(options, &SendOptions{}), outgoing: outgoing, opened: w.now(),
 		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool),
 	}
 	if b.origin, err = w.files.Origin(outgoing); err != nil {
@@ -101,10 +101,10 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 	return locked, nil
 }
 
-// waitForLock takes the workspace's lock, for which it waits.
+// waitForLock waits for the workspace's lock and takes it.
 func (b *batch) waitForLock(ctx context.Context) error {
 	_, err := b.takeLock(func(lock *flock.Flock) (bool, error) {
-		if b.options != nil && b.options.Impatient {
+		if b.options.Impatient {
 			return true, exclusive.TakeBriefly(lock)
 		}
 		return lock.TryLockContext(ctx, lockRetry)

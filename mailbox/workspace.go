@@ -41,10 +41,10 @@ type Workspace struct {
 	root  *os.Root
 	files durable.FileSystem
 	sign  SignFunc
-	// home returns the folder that holds the keys, screen the check of an agent that reads only verified
-	// messages, and viewer the agent that looks at the workspace, which may be none.
+	// home returns the folder that holds the keys. It may be nil.
 	home   func(*Workspace) (string, error)
 	screen ScreenFunc
+	// viewer returns the agent that looks at the workspace, empty for a person.
 	viewer func() schema.AgentName
 	// long gives every message a long file name and id: machines that exchange mailboxes through git
 	// would choose the same short ones.
@@ -64,10 +64,10 @@ type Options struct {
 	Sign SignFunc
 	// Home returns the folder that holds the keys and the projects. Without it there are no keys.
 	Home func(*Workspace) (string, error)
-	// Screen tells which files are not to be read. Without it, nothing is read for an agent whose settings may
-	// ask for verified messages.
+	// Screen decides which files are read. Without it, no file is read for an agent whose settings may
+	// require verified messages.
 	Screen ScreenFunc
-	// Viewer returns the agent that looks at the workspace, empty if it is none. It is called at most once.
+	// Viewer returns the agent that looks at the workspace, empty for a person. It is called at most once.
 	Viewer func(*Workspace) schema.AgentName
 }
 
@@ -87,8 +87,8 @@ func unsigned(_ *Workspace, _ *schema.Message, file []byte, asked bool) ([]byte,
 var ErrNoWorkspace = errors.New("no workspace")
 
 // Open opens the workspace in the folder, which must contain a folder named agents or a
-// workspace.json. If git carries its messages to other machines, all get long file names and ids. The
-// options may be nil.
+// workspace.json. If git may carry its messages to other machines, they get long file names and ids.
+// The options may be nil.
 func Open(dir string, options *Options) (*Workspace, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -124,8 +124,7 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	return w, nil
 }
 
-// inGit reports whether a workspace has a git repository of its own, or is a folder of one whose
-// .gitattributes speak of messages.
+// inGit reports whether a workspace is a git repository, or is in one and has a .gitattributes file.
 func inGit(root *os.Root, dir string) bool {
 	_, noRepository := root.Lstat(".git")
 	_, noAttributes := root.Lstat(".gitattributes")
@@ -160,15 +159,6 @@ func (w *Workspace) Home() (string, error) {
 // Root returns the workspace's folder, through which other packages open the files in it. It is
 // closed with the workspace.
 func (w *Workspace) Root() *os.Root { return w.root }
-
-// joinNames lists names or ids.
-func joinNames[Name ~string](names []Name) string {
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = string(name)
-	}
-	return strings.Join(texts, ", ")
-}
 
 // BoxPath returns the path of a folder of an agent's mailbox.
 func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
@@ -230,8 +220,8 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	return w.MakeFolder(name)
 }
 
-// AddFile writes a file below the workspace, whole and durably, unless it exists, and reports whether it
-// wrote it.
+// AddFile writes a file below the workspace durably unless it exists, and reports whether it wrote
+// the file.
 func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	dir, err := durable.OpenDir(w.root, w.dir, path.Dir(name))
 	if err != nil {
@@ -248,8 +238,8 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	return err == nil, err
 }
 
-// UnaskedFolder has an empty file for each agent that init made without being asked for it. Such an agent stays on its
-// machine until somebody uses it, if the workspace joins one that has agents.
+// UnaskedFolder has an empty file for each agent that init made although nobody asked for it. If the
+// workspace joins one that has agents, such an agent stays on its machine until somebody uses it.
 const UnaskedFolder = schema.StateName + "/unasked"
 
 // Agents returns the agents of the workspace, sorted: the folders below agents whose names are
@@ -269,8 +259,8 @@ func (w *Workspace) Agents() ([]schema.AgentName, error) {
 	return agents, nil
 }
 
-// Knows reports whether the workspace has a folder for the agent, or may have one: if it cannot look,
-// whoever uses the folder gets the error.
+// Knows reports whether the workspace has a folder for the agent. It also returns true if it cannot
+// tell: using the folder then returns the error.
 func (w *Workspace) Knows(agent schema.AgentName) bool {
 	if !agent.Valid() {
 		return false
@@ -297,13 +287,13 @@ type UnknownAgentError struct {
 func (e *UnknownAgentError) Error() string {
 	known := "it has none"
 	if len(e.Known) > 0 {
-		known = "it has " + joinNames(e.Known)
+		known = "it has " + spelling.Join(e.Known)
 	}
 	return fmt.Sprintf("workspace %s has no agent %q: %s", e.Workspace, e.Agent, known)
 }
 
 // CheckAgent returns an *UnknownAgentError if the workspace does not have the agent, and another
-// error if the name is not a valid agent name or not that of a folder.
+// error if the name is not valid or its folder cannot be used.
 func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err

@@ -2,11 +2,12 @@ package mailbox
 
 import (
 	"errors"
-	"github.com/oacp-go/oacp/internal/testing/check"
-	"github.com/oacp-go/oacp/schema"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // TestStateFoldersKeepGitOut checks that git ignores state, whatever creates it first, in a

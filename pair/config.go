@@ -18,8 +18,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Config holds AgentPair's global settings (see its config file reference). A setting that the file
-// omits has the zero value.
+// Config has AgentPair's global settings (see its config file reference). A setting that the file omits
+// has the zero value.
 type Config struct {
 	Settings
 	Verbose bool
@@ -88,7 +88,7 @@ func (c *Config) Set(key, value string) (err error) {
 	case "timeout":
 		c.Timeout, err = ParseTimeout(value)
 	case "use_tmux":
-		_, err = parseBool(value) // for AgentPair: a run has no tmux session
+		_, err = parseBool(value) // AgentPair's; a run here has no tmux session
 	case "use_worktree":
 		c.Worktree, err = parseBool(value)
 	case "verbose":

@@ -14,8 +14,8 @@ import (
 )
 
 // Create makes a new run of a repository below root, the folder of all runs, and a session that
-// drives it. Any number of processes may do so at once. An error about a setting names the setting;
-// one that names the run means that the run may exist and can be resumed.
+// drives it. Any number of processes may call it at once. An error about a setting names the setting.
+// An error that names a run means that the run may exist, and that Resume can continue it.
 func Create(root, repository string, settings Settings, options Options) (*Session, error) {
 	settings, err := settings.complete()
 	if err != nil {
@@ -51,10 +51,10 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	}
 	manifest.ID = run.ID
 	if settings.Worktree {
-		manifest.WorktreePath = worktreePath(run)
+		manifest.WorktreePath = filepath.Join(run.Folder, "worktree") // so that no two runs share one
 	}
 	var s *Session
-	if err = manifest.write(run); err == nil {
+	if err = run.WriteManifest(&manifest); err == nil {
 		s, err = Resume(run, options)
 	}
 	if err != nil {
@@ -63,8 +63,8 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	return s, nil
 }
 
-// Resume returns a session that continues a run. A *BusyError means that another process drives it;
-// see ReadManifest for further errors.
+// Resume returns a session that continues a run. It returns a *BusyError if another process drives the
+// run, or an error of ReadManifest.
 func Resume(run bridge.Run, options Options) (_ *Session, err error) {
 	options.fill()
 	s := &Session{run: run, options: options, stopDelay: stopDelay}
@@ -98,7 +98,7 @@ type BusyError struct {
 	Run int
 }
 
-// take takes hold of the run, and ends the processes that a killed session left behind.
+// take locks the run, and ends the processes that a killed session left behind.
 func take(ctx context.Context, run bridge.Run, now time.Time) (*exclusive.Hold, error) {
 	hold, err := lockOf(run).Take(ctx, now)
 	if held := new(exclusive.HeldError); errors.As(err, &held) {

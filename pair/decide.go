@@ -85,8 +85,8 @@ func (m *Manifest) records(turn *Turn) []bridge.Record {
 	if m.State == Working {
 		kind = bridge.TypeResult
 	}
-	// An answer to oneself goes to the other agent, or to the user in a run of one agent; drain
-	// returns it to the sender as well.
+	// The worker's answer, even about its own work, goes to the other agent, or to the user in a run of
+	// one agent. An agent that reviews its own work also gets it from drain.
 	if string(turn.Agent) == m.PrimaryAgent {
 		to = User
 		if agents := m.Agents(); len(agents) > 1 {
@@ -112,9 +112,9 @@ func (m *Manifest) records(turn *Turn) []bridge.Record {
 	return records
 }
 
-// publish appends a record and returns its id. A duplicate behind the cursor is the same record,
-// appended by a process that died afterwards. A duplicate before it gets another last line: the id
-// of a record does not depend on its time.
+// publish appends a record and returns its id. A duplicate after the cursor is the same record, which a
+// process appended before it died. A duplicate of an earlier record gets another last line, because the
+// id of a record depends on its content and not on its time.
 func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Record) (string, error) {
 	r.Iteration = s.manifest.CurrentIteration
 	words := r.Content

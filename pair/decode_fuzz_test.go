@@ -40,7 +40,7 @@ func FuzzManifest(f *testing.F) {
 			_, _, _ = m.Round.proofOutput(), m.progress(), m.Waiting()
 		}
 		m.ID = run.ID
-		if err := m.write(run); err != nil {
+		if err := run.WriteManifest(m); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := ReadManifest(run); err != nil || !reflect.DeepEqual(normal(t, m), normal(t, again)) {

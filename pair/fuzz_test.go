@@ -35,7 +35,7 @@ func FuzzStep(f *testing.F) {
 		if m.ProofCommand != "" {
 			m.ProofCommand = "true"
 		}
-		if err := errors.Join(os.WriteFile(run.BridgePath(), log, 0o600), m.write(run)); err != nil {
+		if err := errors.Join(os.WriteFile(run.BridgePath(), log, 0o600), run.WriteManifest(m)); err != nil {
 			t.Fatal(err)
 		}
 		s, err := Resume(run, scripted(func(call) (string, error) { return answer, failures[int(failure)%len(failures)] }))

@@ -35,7 +35,7 @@ func List(root string, repositoryIDs ...string) ([]Overview, error) {
 	var all []Overview
 	for _, run := range runs {
 		o := Overview{Run: run}
-		// Ask before reading: a process that has left the run writes nothing more.
+		// The order matters: a process that no longer drives the run writes nothing more.
 		if o.Driven, err = Driven(run); err != nil {
 			return nil, err
 		}
@@ -72,8 +72,8 @@ var (
 	ErrKeepsChanges = errors.New("the run keeps a worktree or a branch with changes")
 )
 
-// Remove removes the folder of a run. The number of the run is not used again. A *BusyError means
-// that a process drives the run; see ReadManifest for further errors.
+// Remove removes the folder of a run. No later run gets its number. Remove returns a *BusyError if a
+// process drives the run, or an error of ReadManifest.
 func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed, err error) {
 	hold, err := take(ctx, run, time.Now())
 	if err != nil {
@@ -91,7 +91,7 @@ func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed,
 	if m.WorktreePath != "" {
 		removed.Worktree, err = m.worktree(ctx)
 		if _, gone := os.Stat(m.RepoPath); err != nil && gone != nil {
-			err = nil // with the repository, the worktree is useless
+			err = nil // without its repository, a worktree is useless
 		}
 		if err != nil {
 			return removed, err

@@ -16,17 +16,15 @@ import (
 // manifestVersion is the version of the manifests that this package writes, and the latest it reads.
 const manifestVersion = 2
 
-// Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
-// its names; version, base_commit, cursors, task_record, round, verdict
-// and spent are ours.
+// Manifest is the content of manifest.json, the state of a run. AgentPair has most of the fields, with
+// the same names; version, base_commit, cursors, task_record, round, verdict and spent are ours.
 type Manifest struct {
 	bridge.Manifest
 	// Version is the version of the format. AgentPair's own manifests have none.
 	Version int `json:"version"`
 	// ID and RepoID name the run.
-	ID     int    `json:"id"`
-	RepoID string `json:"repo_id"`
-	// State to DoneSignal are the settings and the state of the run.
+	ID            int    `json:"id"`
+	RepoID        string `json:"repo_id"`
 	State         State  `json:"state"`
 	ReviewMode    Review `json:"review_mode"`
 	MaxIterations int    `json:"max_iterations"`
@@ -37,8 +35,8 @@ type Manifest struct {
 	CodexSessionID  string `json:"codex_session_id,omitempty"`
 	// WorktreePath is the agents' working folder if it is not RepoPath.
 	WorktreePath string `json:"worktree_path,omitempty"`
-	// BaseCommit is the commit, or the tree, that the run starts from: that of the worktree, or what
-	// the repository holds with uncommitted changes. It is empty if there is no git repository.
+	// BaseCommit is the commit or the tree that the run starts from: the commit of the worktree, or the
+	// content of the repository with uncommitted changes. It is empty without a git repository.
 	BaseCommit   string `json:"base_commit,omitempty"`
 	ProofCommand string `json:"proof_command,omitempty"`
 	DoneSignal   string `json:"done_signal"`
@@ -60,7 +58,7 @@ type Manifest struct {
 	Spent Spent `json:"spent,omitzero"`
 }
 
-// Cursors are places in the bridge log, one for each agent. An empty one is the beginning.
+// Cursors are places in the bridge log, one for each agent. An empty cursor is the beginning.
 type Cursors struct {
 	Claude bridge.Cursor `json:"claude"`
 	Codex  bridge.Cursor `json:"codex"`
@@ -98,8 +96,8 @@ func (r *Round) open() []*Turn {
 	return slices.DeleteFunc(slices.Clone(r.Turns), func(t *Turn) bool { return t.Answer != nil })
 }
 
-// decisive returns the turn that decides the round: the first that did not end in the signal, or the
-// last one. All have ended.
+// decisive returns the turn that decides a round whose turns have all ended: the first that did not end
+// in the signal, or else the last one.
 func (r *Round) decisive(signal bridge.Signal) *Turn {
 	for _, turn := range r.Turns {
 		if turn.Answer.Signal != signal {
@@ -109,7 +107,7 @@ func (r *Round) decisive(signal bridge.Signal) *Turn {
 	return r.Turns[len(r.Turns)-1]
 }
 
-// proofOutput is the output of the proof that failed, "" if none did.
+// proofOutput returns the output of the proof if it failed.
 func (r *Round) proofOutput() string {
 	if r == nil || r.Proof == nil || r.Proof.Passed {
 		return ""
@@ -121,16 +119,16 @@ func (r *Round) proofOutput() string {
 // Turn is the progress of a turn.
 type Turn struct {
 	Agent Agent `json:"agent"`
-	// Begun reports that the agent may have received the prompt, and Since is the end of the bridge
-	// log at that time.
+	// Begun reports that the agent may have received the prompt. Since is the end of the bridge log
+	// before that.
 	Begun bool          `json:"begun,omitempty"`
 	Since bridge.Cursor `json:"since,omitempty"`
 	// Answer is set when the agent has finished.
 	Answer *Answer `json:"answer,omitempty"`
 }
 
-// Verdict is what a reviewer, or a worker without reviewers, said at the end of its turn. The signal
-// is empty if it said none.
+// Verdict is the signal of a reviewer, or of a worker without reviewers, at the end of its turn. It is
+// empty if the agent gave none.
 type Verdict struct {
 	Agent  Agent         `json:"agent"`
 	Signal bridge.Signal `json:"signal"`
@@ -171,9 +169,9 @@ var (
 	ErrNeverBegun = errors.New("the run never began")
 )
 
-// ReadManifest reads the manifest of a run. Errors match ErrDamaged, ErrNewerVersion, ErrForeignRun
-// or ErrNeverBegun, and name the file. With ErrForeignRun, ReadManifest also returns the fields
-// that it knows.
+// ReadManifest reads the manifest of a run. Errors name the file and match ErrDamaged, ErrNewerVersion,
+// ErrForeignRun or ErrNeverBegun. With ErrForeignRun, ReadManifest also returns the fields that it
+// knows.
 func ReadManifest(run bridge.Run) (Manifest, error) {
 	path := run.ManifestPath()
 	data, err := run.ReadManifest()
@@ -211,7 +209,7 @@ func parseManifest(data []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// check returns an error for a manifest that no step leaves behind.
+// check returns an error for a manifest that no step writes.
 func (m *Manifest) check() error {
 	if err := m.settings().check(); err != nil {
 		return err
@@ -256,15 +254,14 @@ func (m *Manifest) settings() Settings {
 // Agents lists the agents of the run, the worker first.
 func (m *Manifest) Agents() []Agent { return m.settings().agents() }
 
-// Waiting lists the agents whose turn it is, those that have one first.
+// Waiting lists the agents that have not answered in the current round or, while the proof runs, the
+// first agent of the round.
 func (m *Manifest) Waiting() (agents []Agent) {
 	if m.Round == nil {
 		return nil
 	}
-	for _, turn := range m.Round.Turns {
-		if turn.Answer == nil {
-			agents = append(agents, turn.Agent)
-		}
+	for _, turn := range m.Round.open() {
+		agents = append(agents, turn.Agent)
 	}
 	if len(agents) == 0 { // the proof runs
 		agents = append(agents, m.Round.Turns[0].Agent)
@@ -287,6 +284,3 @@ func (m *Manifest) session(name Agent) *string {
 	}
 	return &m.CodexSessionID
 }
-
-// write replaces the manifest of the run.
-func (m *Manifest) write(run bridge.Run) error { return run.WriteManifest(m) }

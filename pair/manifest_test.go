@@ -11,6 +11,7 @@ import (
 )
 
 func TestManifests(t *testing.T) {
+	t.Parallel()
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x"}, lines(t, &calls))
 	if err := s.Close(); err != nil {
@@ -59,7 +60,7 @@ func TestManifests(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(&m)
-		if err := m.write(s.Place()); err != nil {
+		if err := s.Place().WriteManifest(m); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadManifest(s.Place()); !errors.Is(err, ErrDamaged) {
@@ -84,6 +85,7 @@ func TestManifests(t *testing.T) {
 
 // TestNeverBegun checks that a run that was killed before it had a manifest keeps its number.
 func TestNeverBegun(t *testing.T) {
+	t.Parallel()
 	root, repository := t.TempDir(), t.TempDir()
 	repositoryID, err := bridge.RepositoryID(repository)
 	if err != nil {

@@ -15,14 +15,14 @@ type events struct {
 	retries int
 }
 
-// note notes an event. Of the times that a program asks the model's service again, it notes the
-// first, second, fourth, eighth and so on.
+// note notes an event. If a program asks the model's service again and again, note notes the first,
+// second, fourth, eighth time and so on.
 func (n *events) note(e agent.Event) error {
 	content := e.Text
 	for _, act := range e.Acts {
 		entry := Entry{Type: EntryTool, Agent: n.agent, Content: act.Text}
 		if act.Kind == agent.Retry {
-			content = "" // the entry says it
+			content = "" // the entry of the act says the same
 			n.retries++
 			if n.retries&(n.retries-1) != 0 {
 				continue
@@ -73,7 +73,7 @@ func (m *Manifest) progress() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict describes how a turn ended, with the reason for a FAIL and for a signal that is missing.
+// verdict describes how a turn ended, with the reason for a FAIL or a missing signal.
 func (m *Manifest) verdict(name Agent, answer *Answer) (entries []Entry) {
 	reason := beginning(answer.Text, m.DoneSignal)
 	switch answer.Signal {

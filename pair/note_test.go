@@ -34,6 +34,7 @@ func noted(t *testing.T, s *Session, types ...EntryType) (texts []string) {
 // TestVerdicts checks what is noted of the end of each turn: the reason for a FAIL, and what follows
 // if there is neither word.
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude, MaxIterations: 3, Proof: "true"}, lines(t, &calls,
 		"codex: a start", "claude: \nOne.\n\nTwo.\n**FAIL**", "codex: DONE", "claude: so so", "codex: DONE", "claude: PASS"))
@@ -54,6 +55,7 @@ func TestVerdicts(t *testing.T) {
 
 // TestRetriesAreSparse checks which of the times that a program asks the service again are noted.
 func TestRetriesAreSparse(t *testing.T) {
+	t.Parallel()
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
 		for range 9 {
 			c.observe(agent.Event{Text: "again\n", Acts: []agent.Act{{Kind: agent.Retry, Text: "again"}}})
@@ -72,6 +74,7 @@ func TestRetriesAreSparse(t *testing.T) {
 
 // TestBeginning checks which lines of an answer are shown as its reason.
 func TestBeginning(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("ä", maxReason)
 	for answer, want := range map[string]string{
 		"":                              "",
@@ -89,8 +92,9 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-// TestSideBySide checks that an obstacle in one review stops the other, and that both are given again.
+// TestSideBySide checks that an obstacle in one review stops the other, and that both are repeated.
 func TestSideBySide(t *testing.T) {
+	t.Parallel()
 	begun := make(chan bool, 2)
 	broken := true
 	answer := func(c call) (string, error) {
@@ -129,6 +133,7 @@ func TestSideBySide(t *testing.T) {
 // TestSummary checks that the end of a run tells what has changed since its start, and nothing that
 // had changed before.
 func TestSummary(t *testing.T) {
+	t.Parallel()
 	repository := newRepository(t)
 	put := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(repository, name), []byte(text), 0o600); err != nil {

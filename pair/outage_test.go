@@ -15,6 +15,7 @@ import (
 )
 
 func TestUnavailable(t *testing.T) {
+	t.Parallel()
 	missing := Options{NewDriver: func(Agent, string, string) agent.Driver {
 		return agent.NewExec(agent.Options{Command: []string{"no-such-program-anywhere"}})
 	}}
@@ -46,6 +47,7 @@ func TestUnavailable(t *testing.T) {
 // service that does not answer, in either agent's turn, also after a restart of the agent. A
 // refusal is the agent's failure.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	overloaded := &agent.APIError{Kind: agent.Failing, Status: 529, Text: "overloaded"}
 	refused := &agent.APIError{Kind: agent.Refused, Status: 400, Text: "too long"}
 	for _, test := range []struct {
@@ -93,6 +95,7 @@ func TestOutage(t *testing.T) {
 // TestFolderGone checks that a missing repository or worktree, as on a disk that is not mounted, does
 // not end a run.
 func TestFolderGone(t *testing.T) {
+	t.Parallel()
 	for _, worktree := range []bool{false, true} {
 		repository := newRepository(t)
 		elsewhere := repository + ".elsewhere"
@@ -147,42 +150,30 @@ func TestFolderGone(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that an agent is restarted once, and without its session if that is lost.
-func TestRestarts(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		failures []error
-		sessions []string
-		failed   bool
-	}{
-		{"died", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}}, []string{"", ""}, false},
-		{"died twice", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}, &agent.DiedError{Program: "codex", Err: errors.New("x")}},
-			[]string{"", ""}, true},
-		{"unknown session", []error{fmt.Errorf("gone: %w", agent.ErrUnknownSession)}, []string{"", ""}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var sessions []string
-			s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
-				sessions = append(sessions, c.session)
-				if len(sessions) <= len(test.failures) {
-					return "", test.failures[len(sessions)-1]
-				}
-				return "DONE", nil
-			}))
-			var failed *FailedError
-			if err := s.Run(t.Context()); errors.As(err, &failed) != test.failed || !test.failed && err != nil {
-				t.Errorf("error %v, want a FailedError: %v", err, test.failed)
-			}
-			if !reflect.DeepEqual(sessions, test.sessions) {
-				t.Errorf("sessions %q, want %q", sessions, test.sessions)
-			}
-		})
+// TestLostSession checks that an agent that has lost its session gets its turn in a new one.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	var sessions []string
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
+		sessions = append(sessions, c.session)
+		if c.session == "lost" {
+			return "", fmt.Errorf("gone: %w", agent.ErrUnknownSession)
+		}
+		return "DONE", nil
+	}))
+	s.manifest.CodexSessionID = "lost"
+	if err := s.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"lost", ""}; !reflect.DeepEqual(sessions, want) {
+		t.Errorf("turns in the sessions %q, want %q", sessions, want)
 	}
 }
 
 // TestStopReachesAgentFirst checks that an agent that dies at a shutdown, before this process is
 // asked to stop, has not failed and is not restarted.
 func TestStopReachesAgentFirst(t *testing.T) {
+	t.Parallel()
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	turns := 0
@@ -197,6 +188,7 @@ func TestStopReachesAgentFirst(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	s := newSession(t, Settings{Prompt: "x"}, scripted(func(c call) (string, error) {
 		<-c.ctx.Done()
 		return "", context.Cause(c.ctx)

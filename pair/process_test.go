@@ -15,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
+	check.Overlap()
 	os.Exit(m.Run())
 }
 
@@ -76,10 +78,8 @@ func drive(root, repository, limit string) error {
 		return err
 	}
 	options := Options{
-		NewDriver: func(name Agent, dir, session string) agent.Driver {
-			return &script{name: name, session: session, answer: func(c call) (string, error) { return steady(dir, c) }}
-		},
-		Observe: func(e Entry) { fmt.Println(e.Type) },
+		NewDriver: scripted(steady).NewDriver,
+		Observe:   func(e Entry) { fmt.Println(e.Type) },
 	}
 	var s *Session
 	log, err := bridge.Selector{Root: root, Repository: repository}.Select()
@@ -100,7 +100,7 @@ func drive(root, repository, limit string) error {
 
 // steady is a pair of agents that depend on their prompts only: each iteration says the same, and
 // the third passes.
-func steady(_ string, c call) (string, error) {
+func steady(c call) (string, error) {
 	for range 3 {
 		c.observe(agent.Event{Text: "working"})
 	}
@@ -139,6 +139,7 @@ var undisturbed = []string{
 // TestKill kills the process at random entries and resumes until the run is done. However often it
 // is killed, the run ends with the same result.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(killRounds(t)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		root, repository := t.TempDir(), t.TempDir()
@@ -224,6 +225,7 @@ func checkUndisturbed(t *testing.T, root, repository, when string) {
 // TestFullDisk checks that a run that stopped because the disk was full, at any step, can be
 // resumed later and ends with the same result.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	if !canLimitFiles {
 		t.Skip("this system has no limit on the size of files")
 	}
@@ -248,6 +250,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestRunIDs checks that processes that make runs at the same time get one each.
 func TestRunIDs(t *testing.T) {
+	t.Parallel()
 	const processes = 6
 	root, repository := t.TempDir(), t.TempDir()
 	var commands []*exec.Cmd

@@ -20,6 +20,7 @@ import (
 // behind both. Codex writes a file, learns that it is wrong, and corrects it. The session is
 // stopped in the middle of the first review, and another one continues.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	codex, claude := modelstub.Program(t, "codex"), modelstub.Program(t, "claude")
 	repository := newRepository(t)
 	file := filepath.Join(repository, "answer.txt")

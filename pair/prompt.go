@@ -9,18 +9,18 @@ import (
 
 // promptOf returns the prompt of a turn. It is complete by itself: the agent need not remember
 // anything.
-func (m *Manifest) promptOf(g *given) string {
+func (m *Manifest) promptOf(a *attempt) string {
 	var b strings.Builder
 	if m.State == Reviewing {
-		m.askForReview(&b, g.turn.Agent)
+		m.askForReview(&b, a.turn.Agent)
 	} else {
 		m.askForWork(&b)
 	}
-	if g.repeated {
+	if a.repeated {
 		b.WriteString("\nYour last turn may have been cut off. Look at what is there already, and continue from there.\n")
 	}
 	fmt.Fprintf(&b, "\nTHE TASK\n\n%s\n", strings.TrimSpace(m.Prompt))
-	for _, message := range g.messages {
+	for _, message := range a.messages {
 		heading := strings.ToUpper(string(message.Type))
 		if message.Type == bridge.TypeSignal {
 			heading += " " + string(message.Signal)

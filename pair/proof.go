@@ -24,8 +24,8 @@ func (m *Manifest) needsProof() bool {
 // maxProofOutput is how much of the end of a proof's output the worker gets, in bytes.
 const maxProofOutput = 8 << 10
 
-// prove runs the proof and saves its result. Processes that the proof left behind end before that,
-// and those of an interrupted proof end before the next one starts.
+// prove runs the proof and saves its result. Before it starts, it ends the processes of an interrupted
+// proof, and before it saves, those that the proof left behind.
 func (s *Session) prove(ctx context.Context) error {
 	if err := s.manifest.checkFolder(); err != nil {
 		return err // not a failure of the proof
@@ -79,8 +79,8 @@ func (s *Session) runProof(ctx context.Context) (*ProofResult, error) {
 	return &ProofResult{Passed: true}, err
 }
 
-// runCommand runs a command of the proof for a limited time, and returns a result if it failed. An error
-// means that the session has to stop.
+// runCommand runs a command of the proof for a limited time, and returns a result only if it failed. It
+// returns an error if the session has to stop.
 func (s *Session) runCommand(ctx context.Context, command []string) (*ProofResult, error) {
 	timedOut := fmt.Errorf("stopped after %v", s.options.ProofTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, timedOut)
@@ -97,7 +97,7 @@ func (s *Session) runCommand(ctx context.Context, command []string) (*ProofResul
 	if stopComes(ctx, s.stopDelay) {
 		return nil, context.Cause(ctx)
 	}
-	cause := strings.Replace(err.Error(), agent.ErrUnavailable.Error(), "it cannot be run", 1) // a proof is no agent
+	cause := strings.Replace(err.Error(), agent.ErrUnavailable.Error(), "it cannot be run", 1) // a proof is not an agent
 	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.ShellCommand(command...), cause, tail(result.Tail, maxProofOutput))
 	return &ProofResult{Report: report, LastLine: result.LastLine}, nil
 }

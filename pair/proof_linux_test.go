@@ -16,6 +16,7 @@ import (
 // TestProofLeavesNothing checks that processes that a proof leaves behind end with it, even if it
 // succeeded, or if they closed their output and began a session of their own.
 func TestProofLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]string{
 		"in its group":        "sleep 1000 >/dev/null 2>&1 <$0 & read line <$0.go",
 		"in a session":        "setsid sh -c \"exec sleep 1000 >/dev/null 2>&1 <$0\" & read line <$0.go",
@@ -60,6 +61,7 @@ func TestProofLeavesNothing(t *testing.T) {
 // TestProofCutOff checks that, after this process was killed, what its proof left running is ended
 // before the next proof begins.
 func TestProofCutOff(t *testing.T) {
+	t.Parallel()
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone, Proof: "true"}, lines(t, &calls, "codex: DONE"))
 	mark := orphans.NewMark()
@@ -85,6 +87,7 @@ func TestProofCutOff(t *testing.T) {
 // TestStopReachesProofFirst checks that a proof that ends at a shutdown, before this process is
 // asked to stop, has not failed.
 func TestStopReachesProofFirst(t *testing.T) {
+	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestProof(t *testing.T) {
+	t.Parallel()
 	marker := filepath.Join(t.TempDir(), "fixed")
 	proof := helperProof(t, "exists", marker)
 	t.Run("fails first", func(t *testing.T) {

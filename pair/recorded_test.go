@@ -35,6 +35,7 @@ func recorded(t *testing.T, id int) bridge.Run {
 
 // TestRecordedRun resumes a run of an earlier version in the turn in which its process was killed.
 func TestRecordedRun(t *testing.T) {
+	t.Parallel()
 	run := recorded(t, 1)
 	before, err := os.ReadFile(run.TranscriptPath())
 	if err != nil {
@@ -74,6 +75,7 @@ func TestRecordedRun(t *testing.T) {
 
 // TestRecordedRunStaysOver opens a run that an earlier version completed.
 func TestRecordedRunStaysOver(t *testing.T) {
+	t.Parallel()
 	run := recorded(t, 2)
 	var calls []call
 	s, err := Resume(run, lines(t, &calls))

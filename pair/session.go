@@ -14,15 +14,15 @@ import (
 	"github.com/oacp-go/oacp/internal/exclusive"
 )
 
-// Options are what a session needs besides its run.
+// Options configure a session.
 type Options struct {
-	// NewDriver returns the driver of an agent that works in a folder. It continues the session
-	// unless that is empty.
+	// NewDriver returns the driver of an agent that works in dir. The driver continues the session if
+	// there is one.
 	NewDriver func(name Agent, dir, session string) agent.Driver
 	// Observe, if not nil, receives each entry after the transcript has it. It must not call the
 	// session.
 	Observe func(Entry)
-	// Warn, if not nil, receives the repairs of the bridge log.
+	// Warn, if not nil, receives reports about repairs of the bridge log.
 	Warn func(error)
 	// Timeout bounds a call of Run, and ProofTimeout a proof command. Zero means the defaults.
 	Timeout      time.Duration
@@ -61,20 +61,21 @@ type Session struct {
 	hold       *exclusive.Hold
 	// spent is the usage of failed turns until the transcript has it.
 	spent agent.Usage
-	// mu guards manifest while turns run, noting the transcript.
+	// mu guards manifest while turns run. Noting guards the transcript.
 	mu, noting sync.Mutex
-	// stopDelay is the constant, but 0 in tests without signals.
+	// stopDelay is the constant, or 0 in tests without signals.
 	stopDelay time.Duration
 	drivers   agent.Pool
 }
 
-// Place returns the run's place among the others.
+// Place returns the run's id and folder.
 func (s *Session) Place() bridge.Run { return s.run }
 
 // Manifest returns the state of the run.
 func (s *Session) Manifest() Manifest { return s.manifest }
 
-// SetMaxIterations changes the bound of a run that is not over.
+// SetMaxIterations changes the number of iterations after which the run fails. It returns an error if
+// the run is over.
 func (s *Session) SetMaxIterations(n int) error {
 	if state := s.manifest.State; state.Final() {
 		return fmt.Errorf("max_iterations: run %d is already %s", s.run.ID, state)
@@ -88,10 +89,9 @@ func (s *Session) SetMaxIterations(n int) error {
 	return s.save()
 }
 
-// Run drives the run until it is complete or has failed; the latter is a *FailedError. Any other
-// error leaves a run that can be resumed after its last step: the context's cause if the context
-// ends, ErrTimeout, or an obstacle outside the run such as a full disk or an agent that cannot be
-// started.
+// Run drives the run until it is complete. If the run fails, Run returns a *FailedError. After any other
+// error, Resume continues the run after its last step: the context's cause if the context ends,
+// ErrTimeout, or an obstacle outside the run, such as a full disk or an agent that cannot be started.
 func (s *Session) Run(ctx context.Context) (err error) {
 	outer := ctx
 	ctx = s.hold.Context(ctx)
@@ -137,7 +137,7 @@ func (s *Session) step(ctx context.Context) error {
 	case s.manifest.State == Init:
 		return s.begin(ctx)
 	case len(s.manifest.Round.open()) > 0:
-		return s.takeTurns(ctx)
+		return s.runTurns(ctx)
 	case s.manifest.needsProof():
 		return s.prove(ctx)
 	}
@@ -165,7 +165,7 @@ func (s *Session) Close() error {
 // save writes the manifest.
 func (s *Session) save() error {
 	s.manifest.UpdatedAt = s.options.Now().UTC()
-	return s.manifest.write(s.run)
+	return s.run.WriteManifest(&s.manifest)
 }
 
 // moveTo changes the state, and notes that once it is on disk.

@@ -22,7 +22,6 @@ type script struct {
 	name    Agent
 	session string
 	answer  func(call call) (string, error)
-	stopped *int
 }
 
 type call struct {
@@ -33,15 +32,9 @@ type call struct {
 	observe func(agent.Event)
 }
 
-func (s *script) Start(context.Context) error     { return nil }
-func (s *script) Interrupt(context.Context) error { return nil }
-func (s *script) SessionID() string               { return "session of " + string(s.name) }
-func (s *script) Stop(context.Context) error {
-	if s.stopped != nil {
-		*s.stopped++
-	}
-	return nil
-}
+func (s *script) Start(context.Context) error { return nil }
+func (s *script) SessionID() string           { return "session of " + string(s.name) }
+func (s *script) Stop(context.Context) error  { return nil }
 
 func (s *script) Turn(ctx context.Context, request agent.Request, observe func(agent.Event)) (agent.Result, error) {
 	text, err := s.answer(call{ctx, s.name, s.session, request, observe})
@@ -111,6 +104,7 @@ func records(t *testing.T, s *Session) (found []string) {
 }
 
 func TestIterations(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		settings Settings
@@ -160,6 +154,7 @@ func TestIterations(t *testing.T) {
 
 // TestMessages checks that each agent gets each message once and that the log has all of them.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	var calls []call
 	s := newSession(t, Settings{Prompt: "make it work", Review: ReviewClaude},
 		lines(t, &calls, "codex: I did it\nDONE", "claude: too slow\nFAIL", "codex: I did it\nDONE", "claude: too slow\nFAIL", "codex: faster\nDONE", "claude: fine\nPASS"))
@@ -227,6 +222,7 @@ func TestMessages(t *testing.T) {
 // TestStopAndResume checks that a stopped session leaves a run that continues with the same turn,
 // in the agent's session.
 func TestStopAndResume(t *testing.T) {
+	t.Parallel()
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	turns := 0
@@ -275,6 +271,7 @@ func TestStopAndResume(t *testing.T) {
 
 // TestSessionIsKept checks that an agent's session is on disk before its first turn ends.
 func TestSessionIsKept(t *testing.T) {
+	t.Parallel()
 	var s *Session
 	s = newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
 		c.observe(agent.Event{Text: "hello"})
@@ -291,6 +288,7 @@ func TestSessionIsKept(t *testing.T) {
 // TestTurnBeginsOnDisk checks that the manifest says that a turn has begun, and where its records
 // begin, before the agent gets the prompt: a process may be killed from then on.
 func TestTurnBeginsOnDisk(t *testing.T) {
+	t.Parallel()
 	var s *Session
 	s = newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, scripted(func(c call) (string, error) {
 		m, err := ReadManifest(s.Place())
@@ -309,6 +307,7 @@ func TestTurnBeginsOnDisk(t *testing.T) {
 }
 
 func TestOneProcessDrives(t *testing.T) {
+	t.Parallel()
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x"}, lines(t, &calls))
 	var busy *BusyError

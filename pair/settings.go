@@ -80,8 +80,8 @@ const (
 	maxDone       = 200     // characters
 )
 
-// Check returns the error that Create would return for the settings, and one if the program of a proof
-// is missing. It names the setting.
+// Check returns the error that Create would return for the settings, or an error if the program of the
+// proof is missing. The error names the setting.
 func (s Settings) Check() error {
 	s, err := s.complete()
 	if err != nil {
@@ -148,8 +148,8 @@ func (s Settings) agents() []Agent {
 	return []Agent{s.Agent}
 }
 
-// MayRun returns the commands, as a shell reads them, that an agent may run to see whether the proof
-// succeeds: the whole proof and each of its commands. They must be valid.
+// MayRun returns the shell commands that an agent may run to see whether the proof succeeds: the whole
+// proof and each of its commands.
 func (s Settings) MayRun() []string {
 	commands, err := ParseCommands(s.Proof)
 	if err != nil || len(commands) == 0 {
@@ -162,7 +162,7 @@ func (s Settings) MayRun() []string {
 	return append([]string{strings.Join(texts, " && ")}, texts...)
 }
 
-// proofText is the whole proof as a shell reads it.
+// proofText returns the proof, which must exist, as a shell command.
 func (s Settings) proofText() string { return s.MayRun()[0] }
 
 // ParseCommands parses a command, or several joined by &&. It splits and quotes words as a shell

@@ -10,6 +10,7 @@ import (
 )
 
 func TestParseCommands(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		text string
 		want [][]string
@@ -49,6 +50,7 @@ func TestParseCommands(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		settings Settings
 		err      string
@@ -82,6 +84,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestLoadConfig(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, text string
 		want       Config

@@ -12,20 +12,20 @@ import (
 // answer returns the answer of a turn with its signal: the last one that the agent sent through the
 // bridge or, without one, the one that it said. Signals from a mailbox do not count: they may belong
 // to any turn.
-func (s *Session) answer(ctx context.Context, g *given) (*Answer, error) {
+func (s *Session) answer(ctx context.Context, a *attempt) (*Answer, error) {
 	var sent, said bridge.Signal
-	err := s.eachRecord(ctx, g.turn.Since, func(entry bridge.Entry) {
-		if entry.Type == bridge.TypeSignal && entry.From == string(g.turn.Agent) && !isMail(entry.Record) {
+	err := s.eachRecord(ctx, a.turn.Since, func(entry bridge.Entry) {
+		if entry.Type == bridge.TypeSignal && entry.From == string(a.turn.Agent) && !isMail(entry.Record) {
 			sent = entry.Signal
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !g.result.Truncated { // otherwise the last line is unknown
-		said = detect(g.result.Text, s.manifest.DoneSignal)
+	if !a.result.Truncated { // otherwise the last line is unknown
+		said = detect(a.result.Text, s.manifest.DoneSignal)
 	}
-	answer := &Answer{Text: g.result.Text, Truncated: g.result.Truncated, Signal: cmp.Or(sent, said)}
+	answer := &Answer{Text: a.result.Text, Truncated: a.result.Truncated, Signal: cmp.Or(sent, said)}
 	if said == bridge.SignalFail && s.manifest.State == Reviewing {
 		answer.Signal = said // a review that contradicts itself has not passed
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestDetect(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		answer, done string
 		want         bridge.Signal
@@ -70,13 +71,14 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestTruncatedAnswer checks that the last line of what is left of an answer is no signal.
+// TestTruncatedAnswer checks that the last line of a truncated answer is not a signal.
 func TestTruncatedAnswer(t *testing.T) {
+	t.Parallel()
 	s := newSession(t, Settings{Prompt: "x"}, Options{})
 	s.manifest.Round = newRound(Codex)
 	for truncated, want := range map[bool]bridge.Signal{false: bridge.SignalDone, true: ""} {
 		result := agent.Result{Text: "I must not say\nDONE", Truncated: truncated}
-		if got, err := s.answer(t.Context(), &given{turn: s.manifest.Round.Turns[0], result: result}); err != nil || got.Signal != want || got.Truncated != truncated {
+		if got, err := s.answer(t.Context(), &attempt{turn: s.manifest.Round.Turns[0], result: result}); err != nil || got.Signal != want || got.Truncated != truncated {
 			t.Errorf("truncated %v: answer %+v, %v, want the signal %q", truncated, got, err, want)
 		}
 	}

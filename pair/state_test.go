@@ -3,6 +3,7 @@ package pair
 import "testing"
 
 func TestStates(t *testing.T) {
+	t.Parallel()
 	all := []State{Init, Working, Reviewing, Complete, Failed, "", "working "}
 	legal := map[[2]State]bool{
 		{Init, Working}: true, {Init, Failed}: true,

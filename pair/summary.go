@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Summary describes the outcome of a run.
+// Summary describes the outcome of a run or, if it is not over, its progress.
 type Summary struct {
 	// Repository is the folder for which the run was started, Folder the one in which the agents
 	// work.
@@ -21,7 +21,7 @@ type Summary struct {
 	// Changes are the files that differ from the start of the run, if the folder is in a git repository.
 	// Other programs may have changed some of them.
 	Changes []Change `json:"changes,omitempty"`
-	// Unlisted is how many changes there are besides.
+	// Unlisted is how many more changes there are.
 	Unlisted int `json:"unlisted_changes,omitempty"`
 	// Spent is what all turns of the run have used up.
 	Spent Spent `json:"spent"`
@@ -47,8 +47,8 @@ const maxChanges = 200
 // summaryLimit is how long git may take to list the changes.
 const summaryLimit = 5 * time.Second
 
-// summarize returns what the run has come to so far. Old reports that the run was over before: then
-// others may have changed the files since.
+// summarize returns the summary of the run. Old reports that the run was over before this session, so
+// that changes may not be the run's.
 func (m *Manifest) summarize(ctx context.Context, old bool) *Summary {
 	summary := &Summary{Repository: m.RepoPath, Folder: m.Dir(), Spent: m.Spent}
 	if old && m.WorktreePath == "" {
@@ -58,7 +58,7 @@ func (m *Manifest) summarize(ctx context.Context, old bool) *Summary {
 	defer cancel()
 	changes, err := m.changes(ctx)
 	if err != nil {
-		return summary // a repository that git cannot read has no changes to tell
+		return summary // a summary without changes is better than none
 	}
 	summary.Unlisted = max(0, len(changes)-maxChanges)
 	summary.Changes = changes[:min(len(changes), maxChanges)]
@@ -90,7 +90,7 @@ func (m *Manifest) changes(ctx context.Context) ([]Change, error) {
 	}
 	for name := range strings.SplitSeq(names, "\x00") {
 		info, err := os.Lstat(filepath.Join(m.Dir(), name))
-		// Git does not know how untracked files were at the start. Their clock is a little behind.
+		// Git does not know the untracked files at the start. The clock of a file system lags a little.
 		if name != "" && err == nil && info.ModTime().After(m.CreatedAt.Add(-20*time.Millisecond)) {
 			changes = append(changes, Change{Path: name, Untracked: true})
 		}
@@ -99,8 +99,8 @@ func (m *Manifest) changes(ctx context.Context) ([]Change, error) {
 	return changes, nil
 }
 
-// startingPoint returns a commit or a tree of what git tracks in a repository at this moment, with
-// uncommitted changes, and changes nothing. It is empty if git cannot tell.
+// startingPoint returns a commit or a tree with what git tracks in a repository at this moment, including
+// uncommitted changes, or "" if git fails. It leaves the repository as it is.
 func startingPoint(repository string) string {
 	for _, command := range [][]string{{"stash", "create"}, {"rev-parse", "--verify", "HEAD^{commit}"}, {"write-tree"}} {
 		if point, err := runGit(context.Background(), repository, command...); err == nil && point != "" {

@@ -20,7 +20,7 @@ type EntryType string
 // The types. Resume, Event, Unclear to Restart, and Notice are ours; the others are AgentPair's.
 const (
 	EntryStart     EntryType = "start"     // a process begins to drive the run; Content is the task
-	EntryResume    EntryType = "resume"    // Content says what a continued run gives again
+	EntryResume    EntryType = "resume"    // a run continues; Content says which turns are repeated
 	EntryIteration EntryType = "iteration" // an iteration begins
 	EntryExecute   EntryType = "execute"   // an agent's turn begins; Content is the prompt
 	EntryEvent     EntryType = "event"     // output of an agent: Raw, or Content if it is plain text
@@ -84,7 +84,7 @@ func openTranscript(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := jsonl.Seal(file); err != nil {
+	if err := jsonl.Seal(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("transcript %s: %w", path, err), file.Close())
 	}
 	return file, nil
@@ -97,7 +97,7 @@ func (s *Session) note(e Entry) error {
 	e.Timestamp, e.RunID, e.Iteration = s.options.Now().UTC(), s.run.ID, s.manifest.CurrentIteration
 	line, err := e.Line()
 	if err == nil {
-		_, err = jsonl.Append(s.transcript, line)
+		err = jsonl.Append(s.transcript, line)
 	}
 	if err != nil {
 		return fmt.Errorf("transcript: %w", err)

@@ -13,6 +13,7 @@ import (
 // TestTranscript checks that each entry is a line, that raw events lose only white space, and that
 // a torn line loses no other line.
 func TestTranscript(t *testing.T) {
+	t.Parallel()
 	raw := []string{`{"type":"x", "html":"<&>",  "big":12345678901234567890}`, "{\n\"a\": 1\n}", `"` + strings.Repeat("y", 30<<20) + `"`}
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
 		for _, r := range raw {
@@ -64,6 +65,7 @@ func TestTranscript(t *testing.T) {
 // TestUsage checks that the transcript has the usage of every attempt once, whether the attempt
 // succeeded or failed.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	var calls []call
 	var used int64
 	options := lines(t, &calls, "codex: dies: once", "codex: fine", "codex: dies: once more", "codex: dies: and again")

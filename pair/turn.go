@@ -15,7 +15,8 @@ import (
 // User is the sender of the task in the bridge.
 const User = "user"
 
-// begin starts the agents and sends the task. The first turns include what the log has already.
+// begin starts the agents and sends the task. The first turns also get the records that the log has
+// already.
 func (s *Session) begin(ctx context.Context) error {
 	m := &s.manifest
 	if m.WorktreePath != "" {
@@ -49,55 +50,55 @@ func (s *Session) begin(ctx context.Context) error {
 	return s.note(Entry{Type: EntryIteration})
 }
 
-// given is a turn that is given to its agent, and its outcome.
-type given struct {
+// An attempt is one try at a turn, and its outcome.
+type attempt struct {
 	turn *Turn
-	// messages are in the prompt. Cursor is the end of what it holds of the bridge.
+	// messages are the bridge records in the prompt. Cursor is the place after them.
 	messages []bridge.Record
 	cursor   bridge.Cursor
-	// repeated reports that the agent may have received a prompt for this turn before.
+	// repeated reports that the agent may have received the prompt before.
 	repeated bool
 
 	result agent.Result
 	err    error
 }
 
-// takeTurns gives the agents of the round that have not answered their turns, all at the same time,
-// and saves each answer as it comes. If a turn fails, takeTurns stops the others.
-func (s *Session) takeTurns(ctx context.Context) error {
-	var turns []*given
+// runTurns runs the turns of the round that have no answer, all at the same time, and saves each
+// answer as it comes. If a turn fails, runTurns stops the others.
+func (s *Session) runTurns(ctx context.Context) error {
+	var attempts []*attempt
 	for _, turn := range s.manifest.Round.open() {
-		g, err := s.give(ctx, turn)
+		a, err := s.prepare(ctx, turn)
 		if err != nil {
 			return err
 		}
-		turns = append(turns, g)
+		attempts = append(attempts, a)
 	}
 	together, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	taken := make(chan *given)
-	for _, g := range turns {
+	finished := make(chan *attempt)
+	for _, a := range attempts {
 		go func() {
-			g.result, g.err = s.execute(together, g)
-			if errors.Is(g.err, agent.ErrUnknownSession) {
-				s.forgetSession(g.turn.Agent)
-				g.result, g.err = s.execute(together, g)
+			a.result, a.err = s.execute(together, a)
+			if errors.Is(a.err, agent.ErrUnknownSession) {
+				s.forgetSession(a.turn.Agent)
+				a.result, a.err = s.execute(together, a)
 			}
-			taken <- g
+			finished <- a
 		}()
 	}
 	var failed error
-	for range turns {
-		g := <-taken
-		err := g.err
+	for range attempts {
+		a := <-finished
+		err := a.err
 		if err == nil {
-			err = s.answered(ctx, g)
+			err = s.answered(ctx, a)
 		} else {
 			s.mu.Lock()
-			s.spent = s.spent.Plus(g.result.Usage)
-			s.manifest.Spent.Usage = s.manifest.Spent.Plus(g.result.Usage)
+			s.spent = s.spent.Plus(a.result.Usage)
+			s.manifest.Spent.Usage = s.manifest.Spent.Plus(a.result.Usage)
 			s.mu.Unlock()
-			err = fmt.Errorf("%s: %w", g.turn.Agent, err)
+			err = fmt.Errorf("%s: %w", a.turn.Agent, err)
 		}
 		if err != nil && failed == nil {
 			failed = err
@@ -116,18 +117,15 @@ func (s *Session) takeTurns(ctx context.Context) error {
 	return errors.Join(failed, s.save())
 }
 
-// agentFault is an error for which the agent or its task is to blame, so that the run fails.
+// agentFault is an error that is the fault of the agent or its task, so that the run fails.
 type agentFault struct{ error }
 
 func (f *agentFault) Unwrap() error { return f.error }
 
-// blame returns an error of an agent as an *agentFault, unless the agent cannot be reached now or has
-// lost its session.
-func blame(err error) error {
-	if err == nil || errors.Is(err, agent.ErrUnavailable) || errors.Is(err, agent.ErrUnknownSession) {
-		return err
-	}
-	return &agentFault{err}
+// isFault reports whether an error of an agent is its fault. It is not if the agent cannot be reached
+// now or has lost its session.
+func isFault(err error) bool {
+	return err != nil && !errors.Is(err, agent.ErrUnavailable) && !errors.Is(err, agent.ErrUnknownSession)
 }
 
 // why returns an error with the line of the output that is most likely to explain it.
@@ -139,41 +137,41 @@ func why(err error, result agent.Result) string {
 	return text + ": " + result.LastLine
 }
 
-// give prepares a turn, and saves that it has begun.
-func (s *Session) give(ctx context.Context, turn *Turn) (*given, error) {
-	g := &given{turn: turn, repeated: turn.Begun}
-	if err := s.drain(ctx, g); err != nil || turn.Begun {
-		return g, err
+// prepare returns an attempt at a turn, after saving that the turn has begun.
+func (s *Session) prepare(ctx context.Context, turn *Turn) (*attempt, error) {
+	a := &attempt{turn: turn, repeated: turn.Begun}
+	if err := s.drain(ctx, a); err != nil || turn.Begun {
+		return a, err
 	}
 	var err error
 	if turn.Since, err = s.log.End(ctx); err != nil {
 		return nil, err
 	}
 	turn.Begun = true
-	return g, s.save()
+	return a, s.save()
 }
 
 // answered saves the answer of a turn.
-func (s *Session) answered(ctx context.Context, g *given) error {
-	answer, err := s.answer(ctx, g)
+func (s *Session) answered(ctx context.Context, a *attempt) error {
+	answer, err := s.answer(ctx, a)
 	if err != nil {
 		return err
 	}
-	m, name := &s.manifest, g.turn.Agent
+	m, name := &s.manifest, a.turn.Agent
 	s.mu.Lock()
-	g.turn.Answer = answer
-	*m.Cursors.at(name) = g.cursor
+	a.turn.Answer = answer
+	*m.Cursors.at(name) = a.cursor
 	m.Spent.Turns++
-	m.Spent.Duration += g.result.Duration
-	m.Spent.Usage = m.Spent.Plus(g.result.Usage)
+	m.Spent.Duration += a.result.Duration
+	m.Spent.Usage = m.Spent.Plus(a.result.Usage)
 	err = s.save()
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	entry := Entry{
-		Type: EntryResult, Agent: name, Content: g.result.Text,
-		Duration: g.result.Duration, Usage: g.result.Usage, Refused: g.result.Refused,
+		Type: EntryResult, Agent: name, Content: a.result.Text,
+		Duration: a.result.Duration, Usage: a.result.Usage, Refused: a.result.Refused,
 	}
 	for _, entry := range append([]Entry{entry}, m.verdict(name, answer)...) {
 		err = errors.Join(err, s.note(entry))
@@ -181,24 +179,24 @@ func (s *Session) answered(ctx context.Context, g *given) error {
 	return err
 }
 
-// drain adds the new bridge records for the agent to a turn. It omits the task, which is in every
+// drain adds the new bridge records for the agent to an attempt. It omits the task, which is in every
 // prompt.
-func (s *Session) drain(ctx context.Context, g *given) error {
-	name := g.turn.Agent
-	g.cursor = *s.manifest.Cursors.at(name)
-	return s.eachRecord(ctx, g.cursor, func(entry bridge.Entry) {
+func (s *Session) drain(ctx context.Context, a *attempt) error {
+	name := a.turn.Agent
+	a.cursor = *s.manifest.Cursors.at(name)
+	return s.eachRecord(ctx, a.cursor, func(entry bridge.Entry) {
 		if !entry.IsFor(string(name)) && !s.manifest.isOwnReview(entry.Record, name) {
 			return
 		}
-		g.cursor = entry.Cursor()
+		a.cursor = entry.Cursor()
 		if entry.ID != s.manifest.TaskRecord {
-			g.messages = append(g.messages, entry.Record)
+			a.messages = append(a.messages, entry.Record)
 		}
 	})
 }
 
-// eachRecord calls f for the records of the bridge after a cursor. It skips bad lines of another
-// writer, which oacp bridge reports.
+// eachRecord calls f for the records of the bridge after a cursor. It skips bad lines, which other
+// programs may write and oacp bridge reports.
 func (s *Session) eachRecord(ctx context.Context, after bridge.Cursor, f func(bridge.Entry)) error {
 	for entry, err := range s.log.Records(ctx, after) {
 		var bad *bridge.LineError
@@ -222,11 +220,10 @@ func (m *Manifest) isOwnReview(r bridge.Record, name Agent) bool {
 	return r.From == string(name) && r.Type == other && r.Iteration > 0 && !isMail(r)
 }
 
-// execute gives the agent its turn. An agent that dies is restarted once. It notes each event before
-// it takes the next, and stops the turn if that fails. The turns of a round are executed at the same
-// time.
-func (s *Session) execute(ctx context.Context, g *given) (result agent.Result, err error) {
-	name := g.turn.Agent
+// execute runs the agent's turn, and restarts an agent that dies once. It notes each event before it
+// takes the next, and stops the turn if noting fails. Turns of a round call it at the same time.
+func (s *Session) execute(ctx context.Context, a *attempt) (result agent.Result, err error) {
+	name := a.turn.Agent
 	driver, err := s.driver(ctx, name)
 	if err != nil {
 		return result, err
@@ -239,7 +236,7 @@ func (s *Session) execute(ctx context.Context, g *given) (result agent.Result, e
 		}
 	}()
 	s.mu.Lock()
-	text := s.manifest.promptOf(g)
+	text := s.manifest.promptOf(a)
 	s.mu.Unlock()
 	if err := s.note(Entry{Type: EntryExecute, Agent: name, State: s.manifest.State, Content: text}); err != nil {
 		return result, err
@@ -267,7 +264,7 @@ func (s *Session) execute(ctx context.Context, g *given) (result agent.Result, e
 		err = unwritten
 	case err != nil && stopComes(ctx, s.stopDelay):
 		err = context.Cause(ctx)
-	case err != nil && blame(err) != err:
+	case isFault(err):
 		err = &agentFault{errors.New(why(err, result))}
 	}
 	return result, errors.Join(err, s.keepSession(name, result.SessionID))
@@ -281,15 +278,18 @@ func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) 
 		return nil, err
 	}
 	driver, err := s.drivers.Get(ctx, string(name), *s.manifest.session(name), true)
-	return driver, blame(err)
+	if isFault(err) {
+		err = &agentFault{err}
+	}
+	return driver, err
 }
 
-// stopDelay is how much later than its child processes this process may receive a stop signal: at a
-// shutdown all receive one at about the same time.
+// stopDelay is how much later than its child processes this process may receive a stop signal. At a
+// shutdown, all processes receive one at about the same time.
 const stopDelay = 250 * time.Millisecond
 
-// stopComes reports whether the context ends within the delay, stopDelay but in tests. Callers ask it
-// before they blame a process that failed.
+// stopComes reports whether the context ends within the delay. Callers ask before they blame a process
+// that failed.
 func stopComes(ctx context.Context, delay time.Duration) bool {
 	select {
 	case <-ctx.Done():

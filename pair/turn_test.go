@@ -14,6 +14,7 @@ import (
 // TestOwnReview checks that an agent that reviews its own work gets its earlier answer when it
 // reviews, and its findings when it works again, each once. Commands have no memory.
 func TestOwnReview(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		settings Settings
@@ -78,6 +79,7 @@ func TestOwnReview(t *testing.T) {
 // TestSignalsInTheBridge checks that a signal that an agent sends during its turn takes precedence
 // over its answer, and that signals of others and earlier ones do not count.
 func TestSignalsInTheBridge(t *testing.T) {
+	t.Parallel()
 	var s *Session
 	send := func(from Agent, signal bridge.Signal, content string) {
 		if _, err := s.log.Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: string(from), To: string(from.other()), Signal: signal, Content: content}); err != nil {
@@ -117,6 +119,7 @@ func TestSignalsInTheBridge(t *testing.T) {
 // TestWhichSignalCounts checks that the last signal takes precedence over earlier ones, of earlier
 // attempts too, and that signals from a mailbox do not count.
 func TestWhichSignalCounts(t *testing.T) {
+	t.Parallel()
 	const mail = `{"oacp":{"id":"msg-20260101T0000Z-claude-abcd"}}`
 	type signal struct {
 		signal   bridge.Signal

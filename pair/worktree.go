@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 )
-
-// worktreePath returns the path of a run's worktree, in its folder so that no two runs share one.
-func worktreePath(run bridge.Run) string { return filepath.Join(run.Folder, "worktree") }
 
 // branch returns the branch of a run's worktree (AgentPair's worktrees guide, "Branch Naming").
 func (m *Manifest) branch() string { return fmt.Sprintf("agentpair/run-%d", m.ID) }
@@ -44,7 +39,7 @@ func (m *Manifest) checkFolder() error {
 	return err
 }
 
-// beginWorktree makes the worktree of a new run, and replaces what an interrupted process left of it.
+// beginWorktree makes the worktree of a new run, and notes what it lacks.
 func (s *Session) beginWorktree(ctx context.Context) error {
 	m := &s.manifest
 	if err := makeWorktree(ctx, m); err != nil {
@@ -57,8 +52,8 @@ func (s *Session) beginWorktree(ctx context.Context) error {
 	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("the worktree is without the uncommitted changes in %s", m.RepoPath)})
 }
 
-// makeWorktree makes the run's worktree on its branch, and replaces the folder. It fails if the branch
-// has commits.
+// makeWorktree makes the run's worktree on its branch, and replaces what an interrupted process left of
+// it. It returns an error if the branch has commits.
 func makeWorktree(ctx context.Context, m *Manifest) error {
 	if err := os.RemoveAll(m.WorktreePath); err != nil {
 		return fmt.Errorf("removing the remains of a worktree: %w", err)
@@ -85,8 +80,8 @@ func (m *Manifest) tip(ctx context.Context) (string, error) {
 	return runGit(ctx, m.RepoPath, "for-each-ref", "--format=%(objectname)", "refs/heads/"+m.branch())
 }
 
-// tidyWorktree removes the run's worktree and then its branch, unless they hold changes; otherwise it
-// returns what it keeps. Calling it again finishes an interrupted call.
+// tidyWorktree removes the run's worktree and then its branch. If they hold changes, it keeps and returns
+// them. Calling it again finishes an interrupted call.
 func tidyWorktree(ctx context.Context, m *Manifest) (*Worktree, error) {
 	kept, err := m.worktree(ctx)
 	if err != nil || kept == nil || kept.Committed || kept.Uncommitted {
@@ -105,7 +100,7 @@ func (m *Manifest) worktree(ctx context.Context) (*Worktree, error) {
 	switch _, err := os.Stat(w.Path); {
 	case errors.Is(err, fs.ErrNotExist) && tip == "":
 		return nil, nil
-	case errors.Is(err, fs.ErrNotExist): // removed by an earlier call
+	case errors.Is(err, fs.ErrNotExist): // an interrupted call has removed it
 		w.Gone = true
 	case err != nil:
 		return nil, err
@@ -118,7 +113,7 @@ func (m *Manifest) worktree(ctx context.Context) (*Worktree, error) {
 	return w, nil
 }
 
-// remove removes the worktree and its branch; only by force if they hold changes.
+// remove removes the worktree and its branch. Without force, it does not remove a worktree with changes.
 func (w *Worktree) remove(ctx context.Context, repository string, force bool) error {
 	if !w.Gone {
 		arguments := []string{"worktree", "remove", w.Path}
@@ -148,7 +143,7 @@ func hasChanges(ctx context.Context, path, tip string) (bool, error) {
 	return head != tip, err
 }
 
-// gitPatience bounds a git command: a checkout of a large repository takes its time.
+// gitPatience bounds a git command. A checkout of a large repository can take long.
 const gitPatience = time.Hour
 
 // runGit runs a git command in a folder and returns its output without outer white space.

@@ -30,6 +30,7 @@ func newRepository(t *testing.T) string {
 }
 
 func TestWorktree(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		work func(t *testing.T, dir string)
 		kept bool
@@ -82,6 +83,7 @@ func write(t *testing.T, folder, name string) {
 
 // TestWorktreeMadeAgain checks that an unfinished worktree is made again, and that the commits of others are never touched.
 func TestWorktreeMadeAgain(t *testing.T) {
+	t.Parallel()
 	repository := newRepository(t)
 	s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Worktree: true}, Options{})
 	if err != nil {
@@ -115,6 +117,7 @@ func TestWorktreeMadeAgain(t *testing.T) {
 // TestWorktreeSubmodules checks that a worktree with initialized submodules is kept, since they may
 // have their own commits.
 func TestWorktreeSubmodules(t *testing.T) {
+	t.Parallel()
 	library := newRepository(t)
 	for name, test := range map[string]struct {
 		work func(t *testing.T, module string)
@@ -177,6 +180,7 @@ func notices(s *Session) *[]string {
 
 // TestWorktreeNotices checks that a run reports what its worktree lacks, and stops if it is gone.
 func TestWorktreeNotices(t *testing.T) {
+	t.Parallel()
 	repository := newRepository(t)
 	write(t, repository, "not committed")
 	var calls []call
@@ -235,6 +239,7 @@ func TestWorktreeNotices(t *testing.T) {
 // TestWorktreeHalfRemoved checks that, if a process died after removing the worktree but before
 // removing its branch, the branch is removed later unless it holds commits.
 func TestWorktreeHalfRemoved(t *testing.T) {
+	t.Parallel()
 	for name, commits := range map[string]bool{"nothing in it": false, "commits": true} {
 		t.Run(name, func(t *testing.T) {
 			repository := newRepository(t)
@@ -267,6 +272,7 @@ func TestWorktreeHalfRemoved(t *testing.T) {
 }
 
 func TestWorktreeNeedsRepository(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	if _, err := Create(root, t.TempDir(), Settings{Prompt: "x", Worktree: true}, Options{}); err == nil || !strings.Contains(err.Error(), "a worktree needs") {
 		t.Errorf("error %v, want one that says what is needed", err)

@@ -2,8 +2,8 @@ package schema
 
 import "strings"
 
-// IsRequest reports whether a message of this type waits for an answer of each of its recipients.
-// Message.Answers says which message is one.
+// IsRequest reports whether each recipient of a message of this type owes an answer. Message.Answers
+// reports whether a message is that answer.
 func (t Type) IsRequest() bool {
 	switch t {
 	case Question, TaskRequest, ReviewRequest, ReviewFeedback, ReviewAddressed, Handoff, BrainstormRequest:
@@ -32,8 +32,8 @@ func (t Type) Answer() Type {
 	return Notification
 }
 
-// Asks reports whether a message of this type asks for something, and so is not an answer to a request for
-// work.
+// Asks reports whether a message of this type asks for something, so that it cannot answer a task
+// request.
 func (t Type) Asks() bool {
 	switch t {
 	case Question, TaskRequest, ReviewRequest, Handoff, BrainstormRequest:
@@ -63,8 +63,8 @@ func (t Type) answeredBy(other Type) bool {
 }
 
 // Answers reports whether the message is the answer that a recipient of the request owes: it goes
-// from that recipient to the request's sender, names the request as its parent, and its type answers
-// the request's type, or it is final. A question and a notice never answer.
+// from that recipient to the request's sender, names the request as its parent, and either its type
+// answers the request's type or it is final. Questions and notices never answer.
 func (m *Message) Answers(request *Message) bool {
 	return request.Type.IsRequest() && request.ID != "" && m.ParentID == request.ID &&
 		request.IsFor(m.From) && m.IsFor(request.From) && !m.IsNotice() && m.Type != Question &&
@@ -87,21 +87,17 @@ func (m *Message) IsFinal() bool {
 
 // MakeFinal adds the line that makes the message final to its context_keys, if it is not there.
 func (m *Message) MakeFinal() {
-	switch {
-	case m.IsFinal():
-	case strings.TrimSpace(m.ContextKeys) == "":
-		m.ContextKeys = finalMark
-	default:
-		m.ContextKeys = strings.TrimRight(m.ContextKeys, "\r\n") + "\n" + finalMark
+	if !m.IsFinal() {
+		m.addContextLine(finalMark)
 	}
 }
 
-// The channels of notices, the notifications that a program writes by itself.
+// The channels of notices, the notifications that a program writes without being asked.
 const (
-	// ChannelBounce is for the notice that a message became a dead letter. It comes from the agent
+	// ChannelBounce is for the notice that a message became a dead letter. Its sender is the agent
 	// that could not handle the message.
 	ChannelBounce = "bounce"
-	// ChannelBound is for the notice that a bound on turns has tripped.
+	// ChannelBound is for the notice that an agent has reached a bound on its turns.
 	ChannelBound = "bound"
 )
 

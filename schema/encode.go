@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// ErrSigned is returned for a message that carries a signature without the file that was signed:
-// rendering the message again would break the signature.
+// ErrSigned reports a message with a signature but without the file that was signed: rendering the
+// message again would break the signature.
 var ErrSigned = errors.New("a signed message cannot be rendered again")
 
-// ErrTooLarge is returned for a message whose file would exceed MaxFileSize.
+// ErrTooLarge reports a message whose file would exceed MaxFileSize.
 var ErrTooLarge = errors.New("the message exceeds the size of a message file")
 
-// Encode renders the message in the canonical form: fields in fixed order, two-space literal blocks
-// for prose of several lines, double quotes with JSON-style escapes wherever a plain scalar could
-// be misread or a block cannot hold the text. Any YAML parser and naive line-based readers
-// understand it. Decoding returns the same message, for every valid message.
+// Encode renders the message in the canonical form: fields in a fixed order, prose of several lines in
+// literal blocks indented by two spaces, and double quotes with JSON-style escapes wherever a plain
+// scalar could be misread or a block cannot hold the text. Any YAML parser and simple line-based
+// readers understand it. Decoding a valid message that Encode wrote returns the same message.
 //
-// A signed message is its file, which Encode returns as it is.
+// For a signed message, Encode returns its file unchanged.
 //
-// Encode returns ErrSigned, ErrTooLarge, or an error for text that is not UTF-8. It does not check
-// the message otherwise.
+// Encode returns ErrSigned, ErrTooLarge, or an error for text that is not UTF-8. It does not validate
+// the message.
 func Encode(m *Message) ([]byte, error) {
 	switch {
 	case m.Auth == "":
@@ -72,8 +72,8 @@ type encoder struct {
 	notUTF8 bool
 }
 
-// full reports whether the file is already too large. The indentation of deep lists can make it
-// much larger than its source.
+// full reports whether the file is already too large. The indentation of deeply nested lists can make
+// it much larger than the texts in it.
 func (e *encoder) full() bool { return len(e.out) > MaxFileSize }
 
 func (e *encoder) indent(depth int) {
@@ -99,7 +99,7 @@ func (e *encoder) recipients(names []AgentName) {
 	e.out = append(e.out, "]\n"...)
 }
 
-// line writes a field on one line, whatever is in it.
+// line writes a field on one line, even if its text has line breaks.
 func (e *encoder) line(name, text string) {
 	e.out = append(append(e.out, name...), ": "...)
 	e.scalar(text)

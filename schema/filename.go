@@ -9,8 +9,8 @@ import (
 // FileExtension is the extension of a message file.
 const FileExtension = ".yaml"
 
-// FileName is what the name of a message file says. If name and content differ, the content counts;
-// the name is for people and for sorting.
+// FileName holds the parts of the name of a message file. If the name and the content differ, the content
+// counts: the name is for people and for sorting.
 type FileName struct {
 	// At is the time in the name, to the minute or second.
 	At   time.Time
@@ -76,7 +76,7 @@ func ParseFileName(name string) (FileName, error) {
 		}
 		return parsed, nil
 	}
-	return bad("names no message type behind the sender")
+	return bad("does not name a message type after the sender")
 }
 
 // cutType splits <from>_<type>. No type is a suffix of another, so there is at most one way.

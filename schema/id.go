@@ -61,11 +61,11 @@ func isRand(s string) bool {
 // ID identifies a message: msg-<timestamp>-<sender>-<rand>.
 type ID string
 
-// MaxID is the longest id in characters.
-const MaxID = 200
+// maxID is the longest id in characters.
+const maxID = 200
 
-// Lengths of the random part of an id: ShortRand if the short file name is free, LongRand if not, at
-// most maxRand when reading. Other tools expect usualMin to usualMax letters and digits.
+// Lengths of the random part of an id. We write ShortRand if the short file name is free and LongRand
+// if not, and read up to maxRand. Other tools expect usualMin to usualMax letters and digits.
 const (
 	ShortRand = 4
 	LongRand  = 16
@@ -89,10 +89,10 @@ func (p IDParts) UsualRand() bool {
 
 // ParseID parses an id. It accepts the three timestamp forms in use, YYYYMMDDTHHmmZ, YYYYMMDDTHHmmssZ and
 // YYYYMMDDHHMMSS, and a rand of 1 to 64 letters, digits, underscores and hyphens. Agent names may also
-// contain hyphens; the rand is as short as it can be.
+// contain hyphens, so ParseID takes the shortest possible rand.
 func ParseID(id ID) (IDParts, error) {
-	if len(id) > MaxID {
-		return IDParts{}, fmt.Errorf("id %.20q… has over %d characters", id, MaxID)
+	if len(id) > maxID {
+		return IDParts{}, fmt.Errorf("id %.20q… has over %d characters", id, maxID)
 	}
 	rest, ok := strings.CutPrefix(string(id), "msg-")
 	stamp, rest, ok2 := strings.Cut(rest, "-")
@@ -146,8 +146,8 @@ func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader)
 		return "", fmt.Errorf("generating a message id: %w", err)
 	}
 	for i, b := range raw {
-		// 256 is not a multiple of 36. The slight bias costs a fraction of a bit and keeps the id a
-		// function of the bytes read.
+		// 256 is not a multiple of 36, which favours some characters slightly. Drawing again would
+		// avoid that, but then the id would not depend on a fixed number of bytes.
 		raw[i] = idAlphabet[int(b)%len(idAlphabet)]
 		if n := slices.Index(types, t); length == ShortRand && n >= 0 {
 			raw[i] = idAlphabet[3*n+int(b)%3]

@@ -58,7 +58,7 @@ func TestParseID(t *testing.T) {
 		"msg-20260313T1430Z-../x-a8f3", "msg-20260313T1430Z-a b-a8f3", "msg-20260313T1430Z-claude-a8f3\n", "msg-٢٠٢٦٠٣١٣T1430Z-claude-a8f3",
 		ID("msg-20260313T1430Z-claude-" + strings.Repeat("a", 65)),
 		ID("msg-20260313T1430Z-" + strings.Repeat("a", 65) + "-a8f3"),
-		ID("msg-20260313T1430Z-claude-a8f3" + strings.Repeat("-", MaxID)),
+		ID("msg-20260313T1430Z-claude-a8f3" + strings.Repeat("-", maxID)),
 	} {
 		if got, err := ParseID(id); err == nil || got != (IDParts{}) {
 			t.Errorf("ParseID(%q) = %+v, want it refused", id, got)
@@ -206,4 +206,23 @@ func TestNewConversationID(t *testing.T) {
 			t.Errorf("number %d makes %q (%v), want %q", number, got, err, want)
 		}
 	}
+}
+
+// FuzzParseConversationID checks that the parts of a conversation id make the id again.
+func FuzzParseConversationID(f *testing.F) {
+	for _, seed := range []string{"conv-20260313-claude-1", "conv-20260313-a-b-000001", "conv-20260313--1", "conv-", "conv-20260230-a-1", "conv-20260313-a-1234567"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		parts, err := ParseConversationID(ConversationID(text))
+		if err != nil {
+			if err.Error() == "" || strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("the error about %q is %q", text, err)
+			}
+			return
+		}
+		if again := "conv-" + parts.Date.Format("20060102") + "-" + string(parts.Agent) + "-" + parts.Sequence; again != text || !parts.Agent.Valid() {
+			t.Errorf("%q has the parts %+v, which make %q", text, parts, again)
+		}
+	})
 }

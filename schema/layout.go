@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// The names of a workspace. Each agent owns a folder in AgentsName, its mailbox: only the agent moves files out of its boxes,
-// and others write only to its inbox. StateName is the folder of what concerns one machine, and is never committed.
+// Names in a workspace. Each agent owns a folder in AgentsName, its mailbox: only the agent moves files
+// out of its boxes, and others write only to its inbox. StateName is the folder of files that concern
+// only one machine. They are never committed.
 const (
 	AgentsName = "agents"
 	StateName  = "state"
@@ -29,7 +30,7 @@ const (
 	Archive Box = "archive"
 )
 
-// Boxes returns all boxes: those of a recipient from the first stage of a message on, then the outbox.
+// Boxes returns all boxes: those that a message passes through at its recipient, in that order, then the outbox.
 func Boxes() []Box { return []Box{Inbox, Archive, DeadLetters, Outbox} }
 
 // IsBox reports whether a mailbox has a box of this name.

@@ -1,9 +1,7 @@
 // Package schema defines the vocabulary of OACP: the message with its fields and types, ids, file
-// names, processing order, the canonical YAML encoding, and the JSON Schema documents that describe
-// all of it.
+// names, processing order, the canonical YAML encoding, and the JSON Schema documents of messages.
 //
-// The package knows how a message is written, not whether it is valid: package validate reads and
-// checks messages.
+// The package writes messages; package validate reads and checks them.
 package schema
 
 import "slices"

@@ -7,8 +7,7 @@ import (
 )
 
 // CompareAge orders messages by age, the oldest first: by their times, within a second by the times
-// that their ids carry, then by id. So messages that one sender sends one after the other stay in
-// that order.
+// in their ids, then by id. So the messages of one sender are in the order in which it sent them.
 func CompareAge(a, b *Message) int {
 	age, other := a.Age(), b.Age()
 	return age.Compare(&other)
@@ -18,14 +17,14 @@ func CompareAge(a, b *Message) int {
 // by the messages.
 type Age struct {
 	createdAt Timestamp
-	// stamp and within are the time that the id carries.
+	// stamp and within are the time in the id.
 	stamp, within string
 	id            ID
 }
 
 // Age returns the age of the message.
 func (m *Message) Age() Age {
-	stamp, within := m.ID.carriedTime()
+	stamp, within := m.ID.time()
 	return Age{m.CreatedAt, stamp, within, m.ID}
 }
 
@@ -66,9 +65,9 @@ func (t Type) rank() int {
 	return 1
 }
 
-// carriedTime returns what an id says about its time, as text that sorts by time: the timestamp and,
-// if that is only to the minute, the position within the minute. The id need not be valid.
-func (id ID) carriedTime() (stamp, within string) {
+// time returns the time in an id as text that sorts by time: the timestamp and, if that is only to
+// the minute, the position within the minute. The id need not be valid.
+func (id ID) time() (stamp, within string) {
 	rest := strings.TrimPrefix(string(id), "msg-")
 	stamp, rest, _ = strings.Cut(rest, "-")
 	if len(stamp) != len(compactMinute) || stamp[len(stamp)-1] != 'Z' {
@@ -82,8 +81,8 @@ func (id ID) carriedTime() (stamp, within string) {
 	return stamp, rand[:min(digits, len(rand))]
 }
 
-// A Clock gives out the times of new ids, so that ids made one after the other sort in that order.
-// The zero value is ready to use, by any number of goroutines.
+// A Clock returns the times for new ids, so that ids sort in the order in which they were made. The
+// zero value is ready to use, and safe for concurrent use.
 type Clock struct {
 	mutex sync.Mutex
 	// last is the last time that Next returned, and lastWithin that of Within.
@@ -96,9 +95,9 @@ const (
 	longStep  = time.Minute/(36*36*36*36*36*36) + 1
 )
 
-// Next returns the time now. If the clock of the system stands still or was set back, it returns the
-// earliest time after all that it returned before. A short id is safe only if alone is true: otherwise Next
-// returned another time in the same step of a short id.
+// Next returns now, or the earliest time after all that it has returned if the system's clock stands
+// still or was set back. If alone is false, a short id is not safe: the last time that Next returned
+// may give the same one.
 func (c *Clock) Next(now time.Time) (at time.Time, alone bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -111,8 +110,8 @@ func (c *Clock) Next(now time.Time) (at time.Time, alone bool) {
 	return at, alone
 }
 
-// Within is Next for a message whose time is given, to the second, and whose id has a rand of the
-// given length. The times that it returns in a row for one second increase, as long as they fit.
+// Within returns a time in the given second for the id of a message whose rand has the given length.
+// Successive calls for one second return increasing times, and begin again when the second is full.
 func (c *Clock) Within(second time.Time, length int) time.Time {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

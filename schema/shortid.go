@@ -2,8 +2,8 @@ package schema
 
 import "strings"
 
-// How many characters of the random part name a message, and how many Short returns. Six of the
-// eight are the time in the ids that we write.
+// The fewest characters of the random part that name a message, and the most that Short returns. In
+// the ids that we write, six of those eight are the time.
 const (
 	minShortID = 4
 	maxShortID = 8
@@ -22,20 +22,21 @@ func (id ID) Short() string {
 type IDMatch int
 
 const (
-	// NoMatch is for the text of something else.
+	// NoMatch means that the text names something else.
 	NoMatch IDMatch = iota
-	// TooShort is for the beginning of the id, or of its random part, that names no message.
+	// TooShort means that the text begins the id or its random part, but ends before the fourth
+	// character of the random part.
 	TooShort
-	// Matches is for the whole id, the first four or more characters of its random part, and the
-	// beginning of the id, with or without "msg-", that reaches as far.
+	// Matches means that the text is the id, or begins the id or its random part and reaches at least
+	// the fourth character of the random part. The "msg-" of the id may be missing.
 	Matches
 )
 
-// Match says whether the text names the message that has the id.
+// Match returns whether the text names the message with the id.
 func (id ID) Match(text string) IDMatch {
 	full := string(id)
 	switch {
-	case text == "" || len(text) > len(full): // a long one must not be copied for each message
+	case text == "" || len(text) > len(full): // the concatenations below must not copy a long text for each message
 		return NoMatch
 	case text == full:
 		return Matches
@@ -44,19 +45,18 @@ func (id ID) Match(text string) IDMatch {
 	}
 	parts, err := ParseID(id)
 	if err != nil {
-		return NoMatch // only the whole id names it
+		return NoMatch // only the whole of a malformed id names it
 	}
-	const least = minShortID
-	if strings.HasPrefix(parts.Rand, text) && len(text) >= least {
-		return Matches
-	}
-	for _, beginning := range []string{text, "msg-" + text} {
-		if strings.HasPrefix(full, beginning) && len(beginning) >= len(full)-len(parts.Rand)+least {
+	match := NoMatch
+	beforeRand := strings.TrimSuffix(full, parts.Rand)
+	for _, beginning := range []string{text, "msg-" + text, beforeRand + text} {
+		switch {
+		case !strings.HasPrefix(full, beginning):
+		case len(beginning) >= len(beforeRand)+minShortID:
 			return Matches
+		default:
+			match = TooShort
 		}
 	}
-	if strings.HasPrefix(parts.Rand, text) || strings.HasPrefix(full, text) || strings.HasPrefix(full, "msg-"+text) {
-		return TooShort
-	}
-	return NoMatch
+	return match
 }

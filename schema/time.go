@@ -36,10 +36,10 @@ func ParseTimestamp(text Timestamp) (time.Time, error) {
 
 // Time returns the time, or the zero time if t is not a valid timestamp.
 func (t Timestamp) Time() time.Time {
-	parsed := time.Time{}
-	if t != "" {
-		parsed, _ = ParseTimestamp(t) // the zero time if it is malformed
+	if t == "" {
+		return time.Time{} // usual for expires_at, and faster without an error
 	}
+	parsed, _ := ParseTimestamp(t)
 	return parsed
 }
 
@@ -60,8 +60,8 @@ func parseCompactTime(text string) (time.Time, error) {
 }
 
 // parseTime reads year, month, day, hour, minute and, if present, second from the digits of a text
-// whose layout has been checked. It takes a fifth of the time of time.Parse, which dominates the
-// reading of a short message.
+// whose layout has been checked. It is five times as fast as time.Parse, which would take most of the
+// time of reading a short message.
 func parseTime(text string) (time.Time, error) {
 	var digits [14]int
 	n := 0

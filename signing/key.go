@@ -27,7 +27,7 @@ func ParseKeyID(text string) (KeyID, error) {
 	return KeyID(text), nil
 }
 
-// A JWK is a public Ed25519 key as JSON has it (RFC 8037).
+// A JWK is a public Ed25519 key in JSON (RFC 8037).
 type JWK struct {
 	Type  string `json:"kty" yaml:"kty"`
 	Curve string `json:"crv" yaml:"crv"`
@@ -45,8 +45,7 @@ func newJWK(key ed25519.PublicKey) JWK {
 	return JWK{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(key)}
 }
 
-// PublicKey returns the key, or an error if the JWK is not that of an Ed25519 key in its one
-// canonical spelling.
+// PublicKey returns the key, or an error if the JWK is not an Ed25519 key in canonical form.
 func (j JWK) PublicKey() (ed25519.PublicKey, error) {
 	if j.Type != keyType || j.Curve != keyCurve {
 		return nil, fmt.Errorf("the key is not a public Ed25519 key (kty %s, crv %s)", keyType, keyCurve)
@@ -78,14 +77,13 @@ type Key struct {
 	private ed25519.PrivateKey
 }
 
-// NewKey returns the key of a private seed of 32 bytes, for keys that are kept elsewhere than in a
-// Store. Domain and instance are UUIDs.
+// NewKey returns the key of a private seed of 32 bytes. Domain and instance are UUIDs.
 func NewKey(seed []byte, agent schema.AgentName, domain, instance string) (*Key, error) {
 	switch {
 	case len(seed) != ed25519.SeedSize:
 		return nil, fmt.Errorf("the private key has %d bytes; want %d", len(seed), ed25519.SeedSize)
 	case !isUUID(domain) || !isUUID(instance):
-		return nil, fmt.Errorf("the trust domain or the machine id is not a UUID")
+		return nil, errors.New("the trust domain or the machine id is not a UUID")
 	}
 	k := &Key{Agent: agent, Domain: domain, Instance: instance, private: ed25519.NewKeyFromSeed(seed)}
 	k.ID = k.JWK().ID()
@@ -111,8 +109,8 @@ func Sign(file []byte, keys ...*Key) ([]byte, error) {
 		return nil, errors.New("the file is already signed")
 	case len(file) == 0 || file[len(file)-1] != '\n':
 		return nil, errors.New("the file does not end in a line feed")
-	case len(keys) == 0 || len(keys) > MaxSignatures:
-		return nil, fmt.Errorf("there are %d keys; want 1 to %d", len(keys), MaxSignatures)
+	case len(keys) == 0 || len(keys) > maxSignatures:
+		return nil, fmt.Errorf("there are %d keys; want 1 to %d", len(keys), maxSignatures)
 	}
 	entries := make([]entry, len(keys))
 	for i, k := range keys {
@@ -128,7 +126,7 @@ func Sign(file []byte, keys ...*Key) ([]byte, error) {
 	return signed, err
 }
 
-// A PublicStub is the public half of a key as a file, which travels to those who are to trust it.
+// A PublicStub is the file with the public half of a key, which the agent gives to others.
 type PublicStub struct {
 	KeyID     KeyID            `json:"kid"`
 	JWK       JWK              `json:"jwk"`
@@ -138,9 +136,8 @@ type PublicStub struct {
 	CreatedAt schema.Timestamp `json:"created_at_utc,omitempty"`
 }
 
-// ParsePublicStub decodes the file of a public key and checks that its parts fit each other. Members
-// that it does not know are ignored, except those of the key itself, so that a private
-// key never spreads.
+// ParsePublicStub decodes the file of a public key and checks that its parts fit each other. It ignores
+// unknown members, but refuses them in the key itself, so that nobody imports a private key.
 func ParsePublicStub(data []byte) (stub PublicStub, err error) {
 	members, err := decodeObject(data)
 	if err != nil {

@@ -3,15 +3,13 @@ package signing
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Policy is a file with an agent's settings for verifying messages. Its signature is good for this
-// project, agent and kind of file only.
+// A Policy identifies a file with an agent's settings for verifying messages. Its signature is good only
+// for this project, agent and kind of file.
 type Policy struct {
 	Kind     PolicyKind
 	Project  string
@@ -31,11 +29,11 @@ const (
 
 var policies = profile{"oacp-policy+yaml", "urn:oacp:policy:v1", []string{"agent", "domain", "instance", "policy", "scheme"}}
 
-// Key returns the name of the policy in lists: project, receiver and kind.
+// Key returns the name of the policy in the list of signed policies.
 func (p Policy) Key() string { return p.Project + "/" + string(p.Receiver) + "/" + string(p.Kind) }
 
-// VerifyPolicy returns an error unless one of the signatures of a file is good for the policy: one of the
-// keys made it, which must belong to its receiver. The error is ErrNotSigned if there is no trailer.
+// VerifyPolicy returns an error unless the file has a good signature for the policy. Only the keys of the
+// receiver among keys count. The error is ErrNotSigned if there is no trailer.
 func VerifyPolicy(file []byte, p Policy, keys []PublicStub) error {
 	signed, auth, err := Split(file)
 	if err != nil {
@@ -81,27 +79,4 @@ func (s *Signature) verifyPolicy(signed []byte, p Policy, keys []PublicStub) err
 		err = errors.New("the file was changed after it was signed")
 	}
 	return err
-}
-
-// Stubs returns the public halves of an agent's keys. Files that are not public keys are left out.
-func (s Store) Stubs(agent schema.AgentName) (stubs []PublicStub, err error) {
-	root, err := durable.OpenRoot(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close() // nothing was written
-	names, err := fs.Glob(root.FS(), "*/*/*/*"+stubSuffix)
-	for _, name := range names {
-		data, err := s.read(root, name)
-		if err != nil {
-			continue
-		}
-		if stub, err := ParsePublicStub(data); err == nil && stub.Agent == agent {
-			stubs = append(stubs, stub)
-		}
-	}
-	return stubs, err
 }

@@ -70,7 +70,7 @@ func TestVerifyPolicy(t *testing.T) {
 			t.Errorf("%s: got %v, want an error with %q", test.name, err, test.want)
 		}
 	}
-	// A policy file is no message, whatever it says.
+	// A policy file never counts as a message.
 	if r := signing.Verify([]byte(file), pinsOf(t, ada), senderOf); r.Status != signing.Invalid {
 		t.Errorf("as a message, the file is %+v, want invalid", r)
 	}

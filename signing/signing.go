@@ -29,15 +29,15 @@ import (
 )
 
 const (
-	// MaxSignatures is how many signatures a message may carry.
-	MaxSignatures = 8
-	// MaxAuth is the longest value of a trailer, in characters.
-	MaxAuth = 16_384
+	// maxSignatures is how many signatures a message may carry.
+	maxSignatures = 8
+	// maxAuth is the longest value of a trailer, in characters.
+	maxAuth = 16_384
 	// maxProtected is the longest protected header, in characters.
 	maxProtected = 4096
 )
 
-// The constant parts of a protected header, and what Verify reports about it.
+// The constant parts of a protected header.
 const (
 	Algorithm   = "EdDSA"
 	Scheme      = "raw-prefix-v1"
@@ -45,8 +45,8 @@ const (
 	instanceURN = "urn:uuid:"
 )
 
-// A profile is what protected headers say about the kind of file that is signed, so that the signature
-// of one kind proves nothing about another.
+// A profile is what protected headers say about the kind of the signed file, so that a signature of one
+// kind of file is not valid for another.
 type profile struct {
 	typ, domain string
 	// members are those of the header's oacp, sorted.
@@ -55,23 +55,23 @@ type profile struct {
 
 var messages = profile{"oacp-message+yaml", "urn:oacp:message:v1", []string{"agent", "domain", "instance", "scheme"}}
 
-// Split separates a file into the signed bytes and the value of its trailer, which is empty if the
-// file has none; then all bytes are returned as signed. Only the last line counts: a line that
-// looks like a trailer elsewhere is content.
+// Split separates a file into the signed bytes and the value of its trailer. Without a trailer, it
+// returns all bytes and an empty value. Only the last line can be a trailer: any other line that looks
+// like one is content.
 //
-// Split returns an error if the last line begins like a trailer, but is not exactly one: such a file
-// was signed, and changed since.
+// Split returns an error if the last line begins like a trailer but is not exactly one: the file was
+// changed after it was signed.
 func Split(file []byte) (signed []byte, auth string, err error) {
 	text, isLine := bytes.CutSuffix(file, []byte("\n"))
 	start := bytes.LastIndexByte(text, '\n') + 1
 	value, hasName := bytes.CutPrefix(text[start:], []byte(`auth: "`))
 	value, closed := bytes.CutSuffix(value, []byte(`"`))
-	if isLine && hasName && closed && isBase64URL(string(value)) && len(value) <= MaxAuth {
+	if isLine && hasName && closed && isBase64URL(string(value)) && len(value) <= maxAuth {
 		return file[:start], string(value), nil
 	}
 	text = bytes.TrimRight(file, " \t\r\n")
 	if bytes.HasPrefix(text[bytes.LastIndexByte(text, '\n')+1:], []byte("auth:")) {
-		return file, "", fmt.Errorf(`the last line must be exactly auth: "<base64url>" and one line feed, with at most %d characters`, MaxAuth)
+		return file, "", fmt.Errorf(`the last line must be exactly auth: "<base64url>" and one line feed, with at most %d characters`, maxAuth)
 	}
 	return file, "", nil
 }
@@ -91,9 +91,9 @@ type Signature struct {
 	Agent    string
 	Instance string
 
-	// policy is what the signature of a policy file says it is for.
+	// policy identifies the file, in the signature of a policy file.
 	policy json.RawMessage
-	// protected is the header as it is written in the file, which is what is signed.
+	// protected is the header as written in the file, which the signature covers.
 	protected string
 	value     []byte
 }
@@ -107,20 +107,20 @@ func (s *Signature) AgentName() schema.AgentName {
 func Parse(auth string) ([]Signature, error) { return messages.parse(auth) }
 
 func (p profile) parse(auth string) ([]Signature, error) {
-	if len(auth) > MaxAuth {
-		return nil, fmt.Errorf("the signature has %d characters; the most is %d", len(auth), MaxAuth)
+	if len(auth) > maxAuth {
+		return nil, fmt.Errorf("the signature has %d characters; the most is %d", len(auth), maxAuth)
 	}
 	data, err := decodeCanonical(auth, "the signature")
 	if err != nil {
 		return nil, err
 	}
 	var container struct{ Signatures []entry }
-	_ = json.Unmarshal(data, &container) // what is wrong makes encodeEntries differ
+	_ = json.Unmarshal(data, &container) // after any error, encodeEntries gives another text
 	if encodeEntries(container.Signatures) != string(data) {
-		return nil, fmt.Errorf(`the signature is not {"signatures":[{"protected":…,"signature":…}]}, compact and with each key once`)
+		return nil, errors.New(`the signature is not {"signatures":[{"protected":…,"signature":…}]}, compact and with each key once`)
 	}
-	if n := len(container.Signatures); n == 0 || n > MaxSignatures {
-		return nil, fmt.Errorf("there are %d signatures; want 1 to %d", n, MaxSignatures)
+	if n := len(container.Signatures); n == 0 || n > maxSignatures {
+		return nil, fmt.Errorf("there are %d signatures; want 1 to %d", n, maxSignatures)
 	}
 	signatures := make([]Signature, len(container.Signatures))
 	for i, e := range container.Signatures {
@@ -153,7 +153,7 @@ func (e entry) parse(p profile) (s Signature, err error) {
 	}
 	data, err := base64.RawURLEncoding.DecodeString(e.Protected)
 	if err != nil || !isBase64URL(e.Protected) { // the decoder skips line feeds
-		return s, fmt.Errorf("the header is not base64url")
+		return s, errors.New("the header is not base64url")
 	}
 	header, err := object(data, "the header", "alg", "crit", "kid", "oacp", "typ")
 	if err != nil {
@@ -161,7 +161,7 @@ func (e entry) parse(p profile) (s Signature, err error) {
 	}
 	var critical []string
 	if json.Unmarshal(header["crit"], &critical) != nil || !slices.Equal(critical, []string{"oacp"}) {
-		return s, fmt.Errorf(`crit is not ["oacp"]`)
+		return s, errors.New(`crit is not ["oacp"]`)
 	}
 	oacp, err := object(header["oacp"], "the header's oacp", p.members...)
 	if err != nil {
@@ -228,8 +228,8 @@ func parseInstanceURN(urn string) (string, error) {
 	return "", fmt.Errorf("%.100q is not %s<uuid>", urn, instanceURN)
 }
 
-// isUUID reports whether the text is a UUID in one of the forms that the reference implementation
-// accepts: 32 hexadecimal digits, with hyphens anywhere and in braces or not.
+// isUUID reports whether the text is a UUID in a form that the reference implementation accepts: 32
+// hexadecimal digits, perhaps with hyphens, braces, and the prefixes urn: and uuid:.
 func isUUID(text string) bool {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "urn:", ""), "uuid:", "")
 	text = strings.ReplaceAll(strings.Trim(text, "{}"), "-", "")
@@ -248,8 +248,8 @@ func isBase64URL(text string) bool {
 	return text != ""
 }
 
-// decodeCanonical decodes base64url without padding. It refuses a text whose last character holds
-// bits that do not count, because the same bytes would have another spelling.
+// decodeCanonical decodes base64url without padding. It refuses a text whose last character has unused
+// bits set, because then another text would decode to the same bytes.
 func decodeCanonical(text, what string) ([]byte, error) {
 	if isBase64URL(text) { // the decoder would skip line feeds
 		if data, err := base64.RawURLEncoding.Strict().DecodeString(text); err == nil {
@@ -292,7 +292,7 @@ func decodeObject(data []byte) (map[string]json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := token.(string) // a Decoder takes nothing else for the name of a member
+		name := token.(string) // a Decoder accepts nothing else as the name of a member
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
 			return nil, err

@@ -21,9 +21,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Store is the folder with the private keys of this machine: keys, in the folder that also holds
-// the projects. Each key is a file <trust domain>/<agent>/<machine>/<key id>.json that only its
-// owner can read, with the public half in <key id>.pub.json beside it.
+// A Store is the folder with the private keys of this machine: keys, beside the folder of the projects.
+// Each key is a file <trust domain>/<agent>/<machine>/<key id>.json that only its owner can read,
+// with the public half in <key id>.pub.json beside it.
 type Store struct{ dir string }
 
 // NewStore returns the store of the keys in a home folder, which need not exist.
@@ -41,9 +41,9 @@ const (
 // A NoKeyError reports that there is no key to sign with.
 type NoKeyError struct {
 	Agent schema.AgentName
-	// KeyID is the key that was asked for; empty stands for any.
+	// KeyID is the key that was asked for, or empty for any.
 	KeyID KeyID
-	// Folder is where it was looked for.
+	// Folder is the folder that was searched.
 	Folder string
 }
 
@@ -73,7 +73,7 @@ func (e *KeyFileError) Error() string {
 // Unwrap returns the cause.
 func (e *KeyFileError) Unwrap() error { return e.Err }
 
-// keyFile is the JSON of a private key: a JWK, and whose it is.
+// keyFile is the JSON of a private key: a JWK, and its owner.
 type keyFile struct {
 	JWK
 	Seed      string           `json:"d"`
@@ -85,7 +85,7 @@ type keyFile struct {
 }
 
 // List returns the keys of an agent, or of all agents if the name is empty, in the order of their
-// paths. Files that are not keys are left out.
+// paths. It skips files that are not keys.
 func (s Store) List(agent schema.AgentName) ([]*Key, error) {
 	root, err := durable.OpenRoot(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ func (s Store) List(agent schema.AgentName) ([]*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	defer root.Close() // nothing was written, so the error does not matter
+	defer root.Close() // nothing was written
 	names, err := s.find(root, "*")
 	if err != nil {
 		return nil, err
@@ -126,9 +126,9 @@ func (s Store) read(root *os.Root, name string) ([]byte, error) {
 	return durable.ReadFile(root, s.dir, name, maxKeyFile)
 }
 
-// Load returns the keys of an agent, the newest first and at most MaxSignatures, or only the one
+// Load returns the keys of an agent, the newest first and at most maxSignatures, or only the one
 // with the id unless that is empty. It returns a *NoKeyError if there is none, and a *KeyFileError
-// if one cannot be used: a message is signed as it was meant to be, or not at all.
+// if one cannot be used, so that no key is left out unnoticed.
 func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 	if err != nil {
 		return nil, &KeyFileError{s.dir, err}
 	}
-	defer root.Close() // nothing was written, so the error does not matter
+	defer root.Close() // nothing was written
 	names, err := s.find(root, string(agent))
 	if err != nil {
 		return nil, err
@@ -161,10 +161,33 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 		return nil, missing
 	}
 	slices.SortStableFunc(keys, func(a, b *Key) int { return strings.Compare(string(b.CreatedAt), string(a.CreatedAt)) })
-	return keys[:min(len(keys), MaxSignatures)], nil
+	return keys[:min(len(keys), maxSignatures)], nil
 }
 
-// load reads a private key, which must be readable only by its owner.
+// Stubs returns the public halves of an agent's keys. It skips files that are not public keys.
+func (s Store) Stubs(agent schema.AgentName) (stubs []PublicStub, err error) {
+	root, err := durable.OpenRoot(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() // nothing was written
+	names, err := fs.Glob(root.FS(), "*/*/*/*"+stubSuffix)
+	for _, name := range names {
+		data, err := s.read(root, name)
+		if err != nil {
+			continue
+		}
+		if stub, err := ParsePublicStub(data); err == nil && stub.Agent == agent {
+			stubs = append(stubs, stub)
+		}
+	}
+	return stubs, err
+}
+
+// load reads a private key. It returns an error if users other than the owner can access it.
 func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, error) {
 	k, err := s.parse(root, name)
 	if err != nil {
@@ -197,7 +220,7 @@ func (s Store) parse(root *os.Root, name string) (*Key, error) {
 	}
 	seed, err := base64.RawURLEncoding.DecodeString(f.Seed)
 	if err != nil {
-		return nil, fmt.Errorf("d is not base64url")
+		return nil, errors.New("d is not base64url")
 	}
 	k, err := NewKey(seed, f.Agent, f.Domain, f.Instance)
 	if err != nil {
@@ -206,9 +229,9 @@ func (s Store) parse(root *os.Root, name string) (*Key, error) {
 	k.CreatedAt, k.Path = f.CreatedAt, s.path(name)
 	switch {
 	case k.JWK() != f.JWK:
-		return nil, fmt.Errorf("the private key does not belong to the public key")
+		return nil, errors.New("the private key does not belong to the public key")
 	case k.ID != f.KeyID:
-		return nil, fmt.Errorf("kid is not the thumbprint of the key")
+		return nil, errors.New("kid is not the thumbprint of the key")
 	}
 	return k, nil
 }
@@ -228,7 +251,7 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close() // it is synced by then
+	defer root.Close() // save has synced it
 	domain, err := s.identity(root, domainName)
 	if err != nil {
 		return nil, err
@@ -245,7 +268,7 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 	return k, s.save(root, k)
 }
 
-// randomKey returns a new key. Its id does not begin with a hyphen: commands would take it for a flag.
+// randomKey returns a new key. Its id does not begin with a hyphen, which would make it look like a flag.
 func randomKey(agent schema.AgentName, domain, instance string) (*Key, error) {
 	seed := make([]byte, ed25519.SeedSize)
 	for {
@@ -256,7 +279,7 @@ func randomKey(agent schema.AgentName, domain, instance string) (*Key, error) {
 	}
 }
 
-// identity returns the UUID in a file, which it makes if it is missing.
+// identity returns the UUID in a file. It makes the file if that is missing.
 func (s Store) identity(root *os.Root, name string) (string, error) {
 	data, err := s.read(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -267,7 +290,7 @@ func (s Store) identity(root *os.Root, name string) (string, error) {
 	}
 	id := strings.TrimSpace(string(data))
 	if err == nil && (!isUUID(id) || strings.Contains(id, ":")) {
-		err = &KeyFileError{filepath.Join(s.dir, name), fmt.Errorf("the file does not contain a UUID")}
+		err = &KeyFileError{filepath.Join(s.dir, name), errors.New("the file does not contain a UUID")}
 	}
 	return id, err
 }
@@ -311,7 +334,7 @@ func (s Store) save(root *os.Root, k *Key) error {
 	return s.add(root, name+keySuffix, append(private, '\n'), 0o600)
 }
 
-// add writes a file durably and whole. The error matches fs.ErrExist if there is one of the name.
+// add writes a new file, durably and atomically. The error matches fs.ErrExist if the file exists.
 func (s Store) add(root *os.Root, name string, data []byte, mode os.FileMode) (err error) {
 	dir, err := durable.OpenDir(root, s.dir, path.Dir(name))
 	if err != nil {

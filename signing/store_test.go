@@ -149,7 +149,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestKeyIDsAreArguments checks that no id of a new key looks like a flag.
+// TestKeyIDsAreArguments checks that the id of a new key never looks like a flag.
 func TestKeyIDsAreArguments(t *testing.T) {
 	const id = "0a4e7a62-6f4b-4c1e-9d7c-5d1c0a9b8e01"
 	for range 2000 {
@@ -159,8 +159,8 @@ func TestKeyIDsAreArguments(t *testing.T) {
 	}
 }
 
-// TestKeyFileIsNoLink checks that a link is no key, even to a file that is one.
-func TestKeyFileIsNoLink(t *testing.T) {
+// TestLinkToKey checks that a link to a key file does not count as a key.
+func TestLinkToKey(t *testing.T) {
 	store := signing.NewStore(t.TempDir())
 	k := generate(t, store, "ada", noon)
 	elsewhere := filepath.Join(t.TempDir(), "key.json")
@@ -220,7 +220,7 @@ func TestIdentitiesAreMadeOnce(t *testing.T) {
 	}
 }
 
-func TestIdentityFileThatIsNone(t *testing.T) {
+func TestInvalidIdentityFile(t *testing.T) {
 	home := t.TempDir()
 	store := signing.NewStore(home)
 	generate(t, store, "ada", noon)

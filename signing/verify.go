@@ -8,7 +8,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Pin is a key that a receiver trusts, or trusts no longer, to sign for an agent.
+// A Pin is a key that a receiver trusts to sign for an agent, or no longer trusts.
 type Pin struct {
 	Agent   schema.AgentName
 	Key     ed25519.PublicKey
@@ -31,20 +31,20 @@ const (
 	Untrusted Status = "untrusted"
 	// Invalid: the bytes, the signature or the sender were changed.
 	Invalid Status = "invalid"
-	// Revoked: the signature is from a key that the receiver trusts no longer.
+	// Revoked: the signature is from a key that the receiver no longer trusts.
 	Revoked Status = "revoked"
 )
 
-// A Verdict is what a person needs to know about a status.
+// A Verdict summarizes a status for people.
 type Verdict string
 
 // The verdicts.
 const (
 	// VerdictVerified is that of Verified.
 	VerdictVerified Verdict = "verified"
-	// VerdictUnverified is that of Unsigned and Untrusted: nothing says who wrote the message.
+	// VerdictUnverified is that of Unsigned and Untrusted: nothing proves who wrote the message.
 	VerdictUnverified Verdict = "unverified"
-	// VerdictBad is that of Invalid and Revoked: somebody should look at the message.
+	// VerdictBad is that of Invalid and Revoked: the message may be forged.
 	VerdictBad Verdict = "bad"
 )
 
@@ -69,7 +69,7 @@ const (
 	outcomeSender    = "identity_mismatch"
 )
 
-// Checked is what Verify found out about one signature.
+// Checked is the outcome of verifying one signature.
 type Checked struct {
 	KeyID KeyID  `json:"kid" yaml:"kid"`
 	Agent string `json:"agent" yaml:"agent"`
@@ -78,7 +78,7 @@ type Checked struct {
 	Outcome string `json:"outcome" yaml:"outcome"`
 }
 
-// Result says what Verify found out about a file.
+// Result is the outcome of verifying a file.
 type Result struct {
 	Status Status
 	// Reason says why the status is not Verified. It is empty for an unsigned file.
@@ -87,7 +87,7 @@ type Result struct {
 	HasTrailer bool
 	// Sender is the sender that the message names, if a signature was good.
 	Sender schema.AgentName
-	// Signature is the one that counts; nil unless the status is Verified.
+	// Signature is the good signature of the sender; nil unless the status is Verified.
 	Signature *Signature
 	// Digest is the hexadecimal SHA-256 of the signed bytes; without a trailer, of the file.
 	Digest string
@@ -99,8 +99,8 @@ type Result struct {
 // returns the sender that the signed bytes name; Verify calls it only for bytes that a pinned key
 // signed.
 //
-// One good signature of the sender is enough. A key that is revoked does not count, whatever it
-// signed and when.
+// One good signature of the sender is enough. A revoked key never counts, even if it signed the file
+// before it was revoked.
 func Verify(file []byte, pins Pins, sender func(signed []byte) schema.AgentName) Result {
 	if len(file) > schema.MaxFileSize {
 		return Result{Status: Invalid, Reason: "the file exceeds the size of a message file"}
@@ -108,15 +108,15 @@ func Verify(file []byte, pins Pins, sender func(signed []byte) schema.AgentName)
 	signed, auth, err := Split(file)
 	sum := sha256.Sum256(signed)
 	r := Result{Status: Unsigned, HasTrailer: auth != "", Digest: hex.EncodeToString(sum[:])}
+	if err == nil && auth == "" {
+		return r
+	}
 	var signatures []Signature
-	if err == nil && auth != "" {
+	if err == nil {
 		signatures, err = Parse(auth)
 	}
 	if err != nil {
 		r.Status, r.Reason = Invalid, err.Error()
-		return r
-	}
-	if auth == "" {
 		return r
 	}
 	good, bad, revoked := 0, false, false

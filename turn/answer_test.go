@@ -17,6 +17,7 @@ import (
 // TestAnswerOutlivesFailures lets everything fail that happens between the end of a turn and its answer.
 // Nothing is acknowledged, and when the failure is over, the answer is sent without another turn.
 func TestAnswerOutlivesFailures(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("port ", schema.MaxBody)
 	tests := []struct {
 		name string
@@ -76,6 +77,7 @@ func TestAnswerOutlivesFailures(t *testing.T) {
 // TestForbiddenAnswerBounces checks that the sender of a message learns that its answer does not fit, and
 // what it was. That is no answer.
 func TestForbiddenAnswerBounces(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	asked := send(t, w, question("q"))[0]
 	checks := 0
@@ -101,6 +103,7 @@ func TestForbiddenAnswerBounces(t *testing.T) {
 
 // TestLongForbiddenAnswer checks that a bounce that is too long is cut, too.
 func TestLongForbiddenAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	if _, err := runOnce(t, w, Config{
@@ -109,7 +112,7 @@ func TestLongForbiddenAnswer(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if got := entries(t, w, "claude", mailbox.Inbox); len(got) != 1 || !got[0].Message.IsNotice() || !strings.Contains(got[0].Message.Body.Text, "It is kept whole in") {
+	if got := entries(t, w, "claude", mailbox.Inbox); len(got) != 1 || !got[0].Message.IsNotice() || !strings.Contains(got[0].Message.Body.Text, "The whole answer is in") {
 		t.Errorf("the sender got %+v, want a bounce that names the file", got)
 	}
 }

@@ -62,7 +62,7 @@ func (c *closer) read(e mailbox.Entry) ([]byte, *schema.Message, error) {
 	return raw, m, err
 }
 
-// entryOf returns the inbox entry of an item, as far as needed to find the file.
+// entryOf returns an inbox entry with the fields that locate the file of an item.
 func (c *closer) entryOf(it *item) mailbox.Entry {
 	inbox := c.workspace.BoxPath(c.config.Agent, mailbox.Inbox)
 	return mailbox.Entry{Agent: c.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
@@ -108,8 +108,8 @@ func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 	return o
 }
 
-// begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was
-// put back: its earlier turns no longer count. The attempt is the number of the turn if it is known.
+// begin records that a turn begins, with the marks of its processes. If the message is a dead letter that
+// somebody put back, its earlier turns no longer count. With claims, attempt is the number of the turn.
 func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Record, error) {
 	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
 		if err := k.journal.Append(track.Revived.Of(&rec.Envelope), false); err != nil {
@@ -171,8 +171,8 @@ func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Reco
 	return nil
 }
 
-// record writes a fact that must not be lost. It tries until it can, or the context ends. A run with Once
-// gives up.
+// record writes a fact that must not be lost. It tries until it succeeds or the context ends, and in a run
+// with Once only a few times.
 func (k *worker) record(ctx context.Context, rec *track.Record, f track.Fact) error {
 	for tries := 1; ; tries++ {
 		err := k.journal.Append(f, true)
@@ -249,9 +249,8 @@ func failureReason(err error, lastLine string) string {
 	return reason + ": " + lastLine
 }
 
-// request returns the agent's input and the variables that describe the message. A field that the
-// message does not have is an empty variable, so that the variable of an outer turn is not
-// inherited.
+// request returns the agent's input and the variables that describe the message. The variable of a missing
+// field is empty, so that the turn does not inherit the one of an outer turn.
 func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
 	to := make([]string, len(m.To))
 	for i, name := range m.To {

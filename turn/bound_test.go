@@ -20,6 +20,7 @@ import (
 
 // TestTwoAgentsStopAtTheBound lets two agents answer each other for ever.
 func TestTwoAgentsStopAtTheBound(t *testing.T) {
+	t.Parallel()
 	const most = 4
 	w := newWorkspace(t)
 	m := question("thanks")
@@ -102,6 +103,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 
 // TestPairBoundWithinTheHour sends messages of different conversations.
 func TestPairBoundWithinTheHour(t *testing.T) {
+	t.Parallel()
 	const most = 3
 	w := newWorkspace(t, "claude", "codex", "other")
 	var drafts []schema.Message
@@ -143,6 +145,7 @@ func TestPairBoundWithinTheHour(t *testing.T) {
 // TestOneNoticeAtThePairBound checks that a sender gets one notice while turns leave the hour one
 // by one, each making room for another.
 func TestOneNoticeAtThePairBound(t *testing.T) {
+	t.Parallel()
 	const most = 4
 	w := newWorkspace(t)
 	var drafts []schema.Message
@@ -191,6 +194,7 @@ func TestOneNoticeAtThePairBound(t *testing.T) {
 // TestHeldAgainAfterResume holds a message, resumes the conversation, and holds the message again
 // for the same reason. The message must not show as waiting.
 func TestHeldAgainAfterResume(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("1"), question("2"), question("3"))
 	heldNow, done := make(chan schema.ID, 10), make(chan schema.ID, 10)
@@ -231,6 +235,7 @@ func TestHeldAgainAfterResume(t *testing.T) {
 // TestClockSetBack sets the clock back by days after a message failed and a sender reached its
 // bound. Neither waits until the clock reaches that time again.
 func TestClockSetBack(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("1"), question("2"))
 	now := time.Now().Add(7 * 24 * time.Hour)
@@ -269,6 +274,7 @@ func TestClockSetBack(t *testing.T) {
 // TestNoticesGetNoTurn checks that notifications on the channels of notices get no turn from any
 // sender, and delay no other message.
 func TestNoticesGetNoTurn(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	for n, m := range []schema.Message{
 		{From: mailbox.Postmaster, Type: schema.Notification, Channel: schema.ChannelBound, Subject: "bound"},
@@ -301,6 +307,7 @@ func TestNoticesGetNoTurn(t *testing.T) {
 }
 
 func TestUnlimited(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	var drafts []schema.Message
 	for i := range 5 {

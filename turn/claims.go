@@ -19,8 +19,8 @@ import (
 // while this machine has a claim on it. The claim is taken before the turn is recorded, confirmed before
 // its success is, and given up after the message left the inbox. *gitmail.Claims are claims.
 type Claims interface {
-	// Start begins to keep claims, and Stop gives them all up. Start may warn at any time until then. Its
-	// own error tells why other machines cannot be asked now.
+	// Start begins to keep claims, and Stop gives them all up. Until then, Start may call warn at any time.
+	// Its error says why other machines cannot be asked now.
 	Start(ctx context.Context, warn func(error)) error
 	Stop(ctx context.Context) error
 	// Other returns the claim of another machine on a message, and until when it holds if it is not
@@ -28,31 +28,31 @@ type Claims interface {
 	Other(id schema.ID) (claim *gitmail.Claim, until time.Time)
 	// Changed gets a value after what Other returns may have changed.
 	Changed() <-chan struct{}
-	// Take takes the first message for work that begins now, and may take the others ahead. It
-	// returns the number of the turn among those on all machines, and a context that ends if the
+	// Take claims the first message for work that begins now, and may claim the others ahead. It
+	// returns the number of the turn, which counts those on all machines, and a context that ends if the
 	// claim is lost. The error is gitmail.ErrElsewhere, or says why other machines cannot be asked. If
-	// the message was handled elsewhere before, it is no longer in the inbox.
+	// another machine handled the message, it is no longer in the inbox.
 	Take(ctx context.Context, wanted []gitmail.Wanted) (attempt int, held context.Context, err error)
 	// Confirm makes sure that this machine still has the claim. Its error is gitmail.ErrClaimLost or that of
 	// the context.
 	Confirm(ctx context.Context, id schema.ID) error
-	// Done gives up the claim on a message that left the inbox, and Release that on one that stays, after
-	// so many turns. They do not block, and do nothing without a claim.
+	// Done gives up the claim on a message that left the inbox. Release gives up the claim on one that
+	// stays, and records the number of its turns. They do not block, and do nothing without a claim.
 	Done(id schema.ID)
 	Release(id schema.ID, turns int)
 }
 
-// startTime is how long a Runner that goes on waits for other machines at its start, and startTimeOnce how long one
-// with Once does, which fails without them.
+// startTime is how long a Runner waits for other machines when it starts; without an answer it continues, and begins no
+// turns. A run with Once waits for startTimeOnce, and fails then.
 const (
 	startTime     = 2 * time.Second
 	startTimeOnce = 5 * time.Second
 )
 
-// An UnclaimedError ends a run with Once: without a claim no turn begins, and other machines could not be asked.
+// An UnclaimedError ends a run with Once that cannot reach other machines: no turn begins without a claim.
 type UnclaimedError struct{ Err error }
 
-// Error says why they could not be asked.
+// Error says why they cannot be reached.
 func (e *UnclaimedError) Error() string {
 	return "no turn begins without a claim on its message: " + e.Err.Error()
 }
@@ -63,7 +63,7 @@ func (e *UnclaimedError) Unwrap() error { return e.Err }
 // stopTime is how long the claims may take to be given up when the Runner stops.
 const stopTime = 10 * time.Second
 
-// maxAway is the longest time until a remote is asked again that did not answer.
+// maxAway is the longest pause before the Runner again asks a remote that did not answer.
 const maxAway = 10 * time.Second
 
 // startClaims begins to keep claims. If other machines cannot be asked now, no turns begin until they can.
@@ -98,7 +98,7 @@ func (r *Runner) stopClaims(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("other machines wait for the lease: giving up claims: %w", err)
+	err = fmt.Errorf("giving up claims, for which other machines now wait until the lease ends: %w", err)
 	if ctx.Err() != nil {
 		r.events.publish(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
 		return nil
@@ -106,7 +106,7 @@ func (r *Runner) stopClaims(ctx context.Context) error {
 	return err
 }
 
-// claimsChanged is nil without claims.
+// claimsChanged returns the channel of Claims.Changed, or nil without claims.
 func (r *Runner) claimsChanged() <-chan struct{} {
 	if r.config.Claims == nil {
 		return nil
@@ -114,7 +114,7 @@ func (r *Runner) claimsChanged() <-chan struct{} {
 	return r.config.Claims.Changed()
 }
 
-// elsewhere returns the decision about a message that another machine has, if one has it.
+// elsewhere returns the decision to wait for another machine if one has the message.
 func (r *Runner) elsewhere(it *item) (decision, bool) {
 	if r.config.Claims == nil {
 		return decision{}, false
@@ -157,8 +157,7 @@ type hold struct {
 	attempt int
 }
 
-// claimed carries out the decision about a message once this machine has the claim on it. The others are
-// claimed ahead.
+// claimed claims the message, and others ahead, and then carries out the decision about it.
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
 		return r.worker.workOn(ctx, hold{ctx: ctx}, it, do)
@@ -184,10 +183,9 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	return outcome{item: it, unavailable: &UnclaimedError{err}}
 }
 
-// confirm returns the error of a turn that has ended, nil if it succeeded. If another machine may have the
-// message by now, confirm returns another error, which matches gitmail.ErrClaimLost: then the end of the
-// turn is not recorded. Nothing can undo what the turn did. A turn that is over waits for a remote that
-// does not answer.
+// confirm returns err, the result of a turn, if this machine still has the claim. If another machine may have
+// the message by now, confirm returns an error that matches gitmail.ErrClaimLost instead, and the turn does
+// not count, although nothing undoes what it did. If the remote does not answer, confirm waits.
 func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) error {
 	if k.config.Claims == nil || ctx.Err() != nil {
 		return err
@@ -198,7 +196,7 @@ func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) er
 	return cmp.Or(k.config.Claims.Confirm(ctx, it.ID), err)
 }
 
-// tooMany gives a message up that had all its turns, on machines that died in them.
+// tooMany gives up a message that had all its turns, on machines that died during them.
 func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	rec, _ := k.journal.Get(it.Key)
 	rec.Envelope, rec.Attempts = it.Envelope, turns
@@ -220,8 +218,8 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	}
 }
 
-// fenceVariable is the variable of a turn that holds the number of its claim on the message. It rises with each turn on
-// any machine. It is empty without claims.
+// fenceVariable is the environment variable with the number of the turn, which counts those on all machines. It is
+// empty without claims.
 const fenceVariable = "OACP_FENCE"
 
 // A FencedError reports that a turn answers or acknowledges a message that another machine has taken over.
@@ -237,9 +235,9 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", e.Claim.Machine, e.ID, e.Claim.Attempt, e.Fence)
 }
 
-// CheckFence returns a *FencedError if another machine has a later claim on a message than the turn that this process
-// belongs to, as of the last sync. Getenv returns variables of the process; without those of a turn on this message, there
-// is nothing to check.
+// CheckFence returns a *FencedError if, as of the last sync, another machine has a later claim on the message than the
+// turn that this process belongs to. Getenv returns variables of the process. If they name no turn on this message,
+// CheckFence returns nil.
 func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, getenv func(string) string) error {
 	fence, err := strconv.Atoi(getenv(fenceVariable))
 	if err != nil || getenv("OACP_MESSAGE_ID") != string(id) {
@@ -258,8 +256,8 @@ func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent s
 	return err
 }
 
-// AddClaims adds which machine has the message for each recipient that has it in the inbox. Most workspaces have no
-// claims, and how far a message got is known without them, so failures do not count.
+// AddClaims sets the Claim of each recipient that has the message in the inbox. It ignores errors: most workspaces have
+// no claims, and the rest of the progress is right without them.
 func AddClaims(ctx context.Context, w *mailbox.Workspace, all []track.Progress) {
 	if !slices.ContainsFunc(all, func(p track.Progress) bool { return p.Stage.IsPending() }) {
 		return

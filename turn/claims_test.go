@@ -82,6 +82,7 @@ func (c *scriptedClaims) want(t *testing.T, calls ...string) {
 }
 
 func TestClaimsOfATurn(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	claims := newScriptedClaims()
@@ -95,6 +96,7 @@ func TestClaimsOfATurn(t *testing.T) {
 
 // TestClaimBatch checks that a run with Once claims the messages that are next ahead.
 func TestClaimBatch(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("1"), question("2"), question("3"), question("4"))
 	claims := newScriptedClaims()
@@ -115,6 +117,7 @@ func TestClaimBatch(t *testing.T) {
 
 // TestClaimChanges gives a message its turn when another machine has it no longer.
 func TestClaimChanges(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))
 	claims := newScriptedClaims()
@@ -141,6 +144,7 @@ func TestClaimChanges(t *testing.T) {
 // TestLostClaim checks that a turn whose message another machine took over is not recorded as done or
 // failed, that it does not count, and that nothing is answered.
 func TestLostClaim(t *testing.T) {
+	t.Parallel()
 	for name, result := range map[string]error{"success": nil, "failure": errors.New("no")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t)
@@ -175,6 +179,7 @@ func TestLostClaim(t *testing.T) {
 
 // TestTurnsElsewhereCount gives up a message whose turns on other machines never ended.
 func TestTurnsElsewhereCount(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("third"), question("fourth"))
 	claims := newScriptedClaims()
@@ -194,6 +199,7 @@ func TestTurnsElsewhereCount(t *testing.T) {
 
 // TestRemoteAway begins no turn while other machines cannot be asked.
 func TestRemoteAway(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	claims := newScriptedClaims()
@@ -224,6 +230,7 @@ func TestRemoteAway(t *testing.T) {
 // TestHandledElsewhereAfterDeath forgets the answer of a Runner that died before it was sent, because
 // another machine handled the message since.
 func TestHandledElsewhereAfterDeath(t *testing.T) {
+	t.Parallel()
 	for name, outcome := range map[string]track.FactKind{"an answer": track.Succeeded, "a bounce": track.Dead} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t)
@@ -259,6 +266,7 @@ func leaveUnsent(t *testing.T, w *mailbox.Workspace, outcome track.FactKind, rea
 
 // TestBounceAfterDeath sends the bounce of a Runner that died after the message became a dead letter.
 func TestBounceAfterDeath(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	leaveUnsent(t, w, track.Dead, "it failed")

@@ -14,15 +14,14 @@ import (
 )
 
 // closer ends the work on messages: it sends answers and bounces, acknowledges, and makes dead
-// letters. What is decided is carried out, even if the Runner is to stop: the methods do not end with
-// its context.
+// letters. Its methods take no context, because they complete what is decided even if the Runner is to stop.
 type closer struct {
 	workspace *mailbox.Workspace
 	config    *Config
 	now       func() time.Time
 	journal   *track.Journal
 	events    *events
-	// times gives out the times of the messages that the closer sends.
+	// times supplies the times of the messages that the closer sends.
 	times schema.Clock
 }
 
@@ -98,9 +97,9 @@ func (c *closer) conclude(it *item) outcome {
 	return outcome{item: it, done: true}
 }
 
-// complete does and records each thing that is left to do. The answer is sent before the message
-// leaves the inbox, because until then nobody takes the message for done; the bounce is sent after
-// the message has become a dead letter. A message that has left the inbox already has no entry.
+// complete does and records what is left to do. It sends an answer before the message leaves the inbox,
+// because until then the message does not count as done, and a bounce after the message has become a dead
+// letter. The entry is nil if the message has left the inbox.
 func (c *closer) complete(k track.Key, entry *mailbox.Entry) error {
 	rec, _ := c.journal.Get(k)
 	if entry == nil && !rec.Settled && rec.Unsent != nil && c.config.Claims != nil && !c.isBuried(&rec) {
@@ -121,8 +120,7 @@ func (c *closer) isBuried(rec *track.Record) bool {
 	return err == nil && rec.Outcome == track.Dead && reason.Reason == rec.Reason
 }
 
-// drop forgets the answer to a message that another machine took over after this one had died, and
-// handled, or the bounce.
+// drop discards the answer or bounce of a message that another machine handled after this one had died.
 func (c *closer) drop(rec *track.Record) error {
 	const reason = "another machine handled the message in the meantime"
 	f := track.Unsendable.Of(&rec.Envelope)
@@ -210,14 +208,14 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	return c.sendUnsent(rec)
 }
 
-// findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed
-// them, or the Runner before died.
+// findFollowUps finds what is left to do about messages that are not in the inbox, because somebody removed
+// them or the previous Runner died.
 func (r *Runner) findFollowUps() {
 	inInbox := make(map[track.Key]bool, len(r.schedule.items))
 	for _, it := range r.schedule.items {
 		inInbox[it.Key] = true
 	}
-	// Follow-ups about files come from the watcher, and stay.
+	// Follow-ups about files stay: the watcher does not repeat them.
 	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == "" })
 	var left []track.Key
 	r.journal.View(func(h *track.History) {
@@ -228,12 +226,12 @@ func (r *Runner) findFollowUps() {
 		}
 		for id, c := range h.Conversations {
 			if c.Unsent != nil {
-				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{about: track.Envelope{Conversation: id}}, c.Unsent))
+				r.followUps = append(r.followUps, r.closer.sendNotice(track.Envelope{Conversation: id}, c.Unsent))
 			}
 		}
 		for name, s := range h.Senders {
 			if s.Unsent != nil {
-				r.followUps = append(r.followUps, r.closer.sendNotice(tripped{about: track.Envelope{From: name}}, s.Unsent))
+				r.followUps = append(r.followUps, r.closer.sendNotice(track.Envelope{From: name}, s.Unsent))
 			}
 		}
 	})
@@ -253,8 +251,8 @@ func (r *Runner) followUp(k track.Key) {
 	}})
 }
 
-// sendNotice returns the follow-up that sends the notice about a bound.
-func (c *closer) sendNotice(t tripped, notice *schema.Message) *followUp {
+// sendNotice returns the follow-up that sends the notice about the bound of a conversation or sender.
+func (c *closer) sendNotice(about track.Envelope, notice *schema.Message) *followUp {
 	return &followUp{do: func() outcome {
 		if permanent, err := c.send(notice); err != nil {
 			if !permanent {
@@ -262,7 +260,7 @@ func (c *closer) sendNotice(t tripped, notice *schema.Message) *followUp {
 			}
 			c.events.publish(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Envelope: track.Envelope{Conversation: notice.ConversationID}})
 		}
-		err := c.journal.Append(t.fact(track.Notified), false)
+		err := c.journal.Append(track.Fact{Kind: track.Notified, Envelope: about}, false)
 		return outcome{done: err == nil, failure: err}
 	}}
 }

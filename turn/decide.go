@@ -25,12 +25,12 @@ const (
 	finish
 )
 
-// decision is what to do about a message, and why. It depends on the message, the configuration,
-// the time, when the agent is available, and on the history. The schedule makes a decision to wait
-// again at its time, and when facts that may end it are written: see history.released.
+// decision is what to do about a message, and why. It depends on the message, the configuration, the time, when the
+// agent is available, and the history. The schedule makes a decision to wait again at its time, and after facts that
+// may end the wait: see track.History.Released.
 type decision struct {
 	do action
-	// alone makes the message run without others. If its last turn was lost, it may have killed the runner.
+	// alone makes the message run without others, because its last turn may have killed the Runner.
 	alone bool
 	// at is when to decide again, if that is known.
 	at time.Time
@@ -40,15 +40,8 @@ type decision struct {
 	kind   EventKind
 	reason string
 	bound  *tripped
-	// machine has the message.
+	// machine is the other machine that has the message.
 	machine string
-}
-
-// held returns the fact that the message is held.
-func (d *decision) held(it *item) track.Fact {
-	f := track.Held.Of(&it.Envelope)
-	f.Reason = d.reason
-	return f
 }
 
 // decide says what to do about a message, for an agent that is unavailable until pausedUntil.
@@ -58,7 +51,7 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		rec = &track.Record{}
 	}
 	// A retry that is too far in the future was planned before the clock was set back. It does not
-	// count until the clock is near it again.
+	// count until the clock comes near it.
 	near := rec.RetryAt.Add(-c.LastRetry)
 	far := near.After(now)
 	switch {
@@ -103,7 +96,7 @@ type tripped struct {
 	about track.Envelope
 	// reason says why the bound holds a message, and remedy how to lift it.
 	reason, remedy string
-	// noticed reports whether there is a notice about it.
+	// noticed reports whether a notice about it exists.
 	noticed bool
 	// until is when the bound is lifted by itself, or zero.
 	until time.Time
@@ -133,9 +126,4 @@ func (c *Config) checkBounds(h *track.History, m *track.Envelope, now time.Time)
 		remedy: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
 			until.UTC().Format("15:04 UTC"), m.Conversation),
 	}
-}
-
-// fact makes a fact about the bound.
-func (t *tripped) fact(kind track.FactKind) track.Fact {
-	return track.Fact{Kind: kind, Envelope: t.about}
 }

@@ -24,7 +24,7 @@ type outcome struct {
 	followUp *followUp
 	// done reports whether nothing is left to do.
 	done bool
-	// failure is why the work could not be done, if that is not the message's fault.
+	// failure is why the work could not be done, if it was not because of the message.
 	failure error
 	// unavailable is why the agent could not be started or, in an *UnclaimedError, why other machines could
 	// not be asked for the message. started reports whether the agent was started.
@@ -101,8 +101,8 @@ func (r *Runner) forgetFile(name string) {
 	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == name && !f.busy })
 }
 
-// dispatch starts work while there is room for it. It returns when to do so again at the latest,
-// unless something happens before; zero means never.
+// dispatch starts work while there is room for it. It returns when to call it again if nothing happens before;
+// zero means never.
 func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 	now := r.now()
 	r.journal.View(func(h *track.History) {
@@ -140,7 +140,7 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 	return next
 }
 
-// moreToDo reports whether there is work that needs no new message and no person.
+// moreToDo reports whether there is work that waits neither for a new message nor for a person.
 func (r *Runner) moreToDo() bool {
 	return r.working > 0 || len(r.followUps) > 0 || r.schedule.goesOn()
 }
@@ -207,7 +207,7 @@ func (r *Runner) failed(o outcome) (notBefore time.Time) {
 	return r.now().Add(r.retryDelay)
 }
 
-// pause postpones turns until the agent is to be started, or other machines are to be asked, again.
+// pause postpones turns until it is time to start the agent, or to ask other machines, again.
 func (r *Runner) pause(why error) {
 	r.pauses++
 	wait := r.config.backoff(r.pauses)
@@ -241,9 +241,9 @@ func (c *Config) backoff(failures int) time.Duration {
 	return wait - rand.N(wait/2+1)
 }
 
-// decide says what to do about a message. A person may have resumed the conversation or restored
-// the message since the journal was last read, so no bound trips and no message is given up or taken
-// for handled before it is read again.
+// decide says what to do about a message. It reads the journal again before a bound trips and before a
+// message is given up or counts as handled, because a person may have resumed the conversation or restored
+// the message since the last time.
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
 	look := func(h *track.History) { d = r.config.decide(h, it, now, r.pausedUntil) }
 	r.journal.View(look)
@@ -275,7 +275,8 @@ func (r *Runner) report(it *item, d decision) {
 	}
 	it.reported = d.reason
 	if isNew {
-		if err := r.journal.Append(d.held(it), false); err != nil {
+		f := track.Fact{Kind: track.Held, Envelope: it.Envelope, Reason: d.reason}
+		if err := r.journal.Append(f, false); err != nil {
 			r.events.problem(EventProblem.of(&it.Envelope), err)
 		}
 	}
@@ -286,15 +287,14 @@ func (r *Runner) report(it *item, d decision) {
 
 // trip records that a bound has tripped, and sends both sides a notice.
 func (r *Runner) trip(it *item, t *tripped) {
-	f := t.fact(track.Bound)
-	f.Reason = t.reason
-	f.Send = r.closer.boundNotice(&it.Envelope, t.reason, t.remedy)
+	notice := r.closer.boundNotice(&it.Envelope, t.reason, t.remedy)
+	f := track.Fact{Kind: track.Bound, Envelope: t.about, Reason: t.reason, Send: notice}
 	if err := r.journal.Append(f, true); err != nil {
 		r.events.problem(EventProblem.of(&it.Envelope), err)
 		return
 	}
 	e := EventBound.of(&it.Envelope)
-	e.Reason, e.Sent = t.reason, f.Send.ID
+	e.Reason, e.Sent = t.reason, notice.ID
 	r.events.publish(e)
-	r.followUps = append(r.followUps, r.closer.sendNotice(*t, f.Send))
+	r.followUps = append(r.followUps, r.closer.sendNotice(t.about, notice))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A markedDriver is a driver with the mark of the processes that it starts for more than one turn.
+// A markedDriver marks the processes that its driver starts and that outlive a turn.
 type markedDriver struct {
 	agent.Driver
 	mark orphans.Mark
@@ -26,8 +26,8 @@ func newPool(newDriver func(schema.ConversationID, string) agent.Driver, most in
 	}}
 }
 
-// preflight finds out whether the agent can be started. It keeps the started one for the first
-// conversation that begins: some bridges say only once that they are ready.
+// preflight starts the agent to find out whether that is possible. It keeps it for the first conversation,
+// because some bridges say only once that they are ready.
 func preflight(ctx context.Context, drivers *agent.Pool) error {
 	driver, err := drivers.Get(ctx, "", "", false)
 	if err != nil {

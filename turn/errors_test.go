@@ -27,6 +27,7 @@ func block(t *testing.T, w *mailbox.Workspace, folder string) {
 // TestMessageThatCannotLeaveTheInbox checks that a message whose acknowledgement or burial fails is not
 // recorded as handled, and that the run says why.
 func TestMessageThatCannotLeaveTheInbox(t *testing.T) {
+	t.Parallel()
 	for folder, driver := range map[string]func(schema.ConversationID, string) agent.Driver{
 		"agents/codex/inbox/archive": says("ok"),
 		"agents/codex/dead_letter": plays(func(context.Context, agent.Request) (agent.Result, error) {
@@ -53,6 +54,7 @@ func TestMessageThatCannotLeaveTheInbox(t *testing.T) {
 
 // TestRunWaitsForTurns checks that Run does not return while a turn works, however the run ends.
 func TestRunWaitsForTurns(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(r *Runner, cancel context.CancelFunc){
 		"finish": func(r *Runner, _ context.CancelFunc) { r.Finish() },
 		"cancel": func(_ *Runner, cancel context.CancelFunc) { cancel() },

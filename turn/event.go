@@ -45,10 +45,10 @@ const (
 	// EventBound is a conversation, or a pair of agents, with too many turns. Both sides get the
 	// notice in Sent.
 	EventBound EventKind = "bound"
-	// EventUnavailable is an agent that could not be started, or a remote with the claims of other
-	// machines that does not answer. No message is at fault.
+	// EventUnavailable is an agent that cannot be started, or a remote that does not answer. It concerns no
+	// single message.
 	EventUnavailable EventKind = "unavailable"
-	// EventWarning is worth knowing, and needs no action.
+	// EventWarning is something that a person may want to know, but that needs no action.
 	EventWarning EventKind = "warning"
 	// EventProblem is a failure of the workspace, such as a full disk. The Runner tries again.
 	EventProblem EventKind = "problem"
@@ -59,7 +59,7 @@ type Event struct {
 	Kind  EventKind        `json:"event"`
 	At    time.Time        `json:"at"`
 	Agent schema.AgentName `json:"agent"`
-	// Envelope is the message, or the file in the inbox that is none, without a fingerprint.
+	// Envelope describes the message, without a fingerprint, or names the file that is not a message.
 	track.Envelope
 	// Machine is the one that has the message.
 	Machine string `json:"machine,omitempty"`
@@ -78,7 +78,7 @@ type Event struct {
 	Sent     schema.ID     `json:"sent,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Usage    agent.Usage   `json:"usage,omitzero"`
-	// Refused lists the actions that the agent was not permitted in the turn.
+	// Refused lists the actions that were refused to the agent during the turn.
 	Refused []agent.Refusal `json:"refused,omitempty"`
 	// LastLine is the last line that the agent of a failed turn printed. The reason ends with it.
 	LastLine string `json:"last_line,omitempty"`
@@ -88,7 +88,7 @@ type Event struct {
 type events struct {
 	config *Config
 	now    func() time.Time
-	// mu is held for an event. problems counts equal ones.
+	// mu guards Observe and problems, which counts equal problems.
 	mu       sync.Mutex
 	problems map[string]int
 	// lost gets an error that matches track.ErrStateLost.
@@ -113,26 +113,25 @@ func (s *events) publish(e Event) {
 	s.config.Observe(e)
 }
 
-// isWorthSaying reports whether to report what has happened for the nth time: the first time, and then ever
-// more rarely.
+// isWorthSaying reports whether to report something that happens for the nth time: it is true for powers of two.
 func isWorthSaying(n int) bool { return n&(n-1) == 0 }
 
-// about begins an event about a message.
+// about makes an event about a message, with the number of its attempts.
 func (k EventKind) about(rec *track.Record) Event {
 	e := k.of(&rec.Envelope)
 	e.Attempt = rec.Attempts
 	return e
 }
 
-// of begins an event about a message that had no turn yet.
+// of makes an event about a message.
 func (k EventKind) of(m *track.Envelope) Event {
 	e := Event{Kind: k, Envelope: *m}
 	e.Fingerprint = ""
 	return e
 }
 
-// problem publishes a failure of the workspace. The event says what it is about, and may be empty.
-// An error that ends the run is not published: Run returns it.
+// problem publishes a failure of the workspace. The given event may name the message or file. An error that
+// matches track.ErrStateLost is not published: it ends the run, and Run returns it.
 func (s *events) problem(about Event, err error) {
 	if errors.Is(err, track.ErrStateLost) {
 		select {

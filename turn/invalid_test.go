@@ -18,6 +18,7 @@ import (
 )
 
 func TestInvalidFiles(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	for name, text := range map[string]string{
 		"garbage.yaml":      "{{{",
@@ -59,6 +60,7 @@ func TestInvalidFiles(t *testing.T) {
 // TestSlowWriter writes a message in many small pieces. The message gets its turn once it is
 // complete.
 func TestSlowWriter(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	m := question("slow")
 	m.ID, m.Priority, m.CreatedAt = "msg-20260101T0000Z-claude-abcd", schema.P2, "2026-01-01T00:00:00Z"
@@ -91,6 +93,7 @@ func TestSlowWriter(t *testing.T) {
 
 // TestUnreadableFiles checks that a run with Once returns an error if it could not read a file.
 func TestUnreadableFiles(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	for _, err := range []error{
@@ -110,6 +113,7 @@ func TestUnreadableFiles(t *testing.T) {
 
 // TestInvalidFileThatWasRemoved checks that an invalid file is not a failure once it is removed.
 func TestInvalidFileThatWasRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	copyOf(t, w, []byte("id: msg-2026"), "young.yaml")
 	send(t, w, question("q"))
@@ -124,6 +128,7 @@ func TestInvalidFileThatWasRemoved(t *testing.T) {
 // TestLongNames checks that files with long names become dead letters, too, and that their reasons
 // are found. The name of the reason is longer by twelve bytes.
 func TestLongNames(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	for _, length := range []int{237, 238, 242, 243} {
 		copyOf(t, w, []byte("{{{"), strings.Repeat("ä", (length-5)/2)+strings.Repeat("x", (length-5)%2)+".yaml")

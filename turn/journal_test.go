@@ -18,6 +18,7 @@ import (
 // TestJournalOfLostInbox checks that a Runner that no longer holds its lock writes nothing, although
 // the journal itself is in place, and even before the Runner checks its lock again.
 func TestJournalOfLostInbox(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("one"))
 	r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
@@ -42,6 +43,7 @@ func TestJournalOfLostInbox(t *testing.T) {
 // TestOnceWithoutJournal fills the disk during a turn. A run with Once ends: it must neither wait without
 // end nor begin a second turn.
 func TestOnceWithoutJournal(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
 	turns := 0
@@ -63,6 +65,7 @@ func TestOnceWithoutJournal(t *testing.T) {
 }
 
 func TestJournalThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	if err := os.MkdirAll(filepath.Join(w.Dir(), track.TurnsFolder, "codex.jsonl"), 0o755); err != nil {
 		t.Fatal(err)

@@ -56,6 +56,7 @@ func anyMood(random *rand.Rand) string {
 // TestKilledAgainAndAgain kills a Runner at random moments while it handles an inbox with an agent
 // that fails, hangs and dies.
 func TestKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	messages := *killMessages
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -230,6 +231,7 @@ esac
 // TestPoisonTakesNobodyWithIt checks that a message that kills the runner in every turn becomes a
 // dead letter, and that messages with turns at the same time do not.
 func TestPoisonTakesNobodyWithIt(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("neighbour-1"), question("poison"), question("neighbour-2"))
 	script := filepath.Join(t.TempDir(), "agent")

@@ -76,6 +76,7 @@ func failOnce(t testing.TB, w *mailbox.Workspace) {
 // TestNoticed follows a message that sessions notice through what may happen to it, also after the
 // journal was compacted.
 func TestNoticed(t *testing.T) {
+	t.Parallel()
 	type step = func(*testing.T, *mailbox.Workspace, *schema.Message)
 	noticedBy := func(sessions ...string) step {
 		return func(t *testing.T, w *mailbox.Workspace, m *schema.Message) {
@@ -130,6 +131,7 @@ func TestNoticed(t *testing.T) {
 }
 
 func TestNoticedAndExpired(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	expired := question("expired")
 	expired.CreatedAt, expired.ExpiresAt = "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"
@@ -140,6 +142,7 @@ func TestNoticedAndExpired(t *testing.T) {
 
 // TestNoticedAt checks what is recorded of a session, and that the first time counts.
 func TestNoticedAt(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("one"), question("two"))
 	first := track.Noticed{Session: "0193", Program: "claude", At: time.Date(2026, 3, 1, 10, 42, 0, 0, time.FixedZone("", 3600))}
@@ -157,7 +160,6 @@ func TestNoticedAt(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"no session":    track.NoteNoticed(w, "codex", keysOf(t, sent), track.Noticed{Program: "claude"}),
 		"no program":    track.NoteNoticed(w, "codex", keysOf(t, sent), track.Noticed{Session: "0193"}),
 		"unknown agent": track.NoteNoticed(w, "gemini", keysOf(t, sent), first),
 		"no agent":      track.NoteNoticed(w, "../x", keysOf(t, sent), first),
@@ -177,6 +179,7 @@ func TestNoticedAt(t *testing.T) {
 // TestNotedBesideARunner notes messages while a Runner works them: each has one turn, and no line of the
 // journal is damaged.
 func TestNotedBesideARunner(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	var drafts []schema.Message
 	for n := range 20 {
@@ -214,6 +217,7 @@ func TestNotedBesideARunner(t *testing.T) {
 // TestNotedAfterACrash cuts a journal in its last line at every byte: the next fact is on a line of its
 // own.
 func TestNotedAfterACrash(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("one"), question("two"))
 	noteNoticed(t, w, sent[:1], "session")

@@ -32,6 +32,7 @@ esac
 // TestOrphansEndBeforeTheNextTurn kills a Runner whose agent started a process that outlives both.
 // The process must end before the message gets another turn.
 func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	script := filepath.Join(t.TempDir(), "agent")
@@ -59,6 +60,7 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 // TestServersOutliveTheirTurns checks that a process that a finished turn left running, in a
 // session of its own, survives when the Runner is killed in a later turn.
 func TestServersOutliveTheirTurns(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	file := filepath.Join(w.Dir(), "server")
 	serve := "cat >/dev/null; setsid sh -c 'echo $$ >\"$0\"; exec sleep 1000' " + file + " >/dev/null 2>&1 </dev/null & until test -s " + file + "; do sleep 0.01; done"

@@ -17,8 +17,7 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// setID gives a draft its time, and an id that depends only on the time and on its cause: however
-// often it is sent, it is the same message.
+// setID gives a draft its time, and an id that depends only on the time and the cause.
 func (c *closer) setID(draft *schema.Message, cause ...string) {
 	const timeLength = 6
 	at, _ := c.times.Next(c.now())
@@ -34,8 +33,8 @@ func (c *closer) setID(draft *schema.Message, cause ...string) {
 // maxCut leaves room in a body for the remark that it was cut.
 const maxCut = schema.MaxBody - 500
 
-// answer makes the answer to a message of what the agent said, or nil if there is none to be sent. It
-// needs neither the disk nor a program, and may be longer than a message: sendUnsent sees to that.
+// answer makes the answer to a message from what the agent said, or returns nil if there is nothing to send.
+// The answer may be too long: fit cuts it before it is sent.
 func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Result) *schema.Message {
 	text := strings.TrimRight(result.Text, " \t\r\n")
 	if !c.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
@@ -54,8 +53,8 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 	return &draft
 }
 
-// fit returns the unsent answer or bounce of a message as it can be sent. If it is too long, a file keeps
-// the complete text, and the message says so.
+// fit returns the unsent answer or bounce of a message in a form that can be sent. If it is too long, fit cuts
+// it and writes the complete text to a file that the message names.
 func (c *closer) fit(rec *track.Record) (*schema.Message, error) {
 	draft, text := *rec.Unsent, rec.Unsent.Body.Text
 	if utf8.RuneCountInString(text) <= schema.MaxBody {
@@ -69,7 +68,7 @@ func (c *closer) fit(rec *track.Record) (*schema.Message, error) {
 	if err := durable.ReplaceFile(c.workspace.Root(), c.workspace.Dir(), name, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut: a message holds %d characters. It is kept whole in %s of the workspace.]",
+	draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut, because a message has at most %d characters. The whole answer is in %s of the workspace.]",
 		firstRunes(text, maxCut), schema.MaxBody, name))
 	return &draft, nil
 }
@@ -85,7 +84,7 @@ func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason er
 	return c.makeBounce(*answer, rec, "Not answered: "+rec.Subject, text)
 }
 
-// makeBounce makes a draft a bounce.
+// makeBounce turns a draft into a bounce.
 func (c *closer) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
 	draft.Type, draft.Channel, draft.ContextKeys = schema.Notification, schema.ChannelBounce, ""
 	draft.Subject = firstRunes(subject, schema.MaxSubject)
@@ -123,7 +122,7 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 		body += fmt.Sprintf("\n`oacp restore %s --agent %s` tries it again.\n", m.ID, c.config.Agent)
 	}
 	if rec.Output != "" {
-		body += "\nThe last turn's output ended so:\n\n" + lastRunes(rec.Output, 4000)
+		body += "\nThe end of the last turn's output:\n\n" + lastRunes(rec.Output, 4000)
 	}
 	draft := c.makeBounce(conversation.Reply(m, c.config.Agent), rec, "Not handled: "+m.Subject, body)
 	if validate.Message(draft).Err() != nil {
@@ -166,7 +165,7 @@ func (c *closer) send(draft *schema.Message) (permanent bool, err error) {
 		// Only this message has the id: another version of the program sent it, with other bytes.
 		return false, nil
 	}
-	// Without the agent's own mailbox, all of them are away: git has checked out another branch, or a
-	// file system is not mounted.
+	// If the agent's own mailbox is missing too, all mailboxes are: git has checked out another branch, or
+	// a file system is not mounted. That is not permanent.
 	return errors.As(err, &unknown) && c.workspace.CheckAgent(c.config.Agent) == nil || errors.As(err, &invalid), err
 }

@@ -35,6 +35,7 @@ func owedBy(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) (mine, t
 
 // TestOwedInEveryStage checks that a request is owed wherever it is, until it is answered.
 func TestOwedInEveryStage(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	check := func(what string, want ...string) {
 		t.Helper()
@@ -93,6 +94,7 @@ func TestOwedInEveryStage(t *testing.T) {
 // TestPostmasterOwesNothing checks a question to the postmaster, which earlier versions could send: nobody waits
 // for its answer.
 func TestPostmasterOwesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	m := question("Why?")
 	m.ID, m.CreatedAt, m.Priority, m.To = "msg-20260313T1430Z-claude-aaaa", "2026-03-13T14:30:00Z", schema.P2, []schema.AgentName{mailbox.Postmaster, "codex"}
@@ -112,6 +114,7 @@ func TestPostmasterOwesNothing(t *testing.T) {
 // TestOwedAfterTurns checks what turns leave: the journal knows an automatic answer, also one that an
 // earlier version sent without making it final.
 func TestOwedAfterTurns(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	task := question("silent")
 	task.Type = schema.TaskRequest
@@ -146,6 +149,7 @@ func TestOwedAfterTurns(t *testing.T) {
 // TestOwedReadsWhatMatters compares with a simple search of all messages, on random mailboxes: copies
 // are missing, files have any name, and clocks differ.
 func TestOwedReadsWhatMatters(t *testing.T) {
+	t.Parallel()
 	agents := []schema.AgentName{"amp", "claude", "codex"}
 	for seed := range uint64(25) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -17,6 +17,7 @@ import (
 // TestConversationsSideBySide checks that two conversations run in parallel: their turns wait for
 // each other. Each conversation must have one turn at a time, in order.
 func TestConversationsSideBySide(t *testing.T) {
+	t.Parallel()
 	const each = 5
 	w := newWorkspace(t)
 	var drafts []schema.Message
@@ -63,6 +64,7 @@ func TestConversationsSideBySide(t *testing.T) {
 // TestRetryHoldsUpItsConversationAlone checks that retries delay no other conversation: the first
 // message of one conversation fails twice.
 func TestRetryHoldsUpItsConversationAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	var drafts []schema.Message
 	for i, subject := range []string{"a1", "a2", "b1", "c1"} {
@@ -95,6 +97,7 @@ func TestRetryHoldsUpItsConversationAlone(t *testing.T) {
 // TestSessionsGoOn checks that a conversation keeps its agent, and that the next Runner continues
 // its session.
 func TestSessionsGoOn(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	const conversation schema.ConversationID = "conv-20260101-claude-1"
 	inConversation := func(subject string) schema.Message {
@@ -121,6 +124,7 @@ func TestSessionsGoOn(t *testing.T) {
 // TestOneStartForTheFirstConversation checks that a Runner starts an agent once if it can start
 // only once, such as a bridge that reports once that it is ready.
 func TestOneStartForTheFirstConversation(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	starts, stops := 0, 0
@@ -147,6 +151,7 @@ func TestOneStartForTheFirstConversation(t *testing.T) {
 // TestFinish checks that a Runner that is asked to finish during a turn completes that turn and
 // begins no other.
 func TestFinish(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
 	for _, once := range []bool{false, true} {
@@ -173,6 +178,7 @@ func TestFinish(t *testing.T) {
 
 // TestArrivalsWhileRunning sends while a Runner follows the inbox.
 func TestArrivalsWhileRunning(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

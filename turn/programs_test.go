@@ -62,6 +62,7 @@ func TestRealPrograms(t *testing.T) {
 // TestForgottenSession checks that a Runner starts a new session if the agent no longer has the
 // conversation's session.
 func TestForgottenSession(t *testing.T) {
+	t.Parallel()
 	var asked []string
 	d := newPool(func(_ schema.ConversationID, session string) agent.Driver {
 		asked = append(asked, session)

@@ -43,6 +43,7 @@ func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *track.Record) []t
 // TestTakesUpWhatWasLeft checks that a Runner continues from the journals that another one leaves
 // when it dies between two steps.
 func TestTakesUpWhatWasLeft(t *testing.T) {
+	t.Parallel()
 	answer := func(rec *track.Record) *schema.Message {
 		return &schema.Message{
 			ID: "msg-20260101T0000Z-codex-0123456789abcdef", CreatedAt: "2026-01-01T00:00:00Z", Priority: schema.P2,
@@ -153,6 +154,7 @@ func copyOf(t *testing.T, w *mailbox.Workspace, data []byte, name string) {
 }
 
 func TestOneTurnForEachMessage(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	raw, err := w.ReadRaw(entries(t, w, "codex", mailbox.Inbox)[0])
@@ -183,6 +185,7 @@ func TestOneTurnForEachMessage(t *testing.T) {
 }
 
 func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	failing := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
@@ -203,6 +206,7 @@ func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
 }
 
 func TestTakenOutByHand(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
@@ -220,6 +224,7 @@ func TestTakenOutByHand(t *testing.T) {
 // TestTakenOutWhileItWaits takes a message out of the inbox while it waits for the turn before it to
 // end.
 func TestTakenOutWhileItWaits(t *testing.T) {
+	t.Parallel()
 	for _, parallel := range []int{1, 2} { // without room for it, and behind another of its conversation
 		w := newWorkspace(t)
 		first, second := question("first"), question("second")
@@ -241,6 +246,7 @@ func TestTakenOutWhileItWaits(t *testing.T) {
 // TestFailsAfterItWasTakenOut takes a message out of the inbox during a turn that fails, as somebody
 // does who acknowledges it on another machine. It gets no other turn, and its sender no bounce.
 func TestFailsAfterItWasTakenOut(t *testing.T) {
+	t.Parallel()
 	for _, attempts := range []int{1, 3} {
 		w := newWorkspace(t)
 		id := send(t, w, question("q"))[0].ID
@@ -265,6 +271,7 @@ func TestFailsAfterItWasTakenOut(t *testing.T) {
 // TestMailboxesAreAway takes all mailboxes away during a turn, as git does when it checks out a branch
 // without them, and brings them back once the Runner has noticed. The answer is sent then.
 func TestMailboxesAreAway(t *testing.T) {
+	t.Parallel()
 	for _, result := range []error{nil, errors.New("no")} {
 		w := newWorkspace(t)
 		send(t, w, question("q"))
@@ -296,6 +303,7 @@ func TestMailboxesAreAway(t *testing.T) {
 // TestRemovedByHand removes failed and held messages from the inbox, with and without a Runner. The
 // journal must keep their records as long as those of handled messages, not for ever.
 func TestRemovedByHand(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "claude", "codex", "stranger")
 	stranger := question("held")
 	stranger.From = "stranger"
@@ -357,6 +365,7 @@ func TestRemovedByHand(t *testing.T) {
 }
 
 func TestSenderWithoutMailbox(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "claude", "codex", "gone")
 	m := question("q")
 	m.From = "gone"
@@ -373,6 +382,7 @@ func TestSenderWithoutMailbox(t *testing.T) {
 // TestJournalLines checks that the journal has the documented form: one JSON object a line, each
 // with time, fact and id.
 func TestJournalLines(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	if _, err := runOnce(t, w, Config{Reply: true}); err != nil {
@@ -399,6 +409,7 @@ func TestJournalLines(t *testing.T) {
 
 // TestAnswerThatCannotBeSentYet breaks the delivery of messages during a turn.
 func TestAnswerThatCannotBeSentYet(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	outgoing := filepath.Join(w.Dir(), "state", "outgoing")
@@ -431,6 +442,7 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 
 // TestBounceThatCannotBeSentYet does the same for a dead letter, which has already left the inbox.
 func TestBounceThatCannotBeSentYet(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	outgoing := filepath.Join(w.Dir(), "state", "outgoing")

@@ -48,6 +48,7 @@ func compactJournal(t testing.TB, w *mailbox.Workspace) {
 // TestRestore checks that a message gets turns again after each outcome, counted anew, also after
 // the journal was compacted before or after the message was restored.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	failure := errors.New("no")
 	for _, test := range []struct {
 		name  string
@@ -93,6 +94,7 @@ func TestRestore(t *testing.T) {
 // TestRestoreWhatWaitedForARetry acknowledges a message between two attempts by hand: restored, it
 // has all attempts again.
 func TestRestoreWhatWaitedForARetry(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	m := send(t, w, question("port"))[0]
 	var tries []string
@@ -121,6 +123,7 @@ func TestRestoreWhatWaitedForARetry(t *testing.T) {
 // TestRestoreBesideARunner restores messages at once after they were handled or given up, while a
 // Runner is at work: each gets its turn, as often as it is restored.
 func TestRestoreBesideARunner(t *testing.T) {
+	t.Parallel()
 	const times = 25
 	w := newWorkspace(t)
 	sent := send(t, w, question("good"), question("bad"))
@@ -176,6 +179,7 @@ func TestRestoreBesideARunner(t *testing.T) {
 
 // TestRestoreSeveral restores what its recipients no longer have, or only that of one of them.
 func TestRestoreSeveral(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "claude", "codex", "gemini", "ann")
 	m := question("port")
 	m.To = []schema.AgentName{"codex", "gemini", "ann"}
@@ -211,6 +215,7 @@ func TestRestoreSeveral(t *testing.T) {
 
 // TestRestoreAnInvalidMessage: the run gives it up again, as often as it is restored.
 func TestRestoreAnInvalidMessage(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	text := "id: msg-20260313T1430Z-claude-dddd\nfrom: claude\nto: codex\ntype: poem\npriority: P2\n" +
@@ -235,6 +240,7 @@ func TestRestoreAnInvalidMessage(t *testing.T) {
 
 // TestFactsAfterARestore checks that what a Runner writes late about the old outcome does not count.
 func TestFactsAfterARestore(t *testing.T) {
+	t.Parallel()
 	for _, outcome := range []track.FactKind{track.Succeeded, track.Dead} {
 		for _, late := range []track.FactKind{track.Answered, track.Bounced, track.Unsendable, track.Acknowledged, track.Buried} {
 			h := track.NewHistory()

@@ -47,13 +47,13 @@ type Runner struct {
 	// working counts the goroutines at work. Each sends an outcome to done.
 	working int
 	done    chan outcome
-	// released is the count of the history for which the schedule was woken.
+	// released is the value of track.History.Released when the schedule was last woken for it.
 	released int
 	// pausedUntil is when turns may begin again, and pauses how often in a row none could.
 	pausedUntil time.Time
 	pauses      int
-	// trusted is the state of the files that say what the agent trusts. withheld are the files that it does
-	// not read therefore, with the reasons.
+	// trusted is the state of the files that say which keys the agent trusts. withheld are the reasons why it
+	// does not read files in the inbox, by name.
 	trusted  trust.Stamp
 	withheld map[string]string
 	// failures counts the failures of the workspace in a row.
@@ -62,7 +62,7 @@ type Runner struct {
 	stop error
 	// dead are the ids and files that became dead letters.
 	dead []string
-	// finish is closed when no further turns are to begin.
+	// Finish closes finish, so that no further turns begin.
 	finish     chan struct{}
 	finishOnce sync.Once
 }
@@ -71,12 +71,12 @@ type Runner struct {
 // that are held, expired or claimed elsewhere do not count. When the context ends, running turns
 // are stopped: their messages stay in the inbox, and the attempts do not count.
 //
-// Run returns nil if the context ended, all is done, or Finish was called. The error is a
-// *BusyError if another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot
-// be started at startup, or at any time with Once; and ErrStateLost if state was removed meanwhile.
-// With Once it is a *DeadLettersError if messages could not be handled, and a
-// *mailbox.UnreadableError if files could not be read. Other errors are about the workspace, such as an
-// inbox that could not be read.
+// Run returns nil if the context ended, everything is done, or Finish was called. The error is a
+// *BusyError if another Runner works the inbox. It matches agent.ErrUnavailable if the agent cannot
+// be started at first, or at any time with Once, and track.ErrStateLost if another program removed the lock
+// or the journal. With Once it is a *DeadLettersError if messages became dead letters, a
+// *mailbox.UnreadableError if files could not be read, and an *UnclaimedError if the remote with the claims does
+// not answer. Other errors are about the workspace, such as an inbox that cannot be read.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = track.LockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
@@ -158,7 +158,7 @@ func (r *Runner) checkHeld() error {
 	return err
 }
 
-// endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
+// endLostTurns ends the turns of a Runner that died: it kills the processes that they left behind,
 // and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
 	var running []track.Record
@@ -188,8 +188,8 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 	return nil
 }
 
-// work alternates between a scan of the inbox and following it. Everything that is there is known
-// before the first turn begins, so that the most urgent message is first.
+// work alternates between scanning the inbox and following it. It reads the whole inbox before the first
+// turn begins, so that the most urgent message comes first.
 func (r *Runner) work(ctx context.Context) error {
 	for {
 		for event, err := range r.watcher.Scan(ctx) {
@@ -231,7 +231,7 @@ func (r *Runner) result() error {
 }
 
 // follow works until the context ends or, with Once, nothing is left to do. It returns when all
-// goroutines have ended. If nothing can be recorded any more, it breaks running turns off.
+// goroutines have ended. If it can no longer write the journal, it stops the running turns.
 func (r *Runner) follow(ctx context.Context) error {
 	ctx, breakOff := context.WithCancelCause(ctx)
 	defer breakOff(nil)
@@ -264,7 +264,7 @@ func (r *Runner) follow(ctx context.Context) error {
 	}
 }
 
-// pass passes on events until there are none or one is an error, which it returns.
+// pass sends events to a channel until they end. It returns the first error.
 func pass(events iter.Seq2[watch.Event, error], to chan<- watch.Event) error {
 	for event, err := range events {
 		if err != nil {

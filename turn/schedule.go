@@ -102,8 +102,8 @@ func (s *schedule) leaveLane(it *item) {
 	}
 }
 
-// choose returns the first item that there is something to do about, and what. The item is in work,
-// and its lane busy, until putBack. An item that is to run alone stops everything behind it.
+// choose returns the first item with something to do, and what to do. The item is in work, and its lane is
+// busy, until putBack. While an item waits to run alone, choose returns no other.
 func (s *schedule) choose(now time.Time) (it *item, do action, ok bool) {
 	if s.inWork == 0 {
 		s.alone, s.emptying = false, false
@@ -168,8 +168,7 @@ func (s *schedule) recheck(at time.Time) {
 	}
 }
 
-// putBack takes an item back that choose returned. It is gone if there is nothing left to do about
-// it.
+// putBack takes back an item that choose returned. If it is gone, nothing is left to do about it.
 func (s *schedule) putBack(it *item, gone bool) {
 	l := s.lanes[it.Conversation]
 	l.busy = false
@@ -239,7 +238,7 @@ func (s *schedule) advance(now time.Time) {
 	}
 }
 
-// wakeAll has everything decided again.
+// wakeAll makes all lanes ready, and returns skipped and expired items to their lanes.
 func (s *schedule) wakeAll() {
 	for _, l := range s.lanes {
 		if l.waiting() {
@@ -278,7 +277,7 @@ type item struct {
 	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time
 	state     itemState
-	// reported is the reason that was last reported for the message to wait.
+	// reported is the last reason that was published for the message to wait.
 	reported string
 }
 

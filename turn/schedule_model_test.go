@@ -34,8 +34,7 @@ func (l *reporter) past() *track.History { return l.history }
 
 func (l *reporter) report(it *item, d decision) {
 	if d.bound != nil && !d.bound.noticed {
-		f := d.bound.fact(track.Bound)
-		l.history.Apply(&f)
+		l.history.Apply(&track.Fact{Kind: track.Bound, Envelope: d.bound.about})
 		l.log = append(l.log, "notice for "+it.File)
 	}
 	rec := l.history.Records[it.Key]
@@ -45,7 +44,7 @@ func (l *reporter) report(it *item, d decision) {
 	}
 	it.reported = d.reason
 	if isNew {
-		f := d.held(it)
+		f := track.Fact{Kind: track.Held, Envelope: it.Envelope, Reason: d.reason}
 		l.history.Apply(&f)
 	}
 	l.log = append(l.log, fmt.Sprint(d.kind, " ", it.File, ": ", d.reason))

@@ -101,6 +101,7 @@ func checkSchedule(t *testing.T, s *schedule) {
 // TestHeldMessagesAreDecidedOnce counts decisions while messages arrive in and leave an inbox with
 // many others that get no turn, for various reasons.
 func TestHeldMessagesAreDecidedOnce(t *testing.T) {
+	t.Parallel()
 	const lying, arrivals = 500, 20
 	now := time.Date(2026, 3, 13, 12, 0, 0, 0, time.UTC)
 	var arriving []schema.AgentName

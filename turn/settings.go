@@ -40,8 +40,7 @@ type Settings struct {
 	Dir   string `yaml:"dir"`
 	Input Input  `yaml:"input"`
 	Reply bool   `yaml:"reply"`
-	// Autonomy is the setting autonomy. Without it, it is default_mode of the section autonomy in
-	// config.yaml.
+	// Autonomy is the setting autonomy or, without it, default_mode of the section autonomy of the file.
 	Autonomy     project.Autonomy   `yaml:"autonomy"`
 	AllowFrom    []schema.AgentName `yaml:"allow_from"`
 	MaxAttempts  int                `yaml:"max_attempts"`
@@ -68,8 +67,8 @@ var settingNames = []string{
 	"max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "timeout", "grace",
 }
 
-// The settings claim of an inbox: ClaimGit if several machines may work it, with claims in git, and ClaimNone if only
-// one does. Without the setting, a Runner that syncs makes claims.
+// The values of Settings.Claim: with ClaimGit, several machines may work the inbox and make claims in git; with
+// ClaimNone, only one machine works it. Without the setting, a Runner that syncs makes claims.
 const (
 	ClaimGit  = "git"
 	ClaimNone = "none"
@@ -105,7 +104,7 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	return s, nil
 }
 
-// settingsFile and autonomySection name what they hold in errors about other content.
+// The names of settingsFile and autonomySection appear in yaml's errors about other content.
 type (
 	settingsFile struct {
 		Run      yaml.Node       `yaml:"run"`
@@ -183,8 +182,8 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	}, nil
 }
 
-// SetDriver names another driver. Settings of the driver before mean nothing to it, so SetDriver
-// drops them. A model and arguments without a driver that uses such are kept for the new one.
+// SetDriver selects another driver. It drops the settings that belong to the driver before: command and socket,
+// and the model and arguments if that driver uses them.
 func (s *Settings) SetDriver(name string) {
 	before, err := agent.FindKind(s.Driver)
 	if err != nil || before.Name != name {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestLoadSettings(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name      string
 		workspace string // workspace.json
@@ -28,7 +29,7 @@ func TestLoadSettings(t *testing.T) {
 		{name: "the agent's own autonomy", workspace: `{"run":{"autonomy":"auto"}}`, agent: "autonomy: {default_mode: auto_review}\n", want: Settings{Autonomy: project.AutonomyReview}},
 		{name: "autonomy of turns", agent: "run: {autonomy: auto}\nautonomy: {default_mode: always_pause}\n", want: Settings{Autonomy: project.AutonomyAuto}},
 		{name: "autonomy without a mode", agent: "autonomy: {default_mode: }\nrun: {autonomy: null}\n"},
-		{name: "unknown autonomy", agent: "autonomy:\n  default_mode: never\n", wantErr: `line 2: there is no autonomy "never"; there are auto, auto_review, always_pause`},
+		{name: "unknown autonomy", agent: "autonomy:\n  default_mode: never\n", wantErr: `line 2: unknown autonomy "never"; the values are auto, auto_review, always_pause`},
 		{name: "autonomy is a list", agent: "autonomy: [auto]\n", wantErr: "line 1"},
 		{name: "an empty section", workspace: `{"run":null}`, agent: "run:\n"},
 		{
@@ -101,12 +102,14 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestLoadSettingsOfUnknownAgent(t *testing.T) {
+	t.Parallel()
 	if _, err := LoadSettings(newWorkspace(t), "../codex"); err == nil {
 		t.Error("no error for an invalid name")
 	}
 }
 
 func TestSettingsConfig(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name     string
 		settings Settings
@@ -144,6 +147,7 @@ func TestSettingsConfig(t *testing.T) {
 
 // TestDocumentedSettings checks that the table in docs/turns.md has every setting.
 func TestDocumentedSettings(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "turns.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +167,7 @@ func TestDocumentedSettings(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	good := Config{Agent: "codex", NewDriver: says("ok")}
 	for name, change := range map[string]func(*Config){

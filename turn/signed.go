@@ -13,8 +13,8 @@ func isHeld(err error) bool {
 	return held
 }
 
-// withhold reports, once, a file that the agent does not read because it has no verified signature. It is
-// looked at again when the agent's trust changes.
+// withhold reports, once, a file that the agent does not read because it has no verified signature. The Runner
+// reads it again when the keys that the agent trusts change.
 func (r *Runner) withhold(e mailbox.Entry) {
 	if it := r.schedule.items[e.Name]; it != nil && it.state != inWork {
 		r.schedule.remove(e.Name)

@@ -64,6 +64,7 @@ func enforce(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) {
 
 // TestEnforce checks that files that are not verified get no turns and no bounces, and that they stay.
 func TestEnforce(t *testing.T) {
+	t.Parallel()
 	w, stub := signedWorkspace(t)
 	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
 		t.Fatal(err)
@@ -101,6 +102,7 @@ func TestEnforce(t *testing.T) {
 // TestRevokedDuringItsTurn checks that a message whose key is revoked while it has its turn is acknowledged, and
 // that another one that waits meanwhile is held.
 func TestRevokedDuringItsTurn(t *testing.T) {
+	t.Parallel()
 	w, stub := signedWorkspace(t)
 	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
 		t.Fatal(err)
@@ -132,6 +134,7 @@ func messageFiles(entries []os.DirEntry) []os.DirEntry {
 // TestHeldUntilTheKeyIsTrusted checks that a Runner at work takes up held messages when the agent
 // comes to trust their key.
 func TestHeldUntilTheKeyIsTrusted(t *testing.T) {
+	t.Parallel()
 	w, stub := signedWorkspace(t)
 	enforce(t, w, "codex")
 	sendSigned(t, w, question("signed"))
@@ -156,6 +159,7 @@ func TestHeldUntilTheKeyIsTrusted(t *testing.T) {
 
 // TestAnswersAreSigned checks that a runner signs its answers if the agent signs what it sends.
 func TestAnswersAreSigned(t *testing.T) {
+	t.Parallel()
 	w, _ := signedWorkspace(t)
 	config := filepath.Join(w.Dir(), "agents", "claude", "config.yaml")
 	if err := os.WriteFile(config, []byte("signing: {sign_messages: true}\n"), 0o644); err != nil {

@@ -24,6 +24,7 @@ func removeState(t *testing.T, w *mailbox.Workspace) {
 // TestStateRemoved removes the state of a running Runner, as `git clean` does. The Runner must stop
 // before another one, which finds no lock, begins a second turn.
 func TestStateRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
 	turns := 0
@@ -51,6 +52,7 @@ func TestStateRemoved(t *testing.T) {
 // TestNoTurnAfterStateWasRemoved checks that no turn begins or counts after the state was removed,
 // even before the Runner checks its lock again.
 func TestNoTurnAfterStateWasRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
 	r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
@@ -75,13 +77,14 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
 		t.Errorf("%d messages in the inbox, want both", got)
 	}
-	if running, holder, err := track.LockOf(w, "codex").Held(); !running || holder == nil || err != nil {
-		t.Errorf("held %t by %v, %v; want the other lock unchanged", running, holder, err)
+	if s := statusFor(t, w, "codex"); !s.Running || s.Runner == nil {
+		t.Errorf("held %t by %v, want the other lock unchanged", s.Running, s.Runner)
 	}
 }
 
 // TestJournalOnItsOwn checks that a journal that is removed, replaced or emptied ends the run.
 func TestJournalOnItsOwn(t *testing.T) {
+	t.Parallel()
 	other := `{"at":"2026-01-01T00:00:00Z","fact":"started","id":"msg-20260101T0000Z-claude-abcd"}` + "\n"
 	tests := map[string]func(path string) error{
 		"removed": os.Remove,

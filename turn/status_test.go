@@ -32,6 +32,7 @@ func statusFor(t *testing.T, w *mailbox.Workspace, name schema.AgentName) track.
 }
 
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	if s := statusFor(t, w, "codex"); s.Running || s.Pending != 0 || s.Last != nil {
 		t.Errorf("status of an agent that never ran: %+v, want nothing", s)
@@ -77,6 +78,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestTrackWhatNoRunnerSaw(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	m := question("q")
 	m.To = []schema.AgentName{"codex", "gemini"}
@@ -117,6 +119,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 // TestRunningIsNotClaimedOfTheDead checks that a turn whose Runner was killed does not show as
 // running.
 func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *track.Record) []track.Fact { return []track.Fact{track.Started.About(rec)} })
@@ -138,6 +141,7 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 // TestDeadTurnIsNotTakenForOurs checks the same while the next Runner tests whether the agent can
 // start.
 func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *track.Record) []track.Fact { return []track.Fact{track.Started.About(rec)} })
@@ -162,6 +166,7 @@ func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 // TestDoneByHandAfterAFailure acknowledges a message whose turn failed. Its progress must not give
 // the failure as the reason.
 func TestDoneByHandAfterAFailure(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *track.Record) []track.Fact {

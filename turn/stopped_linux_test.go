@@ -56,6 +56,7 @@ func stoppedHolder(t *testing.T, w *mailbox.Workspace, lock string) (kill func()
 
 // TestStoppedHolderAtStart checks that a run does not start while a stopped process holds the journal.
 func TestStoppedHolderAtStart(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	stoppedHolder(t, w, "turns/codex.jsonl.lock")
 	_, err := runOnce(t, w, Config{})
@@ -67,6 +68,7 @@ func TestStoppedHolderAtStart(t *testing.T) {
 // TestStoppedHolder stops a process that holds a lock during a run. The run says so, ends when it is
 // told to, and loses nothing.
 func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
 	for _, lock := range []string{"turns/codex.jsonl.lock", "deliver.lock"} {
 		t.Run(filepath.Base(lock), func(t *testing.T) {
 			w := newWorkspace(t)

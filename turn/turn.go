@@ -5,9 +5,9 @@
 // Runner writes each step to a journal of JSON lines, state/turns/<agent>.jsonl of the workspace. If
 // a process or the machine dies, the next Runner continues from there:
 //
-//   - A turn is recorded before it begins. A turn that never ended counts as an attempt, so that a
+//   - A turn is recorded before it begins. A turn that never ended counts as an attempt, so a
 //     message that crashes the machine is not retried forever. Turns that were stopped on purpose
-//     and agents that could not be started do not count.
+//     do not count, nor do those whose agent could not be started.
 //   - A turn has succeeded once that is recorded, together with the answer. Then the Runner sends
 //     the answer, always with the same id, and then acknowledges the message. So a message never
 //     has two successful turns or two answers.
@@ -28,8 +28,8 @@
 //     its messages is in work, ready if a decision is due, or waiting. Only the first message of a
 //     lane gets a decision: if it waits, so do the messages behind it.
 //   - While there is capacity, the ready lanes get decisions in the processing order of their first
-//     messages. A skipped message (it is expired, a notice, or its
-//     sender gets no turns here) leaves its lane and does not block others.
+//     messages. A skipped message leaves its lane and does not block others: it is expired, a notice,
+//     from a sender that gets no turns here, or for a person to decide.
 //   - A lane waits until the end of the delay or the expiry of its first message. It becomes ready
 //     earlier if it gets another first message. All lanes, and the skipped messages, become ready
 //     if a turn was interrupted, a person resumed a conversation, the keys that the agent trusts
@@ -77,12 +77,12 @@ type Config struct {
 	NewDriver func(conversation schema.ConversationID, session string) agent.Driver
 	// Input is what a turn reads.
 	Input Input
-	// Reply sends what a turn says as an answer, to messages that expect one.
+	// Reply sends the output of a turn as the answer if the message expects one.
 	Reply bool
-	// Autonomy says whether messages get turns at all, or all wait for a person.
+	// Autonomy says whether messages get turns, or all wait for a person.
 	Autonomy project.Autonomy
-	// Contract, if set, returns an error for an answer that the workspace's schemas forbid, which is
-	// permanent: it is not sent, as one that is invalid. After another error, it is called again.
+	// Contract, if set, checks an answer before it is sent. A permanent error means that the schemas of the
+	// workspace forbid the answer, which is then not sent. After other errors the Runner tries again.
 	Contract func(context.Context, *schema.Message) (permanent bool, err error)
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
 	// the inbox. The workspace has to know them.
@@ -90,7 +90,7 @@ type Config struct {
 	// MaxAttempts is how many turns a message gets before it becomes a dead letter.
 	MaxAttempts int
 	// MaxTurns bounds the turns in one conversation, and MaxPairTurns those on messages from one
-	// agent within an hour. Further messages wait in the inbox; see Resume.
+	// agent within an hour. Further messages wait in the inbox; see track.Resume.
 	MaxTurns     int
 	MaxPairTurns int
 	// Timeout is how long a turn may take.
@@ -103,9 +103,9 @@ type Config struct {
 	FirstRetry, LastRetry time.Duration
 	// Claims, if set, let several machines work the inbox.
 	Claims Claims
-	// Once ends the run when nothing is left to do here: what other machines have does not count.
+	// Once ends the run when nothing is left to do on this machine.
 	Once bool
-	// Ready, if set, is called once when the inbox is this Runner's and the agent can be started.
+	// Ready, if set, is called once when the Runner has locked the inbox and started the agent.
 	Ready func()
 	// Observe gets the events, one at a time. It must not block for long.
 	Observe func(Event)
@@ -164,7 +164,7 @@ type DeadLettersError struct {
 	Messages []string
 }
 
-// Error says how many there are.
+// Error counts the dead letters, or names the only one.
 func (e *DeadLettersError) Error() string {
 	if len(e.Messages) == 1 {
 		return e.Messages[0] + " became a dead letter"

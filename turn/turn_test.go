@@ -18,6 +18,7 @@ import (
 )
 
 func TestTurnsInProcessingOrder(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	urgent, task, late := question("urgent"), question("task"), question("last")
 	urgent.Priority, task.Type, late.Type = schema.P0, schema.TaskRequest, schema.Notification
@@ -33,6 +34,7 @@ func TestTurnsInProcessingOrder(t *testing.T) {
 }
 
 func TestRequest(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	m := question("$(rm -rf /)\x1b[2J; `id`")
 	m.Channel, m.RelatedPR = "a-channel", "42"
@@ -72,6 +74,7 @@ func TestRequest(t *testing.T) {
 }
 
 func TestReply(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	silent := question("silent")
 	types := map[string]schema.Type{"question": schema.Question, "notification": schema.Notification, "follow_up": schema.FollowUp, "lgtm": schema.ReviewLGTM}
@@ -112,6 +115,7 @@ func TestReply(t *testing.T) {
 }
 
 func TestLongAnswerSaysThatItWasCut(t *testing.T) {
+	t.Parallel()
 	for _, truncated := range []bool{false, true} {
 		w := newWorkspace(t)
 		send(t, w, question("q"))
@@ -137,6 +141,7 @@ func TestLongAnswerSaysThatItWasCut(t *testing.T) {
 }
 
 func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	bad := question("bad")
 	bad.Priority = schema.P0
@@ -189,6 +194,7 @@ func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("slow"))
 	rec, err := runOnce(t, w, Config{MaxAttempts: 1, Timeout: time.Millisecond, NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
@@ -201,6 +207,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestUnavailableConsumesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	missing := fmt.Errorf("%w: no-such-agent", agent.ErrUnavailable)
@@ -246,6 +253,7 @@ func TestUnavailableConsumesNothing(t *testing.T) {
 }
 
 func TestHeldAndExpiredStay(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "claude", "codex", "stranger")
 	expired, held := question("expired"), question("held")
 	expired.CreatedAt, expired.ExpiresAt = "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"
@@ -274,6 +282,7 @@ func TestHeldAndExpiredStay(t *testing.T) {
 // TestAutonomyHolds checks that messages get no turn while the agent's autonomy leaves them to a
 // person, also if they had turns before.
 func TestAutonomyHolds(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("failed"), question("waits"))
 	r, _ := newRunner(t, w, Config{FirstRetry: time.Hour, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
@@ -309,6 +318,7 @@ func TestAutonomyHolds(t *testing.T) {
 }
 
 func TestSecondRunnerIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	inTurn, second := make(chan struct{}), make(chan error)

@@ -32,6 +32,7 @@ func replaceBox(t *testing.T, w *mailbox.Workspace, agent schema.AgentName, box 
 // TestUnreadInbox checks that no message counts as handled, and no run as done, because an inbox cannot
 // be read.
 func TestUnreadInbox(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	m := question("q")
 	m.To = []schema.AgentName{"codex", "gemini"}
@@ -63,6 +64,7 @@ func TestUnreadInbox(t *testing.T) {
 
 // TestUnreadOutbox checks that an answer in an outbox that cannot be read is not taken for none.
 func TestUnreadOutbox(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	if err := os.Remove(entries(t, w, "codex", mailbox.Inbox)[0].Path); err != nil { // as older tools do
@@ -76,6 +78,7 @@ func TestUnreadOutbox(t *testing.T) {
 
 // TestDamagedCopyWaits checks that a message is not handled because nothing of its copy can be read.
 func TestDamagedCopyWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	path := entries(t, w, "codex", mailbox.Inbox)[0].Path

@@ -98,7 +98,7 @@ func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 		return schema.Value{Kind: schema.Mapping}, true
 	}
 	for _, d := range findings {
-		if d.Rule == RuleFileEmpty {
+		if d.Rule == ruleFileEmpty {
 			d.Rule, d.Message = ruleTypedBody, "the body contains only comments"
 		}
 		if d.Field == "" {
@@ -179,7 +179,7 @@ func (c *checker) checkHandoffComplete() {
 		c.report(rulePullRequest, path{"body", "pr"}, `write it as 42 or "#42", or as 0 if there is none`,
 			"%s is not the number of a pull request", quote(text))
 	} else if text == "" && !isEmptyValue(pr) {
-		c.report(RuleTypedBodyField, path{"body", "pr"}, "", "this must be text")
+		c.report(ruleTypedBodyField, path{"body", "pr"}, "", "this must be text")
 	}
 }
 
@@ -209,7 +209,7 @@ func (c *checker) checkFollowUp() {
 	}
 }
 
-// isEmptyValue reports whether a value is null, blank, without elements, or a list of nulls.
+// isEmptyValue reports whether a value is absent, null, blank, without elements, or a list of nulls.
 func isEmptyValue(v schema.Value) bool {
 	if v.Kind == schema.List {
 		return !slices.ContainsFunc(v.Items, func(item schema.Value) bool { return item.Kind > schema.Null })
@@ -217,17 +217,17 @@ func isEmptyValue(v schema.Value) bool {
 	return v.Kind <= schema.Null || isBlank(v.Text) && len(v.Items) == 0 && len(v.Pairs) == 0
 }
 
-// textOf returns text without outer white space. It is empty for a value of another kind.
+// textOf returns the text of a value without outer white space. It is empty for other kinds of value.
 func textOf(v schema.Value) string { return strings.TrimSpace(v.Text) }
 
-// requireFields reports fields that are missing, empty, or of another kind than wanted, which may
-// be Absent for any. A text instead of a list is only a warning.
+// requireFields reports fields that are missing, empty or not of the wanted kind. Absent stands for any
+// kind. A text instead of a list is only a warning.
 func (c *checker) requireFields(in schema.Value, at path, want schema.Kind, fields ...string) {
 	for _, field := range fields {
 		v, at := in.Get(field), append(at[:len(at):len(at)], field)
 		switch {
 		case isEmptyValue(v):
-			c.report(RuleTypedBodyField, at, "", "a %s needs this field, which is missing or empty", c.m.Type)
+			c.report(ruleTypedBodyField, at, "", "a %s needs this field, which is missing or empty", c.m.Type)
 		case want == schema.Absent || v.Kind == want:
 		case want == schema.List && v.Kind == schema.Text:
 			if !c.lenient {
@@ -235,7 +235,7 @@ func (c *checker) requireFields(in schema.Value, at path, want schema.Kind, fiel
 					"this is a single value; the field is documented as a list")
 			}
 		default:
-			c.report(RuleTypedBodyField, at, "", "this must be %s, not %s", kindName(want), kindName(v.Kind))
+			c.report(ruleTypedBodyField, at, "", "this must be %s, not %s", kindName(want), kindName(v.Kind))
 		}
 	}
 }

@@ -13,13 +13,13 @@ type checker struct {
 	lenient bool
 	// composed is set for a message that was not read from a file.
 	composed bool
-	// draft accepts that what sending adds is missing.
+	// draft accepts a message without the fields that sending adds.
 	draft bool
 
 	m *schema.Message
 	// id has the parts of the message's id.
 	id schema.IDParts
-	// unread holds the fields whose value could not be read. That has been reported, and they do
+	// unread holds the fields whose value could not be read. They have a diagnostic already, so they do
 	// not count as missing.
 	unread map[string]bool
 	// body is the mapping in a text body of a typed message.

@@ -8,20 +8,21 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// An Objection is an error of a part of a body under a workspace's schema. Package contract makes them.
+// An Objection says that a part of a body does not fit a schema of the workspace. Package contract makes
+// them.
 type Objection struct {
 	// At leads to the part: a string is a key of a mapping, an int the index in a list. It is empty
 	// for the body as a whole.
 	At []any
 	// Key reports whether the objection is about the key at the end of At, not about its value.
 	Key bool
-	// Message says what is wrong. Fix says what to do, or is empty. Both are text of a stranger.
+	// Message says what is wrong. Fix says what to do, or is empty. Neither is escaped for a terminal.
 	Message, Fix string
 }
 
-// BodyFields returns the mapping in the body of a message: the body itself, or the mapping that its
-// text holds as YAML. If there is none, it returns false and, for text that is not YAML, what is
-// wrong with it, with positions in the body.
+// BodyFields returns the mapping in the body of a message: the body itself, or the one that its text
+// contains as YAML. If there is none, it returns false and, for text that is not YAML, diagnostics with
+// positions in the body.
 func BodyFields(m *schema.Message) (schema.Value, bool, Diagnostics) {
 	if m.Body.Kind == schema.Mapping {
 		return m.Body, true, nil
@@ -33,7 +34,7 @@ func BodyFields(m *schema.Message) (schema.Value, bool, Diagnostics) {
 	return root.value(), true, nil
 }
 
-// parseBody returns the tree of the mapping that the text of a body holds, or nil.
+// parseBody returns the tree of the mapping in the text of a body, or nil.
 func parseBody(m *schema.Message) (*node, Diagnostics) {
 	if m.Body.Kind != schema.Text || isBlank(m.Body.Text) {
 		return nil, nil
@@ -54,9 +55,8 @@ type Source struct {
 	Draft *Draft
 }
 
-// Objections returns the diagnostics of a composed message that objections mean. If the body was read
-// from a file, the diagnostics have its name and positions in it; otherwise they say in words which
-// line of the body they mean.
+// Objections returns the diagnostics for objections to a composed message. If the body was read from a
+// file, they have its name and positions in it. Otherwise their messages name the line of the body.
 func Objections(m *schema.Message, source Source, objections []Objection) Diagnostics {
 	c := objectionsTo(m, objections)
 	if d := source.Draft; d != nil {
@@ -78,7 +78,7 @@ func Objections(m *schema.Message, source Source, objections []Objection) Diagno
 	return found
 }
 
-// object adds the diagnostics that objections to the body mean.
+// object adds the diagnostics for objections to the body.
 func (in *inspection) object(name string, objections []Objection) {
 	if len(objections) == 0 {
 		return

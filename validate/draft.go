@@ -7,10 +7,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Draft is a message in a file that somebody prepared to be sent. It need not have an id, a time or
-// a priority.
+// A Draft is a message in a file, prepared for sending. It need not have an id, a time or a priority.
 type Draft struct {
-	// Message is what the file says. The caller may complete it before Check.
+	// Message is the message in the file. The caller may complete it before Check.
 	Message *schema.Message
 
 	name     string
@@ -20,11 +19,12 @@ type Draft struct {
 	unread map[string]bool
 }
 
-// ParseDraft reads a draft. The diagnostics have the name. It returns an *InvalidError if the file is
-// not a mapping of fields.
+// ParseDraft reads a draft. It returns an *InvalidError if the file is not a mapping of fields. The name
+// is the file of all diagnostics.
 func ParseDraft(name string, data []byte) (*Draft, error) {
-	doc, findings := parseDocument(data)
-	if doc == nil {
+	doc := new(document)
+	findings := doc.parse(data)
+	if !doc.isMapping() {
 		return nil, findings.in(name, string(data)).Err()
 	}
 	c := checker{out: findings}
@@ -45,7 +45,7 @@ func (d *Draft) Check() error {
 	for i := range found {
 		field, _, _ := strings.Cut(found[i].Field, ".")
 		if text, _ := d.Message.TextField(field); text != nil && *text != "" && d.document.root.get(field) == nil {
-			found[i].File, found[i].Line, found[i].Column = "", 0, 0 // the file does not say that
+			found[i].File, found[i].Line, found[i].Column = "", 0, 0 // the field is not from the file
 		}
 	}
 	return found.Err()

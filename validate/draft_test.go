@@ -39,8 +39,8 @@ func draftError(data string) string {
 	return err.Error()
 }
 
-// FuzzDraft checks that a draft is refused for the reasons that validate gives for the file, but for
-// fields that sending adds.
+// FuzzDraft checks that a draft is refused for the reasons that validate gives for the file, except
+// for fields that sending adds.
 func FuzzDraft(f *testing.F) {
 	for _, folder := range []string{"valid", "invalid"} {
 		paths, err := filepath.Glob(filepath.Join("..", "testdata", "messages", folder, "*.yaml"))

@@ -23,13 +23,13 @@ import (
 type FilesOptions struct {
 	// Stdin is read for the path "-". If it is nil, that path is an error.
 	Stdin io.Reader
-	// Contract, if set, returns a function that checks the body of a message against the schemas of its
-	// workspace, or nil if there are none. Several goroutines call it at a time, with the name of the file.
-	// An error of the function ends Files.
-	Contract func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
+	// Contract, if set, is called for the message in each file, from several goroutines.
+	Contract ContractFunc
 }
 
-type contractFunc = func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
+// A ContractFunc returns a function that checks the body of a message against the schemas of its
+// workspace, or nil if there are none. An error of that function ends the validation.
+type ContractFunc func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 
 // A File is one validated file with its diagnostics.
 type File struct {
@@ -59,12 +59,12 @@ func (r *Result) HasErrors() bool {
 // path that does not lead to a file gets a diagnostic. In a workspace only files in mailboxes are messages,
 // but a named file always counts as one.
 //
-// A path that is named may be a link to anywhere. A link found in a folder gets a diagnostic, and Files does
-// not read its target.
+// A named path may be a link to anywhere. A link found in a folder gets a diagnostic, and Files does not
+// read its target.
 //
-// In addition to what Bytes reports, Files reports ids that are not unique: files with the same id
-// and different content, and two files in one folder with the same message. The copies that
-// delivery makes of a message are not duplicates.
+// Files reports what Bytes reports, and ids that are not unique: files with the same id and different
+// content, and two files in one folder with the same message. The copies of a message in different
+// folders, which delivery makes, are not duplicates.
 //
 // Files returns an error only if the context ends or Contract fails.
 func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result, error) {
@@ -99,14 +99,14 @@ type fileRun struct {
 	ids   []fileID
 }
 
-// A fileID is what the search for duplicate ids needs of a file.
+// A fileID holds the parts of a file that the search for duplicate ids compares.
 type fileID struct {
 	id           schema.ID
 	line, column int32
 	digest       uint64
 }
 
-// firstBuffer is large enough for ordinary message files.
+// firstBuffer is the size of the buffer for files, large enough for ordinary ones.
 const firstBuffer = 16 << 10
 
 // work validates targets until there are no more or the context ends.
@@ -146,10 +146,10 @@ func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection
 }
 
 // inspect validates the bytes of the file with the given index.
-func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte, contract contractFunc) error {
+func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte, contract ContractFunc) error {
 	out := &r.files[i]
 	in.run(out.Name, data)
-	if in.isMessage() && contract != nil {
+	if in.document.isMapping() && contract != nil {
 		if check := contract(out.Name, &in.message); check != nil {
 			objections, err := check(ctx)
 			if err != nil {
@@ -159,9 +159,9 @@ func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byt
 		}
 	}
 	out.Diagnostics = in.findings
-	if entry := in.document.root.get("id"); in.isMessage() && entry != nil {
+	if entry := in.document.root.get("id"); in.document.isMapping() && entry != nil {
 		r.ids[i] = fileID{
-			id:   schema.ID(strings.Clone(string(in.message.ID))), // without the file
+			id:   schema.ID(strings.Clone(string(in.message.ID))), // so that the text of the file is not kept
 			line: entry.value.line, column: entry.value.column, digest: maphash.Bytes(r.seed, data),
 		}
 	}
@@ -217,9 +217,8 @@ func (r *fileRun) reportDuplicate(i, other int, what string) {
 	}).ordered()
 }
 
-// ReadFiles yields, for each file that the paths mean (see Files), the message that Read returns or
-// an *InvalidError whose diagnostics name the file. The standard input, for the path "-", may be
-// nil.
+// ReadFiles yields what Read returns for each file that the paths stand for, as in Files. The diagnostics
+// of its *InvalidError name the file. Stdin is read for the path "-" and may be nil.
 func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error] {
 	return func(yield func(*schema.Message, error) bool) {
 		from := reader{stdin: stdin}

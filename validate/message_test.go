@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -97,14 +96,6 @@ func TestError(t *testing.T) {
 
 // TestEscape checks that no control character of a file reaches a terminal.
 func TestEscape(t *testing.T) {
-	tests := map[string]string{
-		"plain": "plain", "é驚": "é驚", "\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`, "\xff": `\xff`, `"\`: `"\`, "\x07\"": `\x07"`, "\u202e": `\u202e`, "": "",
-	}
-	for text, want := range tests {
-		if got := visible.Line(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
 	_, findings := Bytes("\x1b.yaml", []byte(with(`type: "\x1b]0;x\a"`, `"\e[1m": x`)))
 	result := Result{Files: []File{{Diagnostics: findings}}}
 	var text, github strings.Builder

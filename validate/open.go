@@ -14,12 +14,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A reader reads targets one after the other. It reads a target that was named wherever its path
-// leads, and one that was found in a folder only inside that folder.
+// A reader reads targets one after the other. For a named target it follows the path anywhere; a target
+// found in a folder it reads only inside that folder.
 type reader struct {
 	stdin io.Reader
 
-	// dir is the folder of the last target that was found, usually also that of the next.
+	// dir is the open folder of the last target found in one. The next target is usually in it as well.
 	dir *durable.Dir
 	in  folder
 }
@@ -27,7 +27,7 @@ type reader struct {
 // close releases the folder that the reader holds open.
 func (r *reader) close() {
 	if r.dir != nil {
-		_ = r.dir.Close() // opened for reading: closing cannot lose anything
+		_ = r.dir.Close() // opened for reading
 		r.dir = nil
 	}
 }
@@ -47,7 +47,7 @@ func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 		if err != nil {
 			return buffer, refused(err)
 		}
-		defer file.Close() // as above
+		defer file.Close() // opened for reading
 		return readBounded(file, buffer)
 	}
 	if err := r.enter(t.in); err != nil {
@@ -70,7 +70,7 @@ func (r *reader) enter(in *folder) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close() // as above
+	defer root.Close() // opened for reading
 	r.dir, err = durable.OpenDir(root, in.base, in.below)
 	r.in = *in
 	return err
@@ -83,7 +83,8 @@ func unreadable(message, fix string) *Diagnostic {
 	return &problem
 }
 
-// refused describes the error of opening or reading a path. The diagnostic names the path itself.
+// refused returns the diagnostic for an error of opening or reading a path. The message does not name the
+// path, which is the file of the diagnostic.
 func refused(err error) *Diagnostic {
 	var number syscall.Errno
 	switch {

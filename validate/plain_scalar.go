@@ -112,8 +112,8 @@ func flow(v node, line string, start int) (node, bool) {
 	return v, true
 }
 
-// flowScalar returns the scalar that the text of an item of a flow list is: quoted, or of plain characters of
-// names.
+// flowScalar returns the value of an item of a flow list: a quoted scalar, or a plain one of letters,
+// digits and the characters ._-/ only.
 func flowScalar(text string) (value string, ok bool) {
 	if text == "" {
 		return "", false

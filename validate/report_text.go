@@ -10,9 +10,9 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// WriteText writes the diagnostics for people: position, severity, message and rule on one line,
-// which editors can parse, then the line of the file with a mark below the position, then the fix;
-// at the end a summary, which quiet omits if there are no errors.
+// WriteText writes the diagnostics for people: position, severity, message and rule on one line, which
+// editors can parse, then the line of the file with a mark below the position, then the fix. A summary
+// follows, which quiet omits if there are no errors.
 func (r *Result) WriteText(to io.Writer, quiet bool) error {
 	out := bufio.NewWriter(to)
 	for _, d := range r.Diagnostics() {

@@ -236,8 +236,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// checkAuth checks the form of the signature, but does not verify it: that is the receiver's
-// business.
+// checkAuth checks the form of the signature. Only the receiver can verify it.
 func (c *checker) checkAuth() {
 	if auth := c.m.Auth; auth != "" {
 		if _, err := signing.Parse(auth); err != nil {
@@ -297,7 +296,7 @@ func (c *checker) checkFileName(file string) {
 	}
 }
 
-// warn reports what other tools may not accept.
+// warn reports what is probably a mistake, or what other tools may not accept.
 func (c *checker) warn() {
 	m := c.m
 	if c.id.Sender != "" && c.id.Sender != m.From && m.From.Valid() {

@@ -8,13 +8,13 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Set validates files whose bytes the caller has, one after the other, as Files does those on disk.
+// A Set validates files that the caller has read, one after the other, in the way of Files.
 type Set struct {
 	run fileRun
 	in  inspection
 }
 
-// NewSet returns an empty set. Of the options, which may be nil, it uses the contract.
+// NewSet returns an empty set. It uses only the Contract of the options, which may be nil.
 func NewSet(options *FilesOptions) *Set {
 	if options == nil {
 		options = &FilesOptions{}
@@ -22,20 +22,19 @@ func NewSet(options *FilesOptions) *Set {
 	return &Set{run: fileRun{options: options, seed: maphash.MakeSeed()}}
 }
 
-// Add validates a file. It returns the number of the file in the set and the message, which is nil if
-// the file is not a mapping of fields. The message shares memory with the data. An error is one of
-// Contract.
+// Add validates a file. It returns the index of the file in the set and the message, which is nil if the
+// file is not a mapping of fields. It returns an error only if Contract fails.
 func (s *Set) Add(ctx context.Context, name string, data []byte) (int, *schema.Message, error) {
 	at := s.add(name)
 	err := s.run.inspect(ctx, at, &s.in, data, s.run.options.Contract)
-	if err != nil || !s.in.isMessage() {
+	if err != nil || !s.in.document.isMapping() {
 		return at, nil, err
 	}
 	m := s.in.message
 	return at, &m, nil
 }
 
-// AddUnreadable adds a file that cannot be validated, and says why.
+// AddUnreadable adds a file that cannot be validated, with the reason.
 func (s *Set) AddUnreadable(name string, rule Rule, message, fix string) {
 	s.Report(s.add(name), rule, "", message, fix)
 }

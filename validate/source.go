@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Classes of bytes that a file may hold, as bits.
+// Classes of bytes, as bits.
 const (
 	// A rare byte may begin a character that YAML forbids or treats specially.
 	rareByte = 1 << iota

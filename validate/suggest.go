@@ -9,8 +9,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// otherNames maps names that people and other formats use to our fields, if spelling alone does not
-// suggest them.
+// otherNames maps names that people and other formats use to our fields, where their spelling differs too
+// much for spelling.Nearest.
 var otherNames = map[string]string{
 	"sender": "from", "recipient": "to", "recipients": "to", "kind": "type",
 	"timestamp": "created_at_utc", "created_at": "created_at_utc", "created": "created_at_utc", "date": "created_at_utc",
@@ -26,17 +26,15 @@ func suggestField(name string) string {
 	if field, ok := otherNames[plain]; ok {
 		return fmt.Sprintf("did you mean %s?", field)
 	}
-	if field := spelling.Nearest(name, schema.FieldNames()); field != "" {
-		return fmt.Sprintf("did you mean %s?", field)
-	}
-	return "leave it out, or write it in the body"
+	return spelling.DidYouMean(schema.FieldNames(), name, "leave it out, or write it in the body")
 }
 
 func suggestType(name string) string {
-	if t := spelling.Nearest(name, schema.Types()); t != "" {
-		return fmt.Sprintf("did you mean %s?", t)
+	var types []string
+	for _, t := range schema.Types() {
+		types = append(types, string(t))
 	}
-	return "write one of " + strings.ReplaceAll(strings.Trim(fmt.Sprint(schema.Types()), "[]"), " ", ", ")
+	return spelling.DidYouMean(types, name, "write one of "+strings.Join(types, ", "))
 }
 
 // priorityWords maps common words to priorities.
@@ -47,7 +45,7 @@ var priorityWords = map[string]schema.Priority{
 	"low": schema.P3, "3": schema.P3,
 }
 
-// SuggestPriority returns the priority that an invalid one probably means.
+// SuggestPriority returns a hint for an invalid priority, with the one that it probably means.
 func SuggestPriority(text string) string {
 	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
 		return fmt.Sprintf("did you mean %s?", p)
@@ -58,7 +56,7 @@ func SuggestPriority(text string) string {
 	return "write P0, P1, P2 or P3"
 }
 
-// suggestTime rewrites a time in another common form.
+// suggestTime returns a hint for an invalid time, with the timestamp if the text has another common form.
 func suggestTime(text string) string {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return "write " + string(schema.NewTimestamp(t)) + ", which is that time in UTC"

@@ -10,8 +10,8 @@ import (
 )
 
 // yaml.v3 does not report columns, and its line may be that of the problem, the line before, or the
-// value around it. errorOffset finds the position by trial: it is the end of the shortest prefix of
-// the text that fails with the same error.
+// value around it. errorOffset finds the position by trial: the end of the shortest prefix of the text
+// that fails with the same error.
 
 // maxSearched is the longest text in which errorOffset searches. In longer text the position is
 // where the parser stopped reading.

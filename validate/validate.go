@@ -1,14 +1,14 @@
 // Package validate decodes message files and checks them. It contains all the rules for a valid
 // message, and reports violations with file, line and column.
 //
-// Decode, Read and Message are for programs that send and receive messages; they take microseconds.
-// Bytes and Files report all problems of files, with their positions.
+// Decode, Read and Message are for programs that send and receive messages, and take microseconds.
+// Bytes and Files report all problems of files, with positions and warnings.
 //
 // parsePlain decodes files in the usual form and yaml.v3 decodes all others. Both return the same
 // tree of nodes with positions. A checker turns the tree into a message and applies the rules.
 //
-// The published JSON Schema expresses the same rules, as far as a schema can. Tests compare the two
-// with a JSON Schema implementation, on every golden message and on generated ones.
+// The published JSON Schema expresses the same rules, as far as a schema can. Tests compare the two on
+// every golden message and on generated ones.
 package validate
 
 import (
@@ -28,8 +28,9 @@ import (
 // Decode does not check values: a message without diagnostics may still be invalid or lack required
 // fields.
 func Decode(data []byte) (*schema.Message, Diagnostics) {
-	doc, findings := parseDocument(data)
-	if doc == nil {
+	doc := new(document)
+	findings := doc.parse(data)
+	if !doc.isMapping() {
 		return nil, findings
 	}
 	c := checker{out: findings}
@@ -39,25 +40,24 @@ func Decode(data []byte) (*schema.Message, Diagnostics) {
 	return m, c.located(doc)
 }
 
-// keepSigned keeps the file of a signed message.
+// keepSigned sets the File of a signed message.
 func keepSigned(m *schema.Message, data []byte) {
 	if m.Auth != "" {
 		m.File = string(data)
 	}
 }
 
-// documents keeps the memory of Read, which a listing calls for each of its messages.
+// documents keeps memory for Read, which a listing calls for each of its messages.
 var documents = sync.Pool{New: func() any { return new(document) }}
 
-// Read returns the message in a file for a program that acts on it. The message must be valid,
-// except that a missing priority means schema.DefaultPriority. Otherwise Read returns an
-// *InvalidError with every error, and the message as far as it could be read: nil if the file is not
-// a mapping of fields.
+// Read returns the message in a file for a program that acts on it. A missing priority means
+// schema.DefaultPriority. If the message is not valid otherwise, Read returns an *InvalidError with every
+// error, and the message as far as it could be read: nil if the file is not a mapping of fields.
 func Read(data []byte) (*schema.Message, error) {
 	doc := documents.Get().(*document)
 	defer documents.Put(doc)
 	findings := doc.parse(data)
-	if doc.root.kind != schema.Mapping {
+	if !doc.isMapping() {
 		return nil, findings.Err()
 	}
 	c := checker{out: findings, lenient: true}
@@ -81,26 +81,23 @@ func Read(data []byte) (*schema.Message, error) {
 func Bytes(name string, data []byte) (*schema.Message, Diagnostics) {
 	in := new(inspection)
 	in.run(name, data)
-	if !in.isMessage() {
+	if !in.document.isMapping() {
 		return nil, in.findings
 	}
 	return &in.message, in.findings
 }
 
-// An inspection is the full validation of one file. It can run again for another file: it then uses
-// its memory again, and what it held is lost.
+// An inspection is the full validation of one file. It can run again for another file, and then
+// overwrites its document and its message.
 type inspection struct {
 	document document
 	message  schema.Message
 	findings Diagnostics
 }
 
-// isMessage reports whether the file is a mapping of fields, so that there is a message.
-func (in *inspection) isMessage() bool { return in.document.root.kind == schema.Mapping }
-
 func (in *inspection) run(name string, data []byte) {
 	in.message = schema.Message{}
-	if in.findings = in.document.parse(data); !in.isMessage() {
+	if in.findings = in.document.parse(data); !in.document.isMapping() {
 		in.findings = in.findings.in(name, strings.TrimPrefix(string(data), "\ufeff"))
 		return
 	}
@@ -116,8 +113,8 @@ func (in *inspection) run(name string, data []byte) {
 // Message checks a composed message against every rule that does not need a file. The diagnostics
 // have no position.
 //
-// If there are no errors and no Auth, schema.Encode renders the message, unless the file would be
-// too large, and it reads back the same. A signed message with its file has to say what the file says.
+// If there are no errors and no Auth, schema.Encode renders the message so that it reads back the same,
+// unless the file would be too large. A signed message with its file has to equal the message in the file.
 func Message(m *schema.Message) Diagnostics {
 	c := checker{composed: true}
 	c.check(m)
@@ -126,31 +123,22 @@ func Message(m *schema.Message) Diagnostics {
 	return c.located(nil)
 }
 
-// parseDocument parses the bytes of a file. It returns a nil document and at least one error if the
-// file is not a mapping.
-func parseDocument(data []byte) (*document, Diagnostics) {
-	doc := new(document)
-	findings := doc.parse(data)
-	if doc.root.kind != schema.Mapping {
-		return nil, findings
-	}
-	return doc, findings
-}
+// isMapping reports whether the document is a mapping of fields, and so a message.
+func (d *document) isMapping() bool { return d.root.kind == schema.Mapping }
 
-// parse makes this the document in the bytes of a file. If the file is not a mapping, parse returns
-// at least one error.
+// parse sets d to the document in the bytes of a file. If that is not a mapping, parse returns at
+// least one error.
 func (d *document) parse(data []byte) Diagnostics {
 	text, root, findings := parseTree(data, d.scratch())
 	*d = document{text: text, root: root}
-	if root.kind != schema.Mapping && !findings.HasErrors() {
+	if !d.isMapping() && !findings.HasErrors() {
 		findings = append(findings, treeProblem(int(root.line), int(root.column), nil, ruleTopLevel,
 			"a message file is a mapping of fields, not "+kindName(root.kind), "begin with a line such as: id: msg-…"))
 	}
 	return findings
 }
 
-// scratch returns an empty slice for the fields of a message, that of the last file if there was
-// one.
+// scratch returns an empty slice for the fields of a message. It reuses the slice of the last file.
 func (d *document) scratch() []pair {
 	if cap(d.root.pairs) == 0 {
 		return make([]pair, 0, 12)

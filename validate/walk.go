@@ -30,8 +30,8 @@ type folder struct{ base, below string }
 // A walker turns paths into the files they stand for, in a fixed order and each once.
 type walker struct {
 	targets []target
-	// seen has the clean path of each target. It is nil if there is one path to walk, which cannot lead to
-	// a file twice.
+	// seen has the clean path of each target. It is nil if there is only one path to walk, because one path
+	// leads to each file once.
 	seen map[string]bool
 }
 
@@ -62,7 +62,7 @@ func (w *walker) fail(name string, problem *Diagnostic) {
 	w.targets = append(w.targets, target{name: name, problem: problem})
 }
 
-// path adds what an argument means: standard input, a folder or a file.
+// path adds the files that an argument stands for: standard input, a folder or a file.
 func (w *walker) path(path string) {
 	if path == "-" {
 		w.file(target{name: stdinName, stdin: true})
@@ -78,7 +78,7 @@ func (w *walker) path(path string) {
 			w.fail(path, refused(err))
 			return
 		}
-		defer root.Close() // opened for reading: closing cannot lose anything
+		defer root.Close() // opened for reading
 		s := search{w, path, root}
 		s.folder(".", roleOf(path))
 	case !info.Mode().IsRegular():
@@ -103,7 +103,8 @@ const (
 	mailboxFolder
 )
 
-// roleOf returns the role of a folder according to its path. That does not show a workspace.
+// roleOf returns the role of a folder according to its path, which cannot tell a workspace from other
+// folders.
 func roleOf(folder string) role {
 	if whole, err := filepath.Abs(folder); err == nil {
 		folder = whole
@@ -121,8 +122,8 @@ func roleOf(folder string) role {
 	return otherFolder
 }
 
-// below returns the role of a folder of that name inside a folder of role r. An agent may have the name of
-// any of these folders. It returns false for a folder that does not hold messages.
+// below returns the role of a folder with the name inside a folder of role r, or false if it does not hold
+// messages. The name alone does not tell: an agent may be called inbox or state.
 func (r role) below(name string) (role, bool) {
 	switch r {
 	case workspaceFolder:
@@ -150,10 +151,10 @@ func (s *search) folder(below string, known role) {
 	dir, err := durable.OpenDir(s.root, s.base, below)
 	var entries []fs.DirEntry
 	if err == nil {
-		// An opened folder would stat each entry. Files are opened through the root again before they
-		// are read.
+		// Reading the opened folder would stat each entry. This one may have been replaced by a link
+		// since, but the reader opens its files through the root.
 		entries, err = os.ReadDir(path)
-		_ = dir.Close() // as above
+		_ = dir.Close() // opened for reading
 	}
 	if err != nil {
 		s.fail(path, refused(err))
@@ -164,8 +165,8 @@ func (s *search) folder(below string, known role) {
 		known = workspaceFolder
 	}
 	holdsFiles := known != workspaceFolder && known != agentFolder
-	// Joining clean paths needs no filepath.Join, which a large folder would spend most of its time
-	// in.
+	// The paths are clean, so we need not call filepath.Join, which would take most of the time in a large
+	// folder.
 	prefix := joinPrefix(path)
 	in := &folder{s.base, below}
 	s.targets = slices.Grow(s.targets, len(entries))

@@ -42,7 +42,7 @@ func parseYAML(text string) (node, Diagnostics) {
 	case err != nil:
 		return node{}, Diagnostics{syntaxProblem(text, err)}
 	case top == nil || top.Kind == yaml.ScalarNode && top.Style == 0 && top.Anchor == "" && top.Value == "":
-		return node{}, Diagnostics{treeProblem(1, 1, nil, RuleFileEmpty, "the file does not contain a message", "")}
+		return node{}, Diagnostics{treeProblem(1, 1, nil, ruleFileEmpty, "the file does not contain a message", "")}
 	}
 	var t treeBuilder
 	root := t.build(top, 1)

@@ -1,5 +1,5 @@
-// Command oacp-contract is "oacp contract": it says for other programs whether bodies fit the schemas
-// of a workspace. It is a program of its own because the schema library takes time to start.
+// Command oacp-contract is "oacp contract": it tells other programs whether bodies fit the schemas of
+// a workspace. It is a separate program because the schema library takes time to start.
 package main
 
 import (

@@ -126,8 +126,8 @@ func namedPending(c *call, w *mailbox.Workspace, agent schema.AgentName) (entrie
 	return entries, nil
 }
 
-// pendingSelection returns the messages in the agent's inbox that are wanted, and the files that are not valid
-// messages.
+// pendingSelection returns the messages in the agent's inbox that the flags select, and the files that are
+// not valid messages.
 func pendingSelection(c *call, w *mailbox.Workspace, agent schema.AgentName) (wanted, left []mailbox.Entry, err error) {
 	selected, err := newSelection(c, w)
 	if err != nil {
@@ -281,7 +281,7 @@ func (s selection) matches(m *schema.Message) bool {
 		(len(s.senders) == 0 || slices.Contains(s.senders, m.From))
 }
 
-// String says which messages match, as in "question from claude or gemini".
+// String describes the messages that match, as in "question from claude or gemini".
 func (s selection) String() string {
 	text := "message"
 	if len(s.types) > 0 {

@@ -29,11 +29,13 @@ func newAddAgentCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] NAME",
 		Description: `With --runtime, add-agent also writes a card and a status file. Commands that run in
 that runtime read the card to find out which agent they act for. add-agent keeps
-existing files. oacp remove-agent removes an agent.
+existing files. A person is an agent with the runtime human; oacp decide shows her what
+waits for her answer. oacp remove-agent removes an agent.
 
 EXAMPLES:
    oacp add-agent reviewer
-   oacp add-agent my-project codex --runtime codex`,
+   oacp add-agent my-project codex --runtime codex
+   oacp add-agent anna --runtime human`,
 		Flags: flagsWith(&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + runtimes}),
 		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
 			options := project.AgentOptions{Runtime: c.text("runtime"), Now: c.Now()}
@@ -78,8 +80,8 @@ func newRemoveAgentCommand(s *command.Streams) *cli.Command {
 		Usage:     "remove an agent's mailbox",
 		ArgsUsage: "[PROJECT] NAME",
 		Description: `remove-agent moves the folder of an agent out of the workspace, to state/removed, with
-all its mail. If the workspace is synced by git, the agent goes from the branch, and with
-the next sync from all other machines; their folders move to state/removed, too.
+all its mail. If the workspace is synced by git, remove-agent also removes the agent from
+the branch, and the next sync of each other machine moves its folder to state/removed.
 Messages that the agent sent to others stay with them. add-agent adds it again, empty.
 
 EXAMPLES:

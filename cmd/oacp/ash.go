@@ -22,7 +22,7 @@ func newAshCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "ash",
 		Category: command.CategoryBridge,
-		Usage:    "serve or query an agent behind a socket",
+		Usage:    "serve or query an agent by socket",
 		Description: `The Ash bridge protocol is JSON lines over a Unix socket: a host sends queries, and the
 bridge streams the agent's messages and reports the end of the turn. See docs/ash.md.`,
 		Subcommands: []*cli.Command{newAshServeCommand(s), newAshQueryCommand(s)},
@@ -75,7 +75,7 @@ func runAshServe(c *call) error {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or --driver echo")
 	}
 	defer c.catchSignals()()
-	// Find out whether the agent can be started before a host asks for a turn.
+	// An agent that cannot be started is an error now, not when a host asks for a turn.
 	driver := newDriver("", "")
 	if err := errors.Join(driver.Start(c.ctx), driver.Stop(context.WithoutCancel(c.ctx))); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 const logHelp = `The log is the file --bridge, or that of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
-// newBridgeCommand returns the commands for AgentPair's bridge log. Without a command below it, it shows what logs hold.
+// newBridgeCommand returns the command for AgentPair's bridge log. Without a subcommand, it shows the status of logs.
 func newBridgeCommand(s *command.Streams) *cli.Command {
 	show := withLog(s, func(c *call, selected command.BridgeLog) error {
 		if selected.File == "" && selected.RunID == 0 {
@@ -34,9 +34,10 @@ func newBridgeCommand(s *command.Streams) *cli.Command {
 		})
 	})
 	return &cli.Command{
-		Name:     "bridge",
-		Category: command.CategoryBridge,
-		Usage:    "read and write AgentPair's log",
+		Name:      "bridge",
+		Category:  command.CategoryBridge,
+		Usage:     "read and write AgentPair's log",
+		ArgsUsage: "[--bridge FILE]",
 		Description: `bridge shows every run of the repository around the current folder, or the log that
 --bridge or --run-id names. It reports lines that are not records on standard error,
 with their numbers.
@@ -55,7 +56,7 @@ EXAMPLES:
 	}
 }
 
-// withLog returns the action of a command for the log that flags name.
+// withLog returns the action of a command for the log that the flags name.
 func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.ActionFunc {
 	return action(s, 0, func(c *call) error {
 		log, err := bridgeLog(c.flags)
@@ -66,7 +67,7 @@ func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.A
 	})
 }
 
-// bridgeLog returns the log that flags name.
+// bridgeLog returns the log that the flags name.
 func bridgeLog(c *cli.Context) (command.BridgeLog, error) {
 	log := command.BridgeLog{
 		File: c.String("bridge"), RunID: c.Int("run-id"), Repository: c.String("repo"), RunsDir: c.String("runs-dir"), Create: c.Bool("create"),
@@ -74,7 +75,7 @@ func bridgeLog(c *cli.Context) (command.BridgeLog, error) {
 	return log, log.Check(c)
 }
 
-// agentOrEnvironment returns the agent that a flag names, or else the environment.
+// agentOrEnvironment returns the value of a flag, or else the agent that the environment names.
 func agentOrEnvironment(flag string, s *command.Streams) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -102,7 +103,7 @@ EXAMPLES:
    oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
 		Flags: append(new(command.BridgeLog).Flags(),
 			&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
-			&cli.StringFlag{Name: "cursor", Usage: "only records behind the place in `FILE`, which then moves"},
+			&cli.StringFlag{Name: "cursor", Usage: "print only records after the position in `FILE`, and store the new one"},
 			jsonFlag()),
 		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
 			agent, err := agentOrEnvironment(c.text("agent"), s)
@@ -177,7 +178,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + joinNames(bridge.Types())},
 			&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + joinNames(bridge.Signals()) + "; makes the type signal"},
 			&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input"},
-			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose the record"},
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the record"},
 			jsonFlag()),
 		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
 			record, err := recordOf(c)
@@ -215,17 +216,19 @@ func recordOf(c *call) (r bridge.Record, err error) {
 	if err := r.Validate(); err != nil {
 		return r, failure.Usagef("%w", err)
 	}
-	// The content is the value of the flag or the piped input. A signal needs none.
-	if r.Content = c.text("content"); r.Content != "" && r.Content != "-" || r.Content == "" && signal != "" {
+	r.Content = c.text("content")
+	switch {
+	case r.Content != "" && r.Content != "-":
 		return r, nil
-	}
-	if r.Content == "-" || !c.InTerminal {
+	case r.Content == "" && signal != "":
+		return r, nil // a signal needs no content
+	case r.Content == "-" || !c.InTerminal:
 		if r.Content, err = readInput("-", c.Streams); err != nil {
 			return r, fmt.Errorf("content: %w", err)
 		}
 	}
 	if strings.TrimSpace(r.Content) == "" {
-		err = failure.Usagef("content: missing: there is no --content, and standard input is empty").WithHint("use --content TEXT, or a pipe")
+		err = failure.Usagef("content: there is no --content, and standard input is empty").WithHint("use --content TEXT, or a pipe")
 	}
 	return r, err
 }
@@ -249,7 +252,7 @@ func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
 	})
 }
 
-// showLogs shows the runs of the selected repository, one below the other.
+// showLogs shows the status of the log of each run of the selected repository.
 func showLogs(c *call, selected command.BridgeLog) error {
 	root, repository, ids, err := selected.RepositoryIDs(c.Streams, false)
 	if err != nil {
@@ -262,7 +265,7 @@ func showLogs(c *call, selected command.BridgeLog) error {
 	answers := []logStatus{}
 	var failed []error
 	for _, run := range runs {
-		// A run that cannot be read hides no other.
+		// A run that cannot be read does not hide the others.
 		failed = append(failed, command.UseLog(run.BridgePath(), bridge.Options{}, c.Streams, func(log *bridge.Log) error {
 			answer, err := newLogStatus(c, log)
 			if err != nil {
@@ -298,7 +301,7 @@ type logStatus struct {
 	Skipped []map[string]any `json:"skipped"`
 }
 
-// newLogStatus counts what the log holds, and warns of the lines that do not count.
+// newLogStatus counts the records of the log, and warns of the lines that it skips.
 func newLogStatus(c *call, log *bridge.Log) (logStatus, error) {
 	answer := logStatus{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []map[string]any{}}
 	var err error

@@ -22,25 +22,26 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A call is a command that is carried out.
+// A call is one run of a command.
 type call struct {
 	*command.Streams
 	ctx   context.Context
 	flags *cli.Context
 	// words are the arguments that are not flags.
 	words []string
-	// place says which workspace is meant.
+	// place selects the workspace.
 	place command.Workspace
 }
 
 func newCall(s *command.Streams, c *cli.Context) *call {
-	return &call{s, c.Context, c, command.Positionals(c), command.Workspace{Dir: c.String("dir"), Home: c.String("oacp-dir"), Project: c.String("project")}}
+	place := command.Workspace{Dir: c.String("dir"), Home: c.String("oacp-dir"), Project: c.String("project")}
+	return &call{s, c.Context, c, command.Positionals(c), place}
 }
 
-// anyNumber is the number of arguments of a command that takes any.
+// anyNumber is the limit for a command that takes any number of arguments.
 const anyNumber = 1 << 30
 
-// action returns the action of a command that takes at most so many arguments.
+// action returns the action of a command that takes at most the given number of arguments.
 func action(s *command.Streams, most int, run func(*call) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if _, err := command.AtMost(c, most); err != nil {
@@ -50,12 +51,12 @@ func action(s *command.Streams, most int, run func(*call) error) cli.ActionFunc 
 	}
 }
 
-// inWorkspace returns the action of a command that uses a workspace and takes at most so many arguments.
+// inWorkspace is action for a command that uses a workspace.
 func inWorkspace(s *command.Streams, most int, run func(*call, *mailbox.Workspace) error) cli.ActionFunc {
 	return action(s, most, func(c *call) error { return c.open(run) })
 }
 
-// inProject returns the action of a command that uses the workspace of the project that its argument names, if any.
+// inProject returns the action of a command that uses a workspace and whose only argument, if any, names its project.
 func inProject(s *command.Streams, run func(*call, *mailbox.Workspace) error) cli.ActionFunc {
 	return ofProject(s, func(c *call) error { return c.open(run) })
 }
@@ -71,7 +72,7 @@ func ofProject(s *command.Streams, run func(*call) error) cli.ActionFunc {
 	}
 }
 
-// needsCommand returns the action of a command that was called without the name of one below it.
+// needsCommand is an action that reports a missing or unknown subcommand.
 func needsCommand(c *cli.Context) error {
 	var names []string
 	for _, sub := range c.Command.Subcommands {
@@ -94,16 +95,16 @@ func (c *call) isOn(flag string) bool      { return c.flags.Bool(flag) }
 func (c *call) isSet(flag string) bool     { return c.flags.IsSet(flag) }
 func (c *call) json() bool                 { return c.flags.Bool("json") }
 
-// agent returns the agent that --agent names, which may be none.
+// agent returns the value of --agent, which may be empty.
 func (c *call) agent() schema.AgentName { return schema.AgentName(c.text("agent")) }
 
-// answer prints the answer of the command: as JSON, or as the text that print prints.
+// answer prints the answer as JSON with --json, and otherwise calls print.
 func (c *call) answer(answer any, print func()) error { return c.Answer(c.json(), answer, print) }
 
-// printf prints a line, or a part of one.
+// printf prints to standard output.
 func (c *call) printf(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
 
-// only returns the only argument, or an error if it is missing.
+// only returns the only argument, or the error missing if there is none.
 func (c *call) only(missing error) (string, error) {
 	if len(c.words) == 0 || c.words[0] == "" {
 		return "", missing
@@ -124,20 +125,20 @@ func (c *call) synchronizer(workspaces ...*mailbox.Workspace) (*command.Synchron
 
 func (c *call) syncFlag() *command.Sync { return c.flags.Generic("sync").(*command.Sync) }
 
-// lessGarbageCollection makes a command that reads much and ends soon faster, until the caller calls reset.
+// lessGarbageCollection speeds up a command that reads much and ends soon, until the caller calls reset.
 func lessGarbageCollection() (reset func()) {
 	before := debug.SetGCPercent(400)
 	return func() { debug.SetGCPercent(before) }
 }
 
-// flagsWith returns flags with --json and those that name a workspace.
+// flagsWith adds --json and the flags that name a workspace.
 func flagsWith(flags ...cli.Flag) []cli.Flag {
 	return append(append(flags, jsonFlag()), new(command.Workspace).Flags()...)
 }
 
 func jsonFlag() cli.Flag { return command.JSONFlag(nil) }
 
-// An envelope is how an answer about a workspace begins.
+// An envelope holds the first fields of an answer about a workspace.
 type envelope struct {
 	Project   string `json:"project"`
 	Workspace string `json:"workspace"`
@@ -145,7 +146,7 @@ type envelope struct {
 
 func envelopeOf(w *mailbox.Workspace) envelope { return envelope{project.Name(w), w.Dir()} }
 
-// recipients is one name as a string and several as an array, as in a message file.
+// recipients are encoded as in a message file: one name as a string, several as an array.
 type recipients []schema.AgentName
 
 func (r recipients) MarshalJSON() ([]byte, error) {
@@ -155,7 +156,7 @@ func (r recipients) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]schema.AgentName{}, r...))
 }
 
-// A head is what answers say about a message.
+// A head holds the fields of a message that answers contain.
 type head struct {
 	ID             schema.ID             `json:"id"`
 	From           schema.AgentName      `json:"from"`
@@ -190,8 +191,8 @@ func joinNames[Name ~string](names []Name) string {
 	return strings.Join(joined, ", ")
 }
 
-// readInput returns the text of a file, or of standard input for "-". It stops at the size of the
-// largest message.
+// readInput returns the text of a file, or of standard input for "-". It returns an error for a text
+// that is larger than a message may be.
 func readInput(name string, s *command.Streams) (text string, err error) {
 	input := s.In
 	if name == "-" {
@@ -214,8 +215,8 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 	return string(data), nil
 }
 
-// confirm asks a question on a terminal, unless the user passed --yes. For a program that calls the
-// command, its flags are the consent.
+// confirm asks a question on a terminal, unless the user passed --yes. A program that calls the
+// command has consented with its flags.
 func (c *call) confirm(question string) error {
 	if c.isOn("yes") || !c.InTerminal || !c.ErrTerminal {
 		return nil
@@ -228,8 +229,8 @@ func (c *call) confirm(question string) error {
 	return nil
 }
 
-// warnUnreadable warns if the error only reports unreadable files, and returns those. It returns other
-// errors.
+// warnUnreadable prints a warning if the error only reports unreadable files, and returns its text. It
+// returns other errors.
 func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
 	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
 	if !ok {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,19 +25,16 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
-// claimMessages is how many messages the machines of TestClaimEachOnce share. 300 takes minutes.
+// claimMessages returns the number of messages that machines share. 300 take minutes.
 func claimMessages(t testing.TB) int {
-	n, err := strconv.Atoi(os.Getenv("OACP_CLAIM_MESSAGES"))
-	if os.Getenv("OACP_CLAIM_MESSAGES") == "" {
-		n, err = 12, nil
-	}
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("OACP_CLAIM_MESSAGES"), "12"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// claimNet is a bare repository and machines with a workspace each, in step with it.
+// claimNet is a bare repository and machines, each with a workspace that is synced with it.
 type claimNet struct {
 	t testing.TB
 	// remote is the bare repository, and log the file to which turns append their message, attempt and
@@ -77,13 +75,13 @@ func (n *claimNet) must(dir, name string, args ...string) string {
 	return string(out)
 }
 
-// sync brings a machine in step with the remote.
+// sync syncs a machine with the remote.
 func (n *claimNet) sync(machine int) {
 	n.t.Helper()
 	n.must(n.machines[machine], "oacp", "sync")
 }
 
-// send sends questions to codex on the first machine, and brings them to the remote.
+// send sends questions to codex on the first machine, and syncs.
 func (n *claimNet) send(count int) (sent []string) {
 	n.t.Helper()
 	w, err := mailbox.Open(filepath.Join(n.machines[0], ".oacp"), nil)
@@ -114,8 +112,7 @@ type claimRunner struct {
 	events  chan turn.Event
 }
 
-// run starts a runner. Its turns append a line to the log and then do what the script says.
-// set gives codex a setting for its turns on a machine, or none.
+// set replaces the settings of codex for its turns on a machine.
 func (n *claimNet) set(machine int, setting string) {
 	n.t.Helper()
 	path := filepath.Join(n.machines[machine], ".oacp", "agents", "codex", "config.yaml")
@@ -124,6 +121,7 @@ func (n *claimNet) set(machine int, setting string) {
 	}
 }
 
+// run starts a runner. Its turns append a line to the log and then run the script.
 func (n *claimNet) run(machine int, script string, args ...string) *claimRunner {
 	n.t.Helper()
 	script = fmt.Sprintf(`echo "$OACP_MESSAGE_ID $OACP_ATTEMPT m%d" >>%s; %s`, machine, n.log, script)
@@ -236,7 +234,7 @@ func (n *claimNet) checkAnswered(sent []string) {
 	}
 }
 
-// TestClaimEachOnce has machines work one inbox.
+// TestClaimEachOnce checks that each message gets one turn and one answer if three machines work one inbox.
 func TestClaimEachOnce(t *testing.T) {
 	t.Parallel()
 	n := newClaimNet(t, 3)
@@ -277,7 +275,7 @@ func TestClaimEachOnce(t *testing.T) {
 	n.checkAnswered(sent)
 }
 
-// TestClaimOnce has two machines that work an inbox once, at the same time and with default settings.
+// TestClaimOnce does the same with two machines that run with --once.
 func TestClaimOnce(t *testing.T) {
 	t.Parallel()
 	n := newClaimNet(t, 2)
@@ -298,8 +296,8 @@ func TestClaimOnce(t *testing.T) {
 	n.checkAnswered(sent)
 }
 
-// TestClaimOfMachineThatIsGone kills or freezes a runner in a turn. Another machine takes the message
-// over after the lease. The first one must not answer when it comes back.
+// TestClaimOfMachineThatIsGone kills or freezes a runner in a turn. After the lease, another machine handles the
+// message. The first one must not answer when it comes back.
 func TestClaimOfMachineThatIsGone(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {

@@ -23,13 +23,13 @@ func newCommitCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryWorkspace,
 		Usage:     "commit new messages",
 		ArgsUsage: "[-m TEXT]",
-		Description: `Commits what is new in the workspace, if that is a folder of a git repository, and
-nothing else: what you have staged or changed elsewhere stays as it is. Files in state and hidden
-temporary files are left out. The message of the commit says what happened to
-which messages; git push sends it to others.
+		Description: `commit commits the changes in the workspace, which must be a folder of a git
+repository, and nothing else: what you have staged or changed elsewhere stays as it is.
+It leaves out files in state and hidden temporary files. The commit message says what
+happened to which messages; git push sends the commit to others.
 
-Your hooks run, and your settings for signing hold. With nothing to commit, the
-exit status is 0. A workspace that init --git made commits with oacp sync.
+Your hooks run, and your settings for signing apply. With nothing to commit, the exit
+status is 0. For a workspace that init --git made, oacp sync makes the commits.
 
 EXAMPLES:
    oacp commit && git push
@@ -42,7 +42,7 @@ EXAMPLES:
 				return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0])).WithHint("the whole workspace is committed; -m gives the message")
 			}
 			if c.isSet("message") && strings.TrimSpace(c.text("message")) == "" {
-				return failure.Usagef("--message: the text is empty").WithHint("leave --message out: the messages make the text")
+				return failure.Usagef("--message: the text is empty").WithHint("without --message, oacp writes the text")
 			}
 			defer c.catchSignals()()
 			err := c.open(runCommit)

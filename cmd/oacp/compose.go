@@ -14,8 +14,7 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// fill sets the fields of the draft that the command line gives. The body is the text given, or the
-// content of a file or of standard input.
+// fill sets the fields of the draft that the command line gives, and the body.
 func (d *delivery) fill() (err error) {
 	for flag, name := range fieldFlags {
 		if text := d.text(flag); text != "" {
@@ -47,6 +46,18 @@ func (d *delivery) fill() (err error) {
 			return fmt.Errorf("context keys: %w", err)
 		}
 		d.draft.ContextKeys = strings.TrimRight(text, "\r\n")
+	}
+	if d.isSet("choices") {
+		choices, err := schema.ParseChoices(d.text("choices"))
+		if err == nil {
+			err = d.draft.Offer(choices)
+		}
+		if err != nil {
+			return fmt.Errorf("--choices: %w", err)
+		}
+	}
+	if d.isSet("choose") && !d.givesBody() {
+		return nil // the choice is the body
 	}
 	if !d.givesBody() && d.prepared != nil {
 		return nil // the body is that of the file
@@ -111,7 +122,7 @@ func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 90s, 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 }
 
-// sinceLayouts are the forms of ISO 8601 that parseSince accepts. Fractions may follow the seconds.
+// sinceLayouts are the forms of ISO 8601 that parseSince accepts. The seconds may have fractions.
 var sinceLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700",
 	"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -30,7 +29,7 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
-		Usage:     "convert messages to records and back",
+		Usage:     "convert messages and records",
 		ArgsUsage: "PATH… --to FORM",
 		Description: `PATH is a file, a folder of messages with everything below it, or - for standard input
 (the default).
@@ -57,24 +56,24 @@ func runConvert(c *call) error {
 		}
 		c.words = []string{"-"}
 	}
-	switch to := c.text("to"); {
-	case to != toBridge && to != toMailbox:
+	switch to := c.text("to"); to {
+	case toBridge:
+		return convertToBridge(c)
+	case toMailbox:
+		return c.open(convertToMailbox)
+	default:
 		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(to), toBridge, toMailbox).
 			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, to, "say --to bridge or --to mailbox"))
 	}
-	if c.text("to") == toBridge {
-		return convertToBridge(c)
-	}
-	return c.open(convertToMailbox)
 }
 
 // convertToBridge makes records of message files.
 func convertToBridge(c *call) error {
 	var messages []*schema.Message
-	var invalid []string
+	var problems []error
 	for m, err := range validate.ReadFiles(c.words, c.In) {
 		if err != nil {
-			invalid = append(invalid, err.Error())
+			problems = append(problems, err)
 			continue
 		}
 		messages = append(messages, m)
@@ -85,39 +84,21 @@ func convertToBridge(c *call) error {
 			return err
 		}
 	}
-	for _, err := range failed {
-		invalid = append(invalid, err.Error())
+	problems = append(problems, failed...)
+	for _, err := range problems {
+		c.Warn(err.Error())
 	}
-	for _, text := range invalid {
-		c.Warn(text)
-	}
-	return notConverted(len(invalid))
-}
-
-// notConverted returns the error that some files or records could not be converted, or nil for none.
-func notConverted(count int) error {
-	if count == 0 {
+	if len(problems) == 0 {
 		return nil
 	}
-	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Plural(count, "item"))}
+	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Plural(len(problems), "item"))}
 }
 
-// convertToMailbox delivers the records of logs.
+// convertToMailbox delivers the records of logs. If some cannot be delivered, it goes on with the next log.
 func convertToMailbox(c *call, w *mailbox.Workspace) error {
-	return eachLog(c, func(name string, records iter.Seq2[bridge.Entry, error]) error {
-		report, err := mirror.Deliver(c.ctx, w, name, records)
-		if err != nil {
-			return err
-		}
-		return reportAnswer{Bridge: name, Report: report}.print(c)
-	})
-}
-
-// eachLog calls use with the records of each log. A failure.ErrReported does not keep it from the next.
-func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
 	var reported error
 	for _, name := range c.words {
-		err := useLog(c, name, use)
+		err := deliverLog(c, w, name)
 		if errors.Is(err, failure.ErrReported) {
 			reported = failure.ErrReported
 		} else if err != nil {
@@ -127,15 +108,22 @@ func eachLog(c *call, use func(name string, records iter.Seq2[bridge.Entry, erro
 	return reported
 }
 
-// useLog calls use with the records of one log, which is standard input for "-".
-func useLog(c *call, name string, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
+// deliverLog delivers the records of a log, or of standard input for "-".
+func deliverLog(c *call, w *mailbox.Workspace, name string) error {
+	input := c.In
 	if name == "-" {
-		return use("<stdin>", bridge.ReadRecords(c.In, "<stdin>"))
+		name = "<stdin>"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close() // nothing was written
+		input = file
 	}
-	file, err := os.Open(name)
+	report, err := mirror.Deliver(c.ctx, w, name, bridge.ReadRecords(input, name))
 	if err != nil {
 		return err
 	}
-	defer file.Close() // nothing was written
-	return use(name, bridge.ReadRecords(file, name))
+	return reportAnswer{Bridge: name, Report: report}.print(c)
 }

@@ -92,7 +92,7 @@ func (d *delivery) makeProject() error {
 	return err
 }
 
-// source returns where the body was read from.
+// source returns where the body comes from.
 func (d *delivery) source() validate.Source {
 	switch file := d.text("body-file"); {
 	case d.prepared != nil && !d.givesBody():
@@ -107,9 +107,14 @@ func (d *delivery) options() *mailbox.SendOptions {
 	return &mailbox.SendOptions{Create: d.isOn("create"), Suffix: d.text("suffix"), Sign: d.isOn("sign")}
 }
 
-// deliver sends the draft, prints the receipt, and waits for --wait. Without --wait and --sync it does
-// not catch signals, which would take a tenth of its time: delivery survives that the process is killed.
+// deliver sends the draft, prints the receipt, and with --wait waits. Without --wait and --sync it does not
+// catch signals: that would take a tenth of its time, and a delivery survives the end of its process.
 func (d *delivery) deliver() error {
+	if d.draft.ParentID != "" && !d.InTerminal && !d.AsPerson {
+		if err := project.CheckProgram(d.w, d.draft.From); err != nil {
+			return err
+		}
+	}
 	if err := command.CheckDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
 		return err
 	}
@@ -134,6 +139,7 @@ func (d *delivery) deliver() error {
 	}
 	if err == nil && d.pending != nil {
 		answer.Acknowledged, err = d.acknowledgeAnswered()
+		answer.AlreadyAcknowledged = d.pending.Gone
 	}
 	syncsOnce := d.exchanger != nil && d.wait == "" && err == nil
 	if syncsOnce && d.json() {
@@ -145,7 +151,7 @@ func (d *delivery) deliver() error {
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if syncsOnce && !d.json() {
-		d.exchanger.Briefly(d.ctx) // if that fails, it says so, and the next sync takes the message along
+		d.exchanger.Briefly(d.ctx) // if it fails, it prints why, and the next sync sends the message
 	}
 	if err != nil || d.wait == "" {
 		return err
@@ -196,10 +202,12 @@ type sendAnswer struct {
 	Outbox       string          `json:"outbox_path,omitempty"`
 	YAML         string          `json:"yaml,omitempty"`
 	Acknowledged schema.ID       `json:"acknowledged,omitempty"`
-	Synced       *bool           `json:"synced,omitempty"`
+	// AlreadyAcknowledged reports whether someone else acknowledged it.
+	AlreadyAcknowledged bool  `json:"already_acknowledged,omitempty"`
+	Synced              *bool `json:"synced,omitempty"`
 }
 
-// newAnswer also prints the warnings.
+// newAnswer returns the answer about a message and prints its warnings.
 func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) sendAnswer {
 	answer := sendAnswer{MessageID: m.ID, head: headOf(m), ShortID: m.ID.Short(), Warnings: d.warnings}
 	if signatures, err := signing.Parse(m.Auth); err == nil {
@@ -235,7 +243,11 @@ func (d *delivery) printReceipt(r *mailbox.Receipt, answer sendAnswer) error {
 	default:
 		d.printSent(r)
 		if answer.Acknowledged != "" {
-			d.printf("acknowledged: %s\n", answer.Acknowledged.Short())
+			already := ""
+			if answer.AlreadyAcknowledged {
+				already = "already "
+			}
+			d.printf("%sacknowledged: %s\n", already, answer.Acknowledged.Short())
 		}
 	}
 	return errors.Join(err, d.Out.Flush())

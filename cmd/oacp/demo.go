@@ -18,13 +18,13 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// demoSteps are the steps, apart by empty lines. A line of a step is
+// demoSteps are the steps, separated by empty lines. A line of a step is
 //
 //	$ COMMAND        the command, as a user types it
-//	fails            the command is to fail
-//	= NAME           NAME stands for the message that the command sent in later steps
+//	fails            the command must fail
+//	= NAME           in later steps, NAME stands for the id of the message that the command sent
 //
-// or what the step shows.
+// or the explanation of the step.
 //
 //go:embed demo.txt
 var demoSteps string
@@ -65,11 +65,11 @@ func runDemo(c *call) (err error) {
 type demo struct {
 	*call
 	dir string
-	// names are pairs of a name in the steps and what it stands for.
+	// names are pairs of a name and the id that it stands for.
 	names []string
 }
 
-// run runs a step, and prints what it shows, the command and its output.
+// run runs a step, and prints its explanation, the command and the output.
 func (d *demo) run(step string, number int) error {
 	want, sent, line, explain := failure.ExitDone, "", "", ""
 	for text := range strings.Lines(step) {

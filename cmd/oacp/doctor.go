@@ -55,8 +55,8 @@ func runDoctor(c *call) error {
 	return nil
 }
 
-// inspect inspects the workspace, and with --fix repairs it and inspects it again. The machine can
-// be checked without a workspace.
+// inspect inspects the workspace, after repairing it with --fix. Without a workspace, doctor still checks the
+// machine.
 func inspect(c *call, report *doctor.Report) error {
 	place := c.place.Place(c.Streams)
 	_, err := place.Find()
@@ -103,7 +103,7 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 	return err
 }
 
-// autonomyOf returns whether oacp run holds the messages of an agent, or why it cannot run.
+// autonomyOf returns the mode of an agent under oacp run, or why its settings are invalid.
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
 	return settings.Autonomy, err

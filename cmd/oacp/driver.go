@@ -19,11 +19,11 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// permissionSummary lists the values of --allow.
-const permissionSummary = "none (what their own settings say), edits (of files in their folder), or all"
+// permissionSummary ends the usage of --allow.
+const permissionSummary = "may do without asking: none (only what their settings allow), edits (of files in their folder), or all"
 
-// oacpTools makes oacp mcp the server of an agent's tools if the driver passes tools on. It warns if
-// the agent gets none because the program is missing.
+// oacpTools returns oacp mcp as the MCP server of an agent, or nil for a driver without a model. If the
+// program is missing, it warns and returns nil.
 func oacpTools(s *command.Streams, driver string, arguments ...string) map[string]agent.MCPServer {
 	if kind, err := agent.FindKind(driver); err != nil || !kind.Model {
 		return nil
@@ -39,7 +39,7 @@ func oacpTools(s *command.Streams, driver string, arguments ...string) map[strin
 	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
 }
 
-// afterDashes is the hint for a command in any other place.
+// afterDashes is the hint for a command line in which the agent's command is elsewhere.
 const afterDashes = "the command of the agent goes after --, as in: oacp run --agent codex -- ./agent.sh"
 
 // checkOrder returns an error if the words after "--", the agent's command, begin with a flag.
@@ -51,7 +51,7 @@ func checkOrder(words []string) error {
 	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(flag)).WithHint(afterDashes)
 }
 
-// driverFlags says how to reach an agent. Socket says what the command does with --socket.
+// driverFlags are the flags that say how to reach an agent. The usage of --socket depends on the command.
 func driverFlags(socket string) []cli.Flag {
 	var kinds []string
 	for _, kind := range agent.Kinds() {
@@ -63,7 +63,7 @@ func driverFlags(socket string) []cli.Flag {
 		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
 		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
 		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude and codex"},
-		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do without asking what `PERMISSION` says: " + permissionSummary},
+		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what claude and codex " + permissionSummary},
 	}
 }
 
@@ -79,8 +79,8 @@ func turnTimeout(text string) (time.Duration, error) {
 	return timeout, nil
 }
 
-// overrideDriver replaces settings of the workspace with those of the command line: its flags, the socket of an Ash
-// bridge, and the command.
+// overrideDriver replaces settings by those of the command line: its flags, the socket of an Ash bridge, and
+// the command.
 func overrideDriver(c *call, settings *turn.Settings, socket string, command []string) error {
 	name, model, allow := c.text("driver"), c.text("model"), c.text("allow")
 	permission, err := agent.ParsePermission(allow)

@@ -15,8 +15,8 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-// marker is in every field of every message that an agent must not get to see. It is a name, a part of an id,
-// and a text.
+// marker is in every field of every message that an agent must not see. It is a valid name, part of an id, and
+// text.
 const marker = "Xyzzy"
 
 // planted is the id of the message that the commands of enforceLines ask for.
@@ -25,7 +25,7 @@ const planted = "msg-20260313T1431Z-claude-zzz1"
 // plantedName is the name of its file.
 const plantedName = "20260313T1431Z_claude_task_request.yaml"
 
-// plantedMessage returns a message whose fields all have the marker, as far as they may.
+// plantedMessage returns a message with the marker in every field that may have it.
 func plantedMessage(id schema.ID, from schema.AgentName, to ...schema.AgentName) string {
 	var names []string
 	for _, name := range to {
@@ -123,7 +123,7 @@ func (s *enforceScene) write(t *testing.T, name, text string) {
 	}
 }
 
-// restore puts back what commands have taken away.
+// restore puts back the messages, and removes what commands have written.
 func (s *enforceScene) restore(t *testing.T) {
 	t.Helper()
 	for name, text := range s.files {
@@ -185,7 +185,9 @@ var enforceLines = map[string][]string{
 	"next":       {"+next", "+next --thread", "+next --all --json", "next --from claude --type question --timeout 1s"},
 	"read":       {"+read --all", "+read --all --json", "read " + planted, "read " + plantedName, "read " + plantedName + " --raw", "+read good"},
 	"reply":      {"reply " + planted + " --body b", "reply " + planted + " --body b --from codex", "reply zzz1 --body b"},
+	"decide":     {"decide", "decide --agent codex"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
+	"working":    {"working " + planted, "working zzz1 x", "working --done"},
 	"owed":       {"+owed", "owed --json"},
 	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "inbox --agent claude"},
 	"thread":     {"thread " + planted, "+thread good", "+thread good --json"},
@@ -212,7 +214,7 @@ var readsNoMailbox = map[string]string{
 	"pair": "its runs are in bridge logs", "bridge": "a log is no mailbox; see mirror", "convert": "it reads the file that it is given",
 	"validate": "it judges the file that it is given, for its writer", "sync": "it prints no field of a message",
 	"schema": "", "init": "", "add-agent": "", "remove-agent": "it looks only at whether there is a message", "setup": "", "key": "", "ash": "", "demo": "it has a scene of its own",
-	"help": "", "version": "", "contract": "it gets bodies to judge",
+	"help": "", "version": "",
 }
 
 // enforceInput is what commands read from standard input.

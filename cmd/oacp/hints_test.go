@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"go/ast"
 	"go/parser"
@@ -63,7 +64,7 @@ func sourceTexts(t *testing.T) map[string]string {
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() && entry.Name() == "testdata" {
-			return cmpOr(err, fs.SkipDir)
+			return cmp.Or(err, fs.SkipDir)
 		}
 		if entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return nil
@@ -90,15 +91,6 @@ func sourceTexts(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return texts
-}
-
-func cmpOr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 var (
@@ -182,7 +174,7 @@ func isMention(args []string, commands []*cli.Command) bool {
 	return true
 }
 
-// A rehearsal tries command lines in a workspace whose codex has a message. Its context has ended, so nothing waits.
+// A rehearsal tries command lines in a workspace in which codex has a message.
 type rehearsal struct {
 	*session
 	program  *command.Program

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,19 +32,20 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "list pending messages",
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
-		Description: `inbox sorts by priority, then requests before other messages and notifications and
-follow-ups last, then by age. Files that are not valid messages come last, with the
-fields that could be decoded and the error; read and ack accept their names.
+		Description: `inbox sorts by priority, then by type, then by age. Requests come before other types,
+and notifications and follow-ups come last. Files that are not valid messages follow at
+the end, with the fields that could be decoded and the error; read and ack accept their
+names.
 
 The other commands accept the short ids in the ID column.
 
 EXAMPLES:
-   oacp inbox --agent codex
+   oacp inbox --agent codex --type question --from claude
    oacp inbox my-project --all --json`,
-		Flags: flagsWith(
+		Flags: flagsWith(append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)"},
 			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox"},
-			&cli.StringFlag{Name: "from", Hidden: true}),
+		}, selectionFlags("only")...)...),
 		Action: inProject(s, runInbox),
 	}
 }
@@ -52,27 +54,29 @@ EXAMPLES:
 type listing struct {
 	agent   schema.AgentName
 	entries []mailbox.Entry
-	err     error
-	// signatures are the verdicts on the signatures of the entries.
+	// total counts also the entries that --type and --from leave out.
+	total int
+	err   error
+	// signatures has a finding for each entry.
 	signatures []trust.Finding
-	// replies are what the agent has sent in reply.
+	// replies are the replies that the agent has sent.
 	replies map[schema.ID]conversation.Response
 }
 
 func runInbox(c *call, w *mailbox.Workspace) error {
-	switch {
-	case c.isSet("from"):
-		return failure.Usagef("there is no flag --from").WithHint(
-			"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
-	case c.isOn("all") && c.agent() != "":
+	if c.isOn("all") && c.agent() != "" {
 		return failure.Usagef("--agent and --all are mutually exclusive")
 	}
 	defer lessGarbageCollection()()
+	selected, err := newSelection(c, w)
+	if err != nil {
+		return err
+	}
 	agents, err := listedAgents(c, w)
 	if err != nil {
 		return err
 	}
-	inboxes, err := listInboxes(c, w, agents)
+	inboxes, err := listInboxes(c, w, agents, selected)
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func listedAgents(c *call, w *mailbox.Workspace) ([]schema.AgentName, error) {
 	return []schema.AgentName{agent}, err
 }
 
-func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
+func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName, selected selection) ([]listing, error) {
 	inboxes := make([]listing, len(agents))
 	checker := trust.NewChecker(w)
 	for i, agent := range agents {
@@ -111,7 +115,13 @@ func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName) ([]li
 		if err != nil && (!c.isOn("all") || context.Cause(c.ctx) != nil) {
 			return nil, err
 		}
-		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(c.ctx, w, agent, entries)}
+		total := len(entries)
+		if len(selected.types)+len(selected.senders) > 0 { // nothing that a held file says is shown
+			entries = slices.DeleteFunc(entries, func(e mailbox.Entry) bool {
+				return e.Message == nil || e.IsHeld() || !selected.matches(e.Message)
+			})
+		}
+		inboxes[i] = listing{agent, entries, total, err, make([]trust.Finding, len(entries)), responses(c.ctx, w, agent, entries)}
 		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
@@ -136,11 +146,18 @@ func printInbox(inbox listing, s *command.Streams) {
 	case inbox.err != nil:
 		fmt.Fprintf(s.Out, "%s: %s\n", inbox.agent, bad(inbox.err))
 		return
-	case len(entries) == 0:
+	case inbox.total == 0:
 		fmt.Fprintf(s.Out, "%s: nothing pending\n", inbox.agent)
 		return
 	}
-	fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
+	if len(entries) < inbox.total {
+		fmt.Fprintf(s.Out, "%s: %d of %d pending\n", inbox.agent, len(entries), inbox.total)
+	} else {
+		fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
+	}
+	if len(entries) == 0 {
+		return
+	}
 	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""})
 	ids := shortIDs(entries)
 	now := s.Now()
@@ -168,13 +185,13 @@ func printInbox(inbox listing, s *command.Streams) {
 			subjectText(s, m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", "))
 	}
 	t.print()
-	// Bad files come last. The hint for one shows what to do with all.
+	// Bad files come last. One hint is enough for all of them.
 	if last := entries[len(entries)-1]; last.Err != nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
 }
 
-// signatureText returns a verdict on a signature as people see it.
+// signatureText returns a verdict on a signature for people.
 func signatureText(s *command.Streams, v signing.Verdict) string {
 	switch v {
 	case signing.VerdictVerified:
@@ -190,17 +207,17 @@ type inboxJSON struct {
 	Agent schema.AgentName `json:"agent"`
 	Inbox string           `json:"inbox_path"`
 	Count int              `json:"message_count"`
-	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
+	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings are ignored.
 	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
 	PolicyError string     `json:"policy_error,omitempty"`
-	// Messages is empty here: printInboxJSON writes the messages by itself.
+	// Messages is empty here; printInboxJSON inserts the messages.
 	Messages []struct{} `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
 	LoadError string `json:"load_error,omitempty"`
 }
 
 // printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
-// them in parallel, and puts them where the rest of the answer has an empty list.
+// them in parallel, and inserts them into the empty lists of the encoded answer.
 func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
 	answer := struct {
 		envelope
@@ -334,7 +351,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	return append(out, "\n        }"...)
 }
 
-// appendString appends a text in quotes.
+// appendString appends a text as a JSON string.
 func appendString(out []byte, value string) []byte {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

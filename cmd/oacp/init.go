@@ -19,7 +19,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// defaultAgents are those of a workspace whose maker names none.
+// defaultAgents are the agents of a new workspace if --agents is missing.
 const defaultAgents = "claude,codex,cursor"
 
 func newInitCommand(s *command.Streams) *cli.Command {
@@ -33,8 +33,8 @@ $OACP_HOME/projects. init keeps existing files, so you can run it again, for exa
 add agents. In a git repository it says how to commit the workspace.
 
 With --git the workspace is the folder .oacp of the git repository around the current
-folder, unless another one is named, and has a git repository of its own, synced with
-a branch of a remote. Where others have begun, you join them; oacp sync exchanges mail.
+folder, unless you name another one. It has a git repository of its own, synced with a
+branch of a remote. If the branch exists, you join it; oacp sync exchanges mail.
 
 EXAMPLES:
    oacp init --agents claude,codex
@@ -42,12 +42,12 @@ EXAMPLES:
    oacp init my-project`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents},
-			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git"},
-			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)"},
-			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)"},
+			&cli.BoolFlag{Name: "git", Usage: "exchange mail with other machines through git"},
+			&cli.StringFlag{Name: "remote", Usage: "sync with `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)"},
+			&cli.StringFlag{Name: "branch", Usage: "sync with the branch `NAME` of the remote (default oacp)"},
 			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week"},
 			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job"},
-			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch"}),
+			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "sync with `REF` of the remote, such as refs/oacp/mail, instead of a branch"}),
 		Action: ofProject(s, runInit),
 	}
 }
@@ -125,7 +125,7 @@ func initOptions(c *call) (options project.InitOptions, err error) {
 	return options, nil
 }
 
-// initFolder returns where the workspace is to be.
+// initFolder returns the folder for the workspace.
 func initFolder(c *call) (string, error) {
 	switch {
 	case c.place.Dir != "":
@@ -155,7 +155,7 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 	case err != nil || sameFolder(found, dir):
 		return warnings, nil // there is none, or this one
 	case !c.isOn("git"):
-		return nil, fmt.Errorf("no workspace is made in %s: %w, %s", dir, project.ErrNested, found)
+		return nil, fmt.Errorf("cannot create a workspace in %s: %w, %s", dir, project.ErrNested, found)
 	}
 	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
 		visible.ShellCommand("oacp", "init", "--git", "--dir", found))), nil
@@ -174,7 +174,7 @@ func nextSteps(c *call, dir string, made []string) []string {
 	return []string{visible.ShellCommand(commit...) + " commits it with the code, and later its new messages"}
 }
 
-// printMade says what init and add-agent made, and what the user can do next.
+// printMade prints what init or add-agent made, and what the user can do next.
 func printMade(c *call, workspace string, made []string, joined *gitInitialized, warnings []string, next ...string) error {
 	if joined != nil {
 		warnings = append(warnings, joined.warnings...)

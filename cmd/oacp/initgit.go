@@ -56,7 +56,7 @@ func gitFolder(dir string) (string, error) {
 	return "", failure.WithHint(fmt.Errorf("%s is not a folder", folder), "move it away; a link may lead to a workspace")
 }
 
-// gitInitialized is what init --git says of the repository.
+// gitInitialized is the answer of init --git about the repository.
 type gitInitialized struct {
 	Repository string             `json:"repository"`
 	Created    bool               `json:"created"`
@@ -74,8 +74,8 @@ type gitInitialized struct {
 	warnings []string
 }
 
-// initGit gives the workspace its repository, and makes a folder for it if there is none. If no agents
-// were named, it decides which ones the workspace gets.
+// initGit makes the repository of the workspace, and its folder if that is missing. Without --agents, it
+// clears options.Agents if the branch or the workspace exists, or the remote does not answer.
 func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
 	remote, err := project.ExpandHome(c.text("remote"))
 	if err != nil {
@@ -141,8 +141,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && secondErr == nil && os.SameFile(first, second)
 }
 
-// makeWorkspace opens the workspace and makes its folder if it is missing. The function that it
-// returns removes what it made, as long as that is empty.
+// makeWorkspace opens the workspace and makes its folder if it is missing. The function unmake removes the
+// folders that it made, if they are still empty.
 func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) {
 	var missing []string
 	for at := filepath.Join(dir, schema.AgentsName); ; at = filepath.Dir(at) {
@@ -153,7 +153,7 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 	}
 	unmake = func() {
 		for _, folder := range missing {
-			_ = os.Remove(folder) // it stays if others have put something into it
+			_ = os.Remove(folder) // a folder that is not empty stays
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, schema.AgentsName), 0o755); err != nil {
@@ -165,10 +165,10 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 	return w, unmake, err
 }
 
-// warn notes what the user should know about the remote.
+// warn adds warnings about the remote.
 func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 	if made.Unreachable != nil {
-		g.warnings = append(g.warnings, "the remote does not answer, oacp sync tries again: "+failure.OneLine(made.Unreachable.Error()))
+		g.warnings = append(g.warnings, "the remote does not answer; oacp sync tries again: "+failure.OneLine(made.Unreachable.Error()))
 		if !hasAgents {
 			g.warnings = append(g.warnings, "no agents were made, because the remote may have some: oacp add-agent NAME makes one")
 		}
@@ -178,21 +178,21 @@ func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 	}
 }
 
-// sync brings the mail of a workspace that has just joined. What fails is a warning, because the next
-// sync does it.
+// sync fetches the mail of a workspace that has just joined. A failure is a warning, because the next sync
+// tries again.
 func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	r, err := gitmail.Open(c.ctx, w)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c.Streams, "exchanging mail")
+	bar := newProgress(c.Streams)
 	result, err := r.Sync(c.ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
 	bar.clear()
 	if c.ctx.Err() != nil {
 		return err
 	}
 	if err != nil {
-		g.warnings = append(g.warnings, "the mail has not come, oacp sync tries again: "+failure.OneLine(err.Error()))
+		g.warnings = append(g.warnings, "fetching the mail failed; oacp sync tries again: "+failure.OneLine(err.Error()))
 	}
 	for _, change := range result.Changes {
 		switch {
@@ -206,7 +206,7 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	return nil
 }
 
-// print says what init did.
+// print prints what init did.
 func (g *gitInitialized) print(c *call) {
 	say := func(format string, args ...any) { c.printf("  "+format+"\n", args...) }
 	if g.Created {

@@ -64,7 +64,7 @@ func keyStore(c *call) (signing.Store, error) {
 	return signing.NewStore(home), err
 }
 
-// keyJSON is what both commands say about a key.
+// keyJSON is a key in the answers of both commands.
 type keyJSON struct {
 	Agent     schema.AgentName `json:"agent"`
 	KeyID     signing.KeyID    `json:"kid"`
@@ -141,7 +141,7 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "trust",
 		Category: command.CategorySigning,
-		Usage:    "manage the keys that agents trust",
+		Usage:    "manage trusted keys",
 		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
 only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
 lists known keys and grants nothing. In config.yaml, signing: verify_mode: enforce makes
@@ -215,7 +215,7 @@ func runTrustImport(c *call, w *mailbox.Workspace) error {
 	return c.answer(done, func() {
 		c.printf("OK: imported %s (%s)\n  catalog: %-9s %s\n", done.KeyID, done.Agent, done.Catalog, visible.Line(done.CatalogPath))
 		if done.Receiver == "" {
-			c.printf("  pins:    skipped; nobody trusts it because of this\n")
+			c.printf("  pins:    skipped; the catalog alone grants no trust\n")
 		} else {
 			c.printf("  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
 		}
@@ -256,8 +256,12 @@ func runTrustList(c *call, w *mailbox.Workspace) error {
 		for _, l := range listed {
 			c.printf("  %s  %s\n", l.KeyID, l.Agent)
 		}
-		if len(list.Pins) == 0 {
-			c.printf("Pins: nobody has any, so no signature is trusted\n")
+		switch {
+		case len(list.Pins) > 0:
+		case c.agent() != "":
+			c.printf("Pins of %s: none\n", c.agent())
+		default:
+			c.printf("Pins: no agent has any, so no signature is trusted\n")
 		}
 		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
 			c.printf("Pins of %s: %s\n", agent, spelling.Plural(len(list.Pins[agent]), "key"))

@@ -83,12 +83,12 @@ func runLive(c *call, w *mailbox.Workspace) error {
 	}{envelopeOf(w), entries}, func() { printSessions(entries, c.Streams) })
 }
 
-// A sessionEntry is what --json prints of a session.
+// A sessionEntry is a session, as JSON.
 type sessionEntry struct {
 	Agent   schema.AgentName `json:"agent"`
 	Program live.Program     `json:"program"`
 	ID      string           `json:"session"`
-	// Process is absent if it is not known in which terminal the session is.
+	// Process is absent if the terminal of the session is unknown.
 	Process int       `json:"process,omitempty"`
 	Dir     string    `json:"dir"`
 	Since   time.Time `json:"since"`
@@ -134,13 +134,13 @@ func printSessions(sessions []sessionEntry, s *command.Streams) {
 	t.print()
 }
 
-// An errorLog notes each line that is written to it as an error of a live session.
+// An errorLog records each line that is written to it as an error of a live session.
 type errorLog struct {
 	workspace *mailbox.Workspace
 	now       func() time.Time
 }
 
-// Write notes lines.
+// Write records lines.
 func (l *errorLog) Write(text []byte) (int, error) {
 	for line := range strings.Lines(string(text)) {
 		if err := live.NoteError(l.workspace, l.now(), errors.New(strings.TrimSpace(line))); err != nil {
@@ -150,11 +150,12 @@ func (l *errorLog) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// followSession is the process that a hook starts for a session. Nobody sees what it prints.
+// followSession runs in the process that a hook starts for a session. Nobody sees its output, so errors go
+// to the log of live sessions.
 func followSession(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
-	unseen := *c.Streams
-	unseen.Err = &errorLog{w, c.Now}
-	c.Streams = &unseen
+	logged := *c.Streams
+	logged.Err = &errorLog{w, c.Now}
+	c.Streams = &logged
 	synchronizer, err := c.synchronizer(w)
 	if err != nil {
 		c.Warn("sync: " + failure.Of(err).Message())
@@ -163,7 +164,7 @@ func followSession(c *call, w *mailbox.Workspace, agent schema.AgentName) error 
 	ctx, end := context.WithCancel(c.ctx)
 	defer end()
 	err = synchronizer.Around(ctx, false, func() error {
-		defer end() // which bounds the last sync
+		defer end() // this limits the time of the last sync
 		return live.Follow(ctx, w, agent, c.text("follow"), c.Now)
 	})
 	if _, stopped := errors.AsType[*failure.SignalError](err); err != nil && !stopped {
@@ -185,9 +186,10 @@ func newHookCommand(s *command.Streams) *cli.Command {
 standard input and prints the mail that is new to the session, in the form that the
 program reads. It prints nothing if there is no workspace, no agent, or no
 news. An error does not disturb the session: the exit status is 0 all the same, and a
-line in state/live/errors.log says what is wrong. To wake an idle claude it is 2.`,
+line in state/live/errors.log says what is wrong. The exit status is 2 to wake an idle
+claude.`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the one named like the program)"},
+			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the name of the program)"},
 			sessionSync(),
 		}, new(command.Workspace).Flags()...),
 		Action: action(s, anyNumber, func(c *call) error {
@@ -204,10 +206,10 @@ line in state/live/errors.log says what is wrong. To wake an idle claude it is 2
 
 // sessionSync returns the flag --sync of commands for sessions.
 func sessionSync() cli.Flag {
-	return &cli.GenericFlag{Name: "sync", Value: new(command.Sync), Usage: "while the session is open, exchange mail with the git remote, every `TIME` (5s)"}
+	return &cli.GenericFlag{Name: "sync", Value: new(command.Sync), Usage: "while the session is open, exchange mail with the git remote every `TIME` (5s)"}
 }
 
-// notPanic turns a panic into an error: the programs take the exit status of a crash for an answer.
+// notPanic turns a panic into an error, because claude and codex take the exit status of a crash for an answer.
 func notPanic(err *error) {
 	if cause := recover(); cause != nil {
 		*err = fmt.Errorf("%v\n%s", cause, debug.Stack())
@@ -217,7 +219,7 @@ func notPanic(err *error) {
 // hookPace is the Pace of hooks. Tests shorten it.
 var hookPace time.Duration
 
-// runHook answers an event.
+// runHook answers the event on standard input.
 func runHook(c *call, program live.Program) (err error) {
 	defer notPanic(&err)
 	e, err := live.ReadEvent(c.In)
@@ -225,7 +227,7 @@ func runHook(c *call, program live.Program) (err error) {
 		return err
 	}
 	if c.Getenv(orphans.Variable) != "" || live.IsScripted(program, c.Getenv) {
-		return nil // nobody sits in the session, or its runner gives it the mail
+		return nil // nobody works in the session, or its runner gives it the mail
 	}
 	place := c.place.Place(c.Streams)
 	if e.Dir != "" {
@@ -280,7 +282,7 @@ func handleEvent(c *call, h *live.Hook, e live.Event) (exit int, err error) {
 	return exit, err
 }
 
-// hookAgent returns the agent of the workspace for which a session acts.
+// hookAgent returns the agent that a session acts for, and whether the workspace has it.
 func hookAgent(c *call, w *mailbox.Workspace, program live.Program) (agent schema.AgentName, known bool) {
 	if agent, err := project.AgentFromEnvironment(c.Getenv); err == nil && w.Knows(agent) {
 		return agent, true

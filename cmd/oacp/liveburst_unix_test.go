@@ -87,5 +87,5 @@ func TestClaudeBurst(t *testing.T) {
 		wantCount(t, last, 1, fmt.Sprintf("Question %02d of many", n))
 	}
 	term.Await("oacp: ", "from codex, ") // which says why the session works
-	s.wantNoErrors()
+	wantNoErrors(t, s.w)
 }

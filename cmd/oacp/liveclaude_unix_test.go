@@ -138,7 +138,7 @@ func TestClaudeIsShown(t *testing.T) {
 	term.Say("/exit")
 	term.Wait()
 	s.awaitSessions("the session is forgotten", func(sessions []live.Session) bool { return len(sessions) == 0 })
-	s.wantNoErrors()
+	wantNoErrors(t, s.w)
 }
 
 // stage returns what oacp status says about a message.
@@ -200,7 +200,7 @@ func TestClaudeNotices(t *testing.T) {
 	wantCount(t, s.awaitPrompt("start anew"), 1, "Alpha is noticed", "Beta is killed")
 	s.awaitIdle()
 	s.wantStage(string(beta.Message.ID), "noticed")
-	s.wantNoErrors()
+	wantNoErrors(t, s.w)
 }
 
 // TestTwoClaudes checks that two sessions of an agent, whose models answer whatever they read, give one answer to each of six
@@ -265,7 +265,7 @@ func TestTwoClaudes(t *testing.T) {
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("codex got %q, want %q", got, want)
 	}
-	s.wantNoErrors()
+	wantNoErrors(t, s.w)
 }
 
 // deceitful is the text of a message that wants to be taken for something else.
@@ -411,7 +411,7 @@ func TestClaudeBesideRun(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "live session") {
 		t.Errorf("oacp run beside a session: %v\n%s", err, out)
 	}
-	s.wantNoErrors()
+	wantNoErrors(t, s.w)
 }
 
 // TestLivePicture takes the picture of a session that a message has woken, if the flag -update is set. The

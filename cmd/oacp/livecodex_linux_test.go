@@ -284,9 +284,7 @@ func TestCodexIsRung(t *testing.T) {
 	if !slices.Equal(prompts, want) {
 		t.Errorf("the prompts are %q, want %q", prompts, want)
 	}
-	if data, err := os.ReadFile(filepath.Join(s.w.Dir(), "state", "live", "errors.log")); err == nil {
-		t.Errorf("the hooks noted errors:\n%s", data)
-	}
+	wantNoErrors(t, s.w)
 }
 
 // TestCodexExec checks with the real codex that sessions without a terminal get no mail and are not live.

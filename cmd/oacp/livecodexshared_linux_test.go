@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/schema"
@@ -33,7 +34,7 @@ func parentOf(t *testing.T, pid int) (parent int) {
 
 // wantShared checks that the only session, whose hooks run in the shared process, is known to be in its
 // terminal. It returns the shared process.
-func (s *codexSession) wantShared() live.Process {
+func (s *codexSession) wantShared() process.Process {
 	s.t.Helper()
 	sessions, err := live.Sessions(s.w, "codex")
 	if err != nil || len(sessions) != 1 {
@@ -107,9 +108,7 @@ func TestCodexShared(t *testing.T) {
 	if !slices.Equal(prompts, want) {
 		t.Errorf("the prompts are %q, want %q", prompts, want)
 	}
-	for _, folder := range folders {
-		if data, err := os.ReadFile(filepath.Join(folder, "state", "live", "errors.log")); err == nil {
-			t.Errorf("the hooks noted errors:\n%s", data)
-		}
+	for _, session := range []*codexSession{here, there} {
+		wantNoErrors(t, session.w)
 	}
 }

@@ -399,8 +399,5 @@ func TestDialogue(t *testing.T) {
 	d.showAll()
 	d.run("oacp thread " + asked)
 	d.close()
-
-	if data, err := os.ReadFile(filepath.Join(d.project, "state", "live", "errors.log")); err == nil {
-		t.Errorf("the hooks noted errors:\n%s", data)
-	}
+	wantNoErrors(t, d.w)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// claudeAgent is the agent that claude acts for. No program has its name, so only the session says which it is.
+// claudeAgent is the agent that claude acts for. No program has this name, so commands get it from the session.
 const claudeAgent = "ada"
 
 // A liveScene is a workspace with the agents ada and codex in the folder of a project, and the real claude
@@ -216,10 +216,10 @@ func wantCount(t testing.TB, r modelstub.Request, want int, texts ...string) {
 	}
 }
 
-// wantNoErrors checks that no hook has noted an error.
-func (s *liveScene) wantNoErrors() {
-	s.t.Helper()
-	if data, err := os.ReadFile(filepath.Join(s.w.Dir(), "state", "live", "errors.log")); !errors.Is(err, fs.ErrNotExist) {
-		s.t.Errorf("the hooks noted errors (%v):\n%s", err, data)
+// wantNoErrors checks that no hook of a session in the workspace has recorded an error.
+func wantNoErrors(t testing.TB, w *mailbox.Workspace) {
+	t.Helper()
+	if data, err := os.ReadFile(filepath.Join(w.Dir(), "state", "live", "errors.log")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the hooks recorded errors (%v):\n%s", err, data)
 	}
 }

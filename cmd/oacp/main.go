@@ -1,12 +1,12 @@
-// Reading the CPU limit of a container takes 0.2 ms at each start, so oacp does not: there, validate
-// and inbox start a thread for each CPU of the machine.
+// oacp does not read the CPU limit of a container, which would take 0.2 ms at each start. In a
+// container, validate and inbox therefore start a thread for each CPU of the machine.
 //
 //go:debug containermaxprocs=0
 
 // Command oacp sends, checks, lists, reads and answers the messages that coding agents leave each
 // other in a shared folder.
 //
-// A command has two parts: newXCommand declares it with its flags, and runX does the work of a call. Commands
+// A command has two parts: newXCommand declares it with its flags, and runX carries it out. Commands
 // parse and print; packages decide.
 package main
 
@@ -22,7 +22,7 @@ func main() {
 	p.Main()
 }
 
-// run carries out a command line inside this process and returns the exit status.
+// run runs a command line inside this process and returns its exit status.
 func run(ctx context.Context, args []string, s *command.Streams) int {
 	return program().Run(ctx, args, s)
 }
@@ -36,6 +36,8 @@ func program() *command.Program {
 			{Name: "read", New: newReadCommand},
 			{Name: "reply", New: newReplyCommand},
 			{Name: "ack", New: newAckCommand},
+			{Name: "decide", New: newDecideCommand},
+			{Name: "working", New: newWorkingCommand},
 			{Name: "owed", New: newOwedCommand},
 			{Name: "inbox", New: newInboxCommand},
 			{Name: "thread", New: newThreadCommand},
@@ -72,7 +74,7 @@ func program() *command.Program {
 		Separate: []command.Separate{
 			{Name: "mcp", Category: command.CategoryTurns, Usage: "serve the mailbox as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
-			{Name: "contract"}, // for other commands
+			{Name: "contract"}, // other commands run it
 		},
 	}
 }

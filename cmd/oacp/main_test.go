@@ -146,13 +146,13 @@ func let(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], match[1])
 }
 
-// pattern returns a regular expression that is compiled at its first use: oacp, as which the test binary runs itself
-// thousands of times, has no use for it.
+// pattern returns a regular expression that is compiled at its first use. Tests run the test binary as oacp
+// thousands of times, which does not use it.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// changing lists what differs from run to run, and what shows puts in its place.
+// changing lists the parts of outputs that differ from run to run, and what shows replaces them by.
 var changing = []struct {
 	pattern func() *regexp.Regexp
 	instead string
@@ -179,8 +179,8 @@ func shows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// append FILE TEXT [COUNT] appends to a file the text COUNT times, in which escapes such as \xff
-// stand for what they do in Go.
+// append FILE TEXT [COUNT] appends a text to a file COUNT times. The text may have the escapes of Go, such as
+// \xff.
 func appendBytes(ts *testscript.TestScript, neg bool, args []string) {
 	count := 1
 	if len(args) == 3 {
@@ -199,8 +199,7 @@ func appendBytes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, file.Close()))
 }
 
-// await FILE PATTERN waits until a file, which a command in the background writes, holds what the
-// pattern matches.
+// await FILE PATTERN waits until the pattern matches in a file that a command in the background writes.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await FILE PATTERN")

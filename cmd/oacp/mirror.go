@@ -21,7 +21,7 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "mirror",
 		Category:  command.CategoryBridge,
-		Usage:     "synchronize mailboxes with a bridge log",
+		Usage:     "synchronize with a bridge log",
 		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
 		Description: logHelp + ` If the repository has no run, mirror creates run 1.
 
@@ -48,7 +48,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
 			new(command.Sync).Flag(command.Rare),
-			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies"},
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose copies"},
 		}, new(command.BridgeLog).WritingFlags()...)...),
 		Action: ofProject(s, runMirror),
 	}
@@ -93,7 +93,7 @@ func runMirror(c *call) error {
 	})
 }
 
-// followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
+// followMirror prints a line for each copy until a signal ends it, which is not a failure.
 func followMirror(c *call, m *mirror.Mirror) error {
 	var printErr error
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -120,10 +120,10 @@ func followMirror(c *call, m *mirror.Mirror) error {
 type reportAnswer struct {
 	Bridge string `json:"bridge_path,omitempty"`
 	mirror.Report
-	// Error is what stopped the work; it will be tried again.
+	// Error says what stopped a pass; the next pass tries again.
 	Error string `json:"error,omitempty"`
 
-	// asText prints text even with --json: JSON of an error follows.
+	// asText makes print ignore --json, because an error follows as JSON.
 	asText bool
 }
 
@@ -153,12 +153,12 @@ func (a reportAnswer) print(c *call) error {
 	return err
 }
 
-// summary sums up the completed work on one line.
+// summary returns one line about the completed work.
 func (a reportAnswer) summary() string {
 	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
 	already := a.AlreadyDelivered
 	if a.Recorded+a.Delivered > 0 {
-		already = 0 // the second direction also finds the results of the first
+		already = 0 // the second direction finds the results of the first
 	}
 	for _, more := range []struct {
 		count int

@@ -101,8 +101,8 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	return err
 }
 
-// awaitPending is watch.AwaitPending, whose timeout counts from the time when the command began. It says on
-// standard error what it waits for, unless it prints JSON, and which files are not messages.
+// awaitPending calls watch.AwaitPending with a timeout that counts from the start of the command. On
+// standard error it warns of files that are not messages and, without --json, says what it waits for.
 func awaitPending(c *call, target watch.Target, what string, options watch.PendingOptions, began time.Time) ([]mailbox.Entry, error) {
 	hinted := false
 	options.Problem = func(e mailbox.Entry) {
@@ -111,7 +111,7 @@ func awaitPending(c *call, target watch.Target, what string, options watch.Pendi
 			place += "/" + e.Name
 		}
 		c.Warn(place + ": " + strings.TrimPrefix(failure.OneLine(e.Err.Error()), "reading "+e.Path+": "))
-		if e.Name != "" && !hinted { // the hint for one shows what to do with all
+		if e.Name != "" && !hinted { // one hint is enough for all of them
 			hinted = true
 			_, _ = fmt.Fprintf(c.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
@@ -127,19 +127,21 @@ func awaitPending(c *call, target watch.Target, what string, options watch.Pendi
 	return watch.AwaitPending(c.ctx, []watch.Target{target}, options)
 }
 
-// afterWork returns the command that ends the work on a message. The agent is empty unless a flag names it.
+// afterWork returns the command that ends the work on a message. The agent is the value of --agent.
 func afterWork(m *schema.Message, agent string) string {
 	reply, ack := "oacp reply "+m.ID.Short(), "oacp ack "+m.ID.Short()
-	if agent != "" && len(m.To) > 1 { // of several recipients, the commands need the one
+	if agent != "" && len(m.To) > 1 { // the commands must name one of several recipients
 		reply, ack = reply+" --from "+agent, ack+" --agent "+agent
 	}
 	switch {
+	case m.Choices() != nil:
+		return reply + " --ack --choose CHOICE, or --body TEXT"
 	case !m.Type.IsRequest():
 		return ack
 	case m.Type.Answer() == schema.ReviewFeedback:
 		return reply + " --ack --type review_lgtm --body TEXT; --type review_feedback asks for changes"
 	case m.Type == schema.Handoff:
-		return reply + " --ack --body-file FILE; oacp send --template handoff_complete prints one to fill in"
+		return reply + " --ack --body-file FILE; oacp send --template handoff_complete --in-reply-to " + m.ID.Short() + " prints one to fill in"
 	}
 	return reply + " --ack --body TEXT"
 }

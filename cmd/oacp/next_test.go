@@ -15,8 +15,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A traffic is what happens around processes of "oacp next --agent b": messages arrive, some of
-// them written in place by another tool, and somebody else acknowledges some.
+// A traffic changes an inbox while "oacp next --agent b" runs: messages arrive, another tool writes some of them
+// in place, and another process acknowledges some.
 type traffic struct {
 	t      *testing.T
 	w      *mailbox.Workspace
@@ -62,7 +62,7 @@ func TestNextMissesNothing(t *testing.T) {
 	t.Logf("%d messages, %d shown", len(x.sent), len(x.shown))
 }
 
-// round starts processes, lets at most so many things happen, and ends the processes.
+// round starts processes, makes up to most changes, and ends the processes.
 func (x *traffic) round(processes, most int) {
 	before := make(map[schema.ID]bool)
 	for id := range x.acknowledged {
@@ -123,7 +123,7 @@ func (x *traffic) show(output []byte, acknowledgedBefore map[schema.ID]bool) {
 	x.shown[m.ID] = true
 }
 
-// happen does one of the things that others do.
+// happen makes one change.
 func (x *traffic) happen() {
 	switch entries := x.pending(); x.random.IntN(5) {
 	case 0, 1:

@@ -30,8 +30,8 @@ func TestOrderOfSends(t *testing.T) {
 	wantOrder(t, c, want)
 }
 
-// TestOrderOfMailbox does so with a mailbox of several senders whose messages are of two seconds and
-// have ids of every form.
+// TestOrderOfMailbox does the same with messages from several senders, made within two seconds, with ids of
+// every form.
 func TestOrderOfMailbox(t *testing.T) {
 	senders := []schema.AgentName{"a", "a-c", "d"}
 	c := newSession(t, "a,a-c,b,d")
@@ -83,7 +83,7 @@ func TestOrderOfMailbox(t *testing.T) {
 }
 
 // wantOrder checks in which order commands show the messages of b's inbox, which all have one type,
-// priority and conversation. Their subjects are an m and two digits, which nothing else is.
+// priority and conversation. Their subjects are m and two digits, and nothing else in the output is.
 func wantOrder(t *testing.T, c *session, want []string) {
 	t.Helper()
 	subject := regexp.MustCompile(`\bm\d\d\b`)

@@ -50,7 +50,7 @@ func TestPages(t *testing.T) {
 			want := failure.ExitDone
 			switch {
 			case strings.Contains(line, "--wait"):
-				line, want = strings.Replace(line, "--wait=reply", "--wait=reply --timeout 1ms", 1), failure.ExitInVain
+				line, want = strings.Replace(line, "--wait=reply", "--wait=reply --timeout 1ms", 1), failure.ExitTimeout
 			case strings.HasPrefix(line, "oacp run"):
 				line = strings.Replace(line, "oacp run", "oacp run --once", 1)
 			case strings.HasPrefix(line, "oacp mirror"):

@@ -74,7 +74,7 @@ func pairFlags() []cli.Flag {
 		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: pair.DefaultTimeout.String()},
 		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
 		&cli.BoolFlag{Name: "verbose", Category: command.Rare, Aliases: []string{"v"}, Usage: "print what the agents say and which tools they call"},
-		&cli.StringFlag{Name: "allow", Usage: "let agents do without asking what `PERMISSION` says: " + permissionSummary, Value: string(agent.PermitEdits)},
+		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what agents " + permissionSummary, Value: string(agent.PermitEdits)},
 		&cli.StringFlag{Name: "claude-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
 		&cli.StringFlag{Name: "codex-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of codex"},
 	}, pairRunsFlags()...)
@@ -118,21 +118,21 @@ func newPairing(c *call) (*pairing, error) {
 // keptByRun are the flags that a run keeps.
 var keptByRun = []string{"agent", "review", "proof", "worktree"}
 
-// check returns an error for a command line that means nothing.
-func (c *pairing) check() error {
-	_, after := command.PositionalsAndRest(c.flags)
+// check returns an error if arguments and flags do not go together.
+func (p *pairing) check() error {
+	_, after := command.PositionalsAndRest(p.flags)
 	switch {
-	case len(after) > 0 && len(c.words) > 1:
+	case len(after) > 0 && len(p.words) > 1:
 		return failure.Usagef("unexpected argument %s", visible.Quote(after[0])).
 			WithHint("pair runs claude and codex; --claude-command and --codex-command name other commands")
-	case len(c.words) > 1:
-		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[1])).WithHint("put the task into quotes")
-	case c.resumed && c.log.RunID < 1:
+	case len(p.words) > 1:
+		return failure.Usagef("unexpected argument %s", visible.Quote(p.words[1])).WithHint("put the task into quotes")
+	case p.resumed && p.log.RunID < 1:
 		return failure.Usagef("--run-id: runs are numbered from 1")
-	case c.resumed && len(c.words) > 0:
+	case p.resumed && len(p.words) > 0:
 		return failure.Usagef("a run that is resumed already has its task")
 	}
-	if i := slices.IndexFunc(keptByRun, c.isSet); c.resumed && i >= 0 {
+	if i := slices.IndexFunc(keptByRun, p.isSet); p.resumed && i >= 0 {
 		return failure.Usagef("--%s: a run that is resumed keeps its settings", keptByRun[i])
 	}
 	return nil
@@ -144,33 +144,33 @@ var flagSettings = []struct{ flag, setting string }{
 	{"worktree", "use_worktree"}, {"verbose", "verbose"}, {"timeout", "timeout"},
 }
 
-// merge takes the flags, which replace the settings of the file.
-func (c *pairing) merge() (err error) {
+// merge replaces settings of the file by those of the flags.
+func (p *pairing) merge() (err error) {
 	for _, f := range flagSettings {
-		if c.isSet(f.flag) {
-			if err := c.config.Set(f.setting, fmt.Sprint(c.flags.Value(f.flag))); err != nil {
+		if p.isSet(f.flag) {
+			if err := p.config.Set(f.setting, fmt.Sprint(p.flags.Value(f.flag))); err != nil {
 				return err
 			}
 		}
 	}
-	if c.isSet("proof") {
-		c.config.Proof = strings.Join(c.texts("proof"), " && ")
+	if p.isSet("proof") {
+		p.config.Proof = strings.Join(p.texts("proof"), " && ")
 	}
-	if c.isSet("proof-timeout") {
-		if c.proofTimeout, err = pair.ParseTimeout(c.text("proof-timeout")); err != nil {
+	if p.isSet("proof-timeout") {
+		if p.proofTimeout, err = pair.ParseTimeout(p.text("proof-timeout")); err != nil {
 			return fmt.Errorf("--proof-timeout: %w", err)
 		}
 	}
-	c.commands = make(map[pair.Agent][]string)
+	p.commands = make(map[pair.Agent][]string)
 	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
-		if c.commands[name], err = parseCommand(c.text(string(name) + "-command")); err != nil {
+		if p.commands[name], err = parseCommand(p.text(string(name) + "-command")); err != nil {
 			return fmt.Errorf("--%s-command: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// parseCommand parses the only command of a text; an empty text is none.
+// parseCommand parses a text that holds one command, or none.
 func parseCommand(text string) ([]string, error) {
 	commands, err := pair.ParseCommands(text)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/oacp-go/oacp/pair"
 )
 
-// pairRunsFlags say which runs a command is about.
+// pairRunsFlags are the flags that select runs, --json and more.
 func pairRunsFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)"},
@@ -79,7 +79,7 @@ func newPairRun(o pair.Overview) pairRun {
 	return run
 }
 
-// state is the state as people read it.
+// state returns the state for people.
 func (r pairRun) state() string {
 	switch {
 	case r.Running:
@@ -144,7 +144,7 @@ func newPairRemoveCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "remove",
 		Usage:     "remove finished runs",
-		ArgsUsage: "ID...",
+		ArgsUsage: "NUMBER…",
 		Description: `remove deletes the folders of runs, with their logs and transcripts. It never removes a
 run that a process drives.`,
 		Flags: pairRunsFlags(
@@ -163,7 +163,7 @@ run that a process drives.`,
 				return failure.Usagef("no run is named").WithHint("oacp pair list lists the runs")
 			}
 			var failed []error
-			for _, id := range ids { // one that cannot be removed does not keep the others
+			for _, id := range ids { // one that cannot be removed does not stop the others
 				failed = append(failed, removePairRun(c, id))
 			}
 			return errors.Join(failed...)
@@ -171,7 +171,7 @@ run that a process drives.`,
 	}
 }
 
-// removePairRun removes a run and says what is gone.
+// removePairRun removes a run and prints what it removed.
 func removePairRun(c *call, id int) error {
 	log, what := pairLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished")}
 	log.RunID = id
@@ -203,14 +203,12 @@ func removePairRun(c *call, id int) error {
 	return nil
 }
 
-// pairPrinter prints the entries of a run. An error of the output does not stop the agents.
+// A pairPrinter prints the entries of a run.
 type pairPrinter struct {
 	*pairing
-	err error
-	// reason is what the last entry gave as one.
+	liveOutput
+	// reason is the reason in the last entry.
 	reason string
-	// gone, if not nil, is called when the reader of the output is gone.
-	gone func()
 }
 
 func (p *pairPrinter) print(e pair.Entry) {
@@ -226,15 +224,11 @@ func (p *pairPrinter) print(e pair.Entry) {
 	} else {
 		_, err = fmt.Fprint(p.Out, p.text(e))
 	}
-	if err = errors.Join(err, p.Out.Flush()); err != nil && p.err == nil {
-		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) && p.gone != nil {
-			p.gone()
-		}
-	}
+	p.flush(p.Streams, err)
 }
 
-// text returns what is printed of an entry: a line with the time, and below it a text that may have
-// several lines. Either may be missing.
+// text returns the text for an entry: a line with the time, and indented lines below it. Either may be
+// missing.
 func (p *pairPrinter) text(e pair.Entry) string {
 	words, colors := pairWords(e)
 	var text strings.Builder
@@ -271,7 +265,7 @@ func (p *pairPrinter) detail(e pair.Entry) string {
 	return text.String()
 }
 
-// pairWords returns the line about an entry, without its time, "" if there is none.
+// pairWords returns the line about an entry, without its time, or "" if there is none.
 func pairWords(e pair.Entry) (string, colors) {
 	took := e.Duration.Round(time.Second)
 	switch e.Type {
@@ -315,38 +309,38 @@ func pairWords(e pair.Entry) (string, colors) {
 	return "", nil // errors go to standard error
 }
 
-// listedChanges is how many changed files the end of a run shows.
+// listedChanges is the number of changed files that the end of a run shows.
 const listedChanges = 12
 
-// summaryText shows what a run came to.
+// summaryText returns the result of a run and the next steps.
 func summaryText(summary *pair.Summary, run int) string {
 	var text strings.Builder
-	row := func(name, format string, values ...any) {
+	line := func(name, format string, values ...any) {
 		fmt.Fprintf(&text, "%-8s %s\n", name, visible.Line(fmt.Sprintf(format, values...)))
 	}
-	row("folder", "%s", summary.Folder)
+	line("folder", "%s", summary.Folder)
 	listed := min(len(summary.Changes), listedChanges)
 	name := "changed"
 	for _, change := range summary.Changes[:listed] {
 		if change.Untracked {
-			row(name, "%s (untracked)", change.Path)
+			line(name, "%s (untracked)", change.Path)
 		} else {
-			row(name, "%s +%d -%d", change.Path, change.Added, change.Deleted)
+			line(name, "%s +%d -%d", change.Path, change.Added, change.Deleted)
 		}
 		name = ""
 	}
 	if more := len(summary.Changes) - listed + summary.Unlisted; more > 0 {
-		row("", "and %d more", more)
+		line("", "and %d more", more)
 	}
 	spent := summary.Spent
 	used := append([]string{spelling.Plural(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}, usageDetails(spent.Usage)...)
-	row("used", "%s", strings.Join(used, ", "))
+	line("used", "%s", strings.Join(used, ", "))
 	w := summary.Worktree
 	if w == nil {
 		return text.String()
 	}
 	// The next steps with the worktree.
-	step := func(name string, words ...string) { row(name, "%s", visible.ShellCommand(words...)) }
+	step := func(name string, words ...string) { line(name, "%s", visible.ShellCommand(words...)) }
 	if w.Uncommitted {
 		step("commit", "git", "-C", w.Path, "add", "-A")
 		step("", "git", "-C", w.Path, "commit")

@@ -37,23 +37,22 @@ func (p *pairing) drive() (err error) {
 	return p.withResumption(errors.Join(session.Run(ctx), printer.err), session)
 }
 
-// withResumption adds to the error of a run that can be continued how to do that.
+// withResumption adds a hint to the error of a run that can be continued.
 func (p *pairing) withResumption(err error, session *pair.Session) error {
-	var failed *pair.FailedError
-	if err == nil || errors.As(err, &failed) || session.Manifest().State.Final() {
+	_, failed := errors.AsType[*pair.FailedError](err)
+	if err == nil || failed || session.Manifest().State.Final() {
 		return err
 	}
 	words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, p.repeated...)
 	hint := visible.ShellCommand(words...) + " continues the run"
-	var service *agent.APIError
-	if errors.As(err, &service) && service.Kind == agent.NotLoggedIn {
+	if service, ok := errors.AsType[*agent.APIError](err); ok && service.Kind == agent.NotLoggedIn {
 		hint = service.Advice + "; then " + hint
 	}
 	return failure.WithHint(err, hint)
 }
 
-// drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge
-// log.
+// drivers returns the function that makes drivers. Claude and Codex get the tools of oacp mcp for the
+// bridge log.
 func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
 	permission, err := agent.ParsePermission(p.text("allow"))
 	if err != nil {

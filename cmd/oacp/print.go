@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // A table aligns rows in columns without lines around them, so that its text can be copied and cut
-// apart. It is our own because a library of tables makes every command start later.
+// apart. It is not from a library, because that would slow down the start of every command.
 type table struct {
 	s    *command.Streams
 	rows [][]string
@@ -28,7 +30,7 @@ type row []any
 // cells measures cells, which may be coloured.
 var cells = displaywidth.Options{ControlSequences: true}
 
-// newTable returns a table with a header. On a terminal, lines end at its width; in a pipe nothing is cut.
+// newTable returns a table with a header. On a terminal, lines are cut at its width; in a pipe they are not.
 func newTable(s *command.Streams, header row) *table {
 	t := &table{s: s}
 	for i, name := range header {
@@ -56,7 +58,7 @@ func (t *table) print() {
 	}
 }
 
-// lines returns the header and the rows without the blanks that align the last column.
+// lines returns the header and the rows, without blanks at their ends.
 func (t *table) lines() []string {
 	widths := make([]int, len(t.rows[0]))
 	for _, texts := range t.rows {
@@ -78,7 +80,7 @@ func (t *table) lines() []string {
 	return lines
 }
 
-// colors are how a text looks on a terminal.
+// colors are the attributes of a text on a terminal.
 type colors []color.Attribute
 
 var (
@@ -95,11 +97,12 @@ func paint(s *command.Streams, as colors, line string) string {
 		return line
 	}
 	c := color.New(as...)
-	c.EnableColor() // Streams have decided
+	c.EnableColor() // s.Color has decided
 	return c.Sprint(line)
 }
 
-// subjectText is the subject in a table with further columns behind it: on a terminal, it has at most half the width.
+// subjectText returns the subject for a table with further columns behind it. On a terminal, it takes at
+// most half the width.
 func subjectText(s *command.Streams, subject string) string {
 	subject = visible.Line(subject)
 	if s.Width > 0 {
@@ -108,7 +111,7 @@ func subjectText(s *command.Streams, subject string) string {
 	return subject
 }
 
-// priorityText colours what is urgent.
+// priorityText returns the priority, coloured on a terminal if it is P0 or P1.
 func priorityText(s *command.Streams, p schema.Priority) string {
 	return paint(s, map[schema.Priority]colors{schema.P0: urgent, schema.P1: yellow}[p], visible.Line(string(p)))
 }
@@ -127,12 +130,30 @@ func printIndented(s *command.Streams, output string) {
 	}
 }
 
-// printable returns the text on one line, as visible.Line, and outside a terminal as visible.ModelLine.
+// printable returns the text escaped for one line of a terminal, or of the input of a model.
 func printable(s *command.Streams, text string) string {
 	if s.OutTerminal {
 		return visible.Line(text)
 	}
 	return visible.ModelLine(text)
+}
+
+// A liveOutput is the output of a command that prints while agents work. If it fails, their work goes on.
+type liveOutput struct {
+	// err is the first error of the output.
+	err error
+	// gone is called when nobody reads the output any more.
+	gone func()
+}
+
+// flush flushes the output after a print that returned the error.
+func (o *liveOutput) flush(s *command.Streams, err error) {
+	if err = errors.Join(err, s.Out.Flush()); err == nil || o.err != nil {
+		return
+	}
+	if o.err = command.OutputError(err); errors.Is(o.err, failure.ErrOutputClosed) {
+		o.gone()
+	}
 }
 
 // shortIDs returns the short form of each message's id, or the whole id if another one has the same
@@ -155,10 +176,10 @@ func shortIDs(entries []mailbox.Entry) []string {
 	return short
 }
 
-// A progress shows on a terminal how far long work is. Work of less than a second shows nothing.
+// A progress shows on a terminal how much of an exchange of mail is done. If that takes less than a
+// second, it shows nothing.
 type progress struct {
 	s     *command.Streams
-	what  string
 	start time.Time
 	shown time.Time // when the line was last drawn; zero if there is no line
 }
@@ -168,8 +189,8 @@ const (
 	progressEvery = 100 * time.Millisecond
 )
 
-func newProgress(s *command.Streams, what string) *progress {
-	return &progress{s: s, what: what, start: s.Now()}
+func newProgress(s *command.Streams) *progress {
+	return &progress{s: s, start: s.Now()}
 }
 
 // update is called by one goroutine at a time. With nothing done, the work starts again.
@@ -184,10 +205,10 @@ func (p *progress) update(done, total int) {
 	}
 	p.shown = now
 	// An error of the terminal does not stop the work.
-	_, _ = fmt.Fprintf(p.s.Err, "\r%s %3d%% (%d/%d)\x1b[K", p.what, done*100/total, done, total)
+	_, _ = fmt.Fprintf(p.s.Err, "\rexchanging mail %3d%% (%d/%d)\x1b[K", done*100/total, done, total)
 }
 
-// waiting says what the work waits for.
+// waiting prints a note about what the work waits for.
 func (p *progress) waiting(what string) {
 	p.clear()
 	p.s.NoteWaiting(what)

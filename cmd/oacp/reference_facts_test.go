@@ -16,13 +16,13 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A normalizer takes out of outputs what differs from run to run, unless it was in the inputs.
+// A normalizer replaces the parts of outputs that differ from run to run, unless they are in the inputs.
 type normalizer struct{ home, inputs string }
 
 var (
 	messagePath    = pattern(`/(inbox|outbox)/[^/]*\.yaml( \d+)?$`)
-	typeNames      = strings.ReplaceAll(strings.Join(strings.Fields(fmt.Sprint(schema.Types())), "|"), "[", "")
-	messageName    = pattern(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + strings.Trim(typeNames, "[]") + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
+	typeNames      = strings.ReplaceAll(joinNames(schema.Types()), ", ", "|")
+	messageName    = pattern(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + typeNames + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
 	messageID      = pattern(`\bmsg-\d{8}(?:T\d{4}Z|\d{6})-([\w.-]+)-[a-z0-9]{4,16}\b`)
 	conversationID = pattern(`\bconv-\d{8}-([\w.-]+)-\d+\b`)
 	timestamp      = pattern(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+\+00:00|Z)`)
@@ -46,7 +46,7 @@ func (n normalizer) string(text string) string {
 	return text
 }
 
-// text returns the lines of an output, or nothing for what is meant for people alone.
+// text returns the lines of an output that scripts may read.
 func (n normalizer) text(output string) []string {
 	var lines []string
 	for line := range strings.Lines(output) {
@@ -91,8 +91,8 @@ func (n normalizer) value(key string, value any) any {
 	return value
 }
 
-// sortObjects sorts the objects of a list: we print messages in the order in which to work on them,
-// the reference by file name.
+// sortObjects sorts the objects of a list: we print messages in processing order, the reference by file
+// name.
 func sortObjects(list []any) {
 	slices.SortStableFunc(list, func(a, b any) int {
 		x, isObject := a.(map[string]any)

@@ -38,8 +38,8 @@ acknowledges the message and, with --reply, sends the output as the answer. A tu
 fails is retried; after --max-attempts the message becomes a dead letter.
 
 Options can also be settings in the run section of agents/AGENT/config.yaml or
-workspace.json. One process at a time works an inbox; with --claim git, one machine
-handles each message. A signal stops run and the current turn, and the message stays
+workspace.json. Only one process at a time works an inbox; with --claim git, only one
+machine handles each message. A signal stops run and the current turn, and the message stays
 in the inbox. With --once, run fails if there were dead letters.
 
 EXAMPLES:
@@ -55,7 +55,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
-			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that one machine works it: `HOW` is git (default with --sync) or none"},
+			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
 			new(command.Sync).Flag(command.Rare),
@@ -83,7 +83,7 @@ EXAMPLES:
 	}
 }
 
-// inputs are what a turn can read.
+// inputs are the values of --input.
 var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
 
 // runSettings returns the settings of the agent, replaced by the options of the command line.
@@ -155,6 +155,9 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err != nil {
 		return err
 	}
+	if err := project.CheckProgram(w, name); err != nil {
+		return err
+	}
 	settings, err := runSettings(c, w, name, words)
 	if err != nil {
 		return err
@@ -186,7 +189,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	var runner *turn.Runner
 	var sessionErr error
 	config.Ready = func() {
-		// A session that began before the inbox was this runner's does not know of it.
+		// A session that began before the runner locked the inbox does not know about the runner.
 		if sessionErr = checkNoSession(w, name); sessionErr != nil {
 			runner.Finish()
 		} else if !config.Once && !c.json() {
@@ -210,7 +213,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	return err
 }
 
-// waitingText says what a runner waits for and what it then does.
+// waitingText describes what a runner waits for and what it does with a message.
 func waitingText(name schema.AgentName, settings *turn.Settings) string {
 	var what string
 	switch settings.Driver {
@@ -230,8 +233,8 @@ func waitingText(name schema.AgentName, settings *turn.Settings) string {
 	return text
 }
 
-// checkContractProgram returns an error if answers may have to fit schemas of the workspace and the
-// program that checks them is missing. After a turn it would be too late.
+// checkContractProgram returns an error if the workspace has schemas for answers and the program that checks
+// them is missing. After a turn it would be too late.
 func checkContractProgram(w *mailbox.Workspace, reply bool) error {
 	names, err := contract.Names(w.Root(), w.Dir())
 	if err == nil && reply && len(names) > 0 && command.ContractProgram() == "" {
@@ -240,8 +243,8 @@ func checkContractProgram(w *mailbox.Workspace, reply bool) error {
 	return err
 }
 
-// checkNoSession returns an error if the agent has living sessions. They get its mail, and a message would be
-// worked twice.
+// checkNoSession returns an error if the agent has live sessions. They get its mail, too, so a message would
+// be handled twice.
 func checkNoSession(w *mailbox.Workspace, name schema.AgentName) error {
 	err := live.CheckNone(w, name)
 	if _, ok := errors.AsType[*live.SessionsError](err); ok {

@@ -8,22 +8,18 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
-// A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in
-// the end.
+// A runPrinter prints the events of a runner.
 type runPrinter struct {
 	*call
-	err error
-	// printed reports that there was an event to print.
+	liveOutput
+	// printed is set once there was an event to print.
 	printed bool
-	// gone is called if nobody reads the output.
-	gone func()
 }
 
 func (p *runPrinter) print(e turn.Event) {
@@ -40,11 +36,7 @@ func (p *runPrinter) print(e turn.Event) {
 	default:
 		_, err = fmt.Fprintln(p.Out, p.line(e))
 	}
-	if err = errors.Join(err, p.Out.Flush()); err != nil && p.err == nil {
-		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) {
-			p.gone()
-		}
-	}
+	p.flush(p.Streams, err)
 }
 
 // eventWords are the words for events, and their colors.
@@ -70,8 +62,8 @@ var eventWords = map[turn.EventKind]struct {
 	turn.EventProblem:          {"problem", red},
 }
 
-// id returns an id for a line: a short one on a terminal, where lines are narrow, and the complete
-// one in a log, in which others may begin in the same way.
+// id returns an id for a line: the short one on a terminal, where lines are narrow, and the complete
+// one in a log, which may have several messages with the same short id.
 func (p *runPrinter) id(id schema.ID) string {
 	if p.OutTerminal {
 		return id.Short()
@@ -82,7 +74,7 @@ func (p *runPrinter) id(id schema.ID) string {
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
 	line := p.Clock(e.At) + "  " + paint(p.Streams, words.colors, fmt.Sprintf("%-12s", words.word))
-	before := "  " // what the reason follows
+	before := "  " // the text before the reason
 	for _, part := range []string{cmp.Or(p.id(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
 			line, before = line+"  "+visible.Line(part), ": "

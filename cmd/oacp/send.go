@@ -29,21 +29,22 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, it
 is in none, unless the error says that it was sent.
 
---wait returns when all recipients have acknowledged the message, --wait=noticed
-when a session of each has it, --wait=reply when one has answered or a P0 message
-arrives. Otherwise the exit status is 3.
+--wait waits until all recipients have acknowledged the message, --wait=noticed
+until a session of each has it, and --wait=reply until one has answered. If that does
+not happen in time, or a P0 message arrives before the answer, the exit status is 3.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"
-   oacp send --to codex -t question -s "Which port?" -b "8080?" --wait=reply`,
+   oacp send --to codex -t question -s Port -b "…" --choices 80,443 --wait=reply`,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringSliceFlag{Name: "to", Usage: "send to `AGENT`[,AGENT…], at most 10, or to all"},
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message type is `TYPE`: see oacp help types"},
 		}, composeFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "choices", Category: command.Rare, Usage: "offer 2 to 9 answers: `TEXT,TEXT…`; reply --choose takes one"},
 			&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "reply to the message `ID`, in its conversation"},
 			&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "use the conversation `ID`, or that of the message ID"},
 			&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "set the parent message to `ID`, and nothing else"},
-			&cli.StringFlag{Name: "template", Usage: "only print the body `TEMPLATE`, such as handoff"},
+			&cli.StringFlag{Name: "template", Usage: "only print a body to fill in: `TEMPLATE`, such as handoff"},
 			&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it"},
 		}, deliveryFlags()),
 		Action: action(s, anyNumber, runSend),
@@ -69,9 +70,10 @@ EXAMPLES:
    oacp reply ID --type question --body-file questions.md`,
 		Flags: slices.Concat(composeFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "ack", Usage: "acknowledge the message after sending the answer, which is final"},
+			&cli.StringFlag{Name: "choose", Usage: "answer with `CHOICE` or its number"},
 			&cli.BoolFlag{Name: "final", Usage: "mark this as the complete answer, whatever its type"},
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)"},
-			&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send another answer to a message that is answered"},
+			&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send an answer to a message that is answered, or that a turn works on"},
 		}, deliveryFlags()),
 		Action: action(s, 1, runReply),
 	}
@@ -85,7 +87,7 @@ func composeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "body-file", Usage: "read the body from `FILE`, - for standard input"},
 		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)"},
 		&cli.StringFlag{Name: "priority", Usage: "`PRIORITY` is P0 (urgent), P1, P2 (normal) or P3 (low)"},
-		&cli.StringFlag{Name: "expires", Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ"},
+		&cli.StringFlag{Name: "expires", Aliases: []string{"by"}, Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ"},
 		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "the channel is `NAME`, a label of your choice"},
 		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the message is about pull request `NUMBER`"},
 		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the message is about the packet `NAME`"},
@@ -102,7 +104,7 @@ func composeFlags() []cli.Flag {
 	}
 }
 
-// fieldFlags are the flags whose values are the text of a field, and the fields.
+// fieldFlags maps flags to the fields whose text they set.
 var fieldFlags = map[string]string{
 	"subject": "subject", "channel": "channel", "related-pr": "related_pr", "related-packet": "related_packet", "context-keys": "context_keys",
 	"autonomy-hint": "autonomy_hint", "model": "model", "turns": "turns", "input-tokens": "input_tokens", "output-tokens": "output_tokens",
@@ -126,7 +128,7 @@ func checkCompose(c *call) error {
 func runSend(c *call) error {
 	err := c.place.TakeProject(c.words)
 	if err == nil && len(c.words) > 0 && !c.isOn("create") {
-		_, err = c.place.Place(c.Streams).Find() // explain misplaced words before the missing body
+		_, err = c.place.Place(c.Streams).Find() // an unknown project is reported before a missing body
 	}
 	switch {
 	case err != nil && strings.HasPrefix(failure.Of(err).Hint, "did you mean"):
@@ -238,7 +240,7 @@ func runReply(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.isOn("final") && c.text("type") == string(schema.Question) {
+	if c.isOn("final") && strings.EqualFold(c.text("type"), string(schema.Question)) {
 		return failure.Usagef("--final: a question is never the answer")
 	}
 	d, err := newDelivery(c)
@@ -254,6 +256,11 @@ func runReply(c *call) error {
 		if err := d.fill(); err != nil {
 			return err
 		}
+		if c.isSet("choose") {
+			if err := d.draft.Choose(d.answered, c.text("choose")); err != nil {
+				return fmt.Errorf("--choose: %w", err)
+			}
+		}
 		if conversation.Conclude(&d.draft, d.answered, c.isOn("final"), c.isOn("ack")) {
 			note := fmt.Sprintf("a %s does not answer a %s; --final makes it the answer", d.draft.Type, d.answered.Type)
 			c.Note(note)
@@ -268,14 +275,14 @@ func runReply(c *call) error {
 		}
 		err = d.deliver()
 		if _, invalid := errors.AsType[*validate.InvalidError](err); invalid && d.draft.Type == schema.HandoffComplete {
-			return failure.WithHint(err, "oacp send --template handoff_complete prints a body to fill in; "+
+			return failure.WithHint(err, "oacp send --template handoff_complete --in-reply-to "+d.answered.ID.Short()+" prints a body to fill in; "+
 				"--type notification --final answers in free text")
 		}
 		return err
 	})
 }
 
-// findAnswered finds the message to answer, and returns who answers it.
+// findAnswered finds the message to answer, and returns the agent that answers it.
 func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 	found, err := d.w.Find(d.ctx, id)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
@@ -294,8 +301,8 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 	isFile := func(flag string) bool { return d.text(flag) != "" && d.text(flag) != "-" }
 	if _, inSession := command.SessionAgent(d.w, d.Streams); inSession && (isFile("body-file") || isFile("context-keys-file")) {
 		return "", &failure.Error{
-			Code: "file_in_session", Err: errors.New("in a live session, which sends answers without asking, no flag reads a file"),
-			Hint: "use --body TEXT, or standard input: its program checks what that reads",
+			Code: "file_in_session", Err: errors.New("a live session sends answers without asking, so no flag may read a file"),
+			Hint: "use --body TEXT, or a pipe: the program checks the commands in it",
 		}
 	}
 	if d.answered, err = conversation.Original(found, from); err == nil {

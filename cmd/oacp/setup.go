@@ -27,19 +27,19 @@ func newSetupCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "connect claude or codex",
 		ArgsUsage: "claude|codex",
-		Description: `Brings mail into the sessions of claude or codex that you work in. setup adds to
-their settings hooks that report new mail, the MCP server oacp mcp with the
-permission to use its tools, and a few lines in CLAUDE.md or AGENTS.md. This is for
-sessions in this project, or with --user for all of your sessions. The files keep
-everything else. If one cannot be read or written, setup changes nothing. Run again
-with other options, it replaces what it wrote. --remove removes it.
+		Description: `setup brings mail into the sessions of claude or codex that you work in. It adds to
+their settings hooks that report new mail and the MCP server oacp mcp, with the
+permission to use its tools, and writes a few lines into CLAUDE.md or AGENTS.md. This
+is for sessions in this project, or with --user for all of your sessions. The files
+keep everything else. If one of them cannot be read or written, setup changes nothing.
+If you run setup again with other options, it replaces what it wrote.
 
 EXAMPLES:
    oacp setup claude
    oacp setup codex --agent reviewer --dry-run`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the one named like the program)"},
-			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace"},
+			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the name of the program)"},
+			&cli.BoolFlag{Name: "user", Usage: "set up all of your sessions, wherever they find a workspace"},
 			sessionSync(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "name the changes and write nothing"},
 			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote"},
@@ -65,13 +65,13 @@ func runSetup(c *call) error {
 		return setUp(c, program, nil)
 	}
 	err = c.open(func(c *call, w *mailbox.Workspace) error { return setUp(c, program, w) })
-	if c.isOn("remove") && errors.Is(err, mailbox.ErrNoWorkspace) { // it went before its setup
+	if c.isOn("remove") && errors.Is(err, mailbox.ErrNoWorkspace) { // the workspace was removed before its setup
 		return setUp(c, program, nil)
 	}
 	return err
 }
 
-// setupOptions returns what to set up, and whether the PATH leads to this program.
+// setupOptions returns what to set up, and whether the oacp on the PATH is this program.
 func setupOptions(c *call, program live.Program, w *mailbox.Workspace) (options setup.Options, onPath bool, err error) {
 	options = setup.Options{Program: program, Scope: setup.User, Sync: c.syncFlag().String(), Workspace: w, Getenv: c.Getenv}
 	if options.Agent, err = schema.ParseAgentName(cmp.Or(c.text("agent"), string(program))); err != nil {
@@ -117,7 +117,7 @@ func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
 	return c.answer(a, func() { a.print(c.Streams) })
 }
 
-// ownCommand returns how hooks call this program.
+// ownCommand returns the word with which hooks call this program, and whether it is the oacp on the PATH.
 func ownCommand() (word string, onPath bool, err error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -146,7 +146,7 @@ type setupAnswer struct {
 	removed bool
 }
 
-// addRemoval adds what matters after a removal.
+// addRemoval adds what the user should know after a removal.
 func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
 	if !plan.IsEmpty() {
 		a.Notes = []string{"open sessions keep the hooks and tools until they end"}
@@ -157,7 +157,7 @@ func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
 	}
 }
 
-// addSetup adds what matters after a setup.
+// addSetup adds what the user should know after a setup.
 func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingDir string, onPath bool) {
 	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	a.Agent = options.Agent
@@ -177,7 +177,7 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 	if options.Scope == setup.Project {
 		dir := options.Dir
 		if !findsWorkspace(dir, options.Workspace) {
-			dir = workingDir // it is further down
+			dir = workingDir // the workspace is further down
 		}
 		if !findsWorkspace(dir, options.Workspace) {
 			note("sessions find the workspace only if OACP_WORKSPACE is %s where they start", options.Workspace.Dir())
@@ -203,7 +203,7 @@ func findsWorkspace(dir string, w *mailbox.Workspace) bool {
 	return err == nil && sameFolder(found, w.Dir())
 }
 
-// sessionsOf says where the sessions are that have a setup.
+// sessionsOf names the sessions that a setup is for.
 func sessionsOf(project string) string {
 	if project == "" {
 		return "in all of your sessions"

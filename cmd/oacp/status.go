@@ -31,8 +31,8 @@ recipient:
 
    stored         sent, but not in the inbox yet
    waiting        in the inbox
-   noticed        in the inbox, and the model of a live session has it
-   working        a turn works on it
+   noticed        in the inbox, and read, or a live session has it
+   working        a turn works on it, or the recipient says that it does
    held, expired  in the inbox, and gets no turn
    done           acknowledged, or its turn succeeded
    answered       done, with an answer
@@ -52,13 +52,13 @@ EXAMPLES:
 	}
 }
 
-// An agentStatus is what status says about an agent.
+// An agentStatus is the status of an agent, as JSON.
 type agentStatus struct {
 	track.AgentStatus
 	Sessions []sessionEntry `json:"sessions,omitempty"`
 }
 
-// statusesOf returns what there is to say about each agent.
+// statusesOf returns the status of each agent.
 func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error) {
 	turns, err := track.Status(ctx, w)
 	if err != nil {
@@ -109,7 +109,7 @@ func printStatuses(statuses []agentStatus, s *command.Streams) {
 	}
 }
 
-// printDetails prints what is empty for most agents.
+// printDetails prints the parts of a status that most agents do not have.
 func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 	for _, idle := range []struct {
 		count int
@@ -173,8 +173,11 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
 		line := fmt.Sprintf("  %s: %s", p.Agent, p.Stage)
-		if p.Stage == track.StageNoticed {
+		if p.Stage == track.StageNoticed && len(p.Noticed) > 0 {
 			line += noticedText(p.Noticed, s)
+		}
+		if p.Working != nil && (p.Stage == track.StageWorking || p.Stage == track.StageNoticed) {
+			line += workingText(*p.Working, s.Now())
 		}
 		if p.Attempts > 1 && p.Stage != track.StageDead { // the reason says so
 			line += ", after " + spelling.Plural(p.Attempts, "turn")
@@ -209,16 +212,31 @@ func shortSession(id string) string {
 	return id
 }
 
-// noticedText says which session noticed a message first, when, and how many did after it.
+// noticedText says which session noticed a message first and when, and how many others did.
 func noticedText(by []track.Noticed, s *command.Streams) string {
 	first := by[0]
 	at := s.Clock(first.At)
 	if s.Now().Sub(first.At) >= 24*time.Hour {
 		at = s.Time(first.At)
 	}
-	text := fmt.Sprintf(" by %s session %s at %s", visible.Line(first.Program), visible.Line(shortSession(first.Session)), at)
+	text := " at " + at
+	if first.Session != "" {
+		text = fmt.Sprintf(" by %s session %s%s", visible.Line(first.Program), visible.Line(shortSession(first.Session)), text)
+	}
 	if more := len(by) - 1; more > 0 {
 		text += ", and by " + spelling.Plural(more, "more session")
+	}
+	return text
+}
+
+// workingText returns what a recipient said about its work, and when.
+func workingText(by track.Working, now time.Time) string {
+	text := fmt.Sprintf(", said %s ago", spelling.Age(by.At, now))
+	if by.Finished {
+		text += " and finished since"
+	}
+	if by.Text != "" {
+		text += ": " + visible.Line(by.Text)
 	}
 	return text
 }
@@ -248,7 +266,8 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
 wait for others, oldest first. A request that was acknowledged without an answer is
 still owed; an expired one is not. A task_request waits for a final reply: oacp reply
---ack or --final makes a notification final.
+--ack or --final makes a notification final. A last line counts the messages that the
+agent has not noticed.
 
 EXAMPLES:
    oacp owed --agent codex
@@ -277,6 +296,9 @@ func runOwed(c *call, w *mailbox.Workspace) error {
 }
 
 func printOwed(owed track.Owed, s *command.Streams) {
+	if owed.Unread > 0 {
+		defer fmt.Fprintf(s.Out, "%s: oacp next\n", spelling.Plural(owed.Unread, "new message"))
+	}
 	if len(owed.Mine)+len(owed.Theirs) == 0 {
 		fmt.Fprintf(s.Out, "%s: nothing owed\n", owed.Agent)
 		return
@@ -296,7 +318,7 @@ func printOwed(owed track.Owed, s *command.Streams) {
 
 // printOpen prints a line for each request, with the other agent.
 func printOpen(requests []track.OpenRequest, title string, other func(track.OpenRequest) schema.AgentName, s *command.Streams) {
-	var entries []mailbox.Entry // of each request one, although several recipients may owe an answer
+	var entries []mailbox.Entry // one for each request, even if several recipients owe an answer
 	for _, r := range requests {
 		if len(entries) == 0 || entries[len(entries)-1].Message.ID != r.ID {
 			entries = append(entries, mailbox.Entry{Message: &schema.Message{ID: r.ID}})
@@ -314,9 +336,12 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 	t.print()
 }
 
-// openText says where a request is.
+// openText returns the stage of a request, the last reply and the expiry.
 func openText(r track.OpenRequest, now time.Time) string {
 	text := string(r.Stage)
+	if r.Working != nil && r.Stage == track.StageWorking {
+		text += workingText(*r.Working, now)
+	}
 	if n := len(r.Replies); n > 0 {
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
 	}

@@ -33,8 +33,8 @@ init --git makes; yours is not touched. What arrives wakes oacp run, watch and n
 as any mail does.
 
 Without a connection everything works as usual: mail waits here for the next
-sync. Machines are never in conflict. A message that is acknowledged on one of
-them is acknowledged on all. Commands that work or wait have --sync, to sync meanwhile.
+sync. There are never conflicts to resolve. A message that is acknowledged on one
+machine is acknowledged on all. Commands that work or wait have --sync, to sync meanwhile.
 
 Each line is a change that arrived (in) or was sent (out). With --every the command
 prints only what is new, until a signal stops it; it then exits with status 0. It
@@ -46,7 +46,7 @@ EXAMPLES:
    oacp sync --squash`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come and go, and change nothing"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come in and go out, and change nothing"},
 			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost"},
 			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask"}),
 		Action: ofProject(s, runSync),
@@ -79,17 +79,17 @@ func runSync(c *call) (err error) {
 		if err != nil {
 			return err
 		}
-		settings := repository.Settings()
-		p := &syncPrinter{
-			call: c, every: every, remote: command.RemoteState{Name: settings.Name()},
-			answer: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.Ref, DryRun: c.isOn("dry-run")},
-		}
-		options := command.SyncOptions(w)
-		options.DryRun = c.isOn("dry-run")
 		if c.isOn("squash") {
 			return squash(c, w, repository)
 		}
-		bar := newProgress(c.Streams, "exchanging mail")
+		settings := repository.Settings()
+		p := &syncPrinter{
+			call: c, every: every, remote: command.RemoteState{Name: settings.Name()},
+			shared: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.Ref, DryRun: c.isOn("dry-run")},
+		}
+		options := command.SyncOptions(w)
+		options.DryRun = c.isOn("dry-run")
+		bar := newProgress(c.Streams)
 		first := options
 		first.Progress, first.Waiting = bar.update, bar.waiting
 		result, err := repository.Sync(c.ctx, first)
@@ -129,17 +129,17 @@ func squash(c *call, w *mailbox.Workspace, repository *gitmail.Repository) error
 	})
 }
 
-// A syncPrinter prints what sync did.
+// A syncPrinter prints the results of syncs.
 type syncPrinter struct {
 	*call
 	every    time.Duration
 	remote   command.RemoteState
-	answer   syncAnswer // the fields that all answers share
+	shared   syncAnswer // the fields that all answers share
 	began    bool       // something was printed
 	problems string     // the last warnings about problems
 }
 
-// syncAnswer is what sync did, as JSON.
+// syncAnswer is the result of a sync, as JSON.
 type syncAnswer struct {
 	Workspace string           `json:"workspace"`
 	Remote    string           `json:"remote,omitempty"`
@@ -150,7 +150,7 @@ type syncAnswer struct {
 	Changes   []history.Change `json:"changes"`
 	Problems  []syncProblem    `json:"problems,omitempty"`
 	Commit    string           `json:"commit,omitempty"`
-	// Whole is set if the remote had no branch, and gets all mail.
+	// Whole is set if the remote had no branch, so that all mail is sent.
 	Whole bool `json:"whole,omitempty"`
 	// Recovered is set if the sync before this one failed.
 	Recovered bool `json:"recovered,omitempty"`
@@ -165,7 +165,7 @@ type syncProblem struct {
 	Error string `json:"error"`
 }
 
-// keep prints the first sync, and goes on until a signal ends it. That is not a failure.
+// keep prints the result of the first sync, and syncs until a signal ends it, which is not a failure.
 func (p *syncPrinter) keep(r *gitmail.Repository, options gitmail.Options, first gitmail.Result, firstErr error) (printErr error) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
@@ -188,13 +188,14 @@ func (p *syncPrinter) keep(r *gitmail.Repository, options gitmail.Options, first
 	return printErr
 }
 
-// news prints what one of several syncs did, if it did anything new. It prints a failure only once while
-// the remote keeps failing.
+// news prints the result of one of several syncs if it has changes. While the remote keeps failing, it prints
+// the failure only once.
 func (p *syncPrinter) news(result gitmail.Result, err error) error {
 	changed := p.remote.Observe(err, p.Streams)
 	if err == nil && (!p.began || result.Whole || changed && p.json()) || len(result.Changes) > 0 {
-		p.answer.Recovered = changed && err == nil
-		if err := p.write(result, p.answer, err == nil); err != nil {
+		answer := p.shared
+		answer.Recovered = changed && err == nil
+		if err := p.write(result, answer, err == nil); err != nil {
 			return err
 		}
 	}
@@ -208,10 +209,9 @@ func (p *syncPrinter) news(result gitmail.Result, err error) error {
 	return p.Out.Flush()
 }
 
-// print prints what the only sync did before it ended, perhaps with an error, and returns the error unless
-// it is a part of the JSON.
+// print prints the result of the only sync, and returns its error unless that is part of the JSON.
 func (p *syncPrinter) print(result gitmail.Result, err error) error {
-	answer := p.answer
+	answer := p.shared
 	if err != nil && p.json() {
 		f := failure.Of(err)
 		answer.Error, answer.Code, answer.Hint = f.Message(), f.Code, f.Hint
@@ -220,7 +220,7 @@ func (p *syncPrinter) print(result gitmail.Result, err error) error {
 	return errors.Join(err, p.write(result, answer, err == nil))
 }
 
-// write writes an answer, completed with what a sync did.
+// write adds the result of a sync to an answer and prints it.
 func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool) (err error) {
 	p.began = true
 	p.warn(result.Problems)
@@ -238,7 +238,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	if p.json() && p.every > 0 {
 		err = command.WriteJSONLine(p.Out, answer)
 	} else {
-		err = p.call.answer(answer, func() {
+		err = p.answer(answer, func() {
 			for _, change := range result.Changes {
 				id := ""
 				if change.ID != "" {
@@ -263,7 +263,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	return nil
 }
 
-// summary sums up the sync on one line. Without done, the sync ended early.
+// summary returns one line about the sync. If done is false, the sync ended early.
 func (a *syncAnswer) summary(done bool) string {
 	count := fmt.Sprintf("%d in, %d out", a.In, a.Out)
 	if a.In+a.Out == 0 {
@@ -293,7 +293,7 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 	}
 }
 
-// skippedFiles names the files that a sync did not take.
+// skippedFiles returns a line for each file that a sync skipped.
 func skippedFiles(problems []gitmail.Problem) (lines []string) {
 	for _, problem := range problems {
 		reason := strings.TrimPrefix(failure.OneLine(problem.Err.Error()), path.Base(problem.Path)+": ")
@@ -309,13 +309,12 @@ func newPruneCommand(s *command.Streams) *cli.Command {
 		Usage:     "remove old mail",
 		ArgsUsage: "[PROJECT] [--older-than 30d]",
 		Description: `prune removes messages that were handled or given up and are older than --older-than,
-and the copies in outboxes that nobody has pending. Pending messages stay, whatever
-their age. A file NAME.retain beside a message NAME keeps it, and so do permissions
-that let only its owner read it: such a dead letter is evidence.
+and copies in outboxes if no recipient has the message pending. Pending messages stay,
+whatever their age, and so does a message NAME with a file NAME.retain next to it.
 
-If the workspace is synced by git, the messages go from the branch, too. There a list
-of their names stays, so that no machine brings them back. Other machines keep their
-files until prune runs there. Nothing is pruned unless this command runs.
+If the workspace is synced by git, prune also removes the messages from the branch. A
+list of their names stays there, so that no machine brings them back. Other machines
+keep their files until prune runs there. Nothing is pruned unless this command runs.
 
 EXAMPLES:
    oacp prune --dry-run
@@ -336,7 +335,7 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return failure.Usagef("--older-than: %w", err)
 	}
-	may, err := w.Prunable(c.ctx, c.Now().Add(-age))
+	prunable, err := w.Prunable(c.ctx, c.Now().Add(-age))
 	if err != nil {
 		return err
 	}
@@ -353,7 +352,7 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 	verb := "would remove"
 	if answer.DryRun = c.isOn("dry-run"); !answer.DryRun {
 		verb = "removed"
-		counted, err := w.Prune(c.ctx, may, true)
+		counted, err := w.Prune(c.ctx, prunable, true)
 		if err != nil {
 			return err
 		}
@@ -367,14 +366,14 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 	}
 	if repository != nil {
 		options := command.SyncOptions(w)
-		options.DryRun, options.Prune, options.Waiting = answer.DryRun, may, c.NoteWaiting
+		options.DryRun, options.Prune, options.Waiting = answer.DryRun, prunable, c.NoteWaiting
 		result, err := repository.Sync(c.ctx, options)
 		if err != nil {
 			return cmp.Or(context.Cause(c.ctx), err)
 		}
 		answer.Branch = result.Pruned
 	}
-	if answer.Pruned, err = w.Prune(c.ctx, may, answer.DryRun); err != nil {
+	if answer.Pruned, err = w.Prune(c.ctx, prunable, answer.DryRun); err != nil {
 		return err
 	}
 	return c.answer(answer, func() {

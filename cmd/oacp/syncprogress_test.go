@@ -46,7 +46,7 @@ func TestProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	var shown bytes.Buffer
 	s := &command.Streams{Err: &shown, ErrTerminal: true, Now: func() time.Time { return now }}
-	bar := newProgress(s, "exchanging mail")
+	bar := newProgress(s)
 	bar.update(1, 1000)
 	if shown.Len() > 0 {
 		t.Errorf("at once %q is shown, want nothing", shown.String())
@@ -72,7 +72,7 @@ func TestProgress(t *testing.T) {
 
 	s.ErrTerminal = false
 	shown.Reset()
-	bar = newProgress(s, "exchanging mail")
+	bar = newProgress(s)
 	now = now.Add(2 * progressAfter)
 	bar.update(500, 1000)
 	bar.clear()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -74,6 +75,11 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 			m = command.Preview(&n.Entry)
 		}
 		title := visible.Line(m.Subject)
+		if offered := m.Choices(); offered != nil {
+			title += visible.Line(" [" + strings.Join(offered, ", ") + "]")
+		} else if chosen := m.Choice(); chosen != "" {
+			title += visible.Line(" [" + chosen + "]")
+		}
 		if n.Err != nil {
 			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
@@ -159,7 +165,7 @@ func resumeThread(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-// listedBoxes are the boxes that list can be asked for.
+// listedBoxes are the values of list --box.
 var listedBoxes = []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
 
 func newListCommand(s *command.Streams) *cli.Command {
@@ -168,11 +174,12 @@ func newListCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "find messages",
 		ArgsUsage: "[PROJECT]",
-		Description: `list shows every message once, newest last, with its stage for each recipient, as
-oacp status explains it. With --box, list shows the contents of that folder. oacp restore puts a message back.
+		Description: `list shows every message once, newest last, with its stage for each recipient, as in
+oacp status. With --box, it shows the contents of that folder. oacp restore puts a
+message back. With --text, it shows where each body has the words.
 
 EXAMPLES:
-   oacp list --since 2h --to codex
+   oacp list --text "retry port" --since 2h --to codex
    oacp list --box dead_letter
    oacp list --from claude --subject port --json`,
 		Flags: flagsWith(
@@ -182,24 +189,39 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box"},
 			&cli.StringFlag{Name: "type", Usage: "of `TYPE`"},
 			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case"},
+			&cli.StringFlag{Name: "text", Usage: "with all `WORDS` in subject or body, ignoring case"},
+			&cli.StringFlag{Name: "conversation", Usage: "of the conversation `ID`, or that of the message ID"},
+			&cli.StringFlag{Name: "priority", Usage: "of `PRIORITY` P0, P1, P2 or P3"},
 			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter"},
 			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`"}),
 		Action: inProject(s, runList),
 	}
 }
 
-// listQuery checks the flags.
-func listQuery(c *call) (q track.Query, err error) {
+// listQuery returns the query that the flags make.
+func listQuery(c *call, w *mailbox.Workspace) (q track.Query, err error) {
 	q = track.Query{
 		Box: mailbox.Box(c.text("box")), Agent: c.agent(), From: schema.AgentName(c.text("from")), To: schema.AgentName(c.text("to")),
-		Subject: c.text("subject"), Limit: c.flags.Int("limit"),
+		Subject: c.text("subject"), Text: c.text("text"), Limit: c.flags.Int("limit"),
 	}
 	if c.text("type") != "" {
 		if q.Type, err = parseType(c.text("type")); err != nil {
 			return q, err
 		}
 	}
+	if c.text("priority") != "" {
+		if q.Priority, err = parsePriority(c.text("priority")); err != nil {
+			return q, err
+		}
+	}
+	if named := c.text("conversation"); named != "" {
+		if q.Conversation, err = conversation.Named(c.ctx, w, named); err != nil {
+			return q, fmt.Errorf("--conversation: %w", err)
+		}
+	}
 	switch {
+	case c.isSet("text") && strings.TrimSpace(q.Text) == "":
+		return q, failure.Usagef("--text is empty")
 	case q.Box != "" && !slices.Contains(listedBoxes, q.Box):
 		return q, failure.Usagef("--box: there is no box %s", visible.Quote(string(q.Box))).WithHint("the boxes are inbox, outbox, archive and dead_letter")
 	case q.Limit < 0:
@@ -212,7 +234,7 @@ func listQuery(c *call) (q track.Query, err error) {
 }
 
 func runList(c *call, w *mailbox.Workspace) error {
-	query, err := listQuery(c)
+	query, err := listQuery(c, w)
 	if err != nil {
 		return err
 	}
@@ -221,7 +243,7 @@ func runList(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	if len(messages) == 0 && err == nil {
-		// An agent that is gone may have messages; a name that never was has none.
+		// A removed agent may have messages, so only an unknown name without messages is an error.
 		for _, name := range []schema.AgentName{query.Agent, query.From, query.To} {
 			if name != "" {
 				err = errors.Join(err, w.CheckAgent(name))
@@ -231,12 +253,13 @@ func runList(c *call, w *mailbox.Workspace) error {
 			return err
 		}
 	}
-	return errors.Join(c.answer(newListAnswer(w, messages), func() { printList(messages, c.Streams) }), err)
+	return errors.Join(c.answer(newListAnswer(w, messages), func() { printList(messages, strings.Fields(query.Text), c.Streams) }), err)
 }
 
-func printList(messages []track.Node, s *command.Streams) {
+// printList marks the words in subjects, and below a message in the part of its body that has them.
+func printList(messages []track.Node, words []string, s *command.Streams) {
 	if len(messages) == 0 {
-		fmt.Fprintln(s.Out, "no message fits")
+		fmt.Fprintln(s.Out, "no message matches")
 		return
 	}
 	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"})
@@ -253,12 +276,39 @@ func printList(messages []track.Node, s *command.Streams) {
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
 		t.add(known(m.Message.ID.Short()), created, known(string(m.Message.From)), known(joinNames(m.Message.To)),
-			known(string(m.Message.Type)), subjectText(s, m.Message.Subject), strings.Join(stage, ", "))
+			known(string(m.Message.Type)), marked(s, words, subjectText(s, m.Message.Subject)), strings.Join(stage, ", "))
 	}
-	t.print()
+	for i, line := range t.lines() {
+		fmt.Fprintln(s.Out, line)
+		if i == 0 || messages[i-1].Snippet == "" {
+			continue
+		}
+		snippet := "      " + printable(s, messages[i-1].Snippet)
+		if s.Width > 0 {
+			snippet = cells.TruncateString(snippet, s.Width-2, "…") // a mark may follow
+		}
+		fmt.Fprintln(s.Out, marked(s, words, snippet))
+	}
 }
 
-// stageTexts says what the recipients did: in one word, if all did the same.
+// marked marks each of the words in the text, in bold on a terminal with colours.
+func marked(s *command.Streams, words []string, text string) string {
+	if len(words) == 0 {
+		return text
+	}
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = regexp.QuoteMeta(word)
+	}
+	return regexp.MustCompile("(?i)"+strings.Join(quoted, "|")).ReplaceAllStringFunc(text, func(hit string) string {
+		if s.Color() {
+			return paint(s, urgent, hit)
+		}
+		return "«" + hit + "»"
+	})
+}
+
+// stageTexts returns the stage of each recipient, or one stage if all have the same.
 func stageTexts(recipients []track.Progress, s *command.Streams) (texts []string) {
 	same := len(recipients) > 0
 	for _, r := range recipients {
@@ -287,6 +337,7 @@ type listedJSON struct {
 	ParentID   schema.ID         `json:"parent_message_id,omitempty"`
 	Recipients []listedRecipient `json:"recipients"`
 	Places     []place           `json:"places"`
+	Snippet    string            `json:"snippet,omitempty"`
 	Error      string            `json:"error,omitempty"`
 }
 
@@ -304,7 +355,7 @@ type listAnswer struct {
 func newListAnswer(w *mailbox.Workspace, messages []track.Node) listAnswer {
 	listed := make([]listedJSON, len(messages))
 	for i, m := range messages {
-		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.Message.ParentID}
+		listed[i] = listedJSON{head: headOf(m.Message), ParentID: m.Message.ParentID, Snippet: m.Snippet}
 		for _, p := range m.Recipients {
 			listed[i].Recipients = append(listed[i].Recipients, listedRecipient{p.Agent, p.Stage})
 		}

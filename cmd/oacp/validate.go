@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func runValidate(c *call) error {
 	} else {
 		result, err = validate.Files(c.ctx, c.words, files)
 	}
-	err = errors.Join(err, contracts.Close())
+	contracts.Close()
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
 	}
@@ -134,7 +135,10 @@ func runSchema(c *call) error {
 	if c.isOn("list") && len(c.words) > 0 {
 		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0]))
 	}
-	asked, names := append(c.words, schema.MessageDocument)[0], schemaNames()
+	asked, names := schema.MessageDocument, schemaNames()
+	if len(c.words) > 0 {
+		asked = c.words[0]
+	}
 	if !c.isOn("list") && slices.Contains(names, asked) {
 		document, err := schemaDocument(asked)
 		if err == nil {
@@ -161,10 +165,7 @@ func runSchema(c *call) error {
 			return failure.Usagef("there is no schema %s", visible.Quote(asked)).
 				WithHint(spelling.DidYouMean(names, asked, "the schemas are "+strings.Join(names, ", ")))
 		}
-		schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
-		if err == nil {
-			err = schemas.Err()
-		}
+		schemas, err := loadSchema(root, dir, name)
 		if err == nil {
 			_, err = fmt.Fprintln(c.Out, strings.TrimRight(schemas.Text(name), "\n"))
 		}
@@ -179,6 +180,15 @@ func withSchemas(o command.Workspace, s *command.Streams, use func(root *os.Root
 		return use(nil, "")
 	}
 	return err
+}
+
+// loadSchema loads the workspace's schema with the name, if there is one.
+func loadSchema(root *os.Root, dir, name string) (*contract.Schemas, error) {
+	schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+	if err != nil {
+		return nil, err
+	}
+	return schemas, schemas.Err()
 }
 
 // lineSchemas are the schemas of lines of JSON.
@@ -199,12 +209,69 @@ func schemaDocument(name string) ([]byte, error) {
 	return schema.Document(name)
 }
 
+// knownFields returns the fields of a template that follow from the flags: who hands over to whom, and in a
+// handoff_complete the criteria of the handoff that --in-reply-to names, without answers.
+func knownFields(c *call, template string) (known schema.Value, err error) {
+	known.Kind = schema.Mapping
+	add := func(key string, value schema.Value) {
+		known.Pairs = append(known.Pairs, schema.Pair{Key: key, Value: value})
+	}
+	switch schema.Type(template) {
+	case schema.Handoff:
+		if from := cmp.Or(c.text("from"), c.Getenv("OACP_AGENT")); from != "" {
+			add("source_agent", schema.TextValue(from))
+		}
+		if to := c.texts("to"); len(to) == 1 {
+			add("target_agent", schema.TextValue(to[0]))
+		}
+	case schema.HandoffComplete:
+		if c.text("in-reply-to") == "" {
+			return known, nil
+		}
+		err = c.open(func(c *call, w *mailbox.Workspace) error {
+			found, err := w.Find(c.ctx, c.text("in-reply-to"))
+			if _, err = mailbox.SplitUnreadable(err); err != nil {
+				return fmt.Errorf("--in-reply-to: %w", err)
+			}
+			if m := found[0].Message; m.Type == schema.Handoff {
+				body, _, _ := validate.BodyFields(m)
+				add("definition_of_done", unanswered(body.Get("definition_of_done")))
+			}
+			return nil
+		})
+	}
+	return known, err
+}
+
+// unanswered returns the criteria of a handoff with empty answers.
+func unanswered(criteria schema.Value) schema.Value {
+	if criteria.Kind == schema.Text { // one criterion, which should be a list
+		criteria.Items = []schema.Value{schema.TextValue(criteria.Text)}
+	}
+	var answers schema.Value
+	for _, criterion := range criteria.Items {
+		answers.Kind = schema.List
+		answers.Items = append(answers.Items, schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{
+			{Key: "criterion", Value: criterion}, {Key: "answer", Value: schema.TextValue("")},
+		}})
+	}
+	return answers
+}
+
 // printTemplate prints a body to fill in, for a type of message that has one or for a schema of the
-// workspace. Types that oacp knows need no workspace.
+// workspace. The built-in templates need no workspace.
 func printTemplate(c *call) error {
 	name := c.text("template")
 	return withSchemas(c.place, c.Streams, func(root *os.Root, dir string) error {
-		text, err := bodyTemplate(name, root, dir)
+		schemas, err := loadSchema(root, dir, name)
+		if err != nil {
+			return err
+		}
+		known, err := knownFields(c, name)
+		if err != nil {
+			return err
+		}
+		text, err := schemas.Template(name, known)
 		if errors.Is(err, contract.ErrNoTemplate) {
 			own, err := contract.Names(root, dir)
 			if err != nil {
@@ -219,16 +286,4 @@ func printTemplate(c *call) error {
 		}
 		return c.answer(map[string]string{"template": name, "yaml": string(text)}, func() { c.printf("%s", text) })
 	})
-}
-
-// bodyTemplate returns a body to fill in.
-func bodyTemplate(name string, root *os.Root, dir string) ([]byte, error) {
-	schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
-	if err == nil {
-		err = schemas.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return schemas.Template(name)
 }

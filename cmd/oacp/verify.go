@@ -72,8 +72,8 @@ func runVerify(c *call) error {
 	return &failure.StatusError{Status: exitNotVerified}
 }
 
-// findPins returns the pins that count and the path of their file. The error pinsErr says why they
-// cannot be used; the file can be judged all the same.
+// findPins returns the pins to verify the file with and their path. The error pinsErr says why they cannot
+// be used, which is a result of the verification.
 func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr, err error) {
 	if source = c.text("pins"); source != "" {
 		data, err := readRegular(source)
@@ -86,7 +86,7 @@ func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr,
 	place, receiver := c.place, schema.AgentName(c.text("receiver"))
 	if receiver == "" {
 		if place.Dir, receiver = mailboxOf(file); receiver == "" {
-			return "", nil, nil, nil // nobody's pins
+			return "", nil, nil, nil // there is no receiver, so no pins
 		}
 	}
 	err = place.With(c.Streams, nil, func(w *mailbox.Workspace) error {
@@ -100,8 +100,8 @@ func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr,
 	return source, pins, pinsErr, err
 }
 
-// mailboxOf returns the workspace and the agent of a file in a mailbox. The agent of an outbox is
-// the sender of what is in it, so it does not count.
+// mailboxOf returns the workspace and the agent of a file in a mailbox. It returns none for an outbox, whose
+// agent is the sender, not a receiver.
 func mailboxOf(file string) (workspace string, agent schema.AgentName) {
 	full, err := filepath.Abs(file)
 	if err != nil {
@@ -124,13 +124,13 @@ func readRegular(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, schema.MaxFileSize+1))
 }
 
-// labels are the answers as the reference implementation says them.
+// labels are the names of the statuses in the reference implementation.
 var labels = map[signing.Status]string{
 	signing.Unsigned: "unsigned", signing.Verified: "signed-verified", signing.Untrusted: "signed-unknown-kid",
 	signing.Invalid: "signed-INVALID", signing.Revoked: "signed-REVOKED",
 }
 
-// annotation says the answer in a line, in the form of the reference implementation.
+// annotation returns the line that the reference implementation prints.
 func annotation(r trust.Report) string {
 	line := "[oacp-auth] " + labels[r.Status]
 	if r.Signer != "" {

@@ -25,7 +25,7 @@ import (
 // defaultWait is how long commands wait for messages. Agents often stop a command after ten minutes.
 const defaultWait = 8 * time.Minute
 
-// timeoutFlag is --timeout of the commands that wait for messages.
+// timeoutFlag returns --timeout for commands that wait for messages.
 func timeoutFlag() cli.Flag {
 	return &cli.StringFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(defaultWait)}
 }
@@ -54,13 +54,13 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// timeoutError returns the error of a wait whose time is over, with its own exit status, and err if
-// that says something else.
+// timeoutError returns the error of a wait that timed out, which has its own exit status. It returns other
+// errors as they are.
 func timeoutError(err error, text, hint string) error {
 	if !errors.Is(err, watch.ErrTimeout) {
 		return err
 	}
-	return &failure.Error{Code: "timeout", Exit: failure.ExitInVain, Err: errors.New(text), Hint: hint}
+	return &failure.Error{Code: "timeout", Exit: failure.ExitTimeout, Err: errors.New(text), Hint: hint}
 }
 
 // A waitFor is what --wait waits for.
@@ -79,10 +79,10 @@ func (w *waitFor) String() string { return string(*w) }
 // IsBoolFlag allows --wait without a value.
 func (w *waitFor) IsBoolFlag() bool { return true }
 
-// Accepts reports whether the word after --wait is its value, not an argument of the command.
+// Accepts reports whether the word after --wait is its value rather than an argument of the command.
 func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, waitFor(word)) }
 
-// Set takes the value, which is "true" if --wait has none. checkWait checks it.
+// Set sets the value, which is "true" for --wait alone. It accepts any value; checkWait checks it.
 func (w *waitFor) Set(text string) error {
 	if *w = waitFor(text); text == "true" {
 		*w = waitForAck
@@ -103,7 +103,7 @@ func (d *delivery) checkWait() (err error) {
 	return err
 }
 
-// await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
+// await waits until a sent message is noticed, acknowledged or answered, and prints the result.
 func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	ctx, m := d.ctx, r.Message
 	if d.limit > 0 {
@@ -187,9 +187,9 @@ func (d *delivery) announceWait(m *schema.Message) error {
 	return nil
 }
 
-// stillSent makes an error that ends the wait say that the message is sent.
+// stillSent adds to an error that ends the wait that the message is sent.
 func (d *delivery) stillSent(m *schema.Message, err error) error {
-	ask := "do not send it again; oacp status " + m.ID.Short() + " says how far it is"
+	ask := "do not send it again; oacp status " + m.ID.Short() + " shows how far it got"
 	what := "there was no answer"
 	switch d.wait {
 	case waitForAck:
@@ -233,18 +233,23 @@ func (d *delivery) printNoticed(m *schema.Message) error {
 	return command.WriteJSONLine(d.Out, map[string]any{"noticed": m.ID, "by": by})
 }
 
-// printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,
-// the exit status is that of a timeout.
+// printArrival prints the message that ended the wait. Unless that is an answer, the exit status is that of
+// a timeout.
 func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (err error) {
 	if !arrived.Answers {
-		err = &failure.StatusError{Status: failure.ExitInVain}
+		err = &failure.StatusError{Status: failure.ExitTimeout}
 	}
 	if d.json() {
-		key := "reply"
-		if !arrived.Answers {
-			key = "mail"
+		line := struct {
+			Mail  *schema.Message `json:"mail,omitempty"`
+			Path  string          `json:"path"`
+			Reply *schema.Message `json:"reply,omitempty"`
+			choices
+		}{Path: arrived.Path, choices: choicesOf(arrived.Message)}
+		if line.Reply = arrived.Message; !arrived.Answers {
+			line.Mail, line.Reply = line.Reply, nil
 		}
-		return cmp.Or(command.WriteJSONLine(d.Out, map[string]any{key: arrived.Message, "path": arrived.Path}), err)
+		return cmp.Or(command.WriteJSONLine(d.Out, line), err)
 	}
 	pending := arrived.Box == mailbox.Inbox
 	if copied, findErr := d.w.Pending(d.ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
@@ -256,7 +261,7 @@ func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (er
 		return flushErr
 	}
 	if !arrived.Answers {
-		d.Note(fmt.Sprintf("that is other mail, not an answer; oacp status %s says how far your message is", sent.ID.Short()))
+		d.Note(fmt.Sprintf("this is other mail, not an answer; oacp status %s shows how far your message got", sent.ID.Short()))
 	}
 	if pending {
 		d.Note("it stays in the inbox of " + string(sent.From) + " until oacp ack " + arrived.Message.ID.Short())

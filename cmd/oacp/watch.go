@@ -101,7 +101,7 @@ func runWatch(c *call) (err error) {
 		return failure.ErrReported
 	}
 	options := &watch.Options{Cursor: true, StateID: stateID, Since: since, Archived: c.isOn("show-archived")}
-	ok, err := watchTargetsUntil(c, targets, options)
+	ok, err := reportTargets(c, targets, options)
 	if err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func runWatch(c *call) (err error) {
 	return nil
 }
 
-// watchTargetsUntil prints the events of the targets, with --follow until a signal. It reports whether there was no
-// error among them.
-func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) (ok bool, err error) {
+// reportTargets prints the events of the targets, with --follow until a signal ends it. It reports whether
+// none of them was an error.
+func reportTargets(c *call, targets []watch.Target, options *watch.Options) (ok bool, err error) {
 	defer c.catchSignals()()
 	workspaces := make([]*mailbox.Workspace, len(targets))
 	for i, target := range targets {
@@ -144,7 +144,7 @@ func watchTargetsUntil(c *call, targets []watch.Target, options *watch.Options) 
 	return ok, cmp.Or(err, context.Cause(c.ctx))
 }
 
-// printEvents reports whether there was no error among the events.
+// printEvents prints events and reports whether none of them was an error.
 func printEvents(c *call, events iter.Seq2[watch.Event, error]) (ok bool, err error) {
 	ok = true
 	for event, err := range events {
@@ -169,8 +169,8 @@ func newFailure(targets []watch.Target, err error) watch.Event {
 	return event
 }
 
-// watchTargets opens the workspaces to watch. An event says what cannot be watched. The caller closes the
-// workspaces, even after an error.
+// watchTargets opens the workspaces to watch. For each one that cannot be watched, it returns an event. The
+// caller closes the workspaces, even after an error.
 func watchTargets(c *call, projects []string) (targets []watch.Target, failed []watch.Event, err error) {
 	place := command.Workspace{Dir: c.place.Dir, Home: c.place.Home}.Place(c.Streams)
 	if c.isOn("all-projects") {
@@ -221,15 +221,15 @@ func printEvent(c *call, e watch.Event) error {
 		if e.Path != "" {
 			text = e.Path + ": " + text
 		}
-		kind := "ERROR: "
+		label := "ERROR: "
 		if isMail(e) {
-			kind = "WARNING: "
+			label = "WARNING: "
 		}
-		text = kind + visible.Line(text) + "\n"
+		text = label + visible.Line(text) + "\n"
 		if hint := failure.Of(e.Err).Hint; hint != "" {
 			text += "hint: " + visible.Line(hint) + "\n"
 		}
-		// If this fails there is no one left to tell; the event itself goes to standard output.
+		// An error of standard error can be reported nowhere.
 		_, _ = fmt.Fprint(c.Err, text)
 	}
 	if isMail(e) {
@@ -249,8 +249,8 @@ func printEvent(c *call, e watch.Event) error {
 	return c.Out.Flush()
 }
 
-// isMail reports whether an error is about a message that is not valid. It is printed as far as it
-// can be read, as other messages are.
+// isMail reports whether an error is about an invalid or held message. Such a message is printed like others,
+// as far as it can be read.
 func isMail(e watch.Event) bool {
 	return e.Kind == watch.EventError && (e.Message != nil || e.IsHeld())
 }

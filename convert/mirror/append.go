@@ -13,26 +13,26 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// appendBatch is how many messages go into the log with one sync.
+// appendBatch is how many messages are appended to the log with one sync.
 const appendBatch = 512
 
 // An appender writes messages into a log.
 type appender struct {
 	log    recordLog
 	report *Report
-	// Messages from before since do not belong in the log, nor those derived from other logs.
+	// Messages from before since do not belong in the log. Nor do those derived from other logs.
 	since time.Time
 }
 
-// recordLog is what an appender needs of a *bridge.Log.
+// recordLog is the part of *bridge.Log that an appender uses. A test replaces it.
 type recordLog interface {
 	Path() string
 	Find(ctx context.Context, id string) ([]bridge.Entry, error)
 	SendAll(ctx context.Context, records []bridge.Record) ([]bridge.Receipt, error)
 }
 
-// append writes the records that the log lacks of the messages. When it returns without an error,
-// all messages that belong in the log are in it and on disk.
+// append writes the records of the messages that the log lacks. After it returns without an error, the
+// log has all messages that belong in it, on disk.
 func (a *appender) append(ctx context.Context, messages []*schema.Message) error {
 	messages, err := a.belonging(ctx, messages)
 	for len(messages) > 0 && err == nil {
@@ -45,14 +45,14 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (belonging []*schema.Message, err error) {
 	for _, m := range messages {
 		origin, derived := convert.OriginOf(m)
-		there := false
+		recorded := false
 		if derived {
-			if there, err = a.hasOrigin(ctx, m, origin); err != nil {
+			if recorded, err = a.hasOrigin(ctx, m, origin); err != nil {
 				return nil, err
 			}
 		}
 		switch {
-		case there:
+		case recorded:
 			a.report.AlreadyRecorded++
 		case derived, m.CreatedAt.Time().Before(a.since):
 			a.report.LeftOut++
@@ -63,8 +63,8 @@ func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (b
 	return belonging, nil
 }
 
-// write appends the records that the log lacks of the messages. It returns the messages that lack a
-// record still, because another process appended one with the same id meanwhile.
+// write appends the records of the messages that the log lacks. It returns the messages that still lack a
+// record because another process meanwhile appended another record with the same id.
 func (a *appender) write(ctx context.Context, messages []*schema.Message) (again []*schema.Message, err error) {
 	records, owners, err := a.missing(ctx, messages)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *appender) write(ctx context.Context, messages []*schema.Message) (again
 	return again, err
 }
 
-// missing returns the records that the log lacks of the messages, and the message of each.
+// missing returns the records of the messages that the log lacks, and the message of each record.
 func (a *appender) missing(ctx context.Context, messages []*schema.Message) (missing []bridge.Record, owners []*schema.Message, err error) {
 	claimed := make(map[string]bridge.Entry)
 	find := func(id string) ([]bridge.Entry, error) {

@@ -115,7 +115,7 @@ func BenchmarkIn(b *testing.B) {
 	var messages []schema.Message
 	for i := range batchSize {
 		r := record(bridge.TypeTask, "", "claude", "codex", fmt.Sprintf("Check the format, show an error, disable the button until it is valid. Case %d.\n", i))
-		m, err := convert.FromBridge(r, nil)
+		m, err := convert.Derive(r, []schema.AgentName{"codex"}, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

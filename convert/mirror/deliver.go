@@ -18,18 +18,15 @@ import (
 // deliverBatch is how many messages are delivered with shared syncs.
 const deliverBatch = 128
 
-// Deliver delivers records to the mailboxes of a workspace, in their order, each message once,
-// however often it is called. Records that cannot be delivered become dead letters. A
-// *bridge.LineError in the sequence is a skipped line, any other error ends it. Reasons name the
-// source, such as the path of a log.
-//
-// The error is one of the sequence or of the file system. Calling Deliver again delivers what is
-// missing.
+// Deliver delivers records to the mailboxes of a workspace, in their order. It delivers each message once,
+// even if it is called again. Records that cannot be delivered become dead letters, whose reasons name
+// the source, such as the path of a log. A *bridge.LineError in the sequence is a skipped line; any other
+// error ends the delivery. After an error, calling Deliver again delivers what is missing.
 func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
 	return report, newDeliverer(w, source, &report).run(ctx, records)
 }
 
-// A deliverer brings records to mailboxes.
+// A deliverer delivers records to mailboxes.
 type deliverer struct {
 	workspace *mailbox.Workspace
 	source    string
@@ -37,17 +34,17 @@ type deliverer struct {
 
 	waiting []delivery
 	queued  map[schema.ID]bool
-	// foreign has, for each sender, the messages in outbox files that other tools named.
+	// foreign has, for each sender, the messages in outbox files with names that other tools chose.
 	foreign map[schema.AgentName]map[schema.ID][]copiedMessage
-	// failed are the errors of messages that may be delivered later.
+	// failed has the errors of messages that may be delivered later.
 	failed []error
 }
 
-// delivery is a message on its way.
+// delivery is a message to deliver.
 type delivery struct {
 	message *schema.Message
 	entry   bridge.Entry
-	// carried is the message that the record carries, nil for a derived one.
+	// carried is the message that the record carries, nil if the message is derived.
 	carried *schema.Message
 }
 
@@ -81,8 +78,8 @@ func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
 	d.report.warn("%s: line %d: "+format, append([]any{d.source, e.Line}, args...)...)
 }
 
-// take takes a record with the message that it carries, if any. It is dealt with when flush has
-// returned without an error.
+// take queues a record for delivery, unless it was delivered before or becomes a dead letter. m is the
+// message that it carries, or nil. The next flush delivers it.
 func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message) error {
 	if m == nil {
 		return d.derive(ctx, e)
@@ -112,7 +109,7 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message)
 		return d.refuse(e, m, "the record of a signed message lacks the file")
 	}
 	agents := m.To
-	if to == "" { // the broadcast goes to the agents of this workspace, not to those of the one that derived m
+	if to == "" { // the broadcast goes to the agents of this workspace, not to those of the workspace that derived m
 		if agents, err = d.workspace.Agents(); err != nil {
 			return err
 		}
@@ -125,16 +122,17 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message)
 	case len(reduced.To) == 0:
 		return d.refuse(e, m, "the workspace knows none of the recipients")
 	case m.Auth != "" && len(reduced.To) < len(m.To):
-		return d.refuse(e, m, "the message is signed, so it cannot go to some of its recipients only, and the workspace does not know all of them")
+		return d.refuse(e, m, "the workspace does not know all recipients, and a signed message cannot go to only some of them")
 	case len(reduced.To) > schema.MaxRecipients:
 		return d.derive(ctx, e)
 	}
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
 }
 
-// derive takes a record that carries no message. It becomes one message to at most
-// schema.MaxRecipients agents, or, if it is a broadcast, several. Agents come and go: a part that
-// was sent stays as it is, and a part with room for more recipients was the last one.
+// derive is take for a record that carries no message. Such a record becomes a message or, if it is a
+// broadcast to more than schema.MaxRecipients agents, several. Agents may have been added or removed
+// since an earlier delivery: a part that was sent stays as it is, and a part with fewer recipients was
+// the last one.
 func (d *deliverer) derive(ctx context.Context, e bridge.Entry) error {
 	var agents []schema.AgentName
 	if e.To == "" {
@@ -177,8 +175,8 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry) error {
 	return nil
 }
 
-// queue puts a message in line. Its sender gets a mailbox if it has none, after the messages before
-// it are sent: a broadcast goes to the agents that existed before it.
+// queue adds a message to those that are waiting. If the sender has no mailbox, queue first sends the waiting
+// messages and then makes the mailbox, because a broadcast among them must not go to the new agent.
 func (d *deliverer) queue(ctx context.Context, one delivery) error {
 	if d.queued[one.message.ID] {
 		if err := d.flush(ctx); err != nil {
@@ -202,8 +200,8 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 	return d.flush(ctx)
 }
 
-// flush delivers what is in line. The failure of a single message, such as an inbox that cannot be
-// written to, goes into failed and does not stop the others. If a full batch fails, flush returns
+// flush delivers the waiting messages. The failure of a single message, such as an inbox that cannot be
+// written to, is added to failed and does not stop the others. If a full batch fails, flush returns
 // the errors.
 func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
@@ -233,7 +231,7 @@ func (d *deliverer) flush(ctx context.Context) error {
 	return nil
 }
 
-// conclude counts what became of a message.
+// conclude counts the result of a delivery.
 func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.Result) error {
 	var queued *mailbox.QueuedError
 	var invalid *validate.InvalidError
@@ -266,7 +264,7 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 	return nil
 }
 
-// refuse makes a dead letter of a record: of its message or, if it has none, of the record itself.
+// refuse makes a dead letter of the message or, if there is none, of the record itself.
 func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
 	letter, err := newLetter(m, e.Record, fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason))
 	if err == nil {
@@ -284,7 +282,7 @@ func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) err
 	return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
 }
 
-// failure returns the errors of what may be delivered later, at most ten of them.
+// failure returns the errors of messages that may be delivered later, at most ten of them.
 func (d *deliverer) failure() error {
 	const most = 10
 	if len(d.failed) <= most {

@@ -12,12 +12,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Follow is Run, and then again whenever something is new, until the context ends; then it returns
-// nil. It calls report after each pass that did something, with the pass's error. What failed, for
-// example because the disk is full, is tried again, and reported again only if it fails in another
-// way.
-//
-// Follow returns an error if it cannot start.
+// Follow copies what is new, and does so again whenever something changes. It returns nil when the context ends,
+// and an error only if it cannot start. After each pass that did something or failed, Follow calls report.
+// It retries what failed, for example because the disk is full, and does not report the same error twice in
+// a row.
 func (m *Mirror) Follow(ctx context.Context, report func(Report, error)) error {
 	s, err := m.open()
 	if err != nil {
@@ -35,7 +33,7 @@ func (m *Mirror) Follow(ctx context.Context, report func(Report, error)) error {
 	return nil
 }
 
-// passOnce runs a pass and reports it, but not the failure that was reported last.
+// passOnce runs a pass and reports it, unless it did nothing or failed only as the last one did.
 func (s *session) passOnce(ctx context.Context, failure *string, tell func(Report, error)) {
 	var report Report
 	err := s.pass(ctx, &report)
@@ -52,7 +50,7 @@ func (s *session) passOnce(ctx context.Context, failure *string, tell func(Repor
 	}
 }
 
-// folders returns the folders in which something new shows.
+// folders returns the folders to watch.
 func (s *session) folders() []string {
 	folders := []string{filepath.Dir(s.Log.Path())}
 	if s.direction == In {

@@ -49,6 +49,7 @@ func (f *following) until(enough func() bool) {
 }
 
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	f := newFollowing(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -80,6 +81,7 @@ func TestFollow(t *testing.T) {
 
 // TestFollowTriesAgain checks that Follow tries again what failed, and reports a failure once.
 func TestFollowTriesAgain(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	f := newFollowing(t)
 	lock := p.log.Path() + ".lock"
@@ -103,6 +105,7 @@ func TestFollowTriesAgain(t *testing.T) {
 
 // TestFollowStoppedWithACause checks that being stopped is not a failure, whatever the cause.
 func TestFollowStoppedWithACause(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.send(message(schema.Question))
 	ctx, stop := context.WithCancelCause(context.Background())

@@ -22,8 +22,8 @@ type deadLetter struct {
 	reason mailbox.DeadLetterReason
 }
 
-// newLetter returns the letter of a message that one of its recipients cannot get or, if m is nil,
-// of a record that cannot become a message.
+// newLetter returns the letter for a message that a recipient cannot get or, if m is nil, for a record
+// that cannot become a message.
 func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLetter, err error) {
 	letter.reason.Reason = reason
 	if m == nil {
@@ -43,7 +43,7 @@ func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLe
 	return letter, err
 }
 
-// setRecord puts a record into the letter, cut off at half the size of a message file: the log has all
+// setRecord puts a record into the letter, truncated to half the size of a message file. The log has all
 // of it.
 func (l *deadLetter) setRecord(r bridge.Record) error {
 	data, err := r.Encode()
@@ -60,7 +60,7 @@ func (l *deadLetter) setRecord(r bridge.Record) error {
 }
 
 // write adds the letter to the sender's dead letters or, if the workspace does not know the sender,
-// to the mirror's. It writes the reason first. Added reports whether the letter is new.
+// to those of the mirror. It writes the reason first. added reports whether the letter is new.
 func (l deadLetter) write(w *mailbox.Workspace) (path string, added bool, err error) {
 	folder, makeFolder := lettersName, w.MakeStateFolder
 	if from := l.reason.From; w.Knows(from) {

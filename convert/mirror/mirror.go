@@ -1,20 +1,21 @@
 // Package mirror synchronizes a bridge log with a workspace.
 //
 // [Mirror] copies new messages from the outboxes to the log, and new records from the log to the
-// mailboxes. It copies each exactly once, even if it is killed or runs in several processes:
-// whether the log has the record, and whether the sender's outbox has the message, decides.
+// mailboxes. It copies each exactly once, even if it is killed or runs in several processes: before it
+// copies something, it looks for the record in the log or for the message in the sender's outbox.
 //
-// In state/mirror of the workspace a mirror keeps, for each log, how far it has delivered it. The file may
-// be deleted, but see docs/mirror.md for a message that was removed from all mailboxes after it was
-// recorded.
+// For each log, a mirror keeps its progress in a file in state/mirror of the workspace. The file may be
+// deleted; docs/mirror.md says what then happens to a message that was recorded and later removed from all
+// mailboxes.
 //
 // The log of a run gets the messages sent since the run began, and none that were derived from
-// another log; see Mirror.Since. A file that another program may still be writing is
-// not read until it is settled, see watch.Sighting.
+// another log; see Mirror.Since. A mirror does not read a file that another program may still be
+// writing; see watch.Sighting.
 //
-// A record that cannot be delivered, for example because a recipient is unknown, becomes a dead letter of
-// its sender or, if the sender is also unknown, one in state/mirror/dead_letter. Any other unknown sender
-// gets a mailbox. Once the recipient exists, deleting the .json files makes the mirror retry the delivery.
+// A record that cannot be delivered, for example because its recipient is unknown, becomes a dead letter of
+// its sender or, if the sender is also unknown, a dead letter in state/mirror/dead_letter. The unknown
+// sender of any other record gets a mailbox. Once the recipient exists, deleting the .json files makes the
+// mirror retry the delivery.
 package mirror
 
 import (
@@ -31,7 +32,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Direction says which way a Mirror carries.
+// Direction says which way a Mirror copies.
 type Direction string
 
 // The directions. The zero value is Both.
@@ -41,12 +42,9 @@ const (
 	In   Direction = "in"  // from the log into the mailboxes
 )
 
-// Directions returns the directions.
-func Directions() []Direction { return []Direction{Both, Out, In} }
-
 // ParseDirection returns the direction that the text names.
 func ParseDirection(text string) (Direction, error) {
-	if d := Direction(text); slices.Contains(Directions(), d) {
+	if d := Direction(text); slices.Contains([]Direction{Both, Out, In}, d) {
 		return d, nil
 	}
 	return "", fmt.Errorf("%q is not a direction: both, out or in", text)
@@ -58,10 +56,10 @@ type Mirror struct {
 	Log       *bridge.Log
 	// Direction is Both if it is empty.
 	Direction Direction
-	// Since keeps messages that were made before it out of the log. If it is zero, the log's run
-	// decides, see bridge.Beginning: what is older belongs to the runs before.
+	// Since is the time of the oldest messages that the log gets. If it is zero, the log gets the messages
+	// sent since its run began; see bridge.Beginning.
 	Since time.Time
-	// session is what Run and Follow know, nil before the first call.
+	// session is what Run and Follow remember, nil before the first call.
 	session *session
 	// now and pause replace the clock in tests.
 	now   func() time.Time
@@ -71,8 +69,8 @@ type Mirror struct {
 // patience is how long Run waits for files that other programs are writing.
 const patience = 5 * time.Second
 
-// Run copies what is new, first out and then in, and returns. If one direction fails, the other is
-// still done; the error is of the log, the workspace or the context.
+// Run copies what is new, first out and then in, and returns. If one direction fails, Run still does the
+// other.
 //
 // Everything that the report counts as recorded or delivered is on disk, if the log and the
 // workspace sync.
@@ -97,7 +95,7 @@ func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
 	}
 }
 
-// wait waits, unless the context ends.
+// wait waits for d or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -111,15 +109,15 @@ func wait(ctx context.Context, d time.Duration) error {
 type session struct {
 	*Mirror
 	direction Direction
-	// delivered is the place in the log before which everything is dealt with, recorded one behind
-	// everything that this session recorded. A log that does not have it is another one.
+	// Everything before delivered is in the mailboxes, and everything that this session recorded is before
+	// recorded. If the log no longer has these places, it was replaced.
 	delivered, recorded bridge.Cursor
 	outboxes            map[schema.AgentName]*outbox
-	// since says what belongs in the log.
+	// The log gets no messages from before since.
 	since time.Time
-	// reported are the files that were reported as bad.
+	// reported has the files that were reported as bad.
 	reported map[string]bool
-	// unsettled are the paths of files that were not settled in the last pass.
+	// unsettled has the paths of the files that the last pass left to other programs.
 	unsettled []string
 }
 
@@ -193,19 +191,20 @@ type Report struct {
 	// had before.
 	Recorded        int `json:"recorded"`
 	AlreadyRecorded int `json:"already_recorded"`
-	// LeftOut counts the messages that do not belong in the log; see Mirror.Since.
+	// LeftOut counts the messages that do not belong in the log: those from before Mirror.Since, and those
+	// derived from other logs.
 	LeftOut int `json:"left_out,omitempty"`
-	// Delivered counts the messages that were delivered, and AlreadyDelivered the records whose
-	// message had been delivered before.
+	// Delivered counts the messages that were delivered, and AlreadyDelivered those that had been
+	// delivered before.
 	Delivered        int `json:"delivered"`
 	AlreadyDelivered int `json:"already_delivered"`
-	// DeadLetters are the records that could not be delivered and became dead letters now.
-	// AlreadyDead counts those that had become dead letters before.
+	// DeadLetters are the new dead letters. AlreadyDead counts the records that had become dead letters
+	// before.
 	DeadLetters []DeadLetter `json:"dead_letters,omitempty"`
 	AlreadyDead int          `json:"already_dead"`
 	// Skipped are the lines of the log that are not records.
 	Skipped []SkippedLine `json:"skipped,omitempty"`
-	// Warnings are at most maxWarnings texts.
+	// Warnings has at most maxWarnings texts.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -227,7 +226,7 @@ type SkippedLine struct {
 // maxWarnings bounds the memory that a long log of odd records takes.
 const maxWarnings = 1000
 
-// quiet reports whether nothing was done, and nothing is to be reported.
+// quiet reports whether there is nothing new to report.
 func (r *Report) quiet() bool {
 	return r.Recorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
 }

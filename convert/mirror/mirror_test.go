@@ -102,6 +102,7 @@ func (p *place) append(records ...bridge.Record) {
 }
 
 func TestConversationIntoMailboxes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.append(exampleRecords()...)
 	before := p.snapshot()
@@ -131,6 +132,7 @@ func TestConversationIntoMailboxes(t *testing.T) {
 }
 
 func TestConversationIntoTheBridge(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	at := func(kind schema.Type, from, to schema.AgentName, minute, text string) {
 		m := message(kind)
@@ -180,6 +182,7 @@ func TestConversationIntoTheBridge(t *testing.T) {
 }
 
 func TestOneLogJoinsTwoWorkspaces(t *testing.T) {
+	t.Parallel()
 	a := newPlace(t, "claude", "codex", "gemini")
 	b := newPlace(t, "claude", "codex")
 	b = openPlace(t, b.workspace.Dir(), a.log.Path())
@@ -217,6 +220,7 @@ func TestOneLogJoinsTwoWorkspaces(t *testing.T) {
 }
 
 func TestSameWordsTwice(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.append(record("task", "", "claude", "codex", "ping"))
 	var ids []string
@@ -240,8 +244,8 @@ func TestSameWordsTwice(t *testing.T) {
 		if want := "ping\nOACP-Id: " + ids[i]; r.Content != want {
 			t.Errorf("got content %q, want %q", r.Content, want)
 		}
-		m, err := convert.FromBridge(r, nil)
-		if err != nil || string(m.ID) != ids[i] || m.Body.Text != "ping" {
+		m, err := convert.Carried(r)
+		if err != nil || m == nil || string(m.ID) != ids[i] || m.Body.Text != "ping" {
 			t.Errorf("going back: got %+v, %v, want the message %s", m, err, ids[i])
 		}
 	}
@@ -251,6 +255,7 @@ func TestSameWordsTwice(t *testing.T) {
 }
 
 func TestAcknowledgedMessagesStayAway(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.append(exampleRecords()...)
 	sent := message(schema.Question)
@@ -271,6 +276,7 @@ func TestAcknowledgedMessagesStayAway(t *testing.T) {
 
 // TestForeignFileNames checks messages that other tools put into the outbox under their own names.
 func TestForeignFileNames(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	for i, name := range []string{"20260313143005_claude_question_1f2e.yaml", "20260313143104_claude_question_1f2e_suffix.yaml", "by hand.yaml"} {
 		m := message(schema.Question)
@@ -289,6 +295,18 @@ func TestForeignFileNames(t *testing.T) {
 	}
 	if report := p.run(In); report.AlreadyDelivered != 3 || report.Delivered != 0 {
 		t.Errorf("got %+v, want none delivered: all are from here", report)
+	}
+}
+
+// TestSuffix checks that a message whose file name has a suffix is not delivered a second time.
+func TestSuffix(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "claude", "codex")
+	if _, err := p.workspace.Send(t.Context(), message(schema.Question), &mailbox.SendOptions{Suffix: "ticket_42"}); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(Both); report.Recorded != 1 || report.AlreadyDelivered != 1 || report.Delivered != 0 {
+		t.Errorf("got %+v, want the message recorded and not delivered again", report)
 	}
 }
 
@@ -335,6 +353,7 @@ func (p *place) files(agent schema.AgentName, box mailbox.Box) (files []string) 
 // TestSignedMessages checks that a signed message arrives byte for byte, through a log and another
 // workspace and back.
 func TestSignedMessages(t *testing.T) {
+	t.Parallel()
 	p, other := newPlace(t, "claude", "codex"), newPlace(t, "claude", "codex")
 	m := message(schema.Question)
 	file := signedFile(t, m)
@@ -360,6 +379,7 @@ func TestSignedMessages(t *testing.T) {
 // TestSignedMessagesThatCannotBeDelivered checks that a signed message is never changed: not for
 // some of its recipients, and not if its record lacks the file, or has another one.
 func TestSignedMessagesThatCannotBeDelivered(t *testing.T) {
+	t.Parallel()
 	m := message(schema.Question)
 	m.To = []schema.AgentName{"codex", "gemini"}
 	p := newPlace(t, "claude", "codex", "gemini")
@@ -411,6 +431,7 @@ func foreign(r bridge.Record) bridge.Record {
 }
 
 func TestWhatCannotBeDelivered(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.append(
 		record("task", "", "claude", "codx", "mistyped"),
@@ -461,6 +482,7 @@ func TestWhatCannotBeDelivered(t *testing.T) {
 }
 
 func TestBroadcastToMany(t *testing.T) {
+	t.Parallel()
 	agents := manyAgents(23)
 	p := newPlace(t, agents...)
 	p.append(record("chat", "", string(agents[3]), "", "hello all"))
@@ -490,6 +512,7 @@ func TestBroadcastToMany(t *testing.T) {
 }
 
 func TestBadLines(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	line := func(r bridge.Record) string {
 		data, err := r.Encode()
@@ -537,6 +560,7 @@ func TestBadLines(t *testing.T) {
 }
 
 func TestBadOutboxFiles(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	outbox := p.workspace.BoxPath("claude", mailbox.Outbox)
 	half := filepath.Join(outbox, "half.yaml")
@@ -563,6 +587,7 @@ func TestBadOutboxFiles(t *testing.T) {
 }
 
 func TestLateFilesWithOldNames(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	send := func(id, created string) {
 		m := message(schema.Question)
@@ -579,6 +604,7 @@ func TestLateFilesWithOldNames(t *testing.T) {
 }
 
 func TestAnotherLog(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.send(message(schema.Question))
 	p.append(exampleRecords()...)
@@ -602,6 +628,7 @@ func TestAnotherLog(t *testing.T) {
 }
 
 func TestDamagedState(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.send(message(schema.Question))
 	p.append(exampleRecords()...)
@@ -629,6 +656,7 @@ func TestDamagedState(t *testing.T) {
 }
 
 func TestTheSameIDInAnotherWorkspace(t *testing.T) {
+	t.Parallel()
 	a, b := newPlace(t, "claude", "codex"), newPlace(t, "claude", "codex")
 	b = openPlace(t, b.workspace.Dir(), a.log.Path())
 	m := message(schema.Question)
@@ -652,6 +680,7 @@ func TestTheSameIDInAnotherWorkspace(t *testing.T) {
 // TestRecordsThatShareAnID checks records of another program: the documented id does not cover the
 // signal. The first one is delivered, and the others become dead letters.
 func TestRecordsThatShareAnID(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	for _, signal := range []bridge.Signal{"FAIL", "PASS", "DONE", "FAIL"} {
 		line, err := record("signal", signal, "claude", "codex", "same text").Encode()
@@ -675,6 +704,7 @@ func TestRecordsThatShareAnID(t *testing.T) {
 }
 
 func TestOneInboxThatRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex", "gemini")
 	inbox := p.workspace.BoxPath("gemini", mailbox.Inbox)
 	if err := os.RemoveAll(inbox); err != nil {
@@ -701,6 +731,7 @@ func TestOneInboxThatRefuses(t *testing.T) {
 }
 
 func TestOneOutboxThatRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	outbox := p.workspace.BoxPath("codex", mailbox.Outbox)
 	if err := errors.Join(os.RemoveAll(outbox), os.WriteFile(outbox, nil, 0o644)); err != nil {
@@ -714,6 +745,7 @@ func TestOneOutboxThatRefuses(t *testing.T) {
 }
 
 func TestLogThatRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.append(exampleRecords()...)
 	p.send(message(schema.Question))
@@ -737,6 +769,7 @@ func TestLogThatRefuses(t *testing.T) {
 }
 
 func TestDeliverFromAnywhere(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	records := func(yield func(bridge.Entry, error) bool) {
 		for i, r := range exampleRecords() {
@@ -755,11 +788,12 @@ func TestDeliverFromAnywhere(t *testing.T) {
 }
 
 func TestUnknownDirection(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude")
 	if _, err := p.mirror("sideways").Run(context.Background()); err == nil {
 		t.Error("got no error")
 	}
-	for _, d := range Directions() {
+	for _, d := range []Direction{Both, Out, In} {
 		if got, err := ParseDirection(string(d)); err != nil || got != d {
 			t.Errorf("ParseDirection(%q): got %q, %v", d, got, err)
 		}
@@ -767,6 +801,7 @@ func TestUnknownDirection(t *testing.T) {
 }
 
 func TestReportIsPlainJSON(t *testing.T) {
+	t.Parallel()
 	data, err := json.Marshal(Report{Recorded: 1, Skipped: []SkippedLine{{2, "blank line"}}})
 	if err != nil {
 		t.Fatal(err)

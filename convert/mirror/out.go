@@ -17,22 +17,22 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// changing is how long an outbox is listed again after it was modified: file systems count time in
-// steps.
+// A folder can change without a new modification time, because file systems count time in steps. So an outbox is
+// listed again in each pass until its last modification is as old as changing.
 const changing = 10 * time.Second
 
-// outbox is what a session has seen of an outbox.
+// outbox is what a session knows about an outbox.
 type outbox struct {
-	// modified is when the folder was last modified. It is zero unless everything in it was dealt with.
+	// modified is when the folder was last modified. It is zero unless the session has handled every file in it.
 	modified time.Time
-	// done are the files that were dealt with.
+	// done has the files that were handled.
 	done map[fileKey]bool
-	// sightings are how files were found that were not settled.
+	// sightings has the files that were not settled.
 	sightings map[fileKey]watch.Sighting
 }
 
-// A fileKey identifies a file of an outbox as it was found. Names are used again, so size and time are
-// parts of it.
+// A fileKey identifies a version of a file of an outbox. It includes size and time because names are used
+// again.
 type fileKey struct {
 	name     string
 	size     int64
@@ -43,12 +43,12 @@ func keyOf(info fs.FileInfo) fileKey {
 	return fileKey{info.Name(), info.Size(), info.ModTime().UnixNano()}
 }
 
-// outboxFile is a file that was not dealt with.
+// outboxFile is a file that was not handled yet.
 type outboxFile struct {
 	entry mailbox.Entry
 	key   fileKey
 	box   *outbox
-	// place is what the order depends on.
+	// place has only the fields that the order of messages depends on.
 	place schema.Message
 }
 
@@ -79,7 +79,7 @@ func (s *session) passOut(ctx context.Context, report *Report) error {
 		files, err := s.listOutbox(agent)
 		found, failed = append(found, files...), errors.Join(failed, err)
 	}
-	// Files are read twice, once for the order, so that few of them are in memory.
+	// To keep few messages in memory, files are read twice: here for the order, and again by record.
 	found = slices.DeleteFunc(found, func(f *outboxFile) bool {
 		m, err := s.read(f)
 		if err != nil {
@@ -105,7 +105,7 @@ func (s *session) passOut(ctx context.Context, report *Report) error {
 	return failed
 }
 
-// listOutbox returns the files of an outbox that were not dealt with, if it changed.
+// listOutbox returns the files of an outbox that were not handled, if it changed.
 func (s *session) listOutbox(agent schema.AgentName) (found []*outboxFile, err error) {
 	path := schema.BoxPath(agent, mailbox.Outbox)
 	info, err := durable.StatFolder(s.Workspace.Root(), s.Workspace.Dir(), path)
@@ -167,14 +167,14 @@ func (s *session) listOutbox(agent schema.AgentName) (found []*outboxFile, err e
 	return found, nil
 }
 
-// read reads a file, if it is as it was found.
+// read returns the message in a file, or errChanging if the file has changed since it was listed.
 func (s *session) read(f *outboxFile) (*schema.Message, error) {
 	data, err := s.Workspace.ReadRaw(f.entry)
 	var m *schema.Message
 	if err == nil {
 		m, err = validate.Read(data)
 	}
-	for i := 0; err == nil && i < len(m.To); i++ { // the same agents read the log
+	for i := 0; err == nil && i < len(m.To); i++ { // a message that its recipients could not read is not recorded
 		_, err = s.Workspace.Decode(mailbox.Entry{Agent: m.To[i], Box: mailbox.Inbox, Name: f.entry.Name}, data)
 	}
 	info, statErr := s.Workspace.Root().Lstat(schema.BoxPath(f.entry.Agent, f.entry.Box) + "/" + f.entry.Name)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
+	check.Overlap()
 	os.Exit(m.Run())
 }
 

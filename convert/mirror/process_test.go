@@ -134,6 +134,7 @@ func (p *place) dir() string { return filepath.Dir(p.workspace.Dir()) }
 
 // TestKilledAndRunAgain kills mirrors at random points; CONVERT_TEST_LONG=1 does so more often.
 func TestKilledAndRunAgain(t *testing.T) {
+	t.Parallel()
 	original := crowd(t, 120)
 	clean := copyOf(t, original)
 	start := time.Now()
@@ -167,6 +168,7 @@ func TestKilledAndRunAgain(t *testing.T) {
 }
 
 func TestManyProcessesAtOnce(t *testing.T) {
+	t.Parallel()
 	original := crowd(t, 120)
 	clean := copyOf(t, original)
 	clean.run(Both)
@@ -192,6 +194,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	original := crowd(t, 100)
 	clean := copyOf(t, original)
 	clean.run(Both)

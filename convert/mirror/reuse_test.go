@@ -39,6 +39,7 @@ func (p *place) put(m schema.Message, path string, moved bool) {
 // TestNameUsedAgain checks that the mirror sees the next message under a name that became free in
 // an outbox.
 func TestNameUsedAgain(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	first := p.send(question("", "first"))
 	if report := p.run(Both); report.Recorded != 1 {
@@ -60,6 +61,7 @@ func TestNameUsedAgain(t *testing.T) {
 
 // TestNameTakenOver checks that a message that is moved over a recorded one is recorded, too.
 func TestNameTakenOver(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	first := question("msg-20260313T1430Z-claude-a8f3", "first")
 	path := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), first.FileName())
@@ -77,6 +79,7 @@ func TestNameTakenOver(t *testing.T) {
 // TestChangedBetweenOutAndIn checks that a message whose outbox copy was changed or removed after
 // it was recorded is not delivered again.
 func TestChangedBetweenOutAndIn(t *testing.T) {
+	t.Parallel()
 	for _, change := range []string{"changed in place", "changed and moved", "removed"} {
 		for _, next := range []Direction{In, Both} {
 			p := newPlace(t, "claude", "codex")
@@ -110,6 +113,7 @@ func TestChangedBetweenOutAndIn(t *testing.T) {
 // TestRemovedThenAnotherLog checks that a message whose outbox copy was removed is not delivered
 // again, also after the mirror saw another log in between.
 func TestRemovedThenAnotherLog(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", "gone"))
 	if report := p.run(Out); report.Recorded != 1 {

@@ -52,6 +52,7 @@ func at(minute int, text string) schema.Message {
 // TestSecondRunBeginsEmpty checks that old mail and the messages of the first run stay out of the
 // log of the second.
 func TestSecondRunBeginsEmpty(t *testing.T) {
+	t.Parallel()
 	r := newRuns(t)
 	first := r.open(1, time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC))
 	first.append(exampleRecords()...)
@@ -89,6 +90,7 @@ func TestSecondRunBeginsEmpty(t *testing.T) {
 
 // TestLeftOutOnce checks that a mirror with another bound looks again at what one mirror left out.
 func TestLeftOutOnce(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	ctx := context.Background()
 	p.send(at(20, "a question"))
@@ -111,6 +113,7 @@ func TestLeftOutOnce(t *testing.T) {
 
 // TestDerivedInBothRuns checks that the record of each run stays in its log.
 func TestDerivedInBothRuns(t *testing.T) {
+	t.Parallel()
 	r := newRuns(t)
 	first, second := r.open(1, time.Unix(0, 0)), r.open(2, time.Unix(0, 0))
 	first.append(record("task", "", "claude", "codex", "one"))
@@ -131,6 +134,7 @@ func TestDerivedInBothRuns(t *testing.T) {
 
 // TestBrokenManifest checks that a log whose run cannot be dated takes in nothing unless asked to.
 func TestBrokenManifest(t *testing.T) {
+	t.Parallel()
 	r := newRuns(t)
 	p := r.open(2, time.Unix(0, 0))
 	p.send(at(20, "a question"))
@@ -150,6 +154,7 @@ func TestBrokenManifest(t *testing.T) {
 // TestTheSameWordsInTwoRuns checks that records of two runs with the same content are two messages,
 // in any order of mirroring.
 func TestTheSameWordsInTwoRuns(t *testing.T) {
+	t.Parallel()
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {
 			r := newRuns(t)
@@ -204,6 +209,7 @@ func TestTheSameWordsInTwoRuns(t *testing.T) {
 
 // TestCopyOfALog checks that a copy of a log delivers nothing again.
 func TestCopyOfALog(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.append(exampleRecords()...)
 	p.run(Both)

@@ -14,15 +14,15 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// copiedMessage is a message in a mailbox.
+// copiedMessage identifies a copy of a message in a mailbox.
 type copiedMessage struct {
 	id    schema.ID
 	words [sha256.Size]byte
 	to    []schema.AgentName
 }
 
-// wordsOf identifies a message by everything except its recipients: a workspace that does not know some of
-// them has the message without those.
+// wordsOf returns a hash of a message without its recipients, because the copy in a workspace that knows only
+// some of the recipients names only those.
 func wordsOf(m *schema.Message) ([sha256.Size]byte, error) {
 	without := *m
 	without.To = nil
@@ -30,8 +30,8 @@ func wordsOf(m *schema.Message) ([sha256.Size]byte, error) {
 	return sha256.Sum256(text), err
 }
 
-// sentTo returns the recipients that the message was sent to, nil if it was not sent. Taken reports whether
-// its sender's outbox has a message with its id.
+// sentTo returns the recipients that the message was sent to, or nil if it was not sent. taken reports
+// whether the sender's outbox has a message with the same id.
 func (d *deliverer) sentTo(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
 	words, err := wordsOf(m)
 	if err != nil {
@@ -50,8 +50,8 @@ func (d *deliverer) sentTo(ctx context.Context, m *schema.Message) (to []schema.
 	return to, len(copies) > 0, err
 }
 
-// hasArrived reports whether an agent has or had the message: its sender's copy may have been changed
-// or removed.
+// hasArrived reports whether one of the agents has the message in a box. It finds messages whose copy in
+// the sender's outbox was changed or removed.
 func (d *deliverer) hasArrived(m *schema.Message, agents []schema.AgentName) (bool, error) {
 	words, err := wordsOf(m)
 	if err != nil {
@@ -88,8 +88,8 @@ func (d *deliverer) findNamed(agent schema.AgentName, box mailbox.Box, m *schema
 	return copies, nil
 }
 
-// findForeign returns the copies in files of the sender's outbox that other tools named. It reads the
-// files once: what is recorded was in its outbox before the records were read.
+// findForeign returns the copies in files of the sender's outbox with names that other tools chose. It reads the
+// files only once: a recorded message was in its outbox before the records were read.
 func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]copiedMessage, error) {
 	if copies, known := d.foreign[m.From]; known {
 		return copies[m.ID], nil
@@ -100,7 +100,7 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]copie
 	}
 	copies := make(map[schema.ID][]copiedMessage)
 	for _, name := range names {
-		if !schema.IsMessageFile(name) || isOurs(name) {
+		if !schema.IsMessageFile(name) || isOurs(name) && !hasSuffix(name) {
 			continue
 		}
 		there, err := d.read(m.From, mailbox.Outbox, name)
@@ -115,7 +115,7 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]copie
 	return copies[m.ID], nil
 }
 
-// read returns the message in a file; nil if there is none.
+// read returns the message in a file, or nil if there is none.
 func (d *deliverer) read(agent schema.AgentName, box mailbox.Box, name string) (*copiedMessage, error) {
 	data, err := d.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: box, Name: name})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,9 +132,15 @@ func (d *deliverer) read(agent schema.AgentName, box mailbox.Box, name string) (
 	return &copiedMessage{m.ID, words, m.To}, err
 }
 
-// isOurs reports whether a file is named as the workspace itself names it, by a time to the minute.
-// It is called for every file of an outbox, so it does not parse the name any further.
+// isOurs reports whether a file has a name that the workspace itself gives, which begins with a time. For
+// speed it does not parse the name completely: findForeign calls it for every file of an outbox.
 func isOurs(name string) bool {
 	const minute = "20060102T1504Z"
 	return len(name) > len(minute) && name[8] == 'T' && name[len(minute)-1] == 'Z' && name[len(minute)] == '_'
+}
+
+// hasSuffix reports whether a file has a name with a suffix that the sender chose, which findNamed does not know.
+func hasSuffix(name string) bool {
+	parsed, err := schema.ParseFileName(name)
+	return err == nil && parsed.Suffix != ""
 }

@@ -55,6 +55,7 @@ func (p *place) wantWhole() {
 
 // TestHalfWrittenFile checks that Run waits for a program that writes a message in place.
 func TestHalfWrittenFile(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"by hand.yaml", "20260313T1430Z_claude_question.yaml", "20260313143005_claude_question_1f2e.yaml"} {
 		p := newPlace(t, "claude", "codex")
 		path, rest := p.half(name)
@@ -81,6 +82,7 @@ func TestHalfWrittenFile(t *testing.T) {
 // TestFileThatIsWrittenForever checks that Run gives up waiting, names the file, and records it
 // another time.
 func TestFileThatIsWrittenForever(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	path, rest := p.half("by hand.yaml")
 	m := p.mirror(Out)
@@ -105,6 +107,7 @@ func TestFileThatIsWrittenForever(t *testing.T) {
 
 // TestFollowHalfWrittenFile checks that Follow looks again by itself when the file is settled.
 func TestFollowHalfWrittenFile(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	f := newFollowing(t)
 	m := p.mirror(Out)
@@ -125,6 +128,7 @@ func TestFollowHalfWrittenFile(t *testing.T) {
 // TestDeliveredFilesAreSettled checks that Run does not wait for files that the workspace itself
 // put into an outbox.
 func TestDeliveredFilesAreSettled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	p.send(question("", longText))
 	m := p.mirror(Out)
@@ -138,6 +142,7 @@ func TestDeliveredFilesAreSettled(t *testing.T) {
 // TestFileChangesWhileItIsRead checks that a file that changes while it is read counts as
 // unsettled.
 func TestFileChangesWhileItIsRead(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", longText))
 	session, err := p.mirror(Out).open()

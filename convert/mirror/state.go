@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// In a workspace, stateName is the folder of what mirrors keep, and lettersName that of dead
-// letters whose sender the workspace does not know.
+// stateName is the folder of the state of mirrors in a workspace, and lettersName that of the dead letters
+// whose sender the workspace does not know.
 const (
 	stateName   = "state/mirror"
 	lettersName = stateName + "/dead_letter"
@@ -23,11 +23,11 @@ const (
 type seen struct {
 	// Log is the path of the log, for people.
 	Log string `json:"log"`
-	// Delivered is the place in the log before which everything is dealt with.
+	// Delivered is the place in the log up to which every record is delivered or a dead letter.
 	Delivered bridge.Cursor `json:"delivered,omitempty"`
 }
 
-// stateFile is the path, below the workspace, of what is kept about a log.
+// stateFile returns the path, below the workspace, of the state about a log.
 func stateFile(log *bridge.Log) string {
 	sum := sha256.Sum256([]byte(log.Path()))
 	return stateName + "/" + hex.EncodeToString(sum[:8]) + "-in.json"
@@ -55,7 +55,7 @@ func saveSeen(w *mailbox.Workspace, log *bridge.Log, delivered bridge.Cursor) er
 	return durable.ReplaceFile(w.Root(), w.Dir(), stateFile(log), append(data, '\n'), 0o644)
 }
 
-// hasPlace reports whether the log has a place. Every log has the empty one.
+// hasPlace reports whether the cursor is one of the log. Every log has the empty cursor.
 func hasPlace(ctx context.Context, log *bridge.Log, place bridge.Cursor) (bool, error) {
 	if place == "" {
 		return true, nil

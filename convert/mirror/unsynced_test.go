@@ -20,6 +20,7 @@ func (l unsyncedLog) SendAll(ctx context.Context, records []bridge.Record) ([]br
 // TestUnsyncedRecordsDoNotCount checks that records that may not survive a crash are an error and
 // are not counted, and that they count once the log has synced them.
 func TestUnsyncedRecordsDoNotCount(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	messages := []*schema.Message{p.send(question("", "one"))}
 	var report Report

@@ -178,8 +178,8 @@ func (c *call) takeFlag(words []string) (rest []string, err error) {
 	return words, nil
 }
 
-// flag returns the flag of the command that is written, in full or, as the reference implementation takes it, so far
-// that no other one is meant.
+// flag returns the flag of the command that is written in full or, as the reference implementation allows, abbreviated
+// to a prefix of no other flag.
 func (c *call) flag(written string) (cli.Flag, error) {
 	name := strings.TrimLeft(written, "-")
 	var found []cli.Flag
@@ -220,14 +220,14 @@ func (c *call) unknownFlag(written string) error {
 }
 
 // otherNames are commands of other programs with those that do the same here.
-var otherNames = map[string]string{"search": "list", "find": "list", "grep": "list", "log": "list", "show": "read", "cat": "read", "ls": "inbox"}
+var otherNames = map[string]string{"search": "list --text WORDS", "find": "list --text WORDS", "grep": "list --text WORDS", "log": "list", "show": "read", "cat": "read", "ls": "inbox"}
 
 // UnknownCommand returns the error that the parent, oacp or one of its commands, has no such
 // command.
 func UnknownCommand(known []string, word, parent string) error {
 	hint := "see oacp help" + strings.TrimPrefix(parent, "oacp")
 	near := otherNames[word]
-	if !slices.Contains(known, near) {
+	if name, _, _ := strings.Cut(near, " "); !slices.Contains(known, name) {
 		near = spelling.Nearest(word, known)
 	}
 	if near != "" {
@@ -251,7 +251,7 @@ func PositionalsAndRest(c *cli.Context) (before, after []string) {
 	return args, nil
 }
 
-// AtMost returns the arguments of a command that are not flags, and an error if they are more than the count.
+// AtMost returns the arguments of a command that are not flags, and an error if there are more than count.
 func AtMost(c *cli.Context, count int) ([]string, error) {
 	args := Positionals(c)
 	if len(args) > count {

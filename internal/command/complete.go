@@ -20,11 +20,11 @@ import (
 // the description; ":files" asks the shell for file names.
 const completeCommand = "__complete"
 
-// A Candidate is a word that may come next.
-type Candidate struct{ Name, Usage string }
+// A candidate is a word that may come next.
+type candidate struct{ Name, Usage string }
 
 // completeFiles asks the shell to complete file names.
-var completeFiles = []Candidate{{Name: ":files"}}
+var completeFiles = []candidate{{Name: ":files"}}
 
 func (p *Program) printCandidates(ctx context.Context, words []string, s *Streams) {
 	if len(words) > 0 && words[0] == "--" {
@@ -35,13 +35,13 @@ func (p *Program) printCandidates(ctx context.Context, words []string, s *Stream
 	}
 	c := &completion{ctx: ctx, line: &call{program: p, streams: s}}
 	last := len(words) - 1
-	for _, candidate := range c.candidates(words[:last], words[last]) {
-		line := candidate.Name
+	for _, found := range c.candidates(words[:last], words[last]) {
+		line := found.Name
 		if line == "" || visible.Line(line) != line || line != completeFiles[0].Name && !strings.HasPrefix(line, words[last]) {
 			continue
 		}
-		if candidate.Usage != "" {
-			line += "\t" + visible.Line(candidate.Usage)
+		if found.Usage != "" {
+			line += "\t" + visible.Line(found.Usage)
 		}
 		fmt.Fprintln(s.Out, line)
 	}
@@ -55,7 +55,7 @@ type completion struct {
 }
 
 // candidates takes the finished words, and returns what the current one may become.
-func (c *completion) candidates(words []string, current string) []Candidate {
+func (c *completion) candidates(words []string, current string) []candidate {
 	for len(words) > 0 && words[0] != "--" && c.line.separate == "" {
 		if len(words) == 1 && strings.HasPrefix(words[0], "-") && c.line.command != nil {
 			if f, err := c.line.flag(words[0]); err == nil && takesValue(f) {
@@ -88,11 +88,11 @@ func (c *completion) candidates(words []string, current string) []Candidate {
 }
 
 // flags returns the flags of the command.
-func (c *completion) flags() []Candidate {
-	found := []Candidate{{"--help", "explain " + c.line.command.Name}}
+func (c *completion) flags() []candidate {
+	found := []candidate{{"--help", "explain " + c.line.command.Name}}
 	for _, f := range c.line.command.Flags {
 		if isVisible(f) {
-			found = append(found, Candidate{"--" + f.Names()[0], strings.ReplaceAll(usageOf(f), "`", "")})
+			found = append(found, candidate{"--" + f.Names()[0], strings.ReplaceAll(usageOf(f), "`", "")})
 		}
 	}
 	return found
@@ -106,7 +106,7 @@ func Placeholder(f cli.Flag) string {
 }
 
 // positional returns candidates for an argument that is not a flag, by its placeholder.
-func (c *completion) positional(current string) []Candidate {
+func (c *completion) positional(current string) []candidate {
 	usage, _, _ := strings.Cut(c.line.command.ArgsUsage, "--") // what follows are flags
 	for i, word := range strings.Fields(usage) {
 		if i == len(c.line.words) || strings.Contains(word, "…") { // the last one may be repeated
@@ -117,8 +117,8 @@ func (c *completion) positional(current string) []Candidate {
 }
 
 // values returns what the value of a placeholder may be. Bars separate alternatives.
-func (c *completion) values(placeholder, current string) []Candidate {
-	var found []Candidate
+func (c *completion) values(placeholder, current string) []candidate {
+	var found []candidate
 	for name := range strings.SplitSeq(strings.Trim(placeholder, "[]…"), "|") {
 		switch name {
 		case "AGENT":
@@ -137,8 +137,8 @@ func (c *completion) values(placeholder, current string) []Candidate {
 	return found
 }
 
-func candidatesOf(names []string) []Candidate {
-	found := make([]Candidate, len(names))
+func candidatesOf(names []string) []candidate {
+	found := make([]candidate, len(names))
 	for i, name := range names {
 		found[i].Name = name
 	}
@@ -165,13 +165,13 @@ func (c *completion) workspace() (o Workspace) {
 }
 
 // agents completes a name, or the last one of a list.
-func (c *completion) agents(current string) (found []Candidate) {
+func (c *completion) agents(current string) (found []candidate) {
 	before := current[:strings.LastIndexByte(current, ',')+1]
 	_ = c.workspace().With(c.line.streams, nil, func(w *mailbox.Workspace) error {
 		agents, err := w.Agents()
 		for _, agent := range agents {
 			if !slices.Contains(strings.Split(before, ","), string(agent)) {
-				found = append(found, Candidate{Name: before + string(agent)})
+				found = append(found, candidate{Name: before + string(agent)})
 			}
 		}
 		return err
@@ -180,14 +180,14 @@ func (c *completion) agents(current string) (found []Candidate) {
 }
 
 // messages completes the ids of pending messages.
-func (c *completion) messages() (found []Candidate) {
+func (c *completion) messages() (found []candidate) {
 	_ = c.workspace().With(c.line.streams, nil, func(w *mailbox.Workspace) error {
 		agents, err := w.Agents()
 		for _, agent := range agents {
 			entries, _ := w.Inbox(c.ctx, agent)
 			for _, e := range entries {
 				if m := e.Message; m != nil && m.ID != "" {
-					found = append(found, Candidate{m.ID.Short(), string(m.From) + " to " + string(agent) + ": " + m.Subject})
+					found = append(found, candidate{m.ID.Short(), string(m.From) + " to " + string(agent) + ": " + m.Subject})
 				}
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 // Categories of flags. A page of help describes the flags without one, in their order.
 const (
-	// Rare flags are those that few need. A page names them, and describes them with --all.
+	// Rare flags are those that few users need. A page only names them, and describes them with --all.
 	Rare = "rare"
 	// OfWorkspace are the flags that "oacp help workspace" describes. A page names that topic instead.
 	OfWorkspace = "workspace"
@@ -27,7 +27,7 @@ const helpWidth = 80
 // A helpGroup is a category with its commands.
 type helpGroup struct {
 	Name     string
-	Commands []Candidate
+	Commands []candidate
 }
 
 // help explains the topic or command that the words name, or the program if there are none.
@@ -67,7 +67,7 @@ USAGE:
 	}
 }
 
-// writeCommandHelp explains a command, with all that is to say of it or with what most users need.
+// writeCommandHelp explains a command. Unless all is set, it leaves out what few users need.
 func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 	fmt.Fprintf(w, "%s - %s\n\nUSAGE:\n", c.HelpName, c.Usage)
 	listed, rare, workspace := sortFlags(c.Flags, all)
@@ -104,7 +104,7 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 }
 
 // sortFlags returns the flags that a page describes, and the names of those that it only names.
-func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, workspace bool) {
+func sortFlags(flags []cli.Flag, all bool) (listed []candidate, rare []string, workspace bool) {
 	for _, f := range flags {
 		if !isVisible(f) {
 			continue
@@ -116,7 +116,7 @@ func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, w
 		workspace = workspace || category == OfWorkspace
 		switch {
 		case all || category == "":
-			listed = append(listed, Candidate{flagSynopsis(f), flagUsage(f)})
+			listed = append(listed, candidate{flagSynopsis(f), flagUsage(f)})
 		case category == Rare:
 			rare = append(rare, "--"+f.Names()[0])
 		}
@@ -165,7 +165,7 @@ func usageOf(f cli.Flag) string {
 }
 
 // widest returns the length of the longest name.
-func widest(entries []Candidate) (width int) {
+func widest(entries []candidate) (width int) {
 	for _, e := range entries {
 		width = max(width, utf8.RuneCountInString(e.Name))
 	}
@@ -173,7 +173,7 @@ func widest(entries []Candidate) (width int) {
 }
 
 // writeEntries writes a heading and a line for each name, with its usage; nothing if there are no names.
-func writeEntries(w io.Writer, heading string, entries []Candidate, width int) {
+func writeEntries(w io.Writer, heading string, entries []candidate, width int) {
 	if len(entries) > 0 {
 		fmt.Fprintf(w, "\n%s\n", heading)
 	}
@@ -183,10 +183,10 @@ func writeEntries(w io.Writer, heading string, entries []Candidate, width int) {
 	}
 }
 
-func topics() []Candidate {
-	var found []Candidate
+func topics() []candidate {
+	var found []candidate
 	for _, t := range guide.Pages() {
-		found = append(found, Candidate{t.Name, t.Usage})
+		found = append(found, candidate{t.Name, t.Usage})
 	}
 	return found
 }
@@ -206,7 +206,7 @@ func Wrapped(text string, columns int) (lines []string) {
 // helpGroups keeps categories and commands in the order in which the program lists them.
 func (p *Program) helpGroups(s *Streams) []helpGroup {
 	var groups []helpGroup
-	add := func(category string, c Candidate) {
+	add := func(category string, c candidate) {
 		at := slices.IndexFunc(groups, func(g helpGroup) bool { return g.Name == category })
 		if at < 0 {
 			at = len(groups)
@@ -216,38 +216,38 @@ func (p *Program) helpGroups(s *Streams) []helpGroup {
 	}
 	for _, entry := range p.Commands {
 		if c := entry.New(s); !c.Hidden {
-			add(c.Category, Candidate{c.Name, c.Usage})
+			add(c.Category, candidate{c.Name, c.Usage})
 		}
 	}
 	for _, c := range p.Separate {
 		if c.Usage != "" {
-			add(c.Category, Candidate{c.Name, c.Usage})
+			add(c.Category, candidate{c.Name, c.Usage})
 		}
 	}
 	return groups
 }
 
 // candidates returns all commands.
-func (p *Program) candidates(s *Streams) (found []Candidate) {
+func (p *Program) candidates(s *Streams) (found []candidate) {
 	for _, group := range p.helpGroups(s) {
 		found = append(found, group.Commands...)
 	}
 	return found
 }
 
-func subcommands(command *cli.Command) []Candidate {
-	found := make([]Candidate, len(command.Subcommands))
+func subcommands(command *cli.Command) []candidate {
+	found := make([]candidate, len(command.Subcommands))
 	for i, sub := range command.Subcommands {
-		found[i] = Candidate{sub.Name, sub.Usage}
+		found[i] = candidate{sub.Name, sub.Usage}
 	}
 	return found
 }
 
 // names returns the words of candidates.
-func names(candidates []Candidate) []string {
+func names(candidates []candidate) []string {
 	found := make([]string, len(candidates))
-	for i, candidate := range candidates {
-		found[i] = candidate.Name
+	for i, c := range candidates {
+		found[i] = c.Name
 	}
 	return found
 }

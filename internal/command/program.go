@@ -33,8 +33,8 @@ type Program struct {
 type Entry struct {
 	Name string
 	New  func(*Streams) *cli.Command
-	// Silent commands exit with ExitDone after an error, which is printed: other programs call them and take
-	// a failure for an answer.
+	// Silent commands print errors but exit with ExitDone, because the programs that call them would take another
+	// status for an answer.
 	Silent bool
 }
 

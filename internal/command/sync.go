@@ -25,7 +25,7 @@ const (
 	shortestSync = 100 * time.Millisecond
 )
 
-// A Sync is the flag --sync of commands that work or wait. They sync the workspace with its git remote meanwhile.
+// A Sync is the flag --sync, with which a command exchanges mail with the git remote while it works or waits.
 type Sync struct {
 	text  string
 	every time.Duration
@@ -78,8 +78,8 @@ type remote struct {
 	options    gitmail.Options
 }
 
-// Open returns the synchronizer of those workspaces that have a repository, or nil without --sync. It fails if
-// none has one.
+// Open returns the synchronizer of those workspaces that have a repository, or nil without --sync. It returns an
+// error if none has one.
 func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Workspace) (*Synchronizer, error) {
 	if o.every == 0 {
 		return nil, nil
@@ -105,7 +105,7 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 	return y, nil
 }
 
-// UsualSync returns the synchronizer of a workspace that --sync without a value asks for.
+// UsualSync returns the synchronizer that --sync without a value makes.
 func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchronizer, error) {
 	usual := Sync{every: usualSync}
 	return usual.Open(ctx, s, w)
@@ -123,7 +123,7 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 const (
 	// briefly is how long a command waits for a remote before or after its work.
 	briefly = 2 * time.Second
-	// patiently is how long a command waits that works only once, or whose last sync a signal has begun.
+	// patiently is the same for a command that works only once, and for the last sync after a signal.
 	patiently = 5 * time.Second
 )
 
@@ -159,15 +159,15 @@ func (y *Synchronizer) within(ctx context.Context, limit time.Duration) bool {
 	return synced
 }
 
-// observe says how a sync ended, unless the context has.
+// observe reports how a sync ended, unless ctx was cancelled.
 func (y *Synchronizer) observe(ctx context.Context, r *remote, err error) {
 	if ctx.Err() == nil {
 		r.Observe(err, y.streams)
 	}
 }
 
-// Start syncs each workspace again and again until the caller calls stop, the first time at once unless another
-// process has just done so.
+// Start syncs each workspace repeatedly until the caller calls stop: the first time at once, unless another process
+// has just done so.
 func (y *Synchronizer) Start(ctx context.Context) (stop func()) {
 	if y == nil {
 		return func() {}
@@ -187,8 +187,8 @@ func (y *Synchronizer) Start(ctx context.Context) (stop func()) {
 	}
 }
 
-// Begin syncs each workspace once, and then does what Start does. A remote may take two seconds, but not longer than the
-// limit. Without a limit, it may take five seconds: the command works only once.
+// Begin syncs each workspace once, and then does what Start does. It waits two seconds for a remote, but not longer
+// than the limit. A limit of 0 is for commands that work only once: then it waits five seconds.
 func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop func()) {
 	if y == nil {
 		return func() {}
@@ -202,7 +202,8 @@ func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop fun
 	return y.Start(ctx)
 }
 
-// Around calls work, and syncs meanwhile and once more after it. If work ends by itself, it also syncs before it.
+// Around calls work, and syncs while it runs and once more afterwards. If work ends by itself, Around also syncs
+// before it.
 func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error) error {
 	if y == nil {
 		return work()

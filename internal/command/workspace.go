@@ -56,9 +56,9 @@ func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
 }
 
-// Open opens the workspace of a place. Keys are in the home of the place, or else of the workspace: messages sent
-// there are signed, and messages there are held, if their senders' or receivers' settings ask for it. Options may
-// set another Screen.
+// Open opens the workspace of a place. It signs and holds messages as the settings of their senders and receivers
+// say, with the keys in the home of the place or, if it names none, of the workspace. Options may set another
+// Screen.
 func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
 	dir, err := place.Find()
 	if err != nil {
@@ -95,8 +95,8 @@ func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.
 	return use(w)
 }
 
-// AgentOf returns the agent that a flag names, or else the one that the environment names. It is the one that
-// looks at the workspace from then on.
+// AgentOf returns the agent that a flag names, or else the one that the environment names. From then on, the
+// workspace shows only what that agent may read.
 func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentName, err error) {
 	if flag != "" {
 		agent, err = schema.ParseAgentName(flag)
@@ -109,8 +109,8 @@ func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentN
 	return agent, err
 }
 
-// ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that is the agent of the
-// session: else the error is a *project.OtherAgentError.
+// ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that must be the agent
+// of the session; otherwise the error is a *project.OtherAgentError.
 func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
 	agent, err := AgentOf(w, flag, s)
 	own, inSession := SessionAgent(w, s)
@@ -123,9 +123,9 @@ func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentNam
 	return "", cmp.Or(err, error(&project.OtherAgentError{Session: own, Other: agent}))
 }
 
-// SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run commands without
-// asking its user, so each of its commands counts as one of the session, whatever workspace it names. A person
-// can write --as-person first, for which programs ask, or use a terminal.
+// SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run
+// commands without asking its user, so every command counts as one of the session, whatever workspace it names,
+// unless it runs in a terminal or begins with --as-person, which programs do not run without asking.
 func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inSession bool) {
 	if s.InTerminal || s.AsPerson || s.Getenv(orphans.Variable) != "" {
 		return "", false
@@ -150,8 +150,8 @@ func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inS
 // workspace, or nothing if it is not installed.
 func ContractProgram() string { return FindSeparate("contract") }
 
-// CheckSubject returns an error if the subject of a message has several lines.
-func CheckSubject(m *schema.Message) error {
+// checkSubject returns an error if the subject of a message has several lines.
+func checkSubject(m *schema.Message) error {
 	if !strings.ContainsAny(strings.TrimSpace(m.Subject), "\r\n") {
 		return nil
 	}
@@ -160,11 +160,11 @@ func CheckSubject(m *schema.Message) error {
 	}
 }
 
-// CheckDraft returns the error of CheckSubject, or one if the body of a message does not fit the schemas of the
-// workspace. Every command that sends what a person or an agent wrote calls it first. Source is where the body was
-// read from.
+// CheckDraft returns an error if the subject of a message has several lines, or if the body does not match the
+// schemas of the workspace. Every command that sends what a person or an agent wrote calls it first. Source is where
+// the body was read from.
 func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
-	if err := CheckSubject(draft); err != nil {
+	if err := checkSubject(draft); err != nil {
 		return err
 	}
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
@@ -197,7 +197,7 @@ func Preview(e *mailbox.Entry) *schema.Message {
 // RunsVariable names the folder of runs if --runs-dir does not.
 const RunsVariable = "OACP_RUNS"
 
-// A BridgeLog says which bridge log a command means.
+// A BridgeLog says which bridge log a command uses.
 type BridgeLog struct {
 	File       string
 	RunID      int
@@ -222,7 +222,7 @@ func (o *BridgeLog) WritingFlags() []cli.Flag {
 	return append(o.Flags(), &cli.BoolFlag{Name: "create", Usage: "create the run --run-id if it does not exist", Destination: &o.Create})
 }
 
-// Check refuses what the flags cannot mean together.
+// Check rejects flags that contradict each other.
 func (o BridgeLog) Check(c *cli.Context) error {
 	switch {
 	case c.IsSet("run-id") && o.RunID < 1:
@@ -240,7 +240,7 @@ func (o BridgeLog) Given() bool {
 	return o.File != "" || o.RunID != 0 || o.Repository != "" || o.RunsDir != ""
 }
 
-// selector returns what the flags and the environment say.
+// selector returns the selector that the flags and the environment describe.
 func (o BridgeLog) selector(s *Streams) bridge.Selector {
 	return bridge.Selector{
 		File: o.File, Root: cmp.Or(o.RunsDir, s.Getenv(RunsVariable)),
@@ -248,8 +248,8 @@ func (o BridgeLog) selector(s *Streams) bridge.Selector {
 	}
 }
 
-// RepositoryIDs returns the folder of all runs, what to call the selected repository, and its id. With all, it means every
-// repository.
+// RepositoryIDs returns the folder of all runs, what to call the selected repository, and its id. With all, the ids are
+// those of all repositories.
 func (o BridgeLog) RepositoryIDs(s *Streams, all bool) (root, name string, ids []string, err error) {
 	root, name, err = o.selector(s).Folders()
 	if err == nil && all {
@@ -272,7 +272,7 @@ func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
 	return log.Run, err
 }
 
-// With opens the log to write into it. If the repository has no run, With makes the first one.
+// With opens the log for writing. If the repository has no run, With makes the first one.
 func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log) error) error {
 	log, err := o.Select(s)
 	if err == nil {
@@ -288,8 +288,7 @@ func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log
 	return UseLog(log.Path, options, s, use)
 }
 
-// Reading opens the log to read it. A file that is named must exist; the log of a run begins with
-// its first record.
+// Reading opens the log for reading. A named file must exist; the log of a run may not exist yet.
 func (o BridgeLog) Reading(s *Streams, use func(*bridge.Log) error) error {
 	log, err := o.Select(s)
 	if err == nil {

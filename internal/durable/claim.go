@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// claim locks a file until it is closed, which the system also does if the process dies. So others
-// can tell whether its writer is alive; see Claimed. On a system or file system without such locks
+// claim locks a file until it is closed. The system closes it if the process dies, so others can
+// tell whether its writer is alive; see Claimed. On a system or file system without such locks,
 // claim does nothing.
 func claim(file *os.File) { _, _ = lock(file) }
 
-// Claimed reports whether a process holds a claim on a file. That is certain only about processes
-// with the Origin of this one; others may hold locks that this one does not see. Claimed returns
-// errors.ErrUnsupported, or an error of the system, if it cannot tell.
+// Claimed reports whether a process holds a claim on a file. It may miss the claims of processes
+// with another Origin. Claimed returns errors.ErrUnsupported, or an error of the system, if it
+// cannot tell.
 func (d *Dir) Claimed(name string) (bool, error) {
 	file, err := d.open(name, os.O_RDWR, 0)
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *Dir) Origin() (string, error) {
 	return fmt.Sprintf("%016x", hash.Sum64()), nil
 }
 
-// boot returns the id of this start of the system. Where there is none, it returns an id of this
-// process, so that no other process has the same origin.
+// boot returns the id of this start of the system. If the system has none, boot returns an id of
+// this process, so that no other process has the same origin.
 var boot = sync.OnceValue(func() string {
 	if id := bootID(); id != "" {
 		return id

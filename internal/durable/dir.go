@@ -31,11 +31,11 @@ func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 // Close releases the folder. It does not write anything.
 func (d *Dir) Close() error { return errors.Join(d.handle.Close(), d.root.Close()) }
 
-// Create writes a new file and returns it open and claimed, which it is before it has any bytes;
-// Finish makes it durable. On an error, Create removes the file.
+// Create writes a new file and returns it open; Finish makes it durable. Create claims the file
+// before it writes the first byte. If writing fails, Create removes the file.
 //
-// Its modification time is the shortest time before the one that Changed returns. A program that
-// still writes leaves both equal, so the file shows that it is whole.
+// Create sets the modification time to just before the time that Changed returns. Any later write
+// sets both to the same time, so a reader can tell that the file is complete.
 func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -48,7 +48,8 @@ func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 		return nil, errors.Join(err, file.Close(), d.Remove(name))
 	}
 	if info, err := file.Stat(); err == nil {
-		// Without it, the file takes a moment longer to count as whole. Some FUSE programs set both or neither.
+		// If this fails, readers wait a moment before they take the file for complete. Some FUSE programs
+		// set both times or neither.
 		modified := info.ModTime().Add(-1)
 		_ = d.root.Chtimes(name, modified, modified)
 	}
@@ -69,7 +70,6 @@ func write(file *os.File, data []byte) error {
 // Finish makes a file that Create returned durable, and closes it.
 func Finish(file *os.File) error { return errors.Join(syncFile(file), file.Close()) }
 
-// syncFile makes a file that Create returned durable.
 func syncFile(file *os.File) error {
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("syncing %s: %w", filepath.Clean(file.Name()), cause(err))
@@ -114,11 +114,11 @@ func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	return d.publish(name, to, newName, renameNoReplace)
 }
 
-// PublishUnique is Publish for a name that nobody else chooses at this moment, such as one with a
-// long random part. Without an exclusive rename it looks whether the name is free, and renames. A
-// lock could not make the two one step: mounts of one folder on several machines, and often on one,
+// publishUnique is Publish for a new name that nobody else chooses at this moment, such as one with a
+// long random part. Without an exclusive rename, it checks that the name is free, and renames. A
+// lock could not make this one step: mounts of one folder on several machines, and often on one,
 // do not share their locks.
-func (d *Dir) PublishUnique(name string, to *Dir, newName string) error {
+func (d *Dir) publishUnique(name string, to *Dir, newName string) error {
 	err := d.Publish(name, to, newName)
 	if errors.Is(err, ErrNotExclusive) {
 		err = d.publish(name, to, newName, renameIfFree)
@@ -188,8 +188,8 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// AppendFile is ReadFile, but appends the bytes to the buffer, and also returns when the file was
-// last written.
+// AppendFile is ReadFile, but appends the bytes to the buffer and also returns the modification
+// time of the file.
 func (d *Dir) AppendFile(buffer []byte, name string, limit int64) (data []byte, modified time.Time, err error) {
 	data, modified, err = d.read(buffer, name, limit)
 	if err != nil {
@@ -231,12 +231,10 @@ func (d *Dir) Writable() error {
 
 // cause strips the operation and path that the os package adds; the callers add the full path.
 func cause(err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
 	}
-	var linkError *os.LinkError
-	if errors.As(err, &linkError) {
+	if linkError, ok := errors.AsType[*os.LinkError](err); ok {
 		return linkError.Err
 	}
 	return err

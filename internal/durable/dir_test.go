@@ -181,34 +181,30 @@ func TestManyPublishOneFile(t *testing.T) {
 // others stay in place.
 func TestManyPublishUnderOneName(t *testing.T) {
 	const rounds, many = 20, 16
-	for _, p := range []publisher{{"Publish", (*Dir).Publish}} { // PublishUnique is for other names
-		t.Run(p.name, func(t *testing.T) {
-			d, other := openDirs(t)
-			for round := range rounds {
-				var won atomic.Int32
-				var group sync.WaitGroup
-				for i := range many {
-					name := fmt.Sprintf("%d-%d", round, i)
-					put(t, d, name, name)
-					group.Go(func() {
-						switch err := p.publish(d, name, other, fmt.Sprint(round)); {
-						case err == nil:
-							won.Add(1)
-						case !errors.Is(err, fs.ErrExist):
-							t.Errorf("a loser got %v, want fs.ErrExist", err)
-						}
-					})
+	d, other := openDirs(t)
+	for round := range rounds {
+		var won atomic.Int32
+		var group sync.WaitGroup
+		for i := range many {
+			name := fmt.Sprintf("%d-%d", round, i)
+			put(t, d, name, name)
+			group.Go(func() {
+				switch err := d.Publish(name, other, fmt.Sprint(round)); {
+				case err == nil:
+					won.Add(1)
+				case !errors.Is(err, fs.ErrExist):
+					t.Errorf("a loser got %v, want fs.ErrExist", err)
 				}
-				group.Wait()
-				if won.Load() != 1 {
-					t.Fatalf("%d of %d got the name, want exactly one", won.Load(), many)
-				}
-			}
-			left, err := d.Names()
-			if err != nil || len(left) != rounds*(many-1) {
-				t.Errorf("%d files are left (%v), want %d", len(left), err, rounds*(many-1))
-			}
-		})
+			})
+		}
+		group.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("%d of %d got the name, want exactly one", won.Load(), many)
+		}
+	}
+	left, err := d.Names()
+	if err != nil || len(left) != rounds*(many-1) {
+		t.Errorf("%d files are left (%v), want %d", len(left), err, rounds*(many-1))
 	}
 }
 

@@ -7,10 +7,22 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Changed returns when the bytes or the attributes of a file last changed. No program can set that
+// time. It is zero if info does not come from the system.
+func Changed(info fs.FileInfo) time.Time {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return time.Time{}
+	}
+	changed := changeTime(stat)
+	return time.Unix(changed.Unix())
+}
 
 // syncDir ignores the errors of file systems that cannot sync folders.
 func syncDir(handle *os.File) error {
@@ -49,7 +61,7 @@ func (d *Dir) openDescriptor(name string, flag int, mode os.FileMode) (fd int, e
 }
 
 // read makes four system calls; an os.File would make six. Listing a large inbox consists of little
-// else. The root follows links inside the folder, and explains errors.
+// else. If that fails, the root opens the file: it follows links inside the folder.
 func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, error) {
 	if fd, err := d.openDescriptor(name, os.O_RDONLY, 0); err == nil {
 		defer unix.Close(fd) // nothing was written, so the error does not matter
@@ -59,7 +71,7 @@ func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, 
 	if err != nil {
 		return buffer, time.Time{}, err
 	}
-	defer file.Close() // as above
+	defer file.Close() // nothing was written here either
 	return readDescriptor(buffer, int(file.Fd()), limit)
 }
 

@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Several users can share a folder that its group may write to. Files that this package makes in such a
-// folder are for the group, whatever the umask: the mode of the folder tells what the users want. Only
-// files that nobody but their owner may read stay private.
+// Several users can share a folder if its group may write to it. In such a folder, the group may also
+// write to new files, whatever the umask, unless a file is for its owner only.
 const (
 	groupRead  fs.FileMode = 0o040
 	groupWrite fs.FileMode = 0o020
 )
 
-// shared returns the permissions of a new file in the folder that has these where nobody shares it.
+// shared returns the permissions of a new file: the mode, and those that a shared folder adds.
 func (d *Dir) shared(mode fs.FileMode) fs.FileMode {
 	if mode&groupRead == 0 {
 		return mode
@@ -26,8 +25,8 @@ func (d *Dir) shared(mode fs.FileMode) fs.FileMode {
 	return mode
 }
 
-// share gives the group a new file of the folder. The file of another user keeps its permissions,
-// which let this process open it.
+// share lets the group read and write a new file of a shared folder. It changes no file of another
+// user, which this process could open as it is.
 func (d *Dir) share(file *os.File, mode fs.FileMode) {
 	if mode = d.shared(mode); mode&groupWrite == 0 {
 		return
@@ -37,8 +36,8 @@ func (d *Dir) share(file *os.File, mode fs.FileMode) {
 	}
 }
 
-// MakeDir makes a folder below the root. Its group may do there what the group of the folder around
-// it may do there.
+// MakeDir makes a folder below the root. If the folder around it is shared, the new one gets its
+// permissions for the group.
 func MakeDir(root *os.Root, name string) error {
 	if err := root.Mkdir(name, 0o755); err != nil {
 		return err

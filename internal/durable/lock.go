@@ -6,7 +6,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockMode makes lock files readable only by their owner: who can open one can hold it.
+// lockMode makes lock files readable only by their owner: whoever can open one can hold it.
 const lockMode = 0o600
 
 // NewLock returns an unlocked lock on the file at the path. Locking creates a missing file,
@@ -15,9 +15,9 @@ func NewLock(path string) *flock.Flock {
 	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(lockMode))
 }
 
-// NewLock returns an unlocked lock on a file of the folder, and makes the file if it is missing. A group
-// that shares the folder shares the lock. Locking does not make the file: the path may lead elsewhere by
-// then.
+// NewLock returns an unlocked lock on a file of the folder, and creates the file if it is missing. A
+// group that shares the folder shares the lock. Locking does not create the file, because by then the
+// path may lead elsewhere.
 func (d *Dir) NewLock(name string) *flock.Flock {
 	if file, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode); err == nil {
 		d.share(file, groupRead)

@@ -80,11 +80,11 @@ func TestFileSystemWithoutExclusiveRename(t *testing.T) {
 	}
 	wantContent(t, d, "a", "data")
 	put(t, other, "taken", "other data")
-	if err := d.PublishUnique("a", other, "taken"); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("PublishUnique of a taken name gave %v, want fs.ErrExist", err)
+	if err := d.publishUnique("a", other, "taken"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("publishUnique of a taken name gave %v, want fs.ErrExist", err)
 	}
-	if err := d.PublishUnique("a", other, "b"); err != nil {
-		t.Errorf("PublishUnique gave %v", err)
+	if err := d.publishUnique("a", other, "b"); err != nil {
+		t.Errorf("publishUnique gave %v", err)
 	}
 	wantContent(t, other, "b", "data")
 	wantContent(t, other, "taken", "other data")

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// What a folder or file is instead of what it must be. Opening anything else could block the
-// program for ever: a pipe waits for its other end, and a device may never end.
+// Errors for a file that is of another kind than it must be. Opening or reading it could block the
+// program forever: a pipe waits for its other end, and a device may never end.
 var (
 	// ErrLink is returned for a symbolic link that must not be followed.
 	ErrLink = errors.New("the symbolic link is not followed")
@@ -64,7 +64,7 @@ func OpenDir(root *os.Root, path, name string) (*Dir, error) {
 	return newDir(at, path)
 }
 
-// StatFolder describes a folder below the root. It returns an error for anything else, also for a
+// StatFolder describes a folder below the root. It returns an error for anything else, including a
 // symbolic link; path is what errors call the root.
 func StatFolder(root *os.Root, path, name string) (fs.FileInfo, error) {
 	found, err := findFolder(root, name)
@@ -132,8 +132,8 @@ func (d *Dir) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error
 	return file, nil
 }
 
-// explain returns the error that says what the entry is if it is not a regular file, which the
-// system's own errors do not say, and otherwise the error.
+// explain returns ErrLink or ErrNotRegular, which say more than the errors of the system, if the entry
+// is not a regular file. It returns other errors unchanged.
 func (d *Dir) explain(name string, err error) error {
 	switch info, lookErr := d.root.Lstat(name); {
 	case lookErr != nil, info.Mode().IsRegular(), errors.Is(err, fs.ErrExist), errors.Is(err, ErrTooLarge):

@@ -16,7 +16,7 @@ func (d *Dir) Replace(name string, data []byte, mode fs.FileMode) error {
 	return d.replace(replacing{syncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
 }
 
-// replacing is what makes a replacement durable. Tests put faults behind it.
+// replacing has the steps that make a replacement durable. Tests inject faults through it.
 type replacing struct {
 	syncFile func(*os.File) error
 	rename   func(folder *os.Root, name, newName string) error
@@ -40,9 +40,8 @@ type Replacement struct {
 	hidden, name string
 }
 
-// Prepare writes what is to replace a file of the folder, so that Publish needs no space on the disk. It
-// does not sync the file: it is for what need not survive a crash of the machine. The caller calls Publish or
-// Discard.
+// Prepare writes the replacement of a file of the folder, so that Publish needs no disk space. It does
+// not sync: after a crash of the machine, the file may be damaged. The caller calls Publish or Discard.
 func (d *Dir) Prepare(name string, data []byte, mode fs.FileMode) (*Replacement, error) {
 	return d.prepare(func(*os.File) error { return nil }, name, data, mode)
 }
@@ -60,13 +59,13 @@ func (d *Dir) prepare(syncFile func(*os.File) error, name string, data []byte, m
 	return r, nil
 }
 
-// Publish replaces the file, or gives the new one its name.
+// Publish replaces the file, or creates it.
 func (r *Replacement) Publish() error { return r.dir.SetAside(r.hidden, r.name) }
 
 // Discard removes the replacement.
 func (r *Replacement) Discard() error { return r.dir.Remove(r.hidden) }
 
-// createTemporary makes a hidden file with a name of its own.
+// createTemporary creates a hidden file with a random name.
 func (d *Dir) createTemporary(name string) (*os.File, error) {
 	for {
 		hidden := "." + name + ".tmp-" + strconv.FormatUint(rand.Uint64(), 36)

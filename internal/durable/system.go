@@ -7,18 +7,19 @@ import (
 	"strconv"
 )
 
-// FileSystem is what delivery does to files, and nothing else. Tests put faults behind it.
+// FileSystem has the operations on files that a delivery needs. Tests inject faults through it.
 type FileSystem interface {
 	// Create writes a new file whole and claims it; see Dir.Create.
 	Create(dir *Dir, name string, data []byte) (*os.File, error)
 	// SyncFile makes a file durable, and SyncDir the names in a folder.
 	SyncFile(file *os.File) error
 	SyncDir(dir *Dir) error
-	// Publish consumes a name; see Dir.Publish, and Dir.PublishUnique for a unique new name.
+	// Publish moves a file and replaces none; see Dir.Publish. If the new name is unique, nobody else
+	// chooses it at this moment, and Publish also works without an exclusive rename.
 	Publish(from *Dir, name string, to *Dir, newName string, unique bool) error
 	// Take removes a file and reports whether this call removed it.
 	Take(dir *Dir, name string) (bool, error)
-	// Origin names the processes whose claims this one sees; see Dir.Origin.
+	// Origin identifies the processes whose claims this one sees; see Dir.Origin.
 	Origin(dir *Dir) (string, error)
 }
 
@@ -56,7 +57,7 @@ func (d Disk) SyncDir(dir *Dir) error {
 // Publish implements FileSystem.
 func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool) error {
 	if unique {
-		return from.PublishUnique(name, to, newName)
+		return from.publishUnique(name, to, newName)
 	}
 	return from.Publish(name, to, newName)
 }
@@ -67,9 +68,8 @@ func (Disk) Take(dir *Dir, name string) (bool, error) { return dir.Take(name) }
 // Origin implements FileSystem.
 func (Disk) Origin(dir *Dir) (string, error) { return dir.Origin() }
 
-// AddFile writes a new file, and makes it and its name durable. The name never shows a part of the
-// data: until the file is whole, it has a hidden one. A file that cannot be made durable is taken
-// back.
+// AddFile writes a new file, and makes it and its name durable. The file has a hidden name until it
+// is complete. AddFile removes a file that it cannot make durable.
 func AddFile(files FileSystem, dir *Dir, name string, data []byte) error {
 	hidden := ".tmp-" + strconv.FormatUint(rand.Uint64(), 36)
 	file, err := files.Create(dir, hidden, data)
@@ -89,8 +89,8 @@ func AddFile(files FileSystem, dir *Dir, name string, data []byte) error {
 	return err
 }
 
-// WriteFile is AddFile, but writes in place: on every file system, of those who use a name one
-// succeeds.
+// WriteFile is AddFile, but writes under the name itself: if several processes write a file of one
+// name, exactly one succeeds, on every file system.
 func WriteFile(files FileSystem, dir *Dir, name string, data []byte) error {
 	file, err := files.Create(dir, name, data)
 	if err != nil {

@@ -58,7 +58,7 @@ type Lock struct {
 }
 
 const (
-	// patience is how long Take asks for a lock: Held holds it for a moment to see whether it is
+	// patience is how long Take waits for a lock: Held takes it for a moment to see whether it is
 	// free.
 	patience = 500 * time.Millisecond
 	retry    = 10 * time.Millisecond
@@ -67,8 +67,8 @@ const (
 )
 
 // Take takes the lock until it is released or the process ends. If another process holds it, Take
-// returns a *HeldError after half a second at most. If the holder before was killed, Take first
-// ends all that it had started.
+// returns a *HeldError after half a second at most. If the previous holder was killed, Take first
+// ends the processes that it started.
 func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
 	dir, err := l.Open()
 	if err != nil {
@@ -93,7 +93,7 @@ func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
 	}
 	hold := &Hold{lock: l, dir: dir, held: lock, mark: orphans.NewMark()}
 	if last := l.holder(dir); last != nil { // its note is still there: it was killed
-		if hold.Orphans, err = orphans.End(ctx, last.Mark); err != nil {
+		if hold.ended, err = orphans.End(ctx, last.Mark); err != nil {
 			return nil, err
 		}
 	}
@@ -112,13 +112,12 @@ func TakeBriefly(lock *flock.Flock) error {
 
 // Hold is a lock that this process holds.
 type Hold struct {
-	// Orphans are the processes that the last holder left behind, as orphans.End returns them.
-	Orphans []string
-
 	lock Lock
 	dir  *durable.Dir
 	held *flock.Flock
 	mark orphans.Mark
+	// ended are the processes that the last holder left behind, as orphans.End returns them.
+	ended []string
 }
 
 // Context returns a context for starting processes that must not outlive the Hold.

@@ -24,7 +24,7 @@ func FuzzNote(f *testing.F) {
 			t.Fatal(err)
 		}
 		hold, err := l.Take(t.Context(), time.Unix(0, 0))
-		if err != nil || len(hold.Orphans) != 0 {
+		if err != nil || len(hold.ended) != 0 {
 			t.Fatalf("with the note %q: %v, ended %v", note, err, hold)
 		}
 		defer func() {

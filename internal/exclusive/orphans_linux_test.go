@@ -63,7 +63,7 @@ func TestOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(hold.Orphans) == 0 {
+	if len(hold.ended) == 0 {
 		t.Error("there were no orphans, want the shell and what it runs")
 	}
 	if _, err := io.ReadAll(output); err != nil { // ends when both are dead
@@ -75,7 +75,7 @@ func TestOrphans(t *testing.T) {
 	if err := hold.Release(); err != nil {
 		t.Error(err)
 	}
-	if hold, err = l.Take(t.Context(), time.Now()); err != nil || len(hold.Orphans) != 0 {
+	if hold, err = l.Take(t.Context(), time.Now()); err != nil || len(hold.ended) != 0 {
 		t.Errorf("after a release: %v, %v; want no orphans", hold, err)
 	}
 	if err := hold.Release(); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
@@ -93,6 +94,9 @@ const shallow = "git fetch --unshallow gets older commits (fetch-depth: 0 in a w
 var rules = []rule{
 	{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
 	{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
+	{"person", hinting(func(e *project.PersonError) string {
+		return fmt.Sprintf("oacp inbox --agent %s lists what waits; a person answers in a terminal with decide, or writes oacp --as-person before the command", e.Agent)
+	})},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
 	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},
@@ -102,7 +106,7 @@ var rules = []rule{
 	{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
 		return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
 	})},
-	{"reserved_name", is(mailbox.ErrPostmaster, "an agent needs another name, and nobody reads mail to this one")},
+	{"reserved_name", is(mailbox.ErrPostmaster, "choose another name for an agent; nobody reads mail to this one")},
 	{"same_name", hinting(func(e *mailbox.SameNameError) string {
 		return fmt.Sprintf("write %s, or give the agent another name", e.Other)
 	})},
@@ -124,6 +128,13 @@ var rules = []rule{
 	{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 		return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 	})},
+	{"invalid_message", as[*schema.ChoicesError]("write 2 to 9 different choices with commas between them: --choices \"yes,no,later\"")},
+	{"no_choice", hinting(func(e *schema.NoChoiceError) string {
+		if choices := e.Message.Choices(); choices != nil {
+			return "oacp reply " + e.Message.ID.Short() + " --choose " + visible.ShellCommand(choices[0])
+		}
+		return "oacp reply " + e.Message.ID.Short() + " --body TEXT answers in words"
+	})},
 	{"claim_lost", as[*turn.FencedError]("leave the message to that machine; oacp status shows how far it gets")},
 	{"already_answered", hinting(func(e *track.AnsweredError) string {
 		hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
@@ -131,6 +142,9 @@ var rules = []rule{
 			hint += "; oacp ack " + e.Request.ID.Short() + " acknowledges the message"
 		}
 		return hint
+	})},
+	{"already_working", hinting(func(e *track.BusyError) string {
+		return "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 	})},
 	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
@@ -173,7 +187,6 @@ var rules = []rule{
 	{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
 	{"bad_schema", as[*contract.SchemaError]("fix the schema: until then oacp sends no message that it applies to")},
 	{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
-	{"not_found", is(bridge.ErrUnknownID, "--since takes the full id of a record in this log")},
 	{"unknown_cursor", is(bridge.ErrUnknownCursor, "keep a cursor file for each log and agent; without its file, records are printed from the beginning")},
 	{"duplicate_id", is(bridge.ErrSharedID, "the id covers type, sender, receiver and content: change the content")},
 	{"not_durable", is(bridge.ErrNotSynced, "")},
@@ -206,7 +219,7 @@ var rules = []rule{
 	{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
 	{"unknown_revision", as[*change.RevisionError](shallow + "; git log lists the commits that are here")},
 	{"unrelated", as[*change.UnrelatedError](shallow + "; otherwise, name a commit that HEAD descends from")},
-	{"commit_refused", is(commit.ErrRefused, "nothing was committed: mend what git names, such as a hook, the signing program or your name in the settings")},
+	{"commit_refused", is(commit.ErrRefused, "nothing was committed: fix what git names, such as a hook, the signing program or your name in the settings")},
 	{"not_installed", is(git.ErrMissing, "install git")},
 	{"git_too_old", is(git.ErrTooOld, "install a newer git")},
 	{"dead_letter", as[*watch.DeadLetterError]("")},

@@ -1,5 +1,5 @@
-// Package failure turns errors into what people and programs see of them: a code, an exit status
-// and a hint. All programs use it, so the same mistake has the same code everywhere.
+// Package failure gives errors what people and programs see of them: a code, an exit status and a
+// hint. All programs use it, so the same mistake has the same code everywhere.
 package failure
 
 import (
@@ -17,8 +17,8 @@ const (
 	ExitDone   = 0
 	ExitFailed = 1
 	ExitUsage  = 2
-	// ExitInVain is the status of a command that waited for a message until its time was over.
-	ExitInVain = 3
+	// ExitTimeout is the status of a command whose wait for a message timed out.
+	ExitTimeout = 3
 	// exitSignal plus its number is the status of a command that a signal stopped.
 	exitSignal = 128
 )

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// A Commit is a commit to be made.
+// A Commit is a commit to make.
 type Commit struct {
 	// Author and Committer have the form Ann <ann@example.com>.
 	Author, Committer   string
 	Authored, Committed time.Time
 	Text                string
-	// Files are what changes in the tree of the parent, in this order.
+	// Files are the changes to the tree of the parent, in this order.
 	Files []File
 }
 
-// A File is a regular file for a tree: its bytes, or the object that holds them. If it is Removed, the file or folder at
-// the path goes.
+// A File is a change to a tree: a regular file with these bytes or with the bytes of the object. If Removed is set, it
+// removes the file or folder at the path.
 type File struct {
 	Path, Object string
 	Data         []byte
@@ -31,8 +31,8 @@ type File struct {
 // ErrSigning says that git could not sign a commit.
 var ErrSigning = errors.New("signing, as commit.gpgsign asks for")
 
-// Import makes commits, each on the one before it and the first on the parent, which may be empty, moves the ref to the
-// last one, and returns that. With sign, they have the user's signature.
+// Import makes commits, each on the one before it and the first on the parent, which may be empty. It moves the ref to the
+// last one and returns it. With sign, git signs the commits.
 func (r *Repository) Import(ctx context.Context, ref, parent string, commits []Commit, sign bool) (string, error) {
 	var input bytes.Buffer
 	for i, c := range commits {
@@ -60,7 +60,7 @@ func (r *Repository) Import(ctx context.Context, ref, parent string, commits []C
 	}
 	made := strings.TrimSpace(string(out))
 	if len(made) != 40 && len(made) != 64 {
-		return "", fmt.Errorf("git fast-import: %w: %.100q", ErrOutput, out)
+		return "", fmt.Errorf("git fast-import: %w: %.100q", errOutput, out)
 	}
 	if !sign {
 		return made, nil
@@ -68,7 +68,7 @@ func (r *Repository) Import(ctx context.Context, ref, parent string, commits []C
 	return r.sign(ctx, ref, parent, made, commits)
 }
 
-// sign makes commits again that fast-import made, which cannot sign.
+// sign makes the commits of fast-import again, because fast-import cannot sign.
 func (r *Repository) sign(ctx context.Context, ref, parent, last string, commits []Commit) (string, error) {
 	out, err := r.Run(ctx, "log", "--first-parent", "--reverse", fmt.Sprintf("--max-count=%d", len(commits)), "--no-show-signature", "--format=%T", last)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Repository) sign(ctx context.Context, ref, parent, last string, commits
 	}
 	trees := strings.Fields(string(out))
 	if len(trees) != len(commits) {
-		return "", fmt.Errorf("git log: %w: %.100q", ErrOutput, out)
+		return "", fmt.Errorf("git log: %w: %.100q", errOutput, out)
 	}
 	for i, c := range commits {
 		if parent, err = r.CommitTree(ctx, trees[i], parent, c, true); err != nil {
@@ -86,8 +86,8 @@ func (r *Repository) sign(ctx context.Context, ref, parent, last string, commits
 	return parent, r.UpdateRefs(ctx, map[string]string{ref: parent})
 }
 
-// CommitTree makes a commit of a tree on a parent, which may be empty, and returns it. The files of the commit do not matter.
-// An error of git about a signature matches ErrSigning.
+// CommitTree makes a commit of a tree on a parent, which may be empty, and returns it. It ignores the files of the
+// commit. If git fails with sign, the error matches ErrSigning.
 func (r *Repository) CommitTree(ctx context.Context, tree, parent string, c Commit, sign bool) (string, error) {
 	with := *r
 	with.Env = slices.Clone(r.Env)
@@ -111,5 +111,5 @@ func (r *Repository) CommitTree(ctx context.Context, tree, parent string, c Comm
 	return strings.TrimSpace(string(out)), err
 }
 
-// raw writes a time as git keeps it.
+// raw formats a time as git stores it.
 func raw(at time.Time) string { return fmt.Sprintf("%d +0000", max(at.Unix(), 0)) }

@@ -17,66 +17,66 @@ import (
 // ErrTracked says that a user's repository has files of a workspace under version control.
 var ErrTracked = errors.New("the repository has files of the workspace under version control")
 
-// Enclosing is the repository that a user works in, seen from a folder that is usually inside it.
+// Enclosing is the repository that a user works in, and a folder, which is usually inside it.
 type Enclosing struct {
 	// Repository runs git at the top, or in the folder if there is no repository.
 	*Repository
-	// Top is the top of the repository, or empty, and Folder the folder. Neither has links. Below is the path between
-	// them, with slashes; it is empty if the folder is elsewhere.
-	Top, Folder, Below string
-	// Common is the git folder that all work trees share.
-	Common string
+	// top is the top of the repository, or empty, and folder the folder, both without symbolic links. below is the path
+	// of the folder below the top, with slashes; it is empty if the folder is not below the top.
+	top, folder, below string
+	// common is the git folder that all work trees share.
+	common string
 	// ObjectFormat is sha1 or sha256.
 	ObjectFormat string
-	// Remotes are the remotes by name. Their URLs are as the user wrote them: rules such as url.<base>.insteadOf apply in
-	// every repository. Paths are absolute.
+	// Remotes are the remotes by name. Their URLs are as the user wrote them, because rules such as url.<base>.insteadOf
+	// apply in every repository, but paths are absolute.
 	Remotes map[string]Remote
 }
 
-// Remote is a remote in a user's settings. PushURL is empty if it is the URL.
+// Remote is a remote in a user's settings. PushURL is empty unless it is set.
 type Remote struct{ URL, PushURL string }
 
-// Enclose looks at a user's repository, whose top may be empty, from a folder. It returns an error matching ErrTracked if
-// the repository has files in the folder under version control.
+// Enclose reads the repository with the top, which may be empty. It returns an error matching ErrTracked if the repository
+// has files in the folder under version control.
 func Enclose(ctx context.Context, folder, top string) (e *Enclosing, err error) {
 	e = &Enclosing{Repository: &Repository{Dir: folder}, ObjectFormat: "sha1"}
 	if top == "" {
 		return e, nil
 	}
-	if e.Top, err = filepath.EvalSymlinks(top); err != nil {
+	if e.top, err = filepath.EvalSymlinks(top); err != nil {
 		return nil, err
 	}
-	if e.Folder, err = filepath.EvalSymlinks(folder); err != nil {
+	if e.folder, err = filepath.EvalSymlinks(folder); err != nil {
 		return nil, err
 	}
-	if below, err := filepath.Rel(e.Top, e.Folder); err == nil && filepath.IsLocal(below) && below != "." {
-		e.Below = filepath.ToSlash(below)
+	if below, err := filepath.Rel(e.top, e.folder); err == nil && filepath.IsLocal(below) && below != "." {
+		e.below = filepath.ToSlash(below)
 	}
-	e.Dir = e.Top
+	e.Dir = e.top
 	out, err := e.Run(ctx, "rev-parse", "--show-object-format", "--is-inside-work-tree", "--git-common-dir")
 	if err != nil {
 		return nil, err
 	}
 	lines := strings.SplitN(strings.TrimSuffix(string(out), "\n"), "\n", 3)
 	if len(lines) != 3 {
-		return nil, fmt.Errorf("git rev-parse: %w: %.200q", ErrOutput, out)
+		return nil, fmt.Errorf("git rev-parse: %w: %.200q", errOutput, out)
 	}
-	e.ObjectFormat, e.Common = lines[0], e.absolute(lines[2])
-	if e.Below != "" && lines[1] == "true" {
+	e.ObjectFormat, e.common = lines[0], e.absolute(lines[2])
+	if e.below != "" && lines[1] == "true" {
 		// An index that cannot be read is the user's problem, and git reports it.
-		if files, err := e.Run(ctx, "--literal-pathspecs", "ls-files", "-z", "--", e.Below); err == nil && len(files) > 0 {
-			return nil, fmt.Errorf("%w: %s has %d of them in %s", ErrTracked, e.Top, bytes.Count(files, []byte{0}), e.Below)
+		if files, err := e.Run(ctx, "--literal-pathspecs", "ls-files", "-z", "--", e.below); err == nil && len(files) > 0 {
+			return nil, fmt.Errorf("%w: %s has %d of them in %s", ErrTracked, e.top, bytes.Count(files, []byte{0}), e.below)
 		}
 	}
 	return e, e.readRemotes(ctx)
 }
 
-// absolute returns the path that git means when it runs at the top.
+// absolute returns a path that may be relative to the top as an absolute one.
 func (e *Enclosing) absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	return filepath.Join(e.Top, path)
+	return filepath.Join(e.top, path)
 }
 
 func (e *Enclosing) readRemotes(ctx context.Context) error {
@@ -121,14 +121,14 @@ func (e *Enclosing) UsualRemote(ctx context.Context) string {
 	return ""
 }
 
-// SettingsFiles returns the files that hold the user's settings of the repository: its own, and those that it includes for
-// its git folder. Paths may be relative to a folder in the folder.
+// SettingsFiles returns the files with the settings of the repository: its own, and those that it includes only for its
+// git folder. The path of its own file is relative to the folder gitDir in the folder, if possible.
 func (e *Enclosing) SettingsFiles(ctx context.Context, gitDir string) (files []string, err error) {
-	if e.Top == "" {
+	if e.top == "" {
 		return nil, nil
 	}
-	file := filepath.Join(e.Common, "config")
-	if below, err := filepath.Rel(filepath.Join(e.Folder, gitDir), file); err == nil { // otherwise, it is on another drive
+	file := filepath.Join(e.common, "config")
+	if below, err := filepath.Rel(filepath.Join(e.folder, gitDir), file); err == nil { // otherwise it is on another drive
 		file = below
 	}
 	files = append(files, file)
@@ -136,7 +136,7 @@ func (e *Enclosing) SettingsFiles(ctx context.Context, gitDir string) (files []s
 	for pair := range Records(out) {
 		_, file, _ := strings.Cut(pair, "\n")
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(e.Common, file)
+			file = filepath.Join(e.common, file)
 		}
 		if _, err := os.Stat(file); err == nil && !slices.Contains(files, file) {
 			files = append(files, file)
@@ -148,29 +148,29 @@ func (e *Enclosing) SettingsFiles(ctx context.Context, gitDir string) (files []s
 	return files, err
 }
 
-// IsIgnored reports whether the repository ignores the folder. It ignores folders elsewhere.
+// IsIgnored reports whether the repository ignores the folder. It is true for a folder that is not below the top.
 func (e *Enclosing) IsIgnored(ctx context.Context) (bool, error) {
-	if e.Below == "" {
+	if e.below == "" {
 		return true, nil
 	}
-	_, err := e.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", e.Below)
+	_, err := e.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", e.below)
 	if Exit(err) == 1 {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// literal writes a path as a pattern that matches nothing else.
+// literal escapes a path, so that the pattern matches nothing else.
 var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// Exclude lists the folder in info/exclude, which all work trees share, and returns that file. It returns no file for a
-// folder elsewhere, and for one that is ignored although the file cannot be written.
+// Exclude lists the folder in info/exclude, which all work trees share, and returns the path of that file. It returns no
+// path for a folder that is not below the top, or that git ignores although the file cannot be written.
 func (e *Enclosing) Exclude(ctx context.Context) (file string, err error) {
-	if e.Below == "" {
+	if e.below == "" {
 		return "", nil
 	}
-	file = filepath.Join(e.Common, "info", "exclude")
-	if err = appendLine(file, "/"+literal.Replace(e.Below)+"/"); err == nil {
+	file = filepath.Join(e.common, "info", "exclude")
+	if err = appendLine(file, "/"+literal.Replace(e.below)+"/"); err == nil {
 		return file, nil
 	}
 	if ignored, _ := e.IsIgnored(ctx); ignored {
@@ -179,7 +179,7 @@ func (e *Enclosing) Exclude(ctx context.Context) (file string, err error) {
 	return "", fmt.Errorf("listing the workspace among those files that git ignores: %w", err)
 }
 
-// appendLine adds a line to a file that lacks it.
+// appendLine adds a line to a file unless the file has it.
 func appendLine(file, line string) error {
 	data, err := os.ReadFile(file)
 	if slices.Contains(strings.Split(string(data), "\n"), line) {
@@ -208,8 +208,8 @@ func IsPath(url string) bool {
 	return filepath.IsAbs(url) || !strings.Contains(before, ":")
 }
 
-// PublicURL returns a URL without what may be secret in it: a password, for http also the user, which
-// may be a token, and a query.
+// PublicURL returns a URL without the parts that may be secret: the password, the query, and for http the user,
+// which may be a token.
 func PublicURL(text string) string {
 	scheme, _, isURL := strings.Cut(text, "://")
 	if !isURL {

@@ -1,5 +1,5 @@
-// Package git runs the git program so that it never asks anybody anything, never runs for ever, and
-// works on the repository that the caller names, whatever the environment says.
+// Package git runs the git program without prompts and with time limits, in the repository that the
+// caller names, whatever the environment says.
 package git
 
 import (
@@ -22,11 +22,11 @@ import (
 var (
 	// ErrMissing is returned if there is no git program.
 	ErrMissing = errors.New("git is not installed")
-	// ErrTooOld is returned if git lacks something that this module needs.
+	// ErrTooOld is returned if this module needs a later version of git.
 	ErrTooOld = errors.New("is too old")
 )
 
-// oldest is the oldest version of git that has all that this module needs.
+// oldest is the oldest version of git with which this module works.
 var oldest = [2]int{2, 30}
 
 // Error says that a git command failed.
@@ -37,11 +37,11 @@ type Error struct {
 	Exit int
 	// Signal is the name of that signal, such as "killed".
 	Signal string
-	// Stderr is the end of what git printed to standard error, without outer white space.
+	// Stderr is the end of what git printed to standard error, without surrounding white space.
 	Stderr string
 }
 
-// Error names the command and says what git printed, without the lines in which git only guesses or
+// Error names the command and includes what git printed, without lines in which git only guesses or
 // repeats that something failed.
 func (e *Error) Error() string {
 	var lines, empty []string
@@ -82,11 +82,12 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-func hasPrefix(line string, prefixes ...string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
+// hasPrefix reports whether a text has one of the prefixes.
+func hasPrefix(text string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }
 
-// Exit returns the exit status of a git command that failed, and -1 for other errors.
+// Exit returns the exit status of a git command that failed. It returns -1 for other errors, and for nil.
 func Exit(err error) int {
 	if failed, ok := errors.AsType[*Error](err); ok {
 		return failed.Exit
@@ -100,8 +101,8 @@ const (
 	// outputLimit and stderrLimit bound what is kept of the output, in bytes.
 	outputLimit = 512 << 20
 	stderrLimit = 4 << 10
-	// waitDelay is how long a command has to end when it is asked to, and how long output may still
-	// come from its children.
+	// waitDelay is how long a command may take to end after SIGTERM, and how long its children may keep its output
+	// open.
 	waitDelay = 2 * time.Second
 )
 
@@ -114,8 +115,8 @@ type Repository struct {
 	GitDir string
 	// Config are settings of the form name=value, which take precedence over those of files.
 	Config []string
-	// Env are variables of the form NAME=value in addition to the environment of this process, from
-	// which those are removed that lead git to another repository or change what it does.
+	// Env are variables of the form NAME=value. git gets them in addition to the environment of this process,
+	// without variables that lead git to another repository or change what it does.
 	Env []string
 }
 
@@ -138,7 +139,7 @@ func Check(ctx context.Context) error {
 }
 
 // Run runs a command and returns what it printed to standard output. The error is an *Error if git
-// failed, ErrMissing, or that of the context; without a deadline, a command ends after two minutes. With an
+// failed, ErrMissing, or that of the context. A command without a deadline ends after two minutes. With an
 // *Error, Run also returns the output.
 func (r *Repository) Run(ctx context.Context, args ...string) ([]byte, error) {
 	return r.RunInput(ctx, nil, args...)
@@ -157,7 +158,7 @@ func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...stri
 	command.Stdin, command.Stdout, command.Stderr = stdin, &out, &stderr
 	err := command.Run()
 	if ctx.Err() != nil && command.Process != nil {
-		processgroup.Kill(command.Process) // what did not end when it was asked to
+		processgroup.Kill(command.Process) // some of its processes may have ignored SIGTERM
 	}
 	if err := failure(ctx, err, args, stderr.kept.Bytes()); err != nil {
 		return out.kept.Bytes(), err
@@ -168,7 +169,7 @@ func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...stri
 	return out.kept.Bytes(), nil
 }
 
-// failure turns the error of a command into those of Run.
+// failure turns the error of a command into one of Run.
 func failure(ctx context.Context, err error, args []string, stderr []byte) error {
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -188,8 +189,8 @@ func failure(ctx context.Context, err error, args []string, stderr []byte) error
 	return fmt.Errorf("git %s: %w", args[0], err)
 }
 
-// command returns a command. When the context ends, it is asked to end with all its children, so that git removes its
-// locks, and killed if that takes long.
+// command returns a command. When the context ends, the command and its children get SIGTERM, so that git can remove its
+// locks. If that takes long, they are killed.
 func (r *Repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
 	if r.Dir != "" {
@@ -212,8 +213,8 @@ func (r *Repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	return command
 }
 
-// kept are the beginnings of those variables for git that say how to reach remotes, where the settings
-// of the user and the system are, and who commits.
+// kept are prefixes of the variables for git that say how to reach remotes, where the settings of the user
+// and the system are, and who commits.
 var kept = [...]string{
 	"GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_EXEC_PATH=", "GIT_ALLOW_PROTOCOL=",
 	"GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=",
@@ -225,8 +226,7 @@ var kept = [...]string{
 // terminal, no helper with a window, and no ssh, which has no terminal in a session of its own.
 func environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "GIT_") &&
-			!slices.ContainsFunc(kept[:], func(start string) bool { return strings.HasPrefix(variable, start) })
+		return strings.HasPrefix(variable, "GIT_") && !hasPrefix(variable, kept[:]...)
 	})
 	return append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS_REQUIRE=never",
 		"GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
@@ -236,7 +236,7 @@ func environment() []string {
 type bounded struct {
 	kept  bytes.Buffer
 	limit int
-	// last says that the last bytes are kept.
+	// last says whether to keep the last bytes, and over that some were lost.
 	last bool
 	over bool
 }

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// LockAge is the age from which a lock of git belongs to a process that died: git holds a lock for
-	// milliseconds.
+	// LockAge is the age at which a lock of git is stale: git holds a lock only for milliseconds, so its process has
+	// died.
 	LockAge = 10 * time.Second
 	// lockSuffix ends the names of git's locks. No ref may have such a name.
 	lockSuffix = ".lock"
 )
 
-// Locks returns the locks of git in the repository in a folder, as paths below the root. The stale ones are too old to
-// belong to a process that lives, or have a time in the future. It leaves the lock of the index and those of worktrees
-// to users who work in the repository by hand.
-func Locks(root *os.Root, dir string, now time.Time) (stale, young []string, err error) {
+// RemoveStaleLocks removes the stale locks of git in the repository in a folder, and returns them and the young ones, as
+// paths below the root. Stale locks are older than LockAge or have a time that far in the future. It ignores the lock of
+// the index and those of worktrees, which belong to users who work in the repository by hand.
+func RemoveStaleLocks(root *os.Root, dir string, now time.Time) (stale, young []string, err error) {
 	err = fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
 		below := strings.TrimPrefix(name, dir+"/")
 		if err == nil && entry.IsDir() && (below == "worktrees" || path.Dir(below) == "objects" && len(path.Base(below)) == 2) {
@@ -40,12 +40,6 @@ func Locks(root *os.Root, dir string, now time.Time) (stale, young []string, err
 		}
 		return err
 	})
-	return stale, young, err
-}
-
-// RemoveStaleLocks removes the stale locks, and returns what Locks does.
-func RemoveStaleLocks(root *os.Root, dir string, now time.Time) (stale, young []string, err error) {
-	stale, young, err = Locks(root, dir, now)
 	for _, name := range stale {
 		if removeErr := root.Remove(name); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
@@ -54,8 +48,8 @@ func RemoveStaleLocks(root *os.Root, dir string, now time.Time) (stale, young []
 	return stale, young, err
 }
 
-// RemoveBrokenRefs removes the refs of a repository that hold no name of an object, as a power failure leaves them, and
-// reports whether there were any.
+// RemoveBrokenRefs removes the refs of a repository that do not hold the name of an object, such as after a power failure,
+// and reports whether there were any.
 func RemoveBrokenRefs(root *os.Root, dir string) (removed bool) {
 	_ = fs.WalkDir(root.FS(), dir+"/refs", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || strings.HasSuffix(name, lockSuffix) {

@@ -25,10 +25,10 @@ const (
 	largest = 256 << 20
 )
 
-// ErrOutput says that git printed something that this package cannot read.
-var ErrOutput = errors.New("git printed something that cannot be read")
+// errOutput says that this package cannot read what git printed.
+var errOutput = errors.New("unexpected output")
 
-// UnwantedError says that an object is of another kind than was asked for, or larger.
+// UnwantedError says that an object has another kind than the caller wants, or is too large.
 type UnwantedError string
 
 // Error says what is wrong with the object.
@@ -46,8 +46,8 @@ func (e Entry) IsFolder() bool { return e.Mode == folder }
 // Folder returns the entry of a tree.
 func Folder(object string) Entry { return Entry{folder, object} }
 
-// Objects reads objects of a repository with one git process, which starts when it is needed, and keeps the trees that
-// it has read. One goroutine may use it.
+// Objects reads objects of a repository with one git process, which starts when it is needed. It caches trees. Only one
+// goroutine may use it at a time.
 type Objects struct {
 	ctx     context.Context
 	r       *Repository
@@ -58,7 +58,7 @@ type Objects struct {
 	trees   map[string]map[string]Entry
 }
 
-// Objects returns a reader, which Close ends.
+// Objects returns a reader. The caller must close it.
 func (r *Repository) Objects(ctx context.Context) *Objects {
 	return &Objects{ctx: ctx, r: r, trees: make(map[string]map[string]Entry)}
 }
@@ -83,7 +83,7 @@ func (o *Objects) start() error {
 	return nil
 }
 
-// end ends the process, which may wait for somebody to read the rest of an object, and returns its error.
+// end ends the process and returns its error. A process that still writes an object ends only with cancel.
 func (o *Objects) end(cancel bool) error {
 	process := o.process
 	o.process = nil
@@ -105,12 +105,12 @@ func (o *Objects) failure(err error) error {
 // Close ends the process.
 func (o *Objects) Close() {
 	if o.process != nil {
-		_ = o.end(false) // what it said was read before
+		_ = o.end(false) // everything was read before
 	}
 }
 
-// Read returns the bytes of an object of a kind, such as blob, and of at most so many bytes. The error is an
-// UnwantedError for another one, and an *Error with the status Fatal for one that is missing.
+// Read returns the bytes of an object of a kind, such as blob, with at most limit bytes. The error is an UnwantedError if
+// the object has another kind or is larger, and an *Error with the status Fatal if it is missing.
 func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
 	if err := o.start(); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
 	case strings.HasSuffix(line, " missing\n"): // a name may have spaces
 		return nil, &Error{Args: []string{"cat-file"}, Exit: Fatal, Stderr: "object " + name + " is missing"}
 	case len(fields) != 3 || err != nil:
-		err = fmt.Errorf("git cat-file: %w: %.100q", ErrOutput, line)
+		err = fmt.Errorf("git cat-file: %w: %.100q", errOutput, line)
 	case fields[1] != kind:
 		err = UnwantedError("it is a " + fields[1] + ", not a " + kind)
 	case size > limit:
@@ -157,12 +157,12 @@ func (o *Objects) Tree(name string) (map[string]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, raw := make(map[string]Entry), len(name)/2 // the length of a name in bytes
+	tree, raw := make(map[string]Entry), len(name)/2 // the length of the name of an object in bytes
 	for len(data) > 0 {
 		head, rest, ok := bytes.Cut(data, []byte{0})
 		mode, file, isEntry := strings.Cut(string(head), " ")
 		if !ok || !isEntry || len(rest) < raw {
-			return nil, fmt.Errorf("git cat-file: %w: tree %s", ErrOutput, name)
+			return nil, fmt.Errorf("git cat-file: %w: tree %s", errOutput, name)
 		}
 		tree[file], data = Entry{mode, hex.EncodeToString(rest[:raw])}, rest[raw:]
 	}
@@ -179,7 +179,7 @@ func (o *Objects) Root(commit string) (tree string, err error) {
 	line, _, _ := strings.Cut(string(data), "\n")
 	tree, ok := strings.CutPrefix(line, "tree ")
 	if !ok {
-		return "", fmt.Errorf("git cat-file: %w: commit %s", ErrOutput, commit)
+		return "", fmt.Errorf("git cat-file: %w: commit %s", errOutput, commit)
 	}
 	return tree, nil
 }

@@ -29,7 +29,7 @@ func parseRefs(out []byte) map[string]string {
 	return refs
 }
 
-// UpdateRefs moves refs of the repository. An empty object leaves one where it is.
+// UpdateRefs moves refs of the repository to objects. It leaves a ref with an empty object where it is.
 func (r *Repository) UpdateRefs(ctx context.Context, refs map[string]string) error {
 	var input strings.Builder
 	for ref, object := range refs {
@@ -44,22 +44,22 @@ func (r *Repository) UpdateRefs(ctx context.Context, refs map[string]string) err
 // An Update moves a ref of a remote from one object to another. An empty object stands for no ref.
 type Update struct{ Ref, From, To string }
 
-// A Pushed says what became of an update. If it neither moved the ref nor was refused, git does not say.
+// A Pushed is the result of an update. If the ref neither moved nor was refused, git did not report on it.
 type Pushed struct {
-	// Moved says that the update moved the ref; it is false if the ref was there already.
+	// Moved says that the update moved the ref. It is false if the ref was already there.
 	Moved bool
-	// Refused is what git says of a ref that did not move, such as [rejected] (stale info), and Raced says that somebody
-	// else moved it.
+	// Refused is the reason of git for not moving the ref, such as [rejected] (stale info), and Raced says that somebody
+	// else had moved it.
 	Refused string
 	Raced   bool
 }
 
-// races are what git says of a ref that somebody else moved: it compares first, and the remote once more when it moves
-// the ref.
+// races are the messages of git about a ref that somebody else moved. git compares the ref before the push, and the
+// remote once more when it moves the ref.
 var races = []string{"(stale info)", "cannot lock ref", "incorrect old value provided", "failed to update ref", "reference already exists"}
 
-// Push makes updates, each for itself, of refs that are where the updates say. The options are those of git push. It
-// returns what became of each update, also with an *Error, which git returns if it did not make all of them.
+// Push makes updates independently of each other; each moves its ref only if that is still at From. The options are those
+// of git push. Push returns the result of each update, even with an *Error, which says that git did not make all of them.
 func (r *Repository) Push(ctx context.Context, remote string, updates []Update, options ...string) ([]Pushed, error) {
 	args, moves := append([]string{"push", "--porcelain", "--no-progress"}, options...), []string{remote}
 	for _, u := range updates {

@@ -12,7 +12,7 @@ import (
 
 // Top returns the nearest folder, from the given one upward, that is the top of a git repository, and
 // "" if there is none. The top holds a folder .git with a HEAD or, in worktrees and submodules, a file
-// .git. As git does, Top does not go up into the folders that GIT_CEILING_DIRECTORIES lists.
+// .git. Like git, Top does not go up into the folders that GIT_CEILING_DIRECTORIES lists.
 func Top(folder string) (string, error) {
 	at, err := filepath.Abs(folder)
 	if err != nil {
@@ -49,8 +49,8 @@ func holdsGit(folder string) (bool, error) {
 
 // MainFolder returns the folder in which all worktrees of a git repository look for a workspace,
 // given the top of one of them: the main worktree or, if the repository is bare, the folder that
-// holds it as .git or .bare. If there is no such folder, it returns the top itself, as it does for
-// submodules, which have their own.
+// holds it as .git or .bare. Otherwise, it returns the top itself; submodules have workspaces of their
+// own.
 func MainFolder(top string) string {
 	folder, ok := pathIn(filepath.Join(top, ".git"), "gitdir: ")
 	if !ok {
@@ -66,7 +66,7 @@ func MainFolder(top string) string {
 	return filepath.Dir(common)
 }
 
-// pathIn returns the path that a file of git holds behind the prefix, relative to the file's folder.
+// pathIn returns the path after the prefix in a file of git. It resolves a relative path from the file's folder.
 func pathIn(file, prefix string) (string, bool) {
 	const longest = 4096
 	info, err := os.Stat(file)

@@ -2,8 +2,8 @@
 // another line, and reads complete lines back.
 //
 // A file of lines may end in a partial line: a writer died midway, or is still writing. Readers
-// leave it alone, and a writer calls Seal before it appends. Writers hold a lock of their own
-// choice; the package takes none. Files are opened with O_APPEND.
+// ignore it, and a writer calls Seal before it appends. Writers open the file with O_APPEND and
+// hold a lock; the package takes none.
 package jsonl
 
 import (
@@ -13,7 +13,7 @@ import (
 	"io/fs"
 )
 
-// File is what this package needs of an *os.File; tests inject faults through it.
+// File is the part of *os.File that appending needs; tests inject faults through it.
 type File interface {
 	io.Writer
 	io.ReaderAt
@@ -22,35 +22,34 @@ type File interface {
 }
 
 // Append writes lines, each with its newline, with one call of Write and without a sync. If the
-// write fails midway, the complete lines that it wrote stay, and Append removes the part of a line
-// behind them. It returns the size of the lines that stay, in bytes.
-func Append(file File, lines []byte) (kept int, err error) {
+// write fails midway, the complete lines that it wrote stay, and Append removes the partial line
+// after them.
+func Append(file File, lines []byte) error {
 	start, err := size(file)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	written, err := file.Write(lines)
 	if err == nil {
-		return written, nil
+		return nil
 	}
-	kept = bytes.LastIndexByte(lines[:written], '\n') + 1
-	return kept, errors.Join(err, cut(file, start+int64(written), start+int64(kept)))
+	kept := bytes.LastIndexByte(lines[:written], '\n') + 1
+	return errors.Join(err, cut(file, start+int64(written), start+int64(kept)))
 }
 
-// Seal ends a partial last line with a newline, so that the next line is one of its own. It reports
-// whether there was one. The partial line stays: readers skip it, or use it if only its newline was
-// missing.
-func Seal(file File) (sealed bool, err error) {
+// Seal ends a partial last line with a newline, so that the next line does not continue it. Readers
+// skip the line, or use it if only its newline was missing.
+func Seal(file File) error {
 	end, err := size(file)
 	if err != nil || end == 0 {
-		return false, err
+		return err
 	}
 	var last [1]byte
 	if _, err := file.ReadAt(last[:], end-1); err != nil || last[0] == '\n' {
-		return false, err
+		return err
 	}
 	_, err = file.Write([]byte("\n"))
-	return err == nil, err
+	return err
 }
 
 func size(file File) (int64, error) {
@@ -61,8 +60,8 @@ func size(file File) (int64, error) {
 	return info.Size(), nil
 }
 
-// cut shortens the file from end to size bytes. If the file does not end there, a writer without
-// the lock has appended behind it: nothing is removed, and readers skip the partial line.
+// cut shortens the file from end bytes to the given size. If the file does not end there, a writer
+// without the lock has appended to it: cut removes nothing, and readers skip the partial line.
 func cut(file File, end, to int64) error {
 	if end == to {
 		return nil

@@ -1,8 +1,6 @@
-// Package orphans finds and ends the processes that a killed process left behind. It knows them by
-// a mark in their environment, which they inherit even if they leave their process group or
-// session. It does not find a process that clears its environment.
-//
-// It finds processes on Linux only.
+// Package orphans ends the processes that a killed process left behind. It finds them by a mark in
+// their environment, which they inherit even if they leave their process group or session. It does not
+// find a process that clears its environment. On systems other than Linux, it finds none.
 package orphans
 
 import (
@@ -17,8 +15,8 @@ import (
 // colons.
 const Variable = "OACP_RUNNER"
 
-// A Mark is in the environment of every process that is started for one purpose. The zero value is
-// no mark.
+// A Mark is in the environment of every process that is started for one purpose. The zero Mark stands
+// for none.
 type Mark string
 
 // NewMark returns a mark that no process has.
@@ -26,8 +24,7 @@ func NewMark() Mark { return Mark(strings.ToLower(rand.Text())) }
 
 type contextKey struct{}
 
-// WithMark returns a context in which processes are started with the mark, and those of the
-// context.
+// WithMark returns a context in which processes start with the mark and with the marks of ctx.
 func WithMark(ctx context.Context, mark Mark) context.Context {
 	if mark == "" {
 		return ctx
@@ -36,8 +33,8 @@ func WithMark(ctx context.Context, mark Mark) context.Context {
 	return context.WithValue(ctx, contextKey{}, append(slices.Clip(marks), mark))
 }
 
-// Environ returns the variables, of the form NAME=value, for the environment of a process that is
-// started in the context. They include the marks of this process.
+// Environ returns variables of the form NAME=value for a process that starts in the context. They
+// include the marks of this process.
 func Environ(ctx context.Context) []string {
 	marks, _ := ctx.Value(contextKey{}).([]Mark)
 	if len(marks) == 0 {
@@ -53,7 +50,14 @@ func Environ(ctx context.Context) []string {
 	return []string{Variable + "=" + strings.Join(all, ":")}
 }
 
-// valid reports whether a mark, which may come from a file, is one that NewMark makes.
+// Inside reports whether this process was started with one of the marks. On Linux it also asks the ancestors of the
+// process, because some programs do not pass on their environment.
+func Inside(marks ...Mark) bool {
+	own := strings.Split(os.Getenv(Variable), ":")
+	return slices.ContainsFunc(marks, func(m Mark) bool { return m.valid() && slices.Contains(own, string(m)) }) || descends(marks)
+}
+
+// valid reports whether a mark, which may come from a file, has the form of NewMark's.
 func (m Mark) valid() bool {
 	const digits = "abcdefghijklmnopqrstuvwxyz234567"
 	return len(m) == len(rand.Text()) && strings.Trim(string(m), digits) == ""
@@ -61,8 +65,8 @@ func (m Mark) valid() bool {
 
 // End kills the processes with one of the marks until there are none, and returns them in the form
 // "sleep (4711)". It spares the caller and its ancestors, so that a shell with a mark can start the
-// caller. It finds no processes of other users. The error is the context's, or says what could not
-// be killed.
+// caller. It does not find processes of other users. End returns an error if ctx ends or if a process
+// cannot be killed.
 func End(ctx context.Context, marks ...Mark) ([]string, error) {
 	marks = slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.valid() })
 	if len(marks) == 0 {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// patience is how long killed processes may take to die. One that waits for a disk cannot die
-	// before the disk answers.
+	// patience is how long killed processes may take to die. A process that waits for a disk cannot
+	// die before the disk answers.
 	patience = 5 * time.Second
 	interval = 10 * time.Millisecond
 )
 
-// end kills the processes with one of the marks. They may start others meanwhile, so it searches
+// end kills the processes with one of the marks. They may start others at the same time, so it searches
 // until it finds none.
 func end(ctx context.Context, marks []Mark) (ended []string, err error) {
 	spared := ancestors()
@@ -40,7 +40,17 @@ func end(ctx context.Context, marks []Mark) (ended []string, err error) {
 	}
 }
 
-// ancestors returns this process and all that it descends from, as far as it sees them.
+// descends reports whether an ancestor of this process was started with one of the marks.
+func descends(marks []Mark) bool {
+	for id := range ancestors() {
+		if hasMark(filepath.Join("/proc", strconv.Itoa(id)), marks) {
+			return true
+		}
+	}
+	return false
+}
+
+// ancestors returns this process and its ancestors, as far as it sees them.
 func ancestors() map[int]bool {
 	found := make(map[int]bool)
 	for id := os.Getpid(); id > 0 && !found[id]; {
@@ -64,7 +74,8 @@ func kill(marks []Mark, spared map[int]bool) (found []string, err error) {
 		if numErr != nil || spared[id] {
 			continue
 		}
-		// The handle comes first: if the process with this number has the mark then, no other one gets the signal.
+		// The handle comes before the check, so that the signal never reaches another process that gets
+		// the same number.
 		process, findErr := os.FindProcess(id)
 		if findErr != nil {
 			return found, findErr
@@ -84,8 +95,9 @@ func kill(marks []Mark, spared map[int]bool) (found []string, err error) {
 	return found, err
 }
 
-// hasMark reports whether a process was started with one of the marks in its environment. That of a
-// process that has ended is empty, and that of another user's cannot be read.
+// hasMark reports whether a process was started with one of the marks in its environment. It reports
+// false for a process that has ended, whose environment is empty, and for one of another user, whose
+// environment is unreadable.
 func hasMark(folder string, marks []Mark) bool {
 	data, _ := os.ReadFile(filepath.Join(folder, "environ"))
 	for entry := range strings.SplitSeq(string(data), "\x00") {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parent starts a shell that prints a line when it is asked to end, and waits for it.
+// parent starts a shell that prints a line at SIGTERM, and waits for it.
 func parent() error {
 	child := exec.Command("sh", "-c", "trap 'echo asked; exit' TERM; echo running; while :; do sleep 0.01; done")
 	child.Stdout = os.Stdout

@@ -17,15 +17,16 @@ type Process struct {
 }
 
 const (
-	// pipeDelay is how long a process that a command left behind may hold its output open.
+	// pipeDelay is how long a process that a command left behind may hold the command's output open.
 	pipeDelay = 2 * time.Second
-	// killDelay is how long a killed process may take to end. One that waits for a disk or a network
-	// share ends only when that answers.
+	// killDelay is how long a killed process may take to end. A process that waits for a disk or a
+	// network share ends only when that answers.
 	killDelay = 5 * time.Second
 )
 
-// Start starts a command, whose WaitDelay is two seconds if it has none; Lead describes death. When
-// the command has ended and its output was read, what is left of its group is killed.
+// Start starts a command, with a WaitDelay of two seconds unless it has one. On Linux the command gets
+// the signal death when this process dies. When the command has ended and its output was read, what
+// is left of its group is killed.
 func Start(command *exec.Cmd, death syscall.Signal) (*Process, error) {
 	if command.WaitDelay == 0 {
 		command.WaitDelay = pipeDelay
@@ -48,7 +49,7 @@ func (p *Process) run(started chan<- error) {
 	}
 	err = p.command.Wait()
 	Kill(p.command.Process)
-	if !errors.Is(err, exec.ErrWaitDelay) { // a process left behind is not a failure of the command
+	if !errors.Is(err, exec.ErrWaitDelay) { // it is not a failure of the command to leave a process behind
 		p.err = err
 	}
 }
@@ -56,14 +57,14 @@ func (p *Process) run(started chan<- error) {
 // Done returns a channel that is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns how a command that has ended failed: an *exec.ExitError, or what went wrong with its
-// input and output.
+// Err returns the error of a command that has ended: an *exec.ExitError, or a failure of its input or
+// output.
 func (p *Process) Err() error { return p.err }
 
 // String describes the end of a command that has ended.
 func (p *Process) String() string { return p.command.ProcessState.String() }
 
-// Kill ends the command and its group at once.
+// Kill kills the command and its group.
 func (p *Process) Kill() {
 	if !p.hasEnded() {
 		Kill(p.command.Process)
@@ -71,7 +72,7 @@ func (p *Process) Kill() {
 }
 
 // Stop sends SIGTERM to the group, and SIGKILL if the command has not ended after the grace or when
-// ctx ends. It waits for the end, but not forever.
+// ctx ends. It waits for the end of the command, and returns an error if that takes too long.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	if p.hasEnded() {
 		return nil
@@ -96,7 +97,8 @@ func (p *Process) hasEnded() bool {
 	}
 }
 
-// EndsWithin waits for the end of the command, for a limited time, and reports whether it has ended.
+// EndsWithin waits for the end of the command until the limit or the end of ctx, and reports whether
+// the command has ended.
 func (p *Process) EndsWithin(ctx context.Context, limit time.Duration) bool {
 	select {
 	case <-p.done:

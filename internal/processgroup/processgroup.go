@@ -1,6 +1,6 @@
-// Package processgroup starts processes so that they can be ended together with their own children,
-// and end when the process that started them dies. A system without process groups, or without such
-// a tie to the parent, does as much of that as it can.
+// Package processgroup starts programs so that they can be ended together with their own children,
+// and so that they end when the process that started them dies. The first needs a system with process
+// groups, the second needs Linux.
 package processgroup
 
 import (
@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// Hold keeps the calling goroutine on its thread until release is called. Linux takes the end of
-// the thread that started a process for the death of its parent. So the goroutine that starts a
-// process must hold its thread until the process has ended.
+// Hold keeps the calling goroutine on its thread until release is called. The goroutine that starts a
+// process must hold its thread until the process has ended, because Linux treats the end of the thread
+// that started a process as the death of its parent.
 func Hold() (release func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
 }
 
-// Kill ends the processes of the leader's group.
+// Kill kills the processes of the leader's group.
 func Kill(leader *os.Process) { Signal(leader, syscall.SIGKILL) }

@@ -32,11 +32,11 @@ var imports = map[string][]string{
 	"mailbox/conversation": {"schema", "mailbox"},
 
 	"mailbox/project": {"schema", "mailbox"},
-	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
+	"mailbox/watch":   {"schema", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
+	"mailbox/doctor":  {"schema", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
 	"mailbox/history": {"schema"},
-	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/history"},
+	"mailbox/commit":  {"schema", "mailbox", "mailbox/history"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica", "mailbox/history"},
 	"mailbox/replica": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
@@ -46,13 +46,13 @@ var imports = map[string][]string{
 	"bridge":  {},
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
-	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track"},
+	"agent":   {"ash"},
+	"turn":    {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track"},
 	"pair":    {"schema", "bridge", "agent"},
-	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
+	"live":    {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
-	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
-	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
+	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/trust", "mailbox/watch"},
+	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
@@ -66,7 +66,7 @@ var imports = map[string][]string{
 		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/git", "internal/guide", "internal/orphans", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
 		"internal/visible",
 	},
 }
@@ -75,7 +75,6 @@ var imports = map[string][]string{
 var renaming = map[string]string{
 	"ash/listen_unix.go":      "a socket is bound under a hidden name and renamed when it is ready",
 	"mailbox/gitmail/init.go": "a git repository gets its name when it is complete",
-	"bridge/index.go":         "the index is a cache, rebuilt if it is lost",
 }
 
 // logging lists the files that import a logger although packages do not print, with the reason.
@@ -197,6 +196,10 @@ func (f sourceFile) selections(visit func(from string, selected *ast.SelectorExp
 }
 
 func TestImportsPointOneWay(t *testing.T) {
+	unused := make(map[string][]string)
+	for folder, allowed := range imports {
+		unused[folder] = slices.Clone(allowed)
+	}
 	for _, f := range sourceFiles(t) {
 		allowed, listed := imports[f.folder]
 		for _, spec := range f.tree.Imports {
@@ -205,6 +208,7 @@ func TestImportsPointOneWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			used, ours := strings.CutPrefix(path, module)
+			unused[f.folder] = slices.DeleteFunc(unused[f.folder], func(allowed string) bool { return allowed == used })
 			switch {
 			case !ours, used == f.folder, strings.HasPrefix(f.folder, "cmd/"):
 			case slices.Contains(allowed, used):
@@ -216,6 +220,11 @@ func TestImportsPointOneWay(t *testing.T) {
 			case !f.isTest:
 				f.report(t, spec, "%s imports %s; it may import %q", f.folder, used, allowed)
 			}
+		}
+	}
+	for folder, left := range unused {
+		if len(left) > 0 {
+			t.Errorf("the table of imports lists %q for %s, which imports none of them", left, folder)
 		}
 	}
 }
@@ -247,8 +256,7 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
-	"mailbox/project/find.go":   "the folder of projects is in no workspace",
-	"mailbox/doctor/machine.go": "it asks the system about its limits",
+	"mailbox/project/find.go": "the folder of projects is in no workspace",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

@@ -1,5 +1,5 @@
-// Package spelling suggests corrections of misspelled names, and writes counts and lengths of time
-// in words.
+// Package spelling suggests corrections of misspelled names, lists names, and writes counts and lengths
+// of time in words.
 package spelling
 
 import (
@@ -58,8 +58,7 @@ func DidYouMean[Name ~string](known []Name, text, otherwise string) string {
 	return otherwise
 }
 
-// PlainYAML returns the text of an error, of which a part may be that of a YAML decoder, without the names
-// that the decoder and Go have for things.
+// PlainYAML replaces the terms of Go and of the YAML decoder in the text of an error by words that users know.
 func PlainYAML(text string) string {
 	if !strings.Contains(text, "yaml: ") {
 		return text
@@ -89,4 +88,13 @@ func Age(from, now time.Time) string {
 		return strconv.FormatInt(minutes/60, 10) + "h"
 	}
 	return strconv.FormatInt(minutes/(24*60), 10) + "d"
+}
+
+// Join lists names, separated by commas.
+func Join[Name ~string](names []Name) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ", ")
 }

@@ -84,7 +84,7 @@ func (c *Copy) Close() {
 	c.file = nil
 }
 
-// Publish moves the copy to its box under a file name; see durable.Dir.Publish and PublishUnique.
+// Publish moves the copy to its box under a file name; see durable.FileSystem.
 func (c *Copy) Publish(files durable.FileSystem, name string, unique bool) error {
 	err := files.Publish(c.folder, c.Name.Entry(), c.Box, name, false)
 	if c.NotExclusive = errors.Is(err, durable.ErrNotExclusive); c.NotExclusive && unique {

@@ -11,7 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// An Action says what happens to a file.
+// An Action is what a plan does to a file.
 type Action string
 
 // The actions.
@@ -22,11 +22,11 @@ const (
 	Unchanged Action = "unchanged"
 )
 
-// A Change is what happens to one file.
+// A Change is what a plan does to one file.
 type Change struct {
 	Path   string `json:"path"`
 	Action Action `json:"action"`
-	// Parts name what oacp has in the file.
+	// Parts name what oacp writes into the file or removes from it.
 	Parts []string `json:"parts"`
 	// Before and After are the file's bytes; nil means that there is no file.
 	Before, After []byte `json:"-"`
@@ -35,10 +35,10 @@ type Change struct {
 	real string // the path without links
 }
 
-// maxFile bounds the files that are read, in bytes.
+// maxFile is the size of the largest file that setup reads, in bytes.
 const maxFile = 64 << 20
 
-// prepare reads a file, and finds out what happens to it.
+// prepare reads the file, and applies the change to each of its parts.
 func (c *Change) prepare(o Options, change func(part, []byte) ([]byte, error)) (err error) {
 	if c.real, err = realPath(c.path); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (c *Change) prepare(o Options, change func(part, []byte) ([]byte, error)) (
 	return nil
 }
 
-// realPath follows the links of a path, of which the last parts need not exist.
+// realPath resolves the links of a path whose last elements need not exist.
 func realPath(path string) (string, error) {
 	found, err := filepath.EvalSymlinks(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func realPath(path string) (string, error) {
 	return filepath.Join(folder, filepath.Base(path)), err
 }
 
-// readFile reads a file, without waiting for a pipe or device. It returns nil if there is none.
+// readFile reads a file, but no pipe or device, which could block. It returns nil if the file does not exist.
 func readFile(path string) ([]byte, error) {
 	dir, err := durable.OpenPath(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,6 +112,7 @@ func readFile(path string) ([]byte, error) {
 	return append([]byte{}, data...), nil
 }
 
+// apply changes the file, unless it is no longer as prepare read it.
 func (c *Change) apply() error {
 	now, err := readFile(c.real)
 	if err != nil {

@@ -16,9 +16,9 @@ var events = map[live.Program][]string{
 	live.Codex:  {live.SessionStart, live.UserPromptSubmit, live.PostToolUse, live.Stop, live.SessionEnd},
 }
 
-// How long a program waits for a hook, in seconds. Codex waits no longer for the end of a session, and
-// complains of more. It asks its user to review hooks that differ in anything, so nothing of a hook
-// changes between releases.
+// How long a program waits for a hook, in seconds. At the end of a session, codex waits for three seconds at most,
+// and complains about a longer timeout. It asks its user to review every hook that has changed, so hooks
+// must not change between releases.
 const (
 	hookTimeout = 30
 	wakeTimeout = 600
@@ -59,7 +59,7 @@ type hooks struct {
 
 func (h hooks) name() string { return "hooks" }
 
-// ours returns the words of the command line of a hook that calls oacp hook for the program, or nil.
+// ours returns the words of the command line if the hook calls oacp hook for the program, and otherwise nil.
 func (h hooks) ours(hook json.RawMessage) []string {
 	var entry struct {
 		Command string `json:"command"`
@@ -80,7 +80,7 @@ func isOACP(word string) bool {
 	return name == "oacp" || name == "oacp.exe"
 }
 
-// inGroups returns the edit of the groups of an event that changes each hook, and removes groups without one.
+// inGroups returns the edit of an event's groups that changes each hook with e, and removes groups that become empty.
 func (e edit) inGroups() edit {
 	return edit(func(group json.RawMessage) (json.RawMessage, error) {
 		emptied := false
@@ -96,8 +96,8 @@ func (e edit) inGroups() edit {
 	}).each()
 }
 
-// put makes one hook of each event ours. One that is there stays where it is: codex knows the hooks
-// that its user has reviewed by their places.
+// put makes sure that each event has one hook that is ours. An existing one keeps its place, because codex
+// identifies the hooks that its user has reviewed by their places.
 func (h hooks) put(data []byte) (after []byte, err error) {
 	after = data
 	for _, event := range events[h.program] {
@@ -130,7 +130,7 @@ func (h hooks) put(data []byte) (after []byte, err error) {
 	return after, nil
 }
 
-// take also removes hooks of events for which setup writes none.
+// take removes our hooks, including those of events for which put writes none.
 func (h hooks) take(data []byte) ([]byte, error) {
 	remove := edit(func(hook json.RawMessage) (json.RawMessage, error) {
 		if h.ours(hook) != nil {

@@ -23,19 +23,20 @@ import (
 // category is the category of the findings of Inspect.
 const category = "Live Sessions"
 
-// found is what a program's settings have of oacp in one scope.
+// found is what oacp has in a program's settings in one scope.
 type found struct {
 	Options
-	// hooksPath is the file with the hooks, serverPath that with the MCP server.
+	// hooksPath is the file for the hooks, and serverPath the file for the MCP server.
 	hooksPath, serverPath string
 	// hooks are the words of the hooks, by event.
-	hooks      map[string][]string
-	registered bool // the MCP server is
+	hooks map[string][]string
+	// registered reports whether the MCP server is registered.
+	registered bool
 	problems   []string
 }
 
-// Inspect reports whether mail reaches the sessions of each program that has a setup, in the project
-// and for the user. Of the options, it sets program, scope and folder itself.
+// Inspect reports whether mail reaches the sessions of each program, with the setups of the project and of the
+// user. It ignores the program, scope and folder of the options.
 func Inspect(o Options, workingDir string) []doctor.Finding {
 	var findings []doctor.Finding
 	for _, program := range live.Programs() {
@@ -58,16 +59,16 @@ func Inspect(o Options, workingDir string) []doctor.Finding {
 		}
 		switch setups {
 		case 0:
-			add(doctor.SeveritySkipped, "oacp setup "+string(program)+" does that", "is not set up: mail does not reach its sessions")
+			add(doctor.SeveritySkipped, "oacp setup "+string(program)+" sets it up", "is not set up: mail does not reach its sessions")
 		case 2:
-			add(doctor.SeverityWarning, "oacp setup "+string(program)+" --remove, or with --user, takes one out",
-				"it is set up for the project and for the user: codex runs both hooks for each event, and claude those that differ")
+			add(doctor.SeverityWarning, "oacp setup "+string(program)+" --remove removes that of the project, and with --user that of the user",
+				"it is set up for the project and for the user: codex runs both hooks for each event, and claude does if they differ")
 		}
 	}
 	return findings
 }
 
-// look reads the settings of one program and scope. It reports whether they have hooks of oacp, or cannot be read.
+// look reads the settings of one program and scope. It reports whether they have hooks of oacp, or problems.
 func (o Options) look() (f found, ok bool) {
 	f.Options = o
 	config, err := o.configDir()
@@ -92,7 +93,7 @@ func (o Options) look() (f found, ok bool) {
 	return f, ok
 }
 
-// managed is the folder with the settings that an organization prescribes for claude. Tests replace it.
+// managed is the folder of the settings that an organization prescribes for claude. Tests replace it.
 var managed = cmp.Or(map[string]string{"darwin": "/Library/Application Support/ClaudeCode", "windows": `C:\Program Files\ClaudeCode`}[runtime.GOOS], "/etc/claude-code")
 
 // Obstacles returns the settings that switch hooks off.
@@ -177,13 +178,13 @@ func (f found) findings() []doctor.Finding {
 	return all
 }
 
-// lastErrors is how many of the last errors of hooks are reported, and errorsAge for how long.
+// lastErrors is how many errors of hooks InspectErrors reports, and errorsAge how old they may be.
 const (
 	lastErrors = 3
 	errorsAge  = 24 * time.Hour
 )
 
-// InspectErrors reports the last errors of hooks in a workspace.
+// InspectErrors reports the latest errors of hooks in a workspace.
 func InspectErrors(w *mailbox.Workspace, now time.Time) (findings []doctor.Finding, err error) {
 	lines, err := live.Errors(w, now.Add(-errorsAge))
 	for _, line := range lines[max(0, len(lines)-lastErrors):] {

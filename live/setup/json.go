@@ -14,7 +14,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the members of an object in their order. Without an object there are none.
+// members returns the members of an object in their order. A missing object, nil, has none.
 func members(object json.RawMessage) (all []member, err error) {
 	if object == nil {
 		return nil, nil
@@ -37,11 +37,12 @@ func members(object json.RawMessage) (all []member, err error) {
 	return all, nil
 }
 
-// An edit returns what a value is changed to: nil removes it, and the same bytes keep it. The value is nil if there is none.
+// An edit returns the new value for a value of JSON. Nil stands for a missing value: an edit may get it, and returns it to
+// remove the value.
 type edit func(value json.RawMessage) (json.RawMessage, error)
 
-// at returns the edit of an object that changes the value at a path in it. It makes the objects on the path that are missing,
-// and removes those that are empty then.
+// at returns the edit of an object that changes the value at a path in it with e. It adds missing objects on the path,
+// and removes those that become empty.
 func (e edit) at(path ...string) edit {
 	if len(path) == 0 {
 		return e
@@ -86,7 +87,7 @@ func joined(all []member) json.RawMessage {
 	return json.RawMessage("{" + strings.Join(fields, ",") + "}")
 }
 
-// elements returns the elements of an array. Without an array there are none.
+// elements returns the elements of an array. A missing array, nil, has none.
 func elements(array json.RawMessage) (all []json.RawMessage, err error) {
 	if array != nil && json.Unmarshal(array, &all) != nil {
 		return nil, &kindError{"", "an array"}
@@ -94,7 +95,7 @@ func elements(array json.RawMessage) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// each returns the edit of an array that changes each of its elements, and removes an array that is empty then.
+// each returns the edit of an array that changes each of its elements with e, and removes an array that becomes empty.
 func (e edit) each() edit {
 	return func(array json.RawMessage) (json.RawMessage, error) {
 		before, err := elements(array)
@@ -123,8 +124,8 @@ func (e edit) each() edit {
 	}
 }
 
-// inFile changes the object in a file. A file that changes is indented by two spaces, as claude and codex write theirs. It
-// returns nil if nothing is left.
+// inFile changes the object that a file consists of. If it changes, the file is indented by two spaces, as claude and
+// codex do. It returns nil if nothing is left.
 func (e edit) inFile(data []byte) ([]byte, error) {
 	object := json.RawMessage(bytes.TrimSpace(data))
 	if len(object) == 0 {

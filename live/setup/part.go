@@ -1,14 +1,17 @@
 package setup
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
-// A part is what oacp has in a file.
+// A part is what oacp writes into a file.
 type part interface {
 	name() string
-	// put returns the file with the part in it, and the same bytes if it is there.
+	// put returns the file with the part, or the same bytes if the file has it.
 	put(data []byte) ([]byte, error)
-	// take returns the file without the part, or the same bytes if it is not there, and nil if nothing
-	// is left.
+	// take returns the file without the part, the same bytes if the file does not have it, or nil if
+	// nothing is left.
 	take(data []byte) ([]byte, error)
 }
 
@@ -18,9 +21,6 @@ func holds(p part, data []byte) bool {
 	return err == nil && !bytes.Equal(rest, data)
 }
 
-// concat joins pieces of a file in new memory.
-func concat(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }
-
 // lineEnd returns how the lines of a file end.
 func lineEnd(data []byte) string {
 	if at := bytes.IndexByte(data, '\n'); at > 0 && data[at-1] == '\r' {
@@ -29,7 +29,7 @@ func lineEnd(data []byte) string {
 	return "\n"
 }
 
-// appended returns the file with a text at its end, and an empty line between them.
+// appended returns the file with an empty line and a text at its end.
 func appended(data []byte, text, newline string) []byte {
 	between := ""
 	if len(data) > 0 {
@@ -38,10 +38,10 @@ func appended(data []byte, text, newline string) []byte {
 			between += newline
 		}
 	}
-	return concat(data, []byte(between+text))
+	return slices.Concat(data, []byte(between+text))
 }
 
-// withoutEmptyLine returns the text before one that appended has added.
+// withoutEmptyLine returns the text without the empty line that appended adds after it.
 func withoutEmptyLine(before []byte) []byte {
 	for _, newline := range []string{"\r\n", "\n"} {
 		if bytes.HasSuffix(before, []byte("\n"+newline)) {

@@ -3,7 +3,6 @@ package setup
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/oacp-go/oacp/internal/guide"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/live"
 )
 
@@ -283,7 +283,7 @@ func TestSection(t *testing.T) {
 			t.Errorf("%q becomes\n%q\nwant\n%q", before, once, want)
 		}
 		if left := must(t, section{}.take, once); !strings.Contains(before, "oacp") && string(left) != before {
-			t.Errorf("taken out of %q it leaves %q", before, left)
+			t.Errorf("removed from %q it leaves %q", before, left)
 		}
 	}
 }
@@ -291,10 +291,9 @@ func TestSection(t *testing.T) {
 // TestAllowedCommands checks that claude may run the commands that a digest and the page for agents name and that neither
 // send files nor undo anything, and no others.
 func TestAllowedCommands(t *testing.T) {
-	text, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{Greeting: true, Agent: "claude", Budget: live.MaxBudget})
-	again, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{})
+	text, again := check.ReadFile(t, "../testdata/digest-greeting.txt"), check.ReadFile(t, "../testdata/digest-question.txt")
 	if greeting := "You are oacp agent"; !strings.HasPrefix(text, greeting) || !strings.Contains(guide.Agent, `"`+greeting) {
-		t.Errorf("the page for agents does not say what those need not do whom a hook greets: %s", text)
+		t.Errorf("the page for agents does not say what an agent may skip that a hook has greeted: %s", text)
 	}
 	var named []string
 	for _, match := range regexp.MustCompile("(?m)(?:^    |[`(;:,] ?)oacp ([a-z]+)").FindAllStringSubmatch(guide.Agent+text+again, -1) {

@@ -20,7 +20,7 @@ type file struct {
 	path string
 	// inProject reports whether the file is in the folder of the project.
 	inProject bool
-	// folder makes a removal also remove the folder if it is empty then.
+	// folder makes a removal also remove a folder that becomes empty.
 	folder bool
 	// mode is that of a new file.
 	mode  fs.FileMode
@@ -61,7 +61,7 @@ func (o Options) hookCommand() string {
 	return visible.ShellCommand(words...)
 }
 
-// files returns the files of the setup and what is to be in each.
+// files returns the files with the hooks and with the MCP server, in this order, and the parts of each.
 func (o Options) files(config string) []file {
 	calls := hooks{o.Program, o.hookCommand()}
 	inProject := o.Scope == Project
@@ -90,9 +90,9 @@ func (o Options) files(config string) []file {
 	}
 }
 
-// instructions returns the files whose text the program may give its agent at the start, the one to
-// change first. Claude reads AGENTS.md where it finds no file of its own, so a new CLAUDE.md would
-// hide it.
+// instructions returns the existing files of instructions that the program may read. Setup changes the first
+// one. If none exists, instructions returns the one to create. Claude reads AGENTS.md only if it finds no file of
+// its own, so a new CLAUDE.md would hide it.
 func (o Options) instructions(config string) []file {
 	folder, names := config, []string{"CLAUDE.md"}
 	if o.Scope == Project {
@@ -145,8 +145,8 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 	return start, nil
 }
 
-// Command returns how hooks name this program: oacp if that is the program on the PATH, else the
-// path of the executable. The PATH wins because the program may get another place in an update.
+// Command returns how hooks name this program: oacp if the executable is the one on the PATH, or else its
+// path. The name is better because an update may move the program.
 func Command(executable string) (word string, onPath bool) {
 	found, err := exec.LookPath("oacp")
 	own, ownErr := os.Stat(executable)
@@ -155,5 +155,5 @@ func Command(executable string) (word string, onPath bool) {
 			return "oacp", true
 		}
 	}
-	return executable, false // if there is an oacp on the PATH, it is another one
+	return executable, false
 }

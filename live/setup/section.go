@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -21,12 +22,12 @@ user. ` + "`oacp read ID`" + ` shows a message, ` + "`oacp reply ID --ack --body
 ` + "`oacp owed`" + ` lists who waits for you. ` + "`oacp help agent`" + ` explains the rest on one page.
 ` + sectionEnd + "\n"
 
-// section is the part of an agent's instructions that tells it how to use its mailbox.
+// section is the part of the instructions of an agent that explains its mailbox.
 type section struct{}
 
 func (section) name() string { return "instructions" }
 
-// cut returns what is before and after the section, whose last line ends with it. It is found if there is one.
+// cut returns what is before and after the section and the rest of its last line, and whether there is a section.
 func (section) cut(data []byte) (before, after []byte, found bool, err error) {
 	before, rest, begins := bytes.Cut(data, []byte(sectionBegin))
 	_, after, ends := bytes.Cut(rest, []byte(sectionEnd))
@@ -50,7 +51,7 @@ func (s section) put(data []byte) ([]byte, error) {
 	newline := lineEnd(data)
 	text := strings.ReplaceAll(sectionText, "\n", newline)
 	if found {
-		return concat(before, []byte(text), after), nil
+		return slices.Concat(before, []byte(text), after), nil
 	}
 	return appended(data, text, newline), nil
 }
@@ -60,5 +61,5 @@ func (s section) take(data []byte) ([]byte, error) {
 	if err != nil || !found {
 		return data, err
 	}
-	return orNothing(concat(withoutEmptyLine(before), after)), nil
+	return orNothing(slices.Concat(withoutEmptyLine(before), after)), nil
 }

@@ -27,7 +27,7 @@ func (c mcpCall) equal(other mcpCall) bool {
 	return c.Command == other.Command && slices.Equal(c.Args, other.Args)
 }
 
-// check returns an error for another program's server. Its arguments may be secret.
+// check returns an error for another program's server. The error omits the arguments, which may be secret.
 func (c mcpCall) check() error {
 	if c.isOurs() {
 		return nil
@@ -92,10 +92,10 @@ func setTo(content any) edit {
 	return func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage(encode(content)), nil }
 }
 
-// allowed are the commands that claude may run without asking: those that a digest and oacp help agent name, without
-// those that can send a file or lift a limit of turns. A rule allows all flags, so in a session ack and reply themselves refuse to act
-// for another agent, and reply to read a file. Other commands, such as oacp run, start programs.
-var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "status"}
+// allowed are the commands that claude may run without asking: those that a digest and oacp help agent name, except those
+// that can send a file or lift a limit on turns. Other commands, such as oacp run, start programs. A rule allows all flags
+// of a command, so in a session ack and reply refuse to act for another agent, and reply refuses to read a file.
+var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "status", "working"}
 
 // permissions is the part of claude's settings that lets it use the tools of the MCP server and those commands
 // without asking.
@@ -139,9 +139,9 @@ func (p permissions) take(data []byte) ([]byte, error) {
 	}).each().at("permissions", "allow").inFile(data)
 }
 
-// fromEnvironment and a closing brace are around the agent of claude's server, which is another if the
-// session was started for another: claude puts in the variable, or what follows. Codex does not pass
-// its environment on.
+// fromEnvironment begins a reference to a variable of claude's environment, with the agent of the setup as the
+// default: claude replaces it, so a session that was started for another agent gets a server for that one. Codex
+// does not pass its environment on.
 const fromEnvironment = "${OACP_AGENT:-"
 
 // callOfMCP returns the command line of the server for an agent.

@@ -1,9 +1,8 @@
 // Package setup adds oacp to the settings of claude and codex, and removes it again.
 //
-// What it writes are parts: the hooks that call oacp hook, the MCP server oacp mcp with the
-// permission to use it, and a section of instructions. What others wrote into the files keeps its
-// meaning and order. Prepare and PrepareRemoval read and check all files, and Apply writes them, so that a file
-// that is wrong stops everything before anything has changed.
+// It writes the hooks that call oacp hook, the MCP server oacp mcp with the permission to use it, and a section of
+// instructions. Other settings in the files keep their meaning and order. Prepare and PrepareRemoval read and check all
+// files before Apply writes them, so that an invalid file stops the setup before anything changes.
 package setup
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Scope says for which sessions a setup is.
+// A Scope says which sessions a setup is for.
 type Scope string
 
 // The scopes: the sessions in one project, or all sessions of the user.
@@ -36,7 +35,7 @@ type Options struct {
 	Command string
 	// Dir is the folder of the project: see ProjectDir.
 	Dir string
-	// Workspace is that of the project. It is nil for the user's scope.
+	// Workspace is the workspace of the project. It is nil in the scope User.
 	Workspace *mailbox.Workspace
 	// Getenv reads the environment.
 	Getenv func(string) string
@@ -77,8 +76,7 @@ func (o Options) plan(removes bool) (*Plan, error) {
 	return plan, nil
 }
 
-// Apply changes the files. If one fails, those before it are changed, and applying a new plan changes
-// the others.
+// Apply changes the files, and stops at the first error. Then a new plan has the remaining changes.
 func (p *Plan) Apply() error {
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Unchanged {

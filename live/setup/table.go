@@ -35,7 +35,7 @@ func (t table) lines() []string {
 	}
 }
 
-// parseTable decodes a file. It returns the command line of the server that is registered in it, or nil, and the rest.
+// parseTable decodes a file. It returns the command line of our server's table, or nil, and the rest of the file.
 func parseTable(data []byte) (call *mcpCall, rest map[string]any, err error) {
 	rest = make(map[string]any)
 	if err := toml.Unmarshal(data, &rest); err != nil {
@@ -64,8 +64,8 @@ func parseTable(data []byte) (call *mcpCall, rest map[string]any, err error) {
 	return call, rest, nil
 }
 
-// without returns the file without the table, and without the tables below it, into which codex writes what its user
-// decided about single tools. The editing goes by lines, so it makes sure that the rest keeps its meaning.
+// without returns the file without the table, and without the tables below it, in which codex records what its user
+// decided about single tools. It edits lines, and then checks that the rest of the file still has its meaning.
 func (table) without(data []byte, rest map[string]any) ([]byte, error) {
 	var left bytes.Buffer
 	inTable := false
@@ -90,7 +90,7 @@ func (table) without(data []byte, rest map[string]any) ([]byte, error) {
 	}
 	call, others, err := parseTable(left.Bytes())
 	if err != nil || call != nil || !reflect.DeepEqual(others, rest) {
-		return nil, fmt.Errorf("%w; take out %s by hand", errUnusual, tableHeader)
+		return nil, fmt.Errorf("%w; remove %s by hand", errUnusual, tableHeader)
 	}
 	return left.Bytes(), nil
 }

@@ -33,24 +33,24 @@ type File struct {
 	isNew bool
 }
 
-// Changes are what is new in a workspace.
+// Changes are the differences between a workspace and HEAD.
 type Changes struct {
 	// Files are sorted by path.
 	Files []File
-	// Events are what happened to agents and messages, the oldest message first.
+	// Events say what happened to agents and messages, the oldest message first.
 	Events []history.Change
-	// Skipped are folders with a repository of their own, relative to the workspace.
+	// Skipped are folders below the workspace with a repository of their own.
 	Skipped []string
 
 	// unstaged are files that are in the index, but neither in HEAD nor in the folder.
 	unstaged []File
-	// edited is the file of a message whose content differs from that in HEAD, if there is one.
+	// edited is a message file whose content differs from that in HEAD, or empty.
 	edited string
 }
 
-// Look finds what is new in the workspace. Delivery writes the outbox copy of a message before its
-// inbox copies, but git may look at the folders in another order: Look leaves out an inbox copy that
-// appears while it looks, so that no commit has it without its outbox copy.
+// Look finds the changes. Delivery writes the outbox copy of a message before its inbox copies, but git may
+// read the folders in another order. So Look asks twice, and leaves out inbox copies that only the second
+// answer has: no commit may have one without its outbox copy.
 func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
 	before, err := r.status(ctx)
 	if err != nil || len(before.Files)+len(before.unstaged) == 0 {
@@ -74,7 +74,7 @@ func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
 	return c, nil
 }
 
-// status asks git what differs from HEAD in the workspace.
+// status asks git for the differences from HEAD in the workspace.
 func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 	args := []string{"status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames",
 		"--ignore-submodules=all", "--"}
@@ -100,7 +100,7 @@ func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 			continue
 		}
 		f.Path = below
-		if f.isNew && found[below].Status == Removed { // from the index only
+		if f.isNew && found[below].Status == Removed { // removed only from the index
 			f.Status = Changed
 		}
 		found[below] = f
@@ -119,8 +119,8 @@ func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 	return c, nil
 }
 
-// parse reads a line of git status, whose path is below the top of the repository. The status is empty for a file that
-// is neither in HEAD nor in the folder. isEdit says that the content changed, not only the mode.
+// parse parses a line of git status, whose path is relative to the top of the repository. The status is empty for a file
+// that is neither in HEAD nor in the folder. isEdit says that the file changed and not only its mode.
 func parse(line string) (f File, isEdit bool, err error) {
 	// 1 XY sub mH mI mW hH hI path
 	fields := strings.SplitN(line, " ", 9)
@@ -145,8 +145,8 @@ func parse(line string) (f File, isEdit bool, err error) {
 	return f, isEdit, nil
 }
 
-// belongs reports whether a file below the workspace is part of it: hidden files are temporary, except
-// those of git.
+// belongs reports whether a file below the workspace is part of it. Hidden files are temporary, except those of
+// git.
 func belongs(name string) bool {
 	dir, base := path.Split(name)
 	if strings.HasPrefix(dir, ".") || strings.Contains(dir, "/.") {

@@ -1,8 +1,8 @@
 // Package commit commits new messages in a workspace that is an ordinary folder of a git
 // repository. It commits nothing else: other staged or changed files stay as they are.
 //
-// git commits only the named paths, with --only. New files are first added to the index, and
-// removed from it if the commit fails. git holds the lock of the index until the commit is made, so
+// git commit --only commits just the named paths. The package first adds new files to the index, and
+// removes them from it if the commit fails. git holds the lock of the index until the commit is made, so
 // a crash leaves at most staged files of the workspace.
 package commit
 
@@ -22,7 +22,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// attributesName is the file that says how git treats messages.
+// attributesName is the file with the settings of git for messages.
 const attributesName = ".gitattributes"
 
 const (
@@ -30,7 +30,7 @@ const (
 	timeLimit = 2 * time.Minute
 	// lockPatience is how long a commit waits for another git command that changes the index.
 	lockPatience = 2 * time.Second
-	// attempts bounds how often a commit begins again because a file vanished.
+	// attempts is how often a commit is tried, because a file may vanish.
 	attempts = 5
 )
 
@@ -38,7 +38,7 @@ const (
 var (
 	// ErrNoRepository is returned if the workspace is in no working folder of a git repository.
 	ErrNoRepository = errors.New("not in a git repository")
-	// ErrOwnRepository is returned if the workspace has a repository of its own, which sync commits to.
+	// ErrOwnRepository is returned if the workspace has a repository of its own, to which oacp sync commits.
 	ErrOwnRepository = errors.New("has a git repository of its own")
 	// ErrRefused is returned if git did not commit, for example because a hook failed.
 	ErrRefused = errors.New("git did not commit")
@@ -47,7 +47,7 @@ var (
 // IgnoredError says that git ignores the messages of the workspace.
 type IgnoredError struct {
 	Workspace string
-	// Rule is the file, the line and the pattern, as git prints them.
+	// Rule is the file, line and pattern as git prints them.
 	Rule string
 }
 
@@ -56,17 +56,16 @@ func (e *IgnoredError) Error() string {
 	return fmt.Sprintf("git ignores messages in %s, because of %s", e.Workspace, e.Rule)
 }
 
-// UnfinishedError reports a git operation that must be finished or aborted first.
+// UnfinishedError says that the user must finish or abort a git operation first.
 type UnfinishedError struct {
-	// What is a merge, a rebase, a cherry-pick or a revert.
+	// What is the operation, such as rebase.
 	What string
 }
 
-// Error names it.
+// Error names the operation.
 func (e *UnfinishedError) Error() string { return "a " + e.What + " is in progress" }
 
-// EditedError says that a file has another message than in the last commit, where others may have
-// read it.
+// EditedError says that a message has changed since the last commit, from which others may have read it.
 type EditedError struct {
 	// Path is the path below the workspace.
 	Path string
@@ -85,22 +84,22 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("the repository is locked: %s exists", e.Path)
 }
 
-// A Repository is the user's repository that a workspace is in.
+// A Repository is the user's repository around a workspace.
 type Repository struct {
 	workspace *mailbox.Workspace
 	git       git.Repository
-	// prefix is the path of the workspace below the working folder of the repository, empty or with a
-	// slash at its end.
+	// prefix is the path of the workspace below the top of the repository: empty, or with a slash at its
+	// end.
 	prefix string
-	// names are the files and folders that belong to the workspace, relative to it.
+	// names are the files and folders to commit, relative to the workspace.
 	names []string
 	// lock is the path of the lock of the index.
 	lock string
-	// Branch is what HEAD names; it is empty if HEAD is detached.
+	// Branch is the current branch; it is empty if HEAD is detached.
 	Branch string
 }
 
-// unfinished are the files that show what is in progress in a repository.
+// unfinished are the files that show which operation is in progress.
 var unfinished = [...]struct{ name, what string }{
 	{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"},
 	{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}, {"sequencer", "cherry-pick or revert"},
@@ -120,7 +119,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		return nil, fmt.Errorf("workspace %s %w", w.Dir(), ErrOwnRepository)
 	}
 	out, err := r.git.Run(ctx, args...)
-	if git.Exit(err) == 128 && (strings.Contains(err.Error(), "not a git repository") || strings.Contains(err.Error(), "work tree")) {
+	if git.Exit(err) == git.Fatal && (strings.Contains(err.Error(), "not a git repository") || strings.Contains(err.Error(), "work tree")) {
 		return nil, fmt.Errorf("workspace %s is %w", w.Dir(), ErrNoRepository)
 	}
 	if err != nil {
@@ -164,9 +163,8 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 	return err
 }
 
-// namesOf returns the files and folders that belong to a workspace. A workspace that is the top of
-// the repository, not below it, shares that folder with the code: there, only what carries messages is
-// taken, and a .gitattributes that is new.
+// namesOf returns the files and folders to commit. A workspace at the top of the repository shares that folder
+// with the code, so only its messages and workspace.json are committed there, and a new .gitattributes.
 func namesOf(below bool) []string {
 	names := []string{schema.AgentsName, schema.MarkerName, attributesName}
 	if below {
@@ -175,7 +173,7 @@ func namesOf(below bool) []string {
 	return names
 }
 
-// A Commit is what was committed.
+// A Commit is what Commit committed.
 type Commit struct {
 	// ID is empty if there was nothing to commit.
 	ID      string
@@ -183,7 +181,7 @@ type Commit struct {
 	Changes
 }
 
-// Plan returns what Commit would commit now.
+// Plan returns what Commit would commit.
 func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, err error) {
 	if planned.Changes, err = r.Look(ctx); err != nil || len(planned.Files) == 0 {
 		return planned, err
@@ -194,8 +192,8 @@ func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, 
 	return planned, nil
 }
 
-// Commit commits new messages in the workspace. The message is made from the changes unless one is
-// given. If Commit returns an error, the index and the branch are as they were.
+// Commit commits the changes of the workspace. An empty message is replaced by one about the changes. If Commit
+// fails, it leaves the index and the branch as they were.
 func (r *Repository) Commit(ctx context.Context, message string) (done Commit, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeLimit,
 		fmt.Errorf("git commit did not end within %v: %w", timeLimit, context.DeadlineExceeded))
@@ -220,10 +218,10 @@ func (r *Repository) Commit(ctx context.Context, message string) (done Commit, e
 	return done, err
 }
 
-// isVanished reports whether a new file was no longer there.
+// isVanished reports whether git did not find a new file.
 func isVanished(err error) bool { return strings.Contains(err.Error(), "did not match any file") }
 
-// commit commits the changes once. If it fails, the new files are no longer staged.
+// commit tries to commit the changes. If it fails, it removes the new files from the index.
 func (r *Repository) commit(ctx context.Context, c Commit) error {
 	if err := r.awaitLock(ctx); err != nil {
 		return err
@@ -232,7 +230,7 @@ func (r *Repository) commit(ctx context.Context, c Commit) error {
 	if _, err := r.git.RunInput(ctx, r.paths("", isNew), "update-index", "--add", "--remove", "-z", "--stdin"); err != nil {
 		return r.explain(err)
 	}
-	// The option --literal-pathspecs would hold for the hooks, too.
+	// The option --literal-pathspecs would also apply to the hooks.
 	_, err := r.git.RunInput(ctx, r.paths(literal, slices.Concat(c.Files, c.unstaged)), "commit", "--quiet", "--only", "--cleanup=whitespace", "--message="+c.Message,
 		"--pathspec-from-file=-", "--pathspec-file-nul")
 	if err == nil {
@@ -253,7 +251,7 @@ func (r *Repository) commit(ctx context.Context, c Commit) error {
 // literal begins a pattern that stands for one path below the top of the repository.
 const literal = ":(top,literal)"
 
-// paths returns the paths of files as git reads them from its standard input.
+// paths returns the paths of files, each with the prefix before, in the form that git reads.
 func (r *Repository) paths(before string, files []File) *bytes.Buffer {
 	var all bytes.Buffer
 	for _, f := range files {
@@ -263,20 +261,20 @@ func (r *Repository) paths(before string, files []File) *bytes.Buffer {
 	return &all
 }
 
-// explain says which of our errors an error of git is.
+// explain turns an error of git into a *LockedError or ErrRefused.
 func (r *Repository) explain(err error) error {
 	failed, ok := errors.AsType[*git.Error](err)
 	if !ok {
 		return err
 	}
 	_, lock, _ := strings.Cut(failed.Stderr, "Unable to create '")
-	if lock, _, locked := strings.Cut(lock, "': File exists"); locked { // that of the index, or one of HEAD, which a killed commit left
+	if lock, _, locked := strings.Cut(lock, "': File exists"); locked { // of the index, or of HEAD, if a commit was killed
 		return &LockedError{lock}
 	}
 	return fmt.Errorf("%w: %w", ErrRefused, err)
 }
 
-// awaitLock waits until no other git command changes the index. It returns a *LockedError if that
+// awaitLock waits until no other git command has the lock of the index. It returns a *LockedError if that
 // takes too long.
 func (r *Repository) awaitLock(ctx context.Context) error {
 	deadline := time.Now().Add(lockPatience)

@@ -12,9 +12,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// events says what the changed files mean.
+// events returns what happened to agents and messages, as the changed files show.
 func (r *Repository) events(files []File) (found []history.Change) {
-	left := make(map[schema.Location]bool) // the places in inboxes of messages that are no longer in the archive or dead
+	left := make(map[schema.Location]bool) // where messages would be in inboxes that left an archive or dead letters
 	for _, f := range files {
 		if at, ok := locate(f.Path); ok && f.Status == Removed && at.Box != mailbox.Outbox {
 			at.Box = mailbox.Inbox
@@ -53,7 +53,7 @@ func (r *Repository) event(kind history.Kind, at schema.Location) history.Change
 	entry := mailbox.Entry{Agent: at.Agent, Box: at.Box, Name: at.Name}
 	data, err := r.workspace.ReadRaw(entry)
 	if err != nil {
-		return e // the file name has to do
+		return e // what the file name says is enough
 	}
 	if m, err := r.workspace.Decode(entry, data); err == nil {
 		e.ID, e.From, e.To, e.Type, e.Subject = m.ID, m.From, m.To, m.Type, m.Subject
@@ -61,10 +61,10 @@ func (r *Repository) event(kind history.Kind, at schema.Location) history.Change
 	return e
 }
 
-// mostLines is how many events a commit names.
+// mostLines is how many events a commit message lists.
 const mostLines = 100
 
-// Text returns the message of a commit: a subject and, if that does not say all, a line for each event.
+// Text returns a commit message: a subject and, unless that says everything, a line for each event.
 func (c Changes) Text() string {
 	subject := cmp.Or(history.Subject(c.Events), "workspace: "+spelling.Plural(len(c.Files), "file"))
 	if len(c.Events) == 0 || len(c.Events) == 1 && c.Events[0].String() == subject {

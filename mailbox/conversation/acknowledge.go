@@ -9,20 +9,19 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Copy is an agent's copy of a message, to be acknowledged once the message is handled.
+// A Copy is an agent's copy of a message that the agent has handled.
 type Copy struct {
 	// ID is empty for a file that is not a message.
 	ID schema.ID
 	// Gone reports whether the message has left the inbox already. Acknowledging it again is not an error:
-	// the caller may have lost the answer to the first time.
+	// the caller may have missed the result of the first call.
 	Gone bool
 
 	entry mailbox.Entry
 }
 
-// FindCopy returns the agent's copy of a message that w.FindNamed finds. Its errors are those of
-// w.Pending, but there is none for a message to the agent that has left the inbox and did not become
-// a dead letter.
+// FindCopy returns the agent's copy of a message that w.FindNamed finds. If the message has left the
+// inbox and did not become a dead letter, the copy is gone. Errors are those of w.Pending.
 func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent schema.AgentName) (Copy, error) {
 	e, err := w.Pending(ctx, idOrName, agent)
 	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && acknowledgedBy(agent, gone) {
@@ -35,8 +34,8 @@ func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent 
 	return c, err
 }
 
-// acknowledgedBy reports whether a message that is not in the agent's inbox was for the agent, and is
-// not a dead letter of it.
+// acknowledgedBy reports whether a message that is not in the agent's inbox was for the agent and is
+// not among its dead letters.
 func acknowledgedBy(agent schema.AgentName, gone *mailbox.NotPendingError) bool {
 	isDeadLetter := func(e mailbox.Entry) bool { return e.Agent == agent && e.Box == mailbox.DeadLetters }
 	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(agent) }

@@ -8,17 +8,16 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Response is the last message that an agent sent in reply to another one, or the last that answers
-// it if there is one.
+// A Response is the last answer that an agent sent to a message or, if there is none, the last reply.
 type Response struct {
 	Message *schema.Message
 	// Answers reports whether it answers the message; see schema.Message.Answers.
 	Answers bool
 }
 
-// Responses returns, by their ids, to which of the pending messages the agent has replied. It opens
-// only those files of the outbox that can be younger than the oldest of them, and none if the outbox has
-// not changed since the files of the messages were written.
+// Responses returns the agent's responses to pending messages, by the ids of these messages. It opens
+// only files of the outbox that can be younger than the oldest message, and none if the outbox has not
+// changed since the files of the messages were written.
 func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending []mailbox.Entry) (map[schema.ID]Response, error) {
 	requests := make(map[schema.ID]*schema.Message, len(pending))
 	var oldest, arrived time.Time
@@ -58,7 +57,7 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 // clockSkew is how much older than its parent a reply may seem, because clocks differ.
 const clockSkew = 24 * time.Hour
 
-// Following wants the files that can hold a message which was sent after another one of that time.
+// Following wants the files that can hold a message that follows one of that time.
 func Following(at time.Time) mailbox.NameFilter {
 	return func(name string) bool {
 		parsed, err := schema.ParseFileName(name)

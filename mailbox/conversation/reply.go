@@ -9,12 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // originChannels are channels that say where a message comes from, not what its conversation is
-// about: from a bridge log, which appends -all for a broadcast, or from a runner's notices.
+// about: a bridge log, which appends -all for a broadcast, or a runner.
 var originChannels = []string{
 	"bridge-task", "bridge-result", "bridge-review", "bridge-chat", "bridge-done", "bridge-pass", "bridge-fail", "bridge-other",
 	schema.ChannelBounce, schema.ChannelBound,
@@ -68,8 +69,8 @@ func startedBy(id schema.ID) schema.ConversationID {
 	return schema.NewConversationID(parts.At, parts.Sender, hash.Sum64()%sequences+1)
 }
 
-// After returns the id of the message that Find finds, and the conversation of what follows it. For a
-// message that no longer exists, but whose complete id is given, found is false.
+// After returns the id of the message that Find finds, and the conversation of its answers. If the message no
+// longer exists but the given id is complete, found is false.
 func After(ctx context.Context, w *mailbox.Workspace, id string) (parent schema.ID, in schema.ConversationID, found bool, err error) {
 	entries, err := w.Find(ctx, id)
 	if _, err = mailbox.SplitUnreadable(err); err == nil {
@@ -110,15 +111,11 @@ type NotRecipientError struct {
 
 // Error names the message, the agent and the recipients.
 func (e *NotRecipientError) Error() string {
-	var recipients []string
-	for _, name := range e.Message.To {
-		recipients = append(recipients, string(name))
-	}
-	return fmt.Sprintf("message %s was sent to %s, not to %s", e.Message.ID, strings.Join(recipients, ", "), e.Agent)
+	return fmt.Sprintf("message %s was sent to %s, not to %s", e.Message.ID, spelling.Join(e.Message.To), e.Agent)
 }
 
-// Original returns the message that the agent can reply to, of the files that Find found. It returns a
-// *NotRecipientError, or the error of a message that is not valid or that the agent does not read.
+// Original returns the message that Find found, if the agent can reply to it. Otherwise it returns a
+// *NotRecipientError, or the error of a message that is held or not valid.
 func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, error) {
 	m := found[0].Message
 	for _, e := range found {
@@ -135,9 +132,9 @@ func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, e
 	return m, nil
 }
 
-// Conclude makes a reply final if that is asked for, or if the original is to be acknowledged with it
-// and the reply would not answer it otherwise; a reply that asks for something stays what it is. It
-// reports whether the sender may take the reply for the answer although it is not.
+// Conclude makes a reply final if final is set. With acknowledge, it also does so if the reply would not
+// answer the original otherwise, unless the reply asks for something. It reports whether the sender may
+// take the reply for the answer although it is not.
 func Conclude(reply, original *schema.Message, final, acknowledge bool) (misleads bool) {
 	misses := func() bool { return original.Type.IsRequest() && !reply.Type.Asks() && !reply.Answers(original) }
 	if final || acknowledge && misses() {

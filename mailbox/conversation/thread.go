@@ -18,8 +18,8 @@ type Node struct {
 	Files []mailbox.Entry
 	// Depth is how many messages lead to it from the first one that has no parent here.
 	Depth int
-	// Branch is what is drawn before it in a list of the tree: "├─ " or "└─ " after the branches that
-	// go past it. Below is what is drawn before further lines of it.
+	// Branch precedes it in a drawing of the tree: "├─ " or "└─ " after the branches that go past it.
+	// Below precedes its further lines.
 	Branch, Below string
 }
 
@@ -28,7 +28,7 @@ type Node struct {
 // message is followed by its answers, each with its own, and those of one parent are in the order of
 // Sort. With a *mailbox.UnreadableError, Thread also returns what it could read.
 //
-// Thread opens only files that can be as young as the oldest message that anything in the conversation names.
+// Thread opens only files that can be as young as the earliest time that a message of the conversation names.
 func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error) {
 	found, err := w.Find(ctx, id)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
@@ -41,13 +41,11 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 		return nil, err
 	}
 	for {
-		// There may be many messages, of which few are in the conversation: only their bodies are kept.
-		mayBelong := Following(since)
-		all, err := listing.Search(ctx, func(_ schema.AgentName, _ mailbox.Box, name string) bool { return mayBelong(name) },
-			func(m *schema.Message) bool {
-				m.Body = schema.Value{}
-				return m.ID != ""
-			})
+		// Most messages are not in the conversation, so their bodies are dropped; see readBodies.
+		all, err := listing.Search(ctx, Following(since), func(m *schema.Message) bool {
+			m.Body = schema.Value{}
+			return m.ID != ""
+		})
 		if _, err := mailbox.SplitUnreadable(err); err != nil {
 			return nil, err
 		}
@@ -87,8 +85,8 @@ func beginning(m *schema.Message) time.Time {
 	return at
 }
 
-// readBodies reads the files of the messages again, with their bodies. A file that is gone meanwhile
-// stays as it is, and another one of the message is shown.
+// readBodies reads the files of the messages again, with their bodies. If a file is gone meanwhile, the
+// node shows another file of the message.
 func readBodies(w *mailbox.Workspace, thread []Node) {
 	for i := range thread {
 		n := &thread[i]
@@ -122,7 +120,7 @@ func connected(start *schema.Message, all []mailbox.Entry) (thread []Node) {
 	}
 	follow(start)
 	positions := make(map[schema.ID]int)
-	// What is connected only by something younger comes in a later round.
+	// A message that only a younger one connects comes in a later round.
 	for grows := true; grows; {
 		grows = false
 		rest := all[:0]
@@ -151,7 +149,7 @@ func connected(start *schema.Message, all []mailbox.Entry) (thread []Node) {
 const (
 	branchHere, lastBranchHere = "├─ ", "└─ "
 	branchPast, nothingPast    = "│  ", "   "
-	// mostBranches is how many levels are drawn. Answers below them stand beside their parents.
+	// mostBranches is the number of levels that are drawn. Deeper answers are drawn at the last level.
 	mostBranches = 12
 )
 
@@ -219,9 +217,9 @@ func Sort[T any](items []T, message func(T) *schema.Message) {
 	slices.SortFunc(items, func(a, b T) int { return schema.CompareAge(message(a), message(b)) })
 }
 
-// NewFor returns what a conversation has that is new for an agent, in the order of Sort: the messages
-// after its own last one, from the pending one on if that is earlier. The pending message is the file
-// that is given.
+// NewFor returns the messages of a conversation that are new for an agent, in the order of Sort: those
+// after its own last one, or those from the pending one on if that is earlier. The entry of the pending
+// message is the given one.
 func NewFor(thread []Node, agent schema.AgentName, pending mailbox.Entry) (found []mailbox.Entry) {
 	sorted := slices.Clone(thread)
 	Sort(sorted, func(n Node) *schema.Message { return n.Message })

@@ -11,7 +11,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// committed inspects whether the repository around the workspace, in which users commit it, takes the
+// committed inspects whether the repository around the workspace, to which users may commit it, accepts the
 // messages and leaves them unchanged. A workspace that git ignores altogether stays on this machine, which
 // is fine.
 func (i *inspection) committed(ctx context.Context) {
@@ -19,7 +19,7 @@ func (i *inspection) committed(ctx context.Context) {
 	_, err := commit.Open(ctx, i.w)
 	if ignored, ok := errors.AsType[*commit.IgnoredError](err); ok {
 		if _, err := g.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", schema.MarkerName); err != nil {
-			i.add("messages", SeverityWarning, "take the rule out, or let git ignore the whole workspace", "git ignores them, because of %s", ignored.Rule)
+			i.add("messages", SeverityWarning, "remove the rule, or let git ignore the whole workspace", "git ignores them, because of %s", ignored.Rule)
 		}
 		return
 	}
@@ -37,5 +37,5 @@ func (i *inspection) committed(ctx context.Context) {
 		return
 	}
 	i.add(attributesName, SeverityWarning, "add the line: agents/** -text -merge",
-		"does not say that git leaves messages as they are: it may change the ends of lines, and merge the contents of two messages")
+		"does not keep git from changing messages: it may convert line endings, and merge the contents of two messages")
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/oacp-go/oacp/contract"
 )
 
-// contracts reports whether the workspace's schemas for bodies can be applied.
+// contracts reports whether the schemas for bodies can be used.
 func (i *inspection) contracts(ctx context.Context) {
 	i.category = categoryContracts
-	names, err := contract.Problems(ctx, i.w.Root(), i.w.Dir(), i.Contract)
+	names, err := contract.CheckSchemas(ctx, i.w.Root(), i.w.Dir(), i.Contract)
 	for _, name := range names {
 		i.add(path.Join(contract.Folder, name+contract.Suffix), SeverityOK, "", "can be applied")
 	}
@@ -19,7 +19,7 @@ func (i *inspection) contracts(ctx context.Context) {
 	switch {
 	case isBad:
 		for _, d := range bad.Diagnostics {
-			i.add(contract.Folder, SeverityError, "mend it, or oacp send refuses what it is for", "%s", d)
+			i.add(contract.Folder, SeverityError, "fix it, or oacp send refuses the messages that it is for", "%s", d)
 		}
 	case errors.Is(err, contract.ErrNotInstalled):
 		i.add(contract.Folder, SeverityError, "go install ./cmd/... in a clone of the repository installs it", "%v", err)

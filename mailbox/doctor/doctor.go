@@ -27,7 +27,7 @@ const (
 	SeveritySkipped Severity = "skip"
 )
 
-// Categories of findings. The reference implementation has those up to Trust Root.
+// Categories of findings. The reference implementation has the first four.
 const (
 	categoryWorkspace   = "Workspace"
 	categoryInbox       = "Inbox Health"
@@ -48,15 +48,15 @@ var Categories = []string{
 	categoryContracts,
 }
 
-// Finding is one thing that was inspected. Its JSON is that of the reference implementation.
+// Finding is the result for one inspected thing. Its JSON is that of the reference implementation.
 type Finding struct {
 	// Category groups findings.
 	Category string `json:"-"`
-	// Name is a path, or names the inspected thing.
+	// Name is a path or another name of the inspected thing.
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	// Hint tells what to do about it.
+	// Hint says what to do about it.
 	Hint string `json:"fix_hint,omitempty"`
 }
 
@@ -66,7 +66,7 @@ const outgoingName = schema.StateName + "/outgoing"
 // Options configures an inspection.
 type Options struct {
 	Now time.Time
-	// Autonomy returns whether oacp run holds the messages of an agent, or why it cannot run.
+	// Autonomy returns the autonomy of an agent for oacp run, or why the agent cannot run.
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
 	// Contract is the path of oacp-contract, or empty.
 	Contract string
@@ -82,7 +82,7 @@ type inspection struct {
 	findings []Finding
 	// agents are the agents of the workspace.
 	agents []schema.AgentName
-	// badMarker is set if workspace.json cannot be read.
+	// badMarker says that workspace.json cannot be read.
 	badMarker bool
 }
 
@@ -108,11 +108,11 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	}
 	i.agents = agents
 	i.workspace()
-	people := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return agent == mailbox.Postmaster })
-	for _, agent := range people {
+	readers := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return agent == mailbox.Postmaster })
+	for _, agent := range readers {
 		i.inbox(ctx, agent)
 	}
-	for _, agent := range people {
+	for _, agent := range readers {
 		i.autonomy(agent)
 	}
 	i.trust()
@@ -126,8 +126,8 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	return i.findings, context.Cause(ctx)
 }
 
-// Repair completes or sweeps interrupted deliveries. It returns a line for each repair, and the findings of an
-// inspection after that, with one for a repair that failed.
+// Repair completes or sweeps interrupted deliveries. It returns a line for each repair, and the findings of a later
+// inspection, with one more if a repair failed.
 func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed []string, left []Finding, err error) {
 	recovered, failed := w.Recover(ctx)
 	fixed = []string{}
@@ -149,7 +149,7 @@ func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed [
 	return fixed, left, err
 }
 
-// initHint says how to make the files of the workspace that are missing.
+// initHint is the hint for a missing workspace.json.
 const initHint = "oacp init makes it, in the folder of the workspace"
 
 func (i *inspection) workspace() {
@@ -170,14 +170,14 @@ func (i *inspection) workspace() {
 	i.add(schema.AgentsName+"/", SeverityOK, "", "%s", spelling.Plural(len(i.agents), "agent"))
 }
 
-// autonomy checks what oacp reads of an agent's config.yaml. The rest of its section autonomy is for other tools.
+// autonomy checks the parts of an agent's config.yaml that oacp reads.
 func (i *inspection) autonomy(agent schema.AgentName) {
 	i.category = categoryAutonomy
 	name := string(agent) + "/" + project.ConfigName
 	switch mode, err := i.Autonomy(i.w, agent); {
 	case err != nil && i.badMarker: // workspace.json is to blame
 	case err != nil:
-		i.add(name, SeverityError, "oacp run does not start until that is mended", "%v", err)
+		i.add(name, SeverityError, "oacp run does not start until that is fixed", "%v", err)
 	case mode.Holds():
 		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
 	default:
@@ -201,7 +201,7 @@ type Category struct {
 	Results []Finding `json:"results"`
 }
 
-// Group returns the category of the name, which it adds at the end if there is none.
+// Group returns the category with the name, and adds one at the end if there is none.
 func (r *Report) Group(name string) *Category {
 	at := slices.IndexFunc(r.Categories, func(c Category) bool { return c.Name == name })
 	if at < 0 {
@@ -214,7 +214,7 @@ func (r *Report) Group(name string) *Category {
 // ascending are the severities, the worst one last.
 var ascending = []Severity{SeverityOK, SeveritySkipped, SeverityWarning, SeverityError}
 
-// Add files findings under their categories.
+// Add adds findings to their categories.
 func (r *Report) Add(findings ...Finding) {
 	for _, f := range findings {
 		r.HasErrors = r.HasErrors || f.Severity == SeverityError

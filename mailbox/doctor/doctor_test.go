@@ -165,7 +165,7 @@ func TestRepairOfAKilledDelivery(t *testing.T) {
 		}
 		done, _ := repair(t, w)
 		if len(mailboxtest.Files(t, w, outgoingName)) != want || len(done) != 3-want {
-			t.Errorf("old=%t: mending did %q and left %q", old, done, mailboxtest.Files(t, w, outgoingName))
+			t.Errorf("old=%t: the repair did %q and left %q", old, done, mailboxtest.Files(t, w, outgoingName))
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestRepairSaysAllThatItDid(t *testing.T) {
 		t.Errorf("the findings are %+v, want what was not repaired", left)
 	}
 	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", mailbox.Inbox)) {
-		t.Errorf("mending did %q, want the delivery to codex", done)
+		t.Errorf("the repair did %q, want the delivery to codex", done)
 	}
 }
 

@@ -18,12 +18,11 @@ const (
 	// repositoryName is the folder of the repository that a workspace may have.
 	repositoryName = ".git"
 	attributesName = ".gitattributes"
-	// longestUser is how long the name of a user can be in the URL of a remote; a token is longer.
+	// longestUser is how long the name of a user in the URL of a remote may be. A longer one is a token.
 	longestUser = 20
 )
 
-// git inspects the repository of the workspace, if it has one of its own. Otherwise it inspects how
-// the repository around it treats the messages.
+// git inspects the workspace's own repository, or else how the repository around it treats the messages.
 func (i *inspection) git(ctx context.Context) {
 	i.category = categoryGit
 	if _, err := i.w.Root().Lstat(repositoryName); errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +30,7 @@ func (i *inspection) git(ctx context.Context) {
 		return
 	}
 	if err := git.Check(ctx); err != nil {
-		i.add("git", SeverityError, "install git, or a newer one; messages stay in the folder until then", "%v", err)
+		i.add("git", SeverityError, "install git, or a later version; until then, messages stay in the folder", "%v", err)
 		return
 	}
 	r, err := gitmail.Open(ctx, i.w)
@@ -50,9 +49,9 @@ func (i *inspection) git(ctx context.Context) {
 
 // unusable reports a repository that git cannot use.
 func (i *inspection) unusable(err error) {
-	hint := "mend what git names"
+	hint := "fix what git reports"
 	if e, ok := errors.AsType[*gitmail.RepositoryError](err); ok {
-		err, hint = e.Err, e.Remake()+" makes another: all messages are in the folder, so none is lost"
+		err, hint = e.Err, e.Remake()+" makes a new one: all messages are in the folder, so none is lost"
 	}
 	i.add(repositoryName, SeverityError, hint, "cannot be used: %v", err)
 }
@@ -63,10 +62,10 @@ func (i *inspection) isUsers(ctx context.Context) bool {
 		return false // there was a sync
 	}
 	out, err := (&git.Repository{Dir: i.w.Dir()}).Run(ctx, "rev-parse", "--show-cdup", "--is-inside-work-tree")
-	return err == nil && string(out) == "\ntrue\n" // there is nothing to go up
+	return err == nil && string(out) == "\ntrue\n" // the path up to the top is empty
 }
 
-// remote inspects where the messages go.
+// remote inspects the remote to which the messages go.
 func (i *inspection) remote(s gitmail.Settings) {
 	if s.URL == "" {
 		i.add("remote", SeverityWarning, "oacp init --git --remote NAME-OR-URL adds one", "is missing: the messages are committed, and stay on this machine")
@@ -74,7 +73,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 	}
 	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
 		if _, hasPassword := u.User.Password(); hasPassword || len(u.User.Username()) > longestUser {
-			i.add("remote", SeverityWarning, "git remote set-url takes it out of the URL, and a credential helper keeps it; then oacp init --git again",
+			i.add("remote", SeverityWarning, "git remote set-url removes it from the URL, and a credential helper keeps it; then oacp init --git again",
 				"the URL holds a password or token, which everyone who reads the settings of git sees")
 			return
 		}
@@ -82,7 +81,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), git.PublicURL(s.URL))
 }
 
-// repository inspects the commits, and what is in none.
+// repository inspects the commits, and which changes are not committed.
 func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	unsent, err := r.Health(ctx)
 	if git.Exit(err) >= 0 {
@@ -104,8 +103,7 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	}
 }
 
-// around inspects whether the repository around the workspace leaves it alone, and still has the
-// remote.
+// around inspects whether the repository around the workspace ignores it.
 func (i *inspection) around(ctx context.Context) {
 	if i.Enclosing == "" {
 		return
@@ -126,6 +124,6 @@ func (i *inspection) around(ctx context.Context) {
 	}
 	if !ignored {
 		i.add(name, SeverityWarning, "oacp init --git lists it in the info/exclude of the repository",
-			"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
+			"is not ignored by the repository in %s: git add -A there would make it a submodule", i.Enclosing)
 	}
 }

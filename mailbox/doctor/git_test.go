@@ -24,7 +24,7 @@ type gitPlace struct {
 	w             *mailbox.Workspace
 }
 
-// newGitPlace makes the place, and no setting of the user reaches it.
+// newGitPlace makes the place, isolated from the user's settings.
 func newGitPlace(t *testing.T) *gitPlace {
 	t.Helper()
 	dir := gittest.Home(t)
@@ -98,17 +98,16 @@ var gitTroubles = []struct {
 	// finding begins the line of the finding, and words are in it.
 	finding string
 	words   []string
-	mends   bool
 }{
 	{"unsent", func(t *testing.T, p *gitPlace) {
 		mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
 		r := mailboxtest.Send(t, p.w, mailboxtest.Draft("codex"))
 		check.Remove(t, r.Inboxes[0])
-	}, "warn sync: ", []string{"2 changes to send", "ago"}, false},
+	}, "warn sync: ", []string{"2 changes to send", "ago"}},
 	{"no objects", func(t *testing.T, p *gitPlace) {
 		check.Remove(t, filepath.Join(p.w.Dir(), ".git/objects"))
 		check.WriteFile(t, filepath.Join(p.w.Dir(), ".git/objects/info/x"), "")
-	}, "error .git: cannot be used: ", []string{"its git repository is damaged", "git ls-tree"}, false},
+	}, "error .git: cannot be used: ", []string{"its git repository is damaged", "git ls-tree"}},
 	{"empty objects", func(t *testing.T, p *gitPlace) {
 		objects, err := filepath.Glob(filepath.Join(p.w.Dir(), ".git/objects/??/*"))
 		if err != nil || len(objects) == 0 {
@@ -118,31 +117,31 @@ var gitTroubles = []struct {
 			check.Remove(t, object)
 			check.WriteFile(t, object, "")
 		}
-	}, "error .git: cannot be used: ", []string{"its git repository is damaged"}, false},
+	}, "error .git: cannot be used: ", []string{"its git repository is damaged"}},
 	{"no HEAD", func(t *testing.T, p *gitPlace) { check.Remove(t, filepath.Join(p.w.Dir(), ".git/HEAD")) },
-		"error .git: cannot be used: ", []string{"its git repository is damaged", "not a git repository"}, false},
+		"error .git: cannot be used: ", []string{"its git repository is damaged", "not a git repository"}},
 	{"no config", func(t *testing.T, p *gitPlace) { check.Remove(t, filepath.Join(p.w.Dir(), ".git/config")) },
-		"error .git: cannot be used: ", []string{"its git repository is damaged: its settings are gone"}, false},
+		"error .git: cannot be used: ", []string{"its git repository is damaged: its settings are gone"}},
 	{"bad config", func(t *testing.T, p *gitPlace) { check.WriteFile(t, filepath.Join(p.w.Dir(), ".git/config"), "[[") },
-		"error .git: cannot be used: ", []string{"its git repository is damaged", "bad config"}, false},
+		"error .git: cannot be used: ", []string{"its git repository is damaged", "bad config"}},
 	{"no remote", func(t *testing.T, p *gitPlace) {
 		gittest.Run(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
-	}, "warn remote: is missing", nil, false},
+	}, "warn remote: is missing", nil},
 	{"password", func(t *testing.T, p *gitPlace) {
 		gittest.Run(t, p.w.Dir(), "config", "remote.oacp.url", "https://ada:secret@example.com/mail.git")
-	}, "warn remote: the URL holds a password", nil, false},
+	}, "warn remote: the URL holds a password", nil},
 	{"token", func(t *testing.T, p *gitPlace) {
 		gittest.Run(t, p.w.Dir(), "config", "remote.oacp.url", "https://ghp_secret67890123456789@example.com/mail.git")
-	}, "warn remote: the URL holds a password", nil, false},
+	}, "warn remote: the URL holds a password", nil},
 	{"shown", func(t *testing.T, p *gitPlace) {
 		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "# nothing\n")
 	},
-		"warn .oacp: is not ignored", []string{"clone"}, false},
+		"warn .oacp: is not ignored", []string{"clone"}},
 	{"tracked", func(t *testing.T, p *gitPlace) {
 		check.WriteFile(t, filepath.Join(p.clone, ".git/info/exclude"), "")
 		blob := gittest.Run(t, p.clone, "hash-object", "-w", ".oacp/workspace.json")
 		gittest.Run(t, p.clone, "update-index", "--add", "--cacheinfo", "100644,"+blob+",.oacp/workspace.json")
-	}, "error .oacp: ", []string{"version control"}, false},
+	}, "error .oacp: ", []string{"version control"}},
 }
 
 func TestGitTroubles(t *testing.T) {
@@ -164,17 +163,12 @@ func TestGitTroubles(t *testing.T) {
 			if strings.Contains(found, "secret") {
 				t.Errorf("a secret is in\n%s", found)
 			}
-			fixed, left, err := Repair(t.Context(), p.w, p.options(time.Now()))
+			fixed, _, err := Repair(t.Context(), p.w, p.options(time.Now()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(fixed) > 0 != trouble.mends {
+			if len(fixed) > 0 {
 				t.Errorf("repaired %q", fixed)
-			}
-			for _, f := range left {
-				if trouble.mends && f.Category == categoryGit && f.Severity != SeverityOK {
-					t.Errorf("after the repair: %+v", f)
-				}
 			}
 		})
 	}
@@ -207,8 +201,8 @@ func TestCommittedWorkspace(t *testing.T) {
 		want  string
 	}{
 		{"good", map[string]string{}, "ok messages: git keeps them as they are"},
-		{"no attributes", map[string]string{"mail/.gitattributes": ""}, "warn .gitattributes: does not say"},
-		{"other attributes", map[string]string{"mail/.gitattributes": "*.md text\n"}, "warn .gitattributes: does not say"},
+		{"no attributes", map[string]string{"mail/.gitattributes": ""}, "warn .gitattributes: does not keep git"},
+		{"other attributes", map[string]string{"mail/.gitattributes": "*.md text\n"}, "warn .gitattributes: does not keep git"},
 		{"attributes above", map[string]string{"mail/.gitattributes": "", ".gitattributes": "mail/** -text -merge\n"}, "ok messages"},
 		{"outboxes are ignored", map[string]string{".gitignore": "x\n*_task_request.yaml\n"}, "warn messages: git ignores them, because of .gitignore:2"},
 		{"all is ignored", map[string]string{".gitignore": "mail/\n"}, ""},

@@ -14,7 +14,7 @@ import (
 // staleAfter is how long a message may be pending before it is reported.
 const staleAfter = 24 * time.Hour
 
-// BadFileHint says how to deal with a file in an inbox that is not a message, or that is held, as shell commands.
+// BadFileHint returns shell commands for a file in an inbox that is held or is not a message.
 func BadFileHint(e mailbox.Entry) string {
 	name := []string{e.Name}
 	if e.Name[0] == '-' {
@@ -63,8 +63,8 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	i.files(bad, SeverityError, "cannot be read as a message")
 }
 
-// files makes one finding of the files of an inbox with the same problem, because a neglected inbox has
-// thousands. It names the oldest one, which is the first.
+// files adds one finding for all files of an inbox with the same problem, because a neglected inbox may have
+// thousands. It names the oldest file, which is the first.
 func (i *inspection) files(entries []mailbox.Entry, severity Severity, problem string) {
 	if len(entries) == 0 {
 		return

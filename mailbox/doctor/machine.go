@@ -2,15 +2,15 @@ package doctor
 
 import "os/exec"
 
-// programs are executables that some commands use, with what for.
+// programs are the executables that some commands use, and what for.
 var programs = []struct{ name, use, hint string }{
 	{"git", "carrying mailboxes between machines", "install git from your system's packages"},
 	{"claude", "turns run by Claude Code", "install Claude Code, or use another agent"},
 	{"codex", "turns run by Codex", "install the Codex CLI, or use another agent"},
 }
 
-// InspectMachine reports which programs are on the PATH, with their paths as messages. None of them is
-// needed to send and read messages, so a missing one is not an error.
+// InspectMachine reports which programs are on the PATH, with their paths as messages. Sending and reading
+// messages needs none of them, so a missing one is not an error.
 func InspectMachine() []Finding {
 	findings := make([]Finding, len(programs))
 	for n, p := range programs {

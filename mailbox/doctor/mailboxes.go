@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// mailboxes checks that each agent's folders are folders, inside the workspace, and writable. Missing ones
-// are made when they are needed.
+// mailboxes checks that the boxes of each agent are writable folders inside the workspace. Missing ones are
+// made when they are needed.
 func (i *inspection) mailboxes() {
 	i.category = categoryMailboxes
 	for _, agent := range i.agents {
@@ -58,7 +58,7 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 	}
 }
 
-// delivery reports copies in state/outgoing, and whether messages and what sessions show can be stored.
+// delivery reports copies in state/outgoing, and state folders that cannot be written.
 func (i *inspection) delivery() {
 	i.category = categoryDelivery
 	ids, _, err := i.w.Staged()
@@ -79,8 +79,8 @@ func (i *inspection) delivery() {
 	}
 }
 
-// hasRoom reports a state folder in which a message, which has tens of kilobytes at most as a rule, cannot be stored. Only
-// writing tells: systems keep some space from users, who may have quotas. A missing folder is made when it is needed.
+// hasRoom writes a file as large as a long message to the state folder, and reports whether that works. Nothing else
+// shows whether there is room: systems reserve space, and users have quotas. A missing folder is made when it is needed.
 func (i *inspection) hasRoom() bool {
 	name := schema.StateName + "/.tmp-doctor-" + rand.Text()
 	_, err := i.w.AddFile(name, make([]byte, 64<<10))

@@ -86,7 +86,7 @@ func readNames(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// TestInspectAReadOnlyState checks that there is one finding, also if all folders below state are
+// TestInspectAReadOnlyState checks that there is one finding, even if all folders below state are
 // read-only.
 func TestInspectAReadOnlyState(t *testing.T) {
 	for _, folder := range []string{schema.StateName, project.SessionsFolder} {

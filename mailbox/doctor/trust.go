@@ -16,7 +16,7 @@ func (i *inspection) trust() {
 	before := len(i.findings)
 	catalog, err := trust.Catalog(i.w)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.add("trust-catalog-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%v", err)
+		i.add("trust-catalog-unreadable", SeverityError, "fix it, or move it away and import the keys again", "%v", err)
 	}
 	for _, agent := range i.agents {
 		if err := trust.CheckSettings(i.w, agent); err != nil {
@@ -24,7 +24,7 @@ func (i *inspection) trust() {
 		}
 		pins, err := trust.Pins(i.w, agent)
 		if err != nil {
-			i.add("trust-pins-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%s trusts nobody: %v", agent, err)
+			i.add("trust-pins-unreadable", SeverityError, "fix it, or move it away and import the keys again", "%s trusts nobody: %v", agent, err)
 			continue
 		}
 		if len(pins) > 0 {
@@ -39,11 +39,12 @@ func (i *inspection) trust() {
 	}
 }
 
-// unpinned reports listed keys that an agent does not trust, which reads only what trusted keys have signed.
+// unpinned reports keys of the catalog that an agent does not trust, although it reads only messages signed with trusted
+// keys.
 func (i *inspection) unpinned(agent schema.AgentName, catalog, pins []trust.Entry) {
 	for _, l := range catalog {
 		if l.Agent != agent && !slices.ContainsFunc(pins, func(p trust.Entry) bool { return p.KeyID == l.KeyID }) {
-			i.add("trust-catalog-not-pinned", SeverityError, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent is to trust it",
+			i.add("trust-catalog-not-pinned", SeverityError, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent should trust it",
 				"%s does not trust the key %s of %s, and reads only verified messages", agent, l.KeyID, l.Agent)
 		}
 	}

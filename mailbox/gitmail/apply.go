@@ -40,15 +40,15 @@ func (e *exchange) problem(path string, err error) {
 	}
 }
 
-// blocked notes that a box refuses to be read or written.
+// blocked notes that a box cannot be read or written.
 func (e *exchange) blocked(err error) {
 	if e.block == nil {
 		e.block = &BlockedError{err}
 	}
 }
 
-// came notes a change that another machine made. The message is nil if there is none.
-func (e *exchange) came(kind history.Kind, agent schema.AgentName, m *schema.Message) {
+// noteIncoming notes a change that another machine made. The message may be nil.
+func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *schema.Message) {
 	c := history.Change{Direction: history.In, Kind: kind, Agent: agent}
 	if m != nil {
 		c.Describe(m)
@@ -72,10 +72,10 @@ func (e *exchange) apply(ctx context.Context) error {
 	}
 	for _, agent := range e.removed {
 		if !e.w.Knows(agent) {
-			continue // its folder is away, and nothing that it sent has made it again
+			continue // its folder is gone, and no message from it has made it again
 		}
 		if e.o.RemoveAgent != agent {
-			e.came(history.RemovedAgent, agent, nil)
+			e.noteIncoming(history.RemovedAgent, agent, nil)
 		}
 		if e.o.DryRun {
 			continue
@@ -100,7 +100,7 @@ func (e *exchange) addAgents() {
 		if err != nil {
 			e.blocked(err)
 		} else {
-			e.came(history.NewAgent, agent, nil)
+			e.noteIncoming(history.NewAgent, agent, nil)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 					continue
 				}
 				if e.o.DryRun && f.Data == nil {
-					e.came(history.Sent, m.From, m)
+					e.noteIncoming(history.Sent, m.From, m)
 				}
 				if f.Data = o.Data; !o.Sent {
 					f.Pending = append(f.Pending, o.Agent)
@@ -174,7 +174,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 				e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
 			}
 			if result.Receipt != nil {
-				e.came(history.Sent, result.Receipt.Message.From, result.Receipt.Message)
+				e.noteIncoming(history.Sent, result.Receipt.Message.From, result.Receipt.Message)
 				continue
 			}
 			for _, o := range arrivals[files[i].Name] {
@@ -185,8 +185,8 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 	return later
 }
 
-// refuse notes why the workspace does not have an outcome. Of a message that is not in its place yet, it keeps what the
-// base has: a base that says more than the file would restore the message.
+// refuse notes why the workspace could not take an outcome. For a message that is not in its box yet, it keeps the state
+// of the base: a base with a later stage than the file would restore the message.
 func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 	_, foreign := errors.AsType[*mailbox.RefusedError](err)
 	_, invalid := errors.AsType[*validate.InvalidError](err)
@@ -199,7 +199,7 @@ func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 	case e.failed != nil, ctx.Err() != nil:
 		e.fail(err)
 		return
-	case !errors.Is(err, replica.ErrChanged): // the next sync has that
+	case !errors.Is(err, replica.ErrChanged): // the next sync handles that
 		e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
 	}
 	if !o.Sent {
@@ -218,14 +218,15 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	case err != nil:
 		e.refuse(ctx, o, err)
 	case !applied, o.Was == replica.Unknown && (o.base.Stage != replica.Unknown || o.Want != replica.Pending):
+		// A file that was removed here is back, or the message was handled before it came: no news.
 	case o.Was == replica.Unknown:
-		e.came(history.Sent, message.From, message)
+		e.noteIncoming(history.Sent, message.From, message)
 	default:
-		e.came(changeKinds[o.Want], o.Agent, message)
+		e.noteIncoming(changeKinds[o.Want], o.Agent, message)
 	}
 }
 
-// fill reads what an outcome needs. The message is nil if the file holds none, and only moves.
+// fill reads the bytes that an outcome needs. The message is nil if the file, which only moves, is not a valid one.
 func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 	if o.Was != replica.Unknown {
 		o.Data, err = e.w.Read(o.Copy)

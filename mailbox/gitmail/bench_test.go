@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -149,11 +150,11 @@ func (m *machine) openAndSync(b *testing.B) gitmail.Result {
 func (n *network) commands(b *testing.B, f func()) (commands [][]string) {
 	trace := filepath.Join(n.dir, "trace")
 	config, before := filepath.Join(n.dir, "traced"), os.Getenv("GIT_CONFIG_GLOBAL")
-	writeFile(b, config, gittest.Settings+"[trace2]\n\teventTarget = "+trace+"\n")
+	check.WriteFile(b, config, gittest.Settings+"[trace2]\n\teventTarget = "+trace+"\n")
 	b.Setenv("GIT_CONFIG_GLOBAL", config)
 	f()
 	b.Setenv("GIT_CONFIG_GLOBAL", before)
-	for line := range strings.Lines(readFile(b, trace)) {
+	for line := range strings.Lines(check.ReadFile(b, trace)) {
 		var event struct {
 			Event, SID string
 			Argv       []string
@@ -165,7 +166,7 @@ func (n *network) commands(b *testing.B, f func()) (commands [][]string) {
 			commands = append(commands, event.Argv)
 		}
 	}
-	removeAll(b, trace)
+	check.Remove(b, trace)
 	return commands
 }
 

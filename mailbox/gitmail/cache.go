@@ -19,16 +19,16 @@ const (
 	mostCache = 16 << 20 // bytes
 )
 
-// The cache spares listing boxes and reading trees. Without it, a sync does both.
+// The cache saves a sync from listing boxes and reading trees that did not change.
 type cache struct {
-	// Base is the base that the folders of the agents agree with, by their stamps, and Refs the refs of the remote
-	// that it agrees with.
+	// Base is the base with which the remote and the folders of the agents agree, while the remote has the refs and the
+	// folders have the stamps.
 	Base   string                      `json:"base"`
 	Refs   string                      `json:"refs"`
 	Agents map[schema.AgentName]string `json:"agents"`
-	// Waiting are the states that the base had before, of messages that a box refused.
+	// Waiting are the states that messages had in the base before a box refused them.
 	Waiting map[string]replica.State `json:"waiting,omitempty"`
-	// Contended says that another machine was faster when this one pushed last.
+	// Contended says that another machine was faster at the last push.
 	Contended bool `json:"contended,omitempty"`
 }
 
@@ -40,11 +40,11 @@ func (r *Repository) readCache() (c cache) {
 	return c
 }
 
-// settled is the age at which a folder's time says whether it changed since it was listed: the clocks of file
-// systems have ticks.
+// settled is how old the time of a folder must be to show later changes: file systems round times, so a younger folder
+// can change without a new time.
 const settled = 2 * time.Second
 
-// stamp returns a text of the times of an agent's folders. It is empty if one of them is not settled.
+// stamp encodes the times of an agent's folders. It is empty if one of them is not settled.
 func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text string) {
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 		at := time.Unix(0, 0)
@@ -59,8 +59,9 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text st
 	return text
 }
 
-// inStep reports whether the folders of an agent did not change since they agreed with the base, and notes their stamp.
-func (e *exchange) inStep(agent schema.AgentName) bool {
+// isUnchanged reports whether the folders of an agent have not changed since they agreed with the base, and notes their
+// stamp.
+func (e *exchange) isUnchanged(agent schema.AgentName) bool {
 	now := stamp(e.r.w, agent, e.now)
 	if now != "" {
 		e.stamps[agent] = now
@@ -68,7 +69,7 @@ func (e *exchange) inStep(agent schema.AgentName) bool {
 	return now != "" && e.cache.Base == e.base.commit && e.cache.Agents[agent] == now
 }
 
-// refsKey returns a text of what the remote has.
+// refsKey encodes what the remote has.
 func (e *exchange) refsKey() string {
 	key := e.there
 	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
@@ -77,7 +78,7 @@ func (e *exchange) refsKey() string {
 	return key
 }
 
-// nothingNew reports whether neither the workspace nor the remote changed since the last sync.
+// nothingNew reports whether neither the workspace nor the remote has changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
 	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.Squash || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
@@ -91,7 +92,7 @@ func (e *exchange) nothingNew() bool {
 		})
 }
 
-// keep notes what the workspace and the remote agree on.
+// keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
 	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
 	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended}

@@ -21,13 +21,13 @@ const DefaultRef = "refs/heads/oacp"
 var (
 	// ErrUnknownRemote says that the user's repository has no such remote.
 	ErrUnknownRemote = errors.New("the repository has no remote")
-	// ErrBadRef says that a ref cannot hold mailboxes, whatever the remote has.
+	// ErrBadRef says that a ref cannot hold mailboxes because of its name.
 	ErrBadRef = errors.New("cannot hold mailboxes")
 	// ErrForeignBranch says that the ref on the remote holds something other than mailboxes.
 	ErrForeignBranch = errors.New("holds no mailboxes")
 )
 
-// choose returns the settings that the options mean. A workspace that has been initialized keeps its own.
+// choose returns the settings for the options. A workspace that was initialized before keeps what the options leave out.
 func choose(ctx context.Context, around *git.Enclosing, options InitOptions, before Settings) (c Settings, err error) {
 	c = Settings{Remote: cmp.Or(options.Remote, before.Remote), Ref: cmp.Or(options.Ref, before.Ref, DefaultRef), Since: before.Since}
 	if c.Remote == "" {
@@ -38,7 +38,7 @@ func choose(ctx context.Context, around *git.Enclosing, options InitOptions, bef
 		c.URL, c.pushURL = remote.URL, remote.PushURL
 	case c.Remote == before.Remote:
 		c.URL, c.pushURL = before.URL, before.pushURL
-	case strings.HasPrefix(c.Remote, "-"), strings.ContainsFunc(c.Remote, unicode.IsControl), // that is no URL either
+	case strings.HasPrefix(c.Remote, "-"), strings.ContainsFunc(c.Remote, unicode.IsControl), // not a URL either
 		!strings.ContainsAny(c.Remote, ":/") && !strings.HasPrefix(c.Remote, "."):
 		return c, fmt.Errorf("%w %q: it has %s", ErrUnknownRemote, git.PublicURL(c.Remote),
 			cmp.Or(strings.Join(slices.Sorted(maps.Keys(around.Remotes)), ", "), "none"))
@@ -70,8 +70,8 @@ func checkRef(ctx context.Context, around *git.Enclosing, ref string) error {
 	return fmt.Errorf("ref %q %w: %s", ref, ErrBadRef, why)
 }
 
-// ask asks the remote whether it has the ref, and for its object format. Without a remote, it has not. The format is
-// empty if the remote has nothing yet.
+// ask asks the remote, if there is one, whether it has the ref, and for its object format. The format is empty if the
+// remote has nothing yet.
 func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, format string, err error) {
 	if c.URL == "" {
 		return false, "", nil

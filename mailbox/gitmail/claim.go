@@ -11,36 +11,36 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Claim says that a machine works on a message for an agent. It is the message of a commit of the
-// empty tree, to which the ref refs/oacp/claims/<agent>/<message> points: a line of JSON. Its times are those of the
-// machine's clock, which may be wrong: nothing is decided by them.
+// A Claim says that a machine works on a message for an agent. The ref refs/oacp/claims/<agent>/<message> points to a
+// commit of the empty tree, whose message is the claim as a line of JSON. Its times are those of the machine's clock,
+// which may be wrong, so they are only for people.
 type Claim struct {
 	// Machine is the name of the host.
 	Machine string     `json:"machine"`
 	State   ClaimState `json:"state"`
-	// Attempt is how many turns on the message began on any machine: with that at work, if there is one.
+	// Attempt counts the turns on the message that began on any machine, including the current one.
 	Attempt int `json:"attempt"`
 	// Since is when the machine took the message, and Renewed when it last renewed the claim.
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
-	// Workspace is a random number of the workspace on the machine, and Process one of the process. With
-	// the counter, no two claims are ever the same object.
+	// Workspace is a random number for the workspace on the machine, and Process one for the process. With
+	// the counter, they make every claim a different object.
 	Workspace string `json:"workspace"`
 	Process   string `json:"process"`
 	Counter   uint64 `json:"counter"`
-	// Lease is how long the claim holds unless it is renewed.
+	// Lease is how long the claim holds after a renewal.
 	Lease time.Duration `json:"lease_ns"`
 
 	Agent schema.AgentName `json:"-"`
 	ID    schema.ID        `json:"-"`
-	// Ref is the complete name of the ref, and Object the commit.
+	// Ref is the full name of the ref, and Object the commit.
 	Ref    string `json:"-"`
 	Object string `json:"-"`
 	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set.
 	Err error `json:"-"`
 }
 
-// A ClaimState says what the machine does about the message.
+// A ClaimState says what the machine does with the message.
 type ClaimState string
 
 // The states of a claim.
@@ -49,9 +49,9 @@ const (
 	ClaimWorking ClaimState = "working"
 	// ClaimAhead is a message that the machine took together with another one, for later.
 	ClaimAhead ClaimState = "ahead"
-	// ClaimFree is a message that the machine gave back after a turn. Anybody may take it.
+	// ClaimFree is a message that the machine gave back after a turn. Any machine may take it.
 	ClaimFree ClaimState = "free"
-	// claimGone is a claim whose ref is to be deleted.
+	// claimGone is a claim whose ref has to be deleted.
 	claimGone ClaimState = ""
 )
 
@@ -65,7 +65,7 @@ const (
 	maxAttempts = 1 << 20
 )
 
-// claimRef returns the ref for the claims on a message. It escapes dots, which git allows only in some places.
+// claimRef returns the ref for claims on a message. It escapes dots, which git allows only in some places.
 func claimRef(agent schema.AgentName, id schema.ID) string {
 	return claimRefs + strings.ReplaceAll(string(agent)+"/"+string(id), ".", "%2E")
 }
@@ -99,8 +99,8 @@ func parseClaim(text string) (c Claim, err error) {
 	return c, nil
 }
 
-// claimAt returns the claim at a ref, to whose commit the text belongs. It is not ok if the ref has another name than those
-// of claims.
+// claimAt returns the claim at a ref that points to an object with the text. It is not ok if the name of the ref is not
+// one of a claim.
 func claimAt(ref, object, text string) (c Claim, ok bool) {
 	agent, id, ok := parseClaimRef(ref)
 	c, err := parseClaim(text)
@@ -121,6 +121,6 @@ func machineName(host string) string {
 }
 
 func hostName() string {
-	host, _ := os.Hostname() // without a name, the machine is unknown
+	host, _ := os.Hostname() // machineName accepts an empty one
 	return machineName(host)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// NewClaims returns claims on messages in the inbox of an agent, and the options are for the syncs that they need. A
-// claim holds for a lease without a renewal; see DefaultLease. NewClaims needs no remote that answers. Another process
-// must not work the same inbox of this workspace between Start and Stop.
+// NewClaims returns the claims of this machine on messages in the inbox of an agent. A claim holds for a lease unless it
+// is renewed; 0 means DefaultLease. The options are for the syncs that claims need. NewClaims does not contact the
+// remote. Between Start and Stop, no other process may work on the same inbox of this workspace.
 func (r *Repository) NewClaims(ctx context.Context, agent schema.AgentName, lease time.Duration, o Options) (*Claims, error) {
 	if r.settings.URL == "" {
 		return nil, ErrNoRemote
@@ -30,15 +30,15 @@ func (r *Repository) NewClaims(ctx context.Context, agent schema.AgentName, leas
 	return newClaims(agent, lease, &gitClaims{r, agent, o, strings.TrimSpace(string(tree))}, number), err
 }
 
-// randomNumber returns a number of 16 random bytes.
+// randomNumber returns 16 random bytes in hexadecimal.
 func randomNumber() string {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // it never fails
 	return hex.EncodeToString(raw)
 }
 
-// workspaceNumber returns a number of the workspace on this machine, by which a process recognizes the
-// claims of an earlier process that died. A copy of the workspace elsewhere has another one, so that it does
+// workspaceNumber returns a number for the workspace on this machine, by which a process recognizes the
+// claims of an earlier process that died. A copy of the workspace elsewhere has another number, so it does
 // not take the claims of the original for its own.
 func workspaceNumber(w *mailbox.Workspace) (string, error) {
 	const name = stateFolder + "/number"
@@ -53,8 +53,8 @@ func workspaceNumber(w *mailbox.Workspace) (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
-// ListClaims returns the claims of all agents and machines as of the last sync, including refs of messages that hold no
-// claim.
+// ListClaims returns the claims of all agents and machines as of the last sync. A ref that should hold a claim and does
+// not has an Err.
 func (r *Repository) ListClaims(ctx context.Context) (claims []Claim, err error) {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname) %(objectname) %(contents:subject)", strings.TrimSuffix(claimRefs, "/"))
 	for line := range strings.Lines(string(out)) {
@@ -67,7 +67,7 @@ func (r *Repository) ListClaims(ctx context.Context) (claims []Claim, err error)
 	return claims, err
 }
 
-// gitClaims are the claims on the messages of an agent in a repository and its remote. Its tree is the empty one.
+// gitClaims keeps the claims on the messages of an agent in a repository and its remote. tree is the empty tree.
 type gitClaims struct {
 	*Repository
 	agent   schema.AgentName
@@ -91,7 +91,7 @@ func (g *gitClaims) commit(ctx context.Context, c Claim) (object string, err err
 	return g.git.CommitTree(ctx, g.tree, "", commit, false)
 }
 
-// pushedRefs is how many refs a push updates at most. A command line has room for so many.
+// pushedRefs is how many refs a push updates at most, so that the command line does not get too long.
 const pushedRefs = 50
 
 func (g *gitClaims) push(ctx context.Context, updates []git.Update) (moved []bool, err error) {
@@ -100,11 +100,11 @@ func (g *gitClaims) push(ctx context.Context, updates []git.Update) (moved []boo
 		for i, p := range pushed {
 			moved = append(moved, p.Moved)
 			switch {
-			case p.Refused != "" && !strings.HasPrefix(p.Refused, "[rejected]"): // the remote did
+			case p.Refused != "" && !strings.HasPrefix(p.Refused, "[rejected]"): // the remote refused it
 				refusal := g.remoteError(&git.Error{Args: []string{"push"}, Exit: git.Exit(pushErr), Stderr: some[i].Ref + ": " + p.Refused}, true)
 				refusal.Claims = true
 				err = refusal
-			case pushErr != nil && p == git.Pushed{}: // it did not get that far
+			case pushErr != nil && p == git.Pushed{}: // the remote was not reached
 				err = g.remoteError(pushErr, false)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // retryDelay is the time between attempts to reach a remote that did not answer.
 func (c *Claims) retryDelay() time.Duration { return min(maxRetry, c.lease/12) }
 
-// pause waits. The error is that of the context.
+// pause waits. It returns an error if the context ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -24,8 +24,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// keep renews claims, gives them up and looks at those of other machines, until the context ends. It warns of the
-// first failure in a row.
+// keep renews claims, gives them up and looks at those of other machines, until the context ends. It warns only about
+// the first of several failures in a row.
 func (c *Claims) keep(ctx context.Context) {
 	tick := min(claimTick, c.lease/12)
 	for wait := tick; pause(ctx, wait) == nil; {
@@ -50,14 +50,14 @@ func (c *Claims) settle(ctx context.Context) (err error) {
 	return err
 }
 
-// limit bounds what reaches the remote: an attempt that hangs must not keep claims from being renewed.
+// limit bounds the time of an attempt to reach the remote: one that hangs must not keep claims from being renewed.
 func (c *Claims) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := min(networkLimit, max(c.lease/3, maxRetry/2))
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 }
 
-// round makes the refs on the remote say what the list says, with one push, syncs if that is needed, and looks at the
-// claims that were fetched. It reports whether there was nothing to push or to sync.
+// round updates the refs on the remote to the list with one push, syncs if that is needed, and looks at the claims
+// that were fetched. It reports whether there was nothing to push or to sync.
 func (c *Claims) round(ctx context.Context) (idle bool, err error) {
 	select {
 	case c.busy <- struct{}{}:
@@ -85,8 +85,8 @@ func (c *Claims) round(ctx context.Context) (idle bool, err error) {
 	return len(claims) == 0 && !needsSync, cmp.Or(err, c.look(ctx))
 }
 
-// differences returns the claims in the list that the remote does not have so, or not for much longer. It reports whether
-// a sync has to come before others.
+// differences returns the claims in the list that have to be pushed: they are new, changed or due for a renewal. It
+// reports whether a sync is needed, without which other claims cannot be pushed.
 func (c *Claims) differences() (claims []*heldClaim, needsSync bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,8 +116,7 @@ func (c *Claims) differences() (claims []*heldClaim, needsSync bool) {
 	return claims, needsSync
 }
 
-// push pushes what the refs of claims are to say. A new claim is in doubt even if it moved its ref: the message may have
-// been handled before.
+// push pushes claims. A new claim is in doubt even if it moved its ref: the message may have been handled before.
 func (c *Claims) push(ctx context.Context, claims []*heldClaim) (inDoubt bool, err error) {
 	updates := make([]git.Update, len(claims))
 	for i, h := range claims {
@@ -141,7 +140,7 @@ func (c *Claims) push(ctx context.Context, claims []*heldClaim) (inDoubt bool, e
 	return inDoubt, err
 }
 
-// resolve decides about a claim whose last push has ended. There is what the remote has at the ref.
+// resolve updates a claim after its last push, given what the remote has at the ref.
 func (c *Claims) resolve(h *heldClaim, there Claim) {
 	h.inDoubt = false
 	switch {
@@ -154,8 +153,8 @@ func (c *Claims) resolve(h *heldClaim, there Claim) {
 		} else if h.sent.State == h.State {
 			delete(c.held, h.ID)
 		}
-	case there.Object == h.Object: // the push may be on its way still
-	case there.Process == c.process: // an earlier push was
+	case there.Object == h.Object: // the push may still arrive
+	case there.Process == c.process: // an earlier push arrived late
 		h.Object, h.ours = there.Object, true
 	default: // another machine has it
 		delete(c.held, h.ID)
@@ -166,8 +165,8 @@ func (c *Claims) resolve(h *heldClaim, there Claim) {
 	}
 }
 
-// look reads the claims that the last sync fetched. It gives up those on messages that are not in the inbox: their
-// machines disappeared between the acknowledgement and the end of the claim. That waits for a lease, except for claims
+// look reads the claims that the last sync fetched. It removes those on messages that are not in the inbox, after a
+// lease: their machines disappeared between the acknowledgement and the end of the claim. It does not wait for claims
 // that an earlier process of this workspace left.
 func (c *Claims) look(ctx context.Context) error {
 	claims, err := c.store.ListClaims(ctx)
@@ -207,8 +206,8 @@ func (c *Claims) look(ctx context.Context) error {
 	return nil
 }
 
-// sight returns a claim that is seen for the first time. One that was given back or is of this workspace may be taken at
-// once, and a ref that holds no claim delays its message for our own lease.
+// sight returns the sighting of a claim that is seen for the first time. This machine may take one that was given back
+// or that belongs to this workspace at once. A ref that holds no claim delays its message for our own lease.
 func (c *Claims) sight(claim Claim, now time.Time) sighting {
 	until := now.Add(cmp.Or(claim.Lease, c.lease))
 	s := sighting{claim, until, until}

@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Bounds of claims. A lease is how long a claim holds that is not renewed; a renewal has to fit into a third of it.
+// Bounds of claims. A lease is how long a claim holds unless it is renewed; a renewal has to fit into a third of it.
 // Take takes at most MaxBatch messages.
 const (
 	DefaultLease = 5 * time.Minute
@@ -22,19 +22,19 @@ const (
 )
 
 const (
-	// claimTick is how often claims are looked through. A claim on a handled message waits for that, or goes
+	// claimTick is the longest time between two rounds. A claim on a handled message ends with the next round, or
 	// with the push of the next claim that is taken.
 	claimTick = time.Second
-	// maxRetry is how long to wait at most after a remote did not answer, however long the lease is.
+	// maxRetry is the longest pause after a remote did not answer, however long the lease is.
 	maxRetry = 10 * time.Second
-	// mostRounds is how often settle and Take try, and roundPause the pause after a failure: a remote that others push
-	// to at the same moment may refuse.
+	// mostRounds is how often settle and Take try, and roundPause the pause after a failure: a remote may refuse a push
+	// because of another one at the same moment.
 	mostRounds = 3
 	roundPause = 200 * time.Millisecond
 )
 
 var (
-	// ErrNoRemote says that a repository has no remote, where other machines would see claims.
+	// ErrNoRemote says that a repository has no remote, which claims need.
 	ErrNoRemote = errors.New("the git repository of the workspace has no remote")
 	// ErrElsewhere says that another machine has a message.
 	ErrElsewhere = errors.New("another machine has the message")
@@ -43,21 +43,21 @@ var (
 	errTakenOver = fmt.Errorf("%w: another machine has taken the message over", ErrClaimLost)
 )
 
-// Wanted is a message to be claimed, and how many turns on it began here.
+// Wanted is a message to claim, and how many turns on it began here.
 type Wanted struct {
 	ID       schema.ID
 	Attempts int
 }
 
-// Claims let one of several machines that work an inbox have a message. A claim is a ref on the remote
-// that only one machine can create. It is renewed while it is held, and deleted after the
-// acknowledgement of the message is on the remote. A claim that stays the same for a whole lease, on the
-// clock of the machine that looks, belongs to a machine that is gone, and may be taken.
+// Claims make sure that of several machines that work on an inbox, only one works on a message. A claim is a ref on the
+// remote that only one machine can create. That machine renews it while it needs it, and deletes it once the
+// acknowledgement of the message is on the remote. If a claim stays the same for a whole lease, as measured by another
+// machine, its machine is gone, and the other one may take the message.
 //
-// The methods note in a list what the refs are to say, and rounds make the remote agree. One goroutine makes rounds to
-// renew claims and to give them up. A timer ends a turn whose claim is not renewed, also while the remote hangs.
+// The methods change a list of wanted claims, and rounds update the remote to the list. One goroutine makes rounds to
+// renew claims and to give them up. A timer ends a turn whose claim is not renewed, even while the remote hangs.
 //
-// The methods may be called from any goroutine, between Start and Stop.
+// The methods may be called from any goroutine between Start and Stop.
 type Claims struct {
 	agent                       schema.AgentName
 	lease                       time.Duration
@@ -73,10 +73,11 @@ type Claims struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// held is the list: the claims that this process has, takes or gives up. seen are all that the last sync fetched.
+	// held is the list of claims that this process has, takes or gives up. seen are all claims that the last sync
+	// fetched.
 	held map[schema.ID]*heldClaim
 	seen map[schema.ID]sighting
-	// synced is when the last successful sync began, and counter counts pushes.
+	// synced is when the last successful sync began, and counter counts rounds.
 	synced  time.Time
 	counter uint64
 }
@@ -86,21 +87,21 @@ type claimStore interface {
 	// sync syncs the workspace, and isPending reports whether a message is in the inbox.
 	sync(ctx context.Context) error
 	isPending(ctx context.Context, id schema.ID) bool
-	// commit makes the commit of a claim. push makes updates, and reports of each whether it moved the ref; the error
-	// says why others did not move, unless they were elsewhere.
+	// commit makes the commit of a claim. push makes updates, and reports for each whether it moved the ref. The error
+	// says why refs did not move, unless another machine had moved them.
 	commit(ctx context.Context, c Claim) (object string, err error)
 	push(ctx context.Context, updates []git.Update) (moved []bool, err error)
 	// ListClaims returns the claims that the last sync fetched.
 	ListClaims(ctx context.Context) ([]Claim, error)
 }
 
-// heldClaim is a claim in the list. State is what the ref is to say, Object where it is on the remote, as far as known,
-// Renewed when the push began that last renewed it, and Attempt how many turns began before the present one.
+// heldClaim is a claim in the list. State is the wanted state, Object the object at the ref on the remote as far as it is
+// known, Renewed when the push began that last renewed the claim, and Attempt how many turns began before the current one.
 type heldClaim struct {
 	Claim
-	// ours says that Object is of this process, or to be removed.
+	// ours says that this process made Object, or has to remove it.
 	ours bool
-	// sent is the claim of the last push. inDoubt says that only a sync can tell what became of it.
+	// sent is the claim of the last push. inDoubt says that only a sync can tell whether that arrived.
 	sent    Claim
 	inDoubt bool
 	// endTurn ends the context of the turn, and expiry calls it. They are nil before a turn.
@@ -110,8 +111,8 @@ type heldClaim struct {
 	done time.Time
 }
 
-// sighting is a claim that others may hold: until when it does unless it changes, and when to check whether its
-// message is pending, on the clock of this machine.
+// sighting is a claim that the last sync fetched. By the clock of this machine, until is when it ends unless it changes,
+// and check when to look whether its message is still pending.
 type sighting struct {
 	claim        Claim
 	until, check time.Time
@@ -125,8 +126,8 @@ func newClaims(agent schema.AgentName, lease time.Duration, store claimStore, wo
 }
 
 // Start begins to keep claims, and gives up those that an earlier process of this workspace left on
-// messages that it handled. It warns about refs that hold no claim and about a remote that does not
-// answer. After an error, which says that the remote could not be reached, it keeps claims nevertheless.
+// messages that it handled. It calls warn about refs that hold no claim and about a remote that does not
+// answer. Start returns an error if it could not reach the remote, but keeps claims even then.
 func (c *Claims) Start(ctx context.Context, warn func(error)) error {
 	c.warn = warn
 	err := c.settle(ctx)
@@ -165,8 +166,8 @@ func (c *Claims) signal() {
 	}
 }
 
-// Other returns the claim of another machine on a message, as far as it is known here, and until when it
-// holds unless it is renewed. It returns nil if this machine may try to take the message.
+// Other returns the claim of another machine on a message as of the last sync, and until when it holds unless it is
+// renewed. It returns nil if this machine may try to take the message.
 func (c *Claims) Other(id schema.ID) (claim *Claim, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,22 +181,23 @@ func (c *Claims) isElsewhere(id schema.ID) bool {
 	return c.held[id] == nil && time.Now().Before(c.seen[id].until)
 }
 
-// Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
-// ahead of their turns; some of them may be lost. It returns the number of the turn, counted across all
-// machines, and a context that ends if the claim is lost. If the message was handled elsewhere before, it is no longer in the
-// inbox. The error is ErrElsewhere if another machine has the message; others say that the remote could not be reached.
+// Take claims the first message for a turn that begins now. If that needs a push, Take also claims the others ahead of
+// their turns, but other machines may get some of them. It returns the number of the turn, counted across all machines,
+// and a context that ends if the claim is lost. The caller must check that the message is still in the inbox: another
+// machine may have handled it. The error is ErrElsewhere if another machine has the message; other errors say that the
+// remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
 	limited, cancel := c.limit(ctx)
 	defer cancel()
-	for round := 0; ; round++ { // what is known here of a claim may be old, and a remote that others push to may refuse
+	for round := 0; ; round++ { // what is known here of a claim may be old, and a remote may refuse because of another push
 		if attempt, held = c.begin(ctx, wanted[0]); held != nil {
-			return attempt, held, nil // an error was about others, which can wait
+			return attempt, held, nil // an error was about other messages, which can wait
 		}
 		if round == mostRounds || limited.Err() != nil {
 			return 0, nil, cmp.Or(err, ErrElsewhere)
 		}
 		if err != nil {
-			_ = pause(limited, roundPause) // its end shows above
+			_ = pause(limited, roundPause) // the check above sees its end
 		}
 		if err = c.want(wanted); err != nil {
 			return 0, nil, err
@@ -204,7 +206,7 @@ func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held c
 	}
 }
 
-// want puts claims into the list: the first one, and others that no machine is known to have.
+// want puts claims into the list: the first one, and others that no other machine seems to have.
 func (c *Claims) want(wanted []Wanted) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,8 +255,8 @@ func (c *Claims) begin(ctx context.Context, w Wanted) (attempt int, held context
 	return h.Attempt + 1, held
 }
 
-// Confirm makes sure that no other machine has taken over a message, or will do so within the next third
-// of the lease. It waits for a remote that does not answer. The error is ErrClaimLost or that of the context.
+// Confirm makes sure that no other machine has taken over a message, or can do so within the next third
+// of the lease. It waits while the remote does not answer. The error is ErrClaimLost or that of the context.
 func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	for {
 		c.mu.Lock()
@@ -275,17 +277,17 @@ func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	}
 }
 
-// rest returns how long a turn may go on without a renewal.
+// rest returns how long a turn may still go on without a renewal.
 func (c *Claims) rest(h *heldClaim) time.Duration { return c.lease*2/3 - c.now().Sub(h.Renewed) }
 
-// age returns how long ago a time was. A clock that was set, or stood still while the machine slept, makes
-// a time older and never younger.
+// age returns how long ago a time was. If the clock was set, or stood still while the machine slept, the age may be too
+// large, but not too small.
 func (c *Claims) age(t time.Time) time.Duration {
 	now := c.now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)).Abs())
 }
 
-// Done gives up a claim after its message left the inbox, as soon as the remote has the acknowledgement.
+// Done gives up a claim on a message that was handled, once the remote has the acknowledgement.
 func (c *Claims) Done(id schema.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,7 +296,7 @@ func (c *Claims) Done(id schema.ID) {
 	}
 }
 
-// Release gives up a claim although the message stays in the inbox, and records how many turns it had.
+// Release gives up a claim on a message that stays in the inbox, and records how many turns it had.
 func (c *Claims) Release(id schema.ID, turns int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,8 +305,8 @@ func (c *Claims) Release(id schema.ID, turns int) {
 	}
 }
 
-// giveBack ends the turn, if there is one, and lets other machines take the message. The ref is to say how
-// many turns there were, and to be deleted if there were none.
+// giveBack ends the turn, if there is one, and lets other machines take the message. The ref keeps the number of
+// turns, and is deleted if that is 0.
 func (h *heldClaim) giveBack(turns int, done time.Time) {
 	if h.State.isEnding() {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// newClaimMachines makes workspaces that are in step with a bare repository, and claims of each. Their
-// clocks that others see are hours apart.
+// newClaimMachines makes workspaces that sync with a bare repository, and claims for each. The clocks by which they
+// publish times are hours apart.
 func newClaimMachines(t *testing.T, machines int, lease time.Duration) (remote *git.Repository, workspaces []*mailbox.Workspace, claims []*Claims) {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
@@ -140,7 +140,7 @@ func TestClaimsInGit(t *testing.T) {
 		t.Errorf("got %+v, want m0 to have the message", other)
 	}
 
-	// The machine dies; another one takes its messages over. Whose clock is hours ahead does not matter.
+	// The machine dies, and another one takes its messages over. It does not matter that their clocks differ.
 	m[0].stop()
 	m[0].running.Wait()
 	if attempt = takeOver(t, m[2], wanted[:2]...); attempt != 2 {
@@ -220,7 +220,7 @@ func TestWorkspaceNumber(t *testing.T) {
 	}
 }
 
-// TestHostileClaims puts refs in the place of claims that are none.
+// TestHostileClaims puts refs that are not claims in the place of claims.
 func TestHostileClaims(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -243,7 +243,7 @@ func TestHostileClaims(t *testing.T) {
 		}
 	}
 	if _, _, err := m[0].Take(ctx, wanted[2:]); err != nil {
-		t.Errorf("a ref that is no claim is in the way: %v", err)
+		t.Errorf("a ref that is not a claim is in the way: %v", err)
 	}
 	claims, err := m[0].store.ListClaims(ctx)
 	bad := 0
@@ -253,7 +253,7 @@ func TestHostileClaims(t *testing.T) {
 		}
 	}
 	if err != nil || bad != 2 || len(claims) != 3 {
-		t.Errorf("found %d claims, of which %d are none, %v; want 3 and 2", len(claims), bad, err)
+		t.Errorf("found %d refs, of which %d are not claims, %v; want 3 and 2", len(claims), bad, err)
 	}
 	for _, w := range wanted[:2] {
 		if attempt := takeOver(t, m[0], w); attempt != 1 {

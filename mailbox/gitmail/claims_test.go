@@ -208,7 +208,7 @@ func (m *testMachine) take(wanted ...Wanted) (int, context.Context, error) {
 	return m.Take(m.t.Context(), wanted)
 }
 
-// mustTake takes a message, of which that is to be the given turn.
+// mustTake takes a message, and fails the test unless its turn has the given number.
 func (m *testMachine) mustTake(attempt int, wanted ...Wanted) context.Context {
 	m.t.Helper()
 	got, held, err := m.take(wanted...)
@@ -218,7 +218,7 @@ func (m *testMachine) mustTake(attempt int, wanted ...Wanted) context.Context {
 	return held
 }
 
-// mustNotTake fails to take a message because another machine has it.
+// mustNotTake fails the test if it can take a message that another machine has.
 func (m *testMachine) mustNotTake(from string, wanted ...Wanted) {
 	m.t.Helper()
 	_, _, err := m.take(wanted...)
@@ -251,7 +251,7 @@ func (s *sharedRefs) want(t testing.TB, claims ...string) {
 	}
 }
 
-// TestClaims has a table of what machines do, with a clock of its own.
+// TestClaims runs scenarios of three machines on a fake clock.
 func TestClaims(t *testing.T) {
 	for name, scenario := range map[string]func(t *testing.T, shared *sharedRefs, a, b, c *testMachine){
 		"one of several takes a message": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
@@ -490,7 +490,7 @@ func TestClaims(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			shared.want(t)
 		},
-		"refs that are no claims": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+		"refs that are not claims": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			shared.mu.Lock()
 			shared.objects[claimRef("codex", number(1).ID)] = "garbage"
 			shared.objects[claimRefs+"codex/-rf"] = "garbage"
@@ -503,7 +503,7 @@ func TestClaims(t *testing.T) {
 				t.Errorf("warnings: %q, want one about the message", a.warnings)
 			}
 		},
-		"messages that were taken ahead do not wait for ever": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+		"messages that were taken ahead do not wait forever": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1), number(2))
 			time.Sleep(testLease / 2)
 			shared.want(t, "1:m0 working 1", "2:m0 ahead 0")
@@ -538,7 +538,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimRace has machines handle messages at once. Some die, and their next processes go on.
+// TestClaimRace has machines handle messages at the same time. Some die, and their next processes go on.
 func TestClaimRace(t *testing.T) {
 	for _, batch := range []int{1, 5} {
 		t.Run(fmt.Sprint(batch), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // An edit is what a commit changes in the tree of the tip.
 type edit struct {
 	history.Change
-	// own says that the change was made here, and that no other machine has it.
+	// own says that the change was made here, so that no other machine has it.
 	own    bool
 	write  []git.File
 	remove []string
@@ -69,7 +69,7 @@ func (r *Repository) committer(ctx context.Context) (string, error) {
 	return name + ">", nil
 }
 
-// message returns the text of a commit. It keeps CI from starting a build for mail.
+// message returns the text of a commit. It tells CI services not to build.
 func message(edits []*edit) string {
 	changes := make([]history.Change, len(edits))
 	for i, edit := range edits {

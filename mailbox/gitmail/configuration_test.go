@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -29,7 +30,7 @@ type configuration struct {
 	unsigned bool
 	// alone says that the configuration does not go together with others.
 	alone bool
-	// variables says that prepare sets variables of this process, so that no other test runs meanwhile.
+	// variables says that prepare sets variables of this process, so no other test may run at the same time.
 	variables bool
 }
 
@@ -50,7 +51,7 @@ var configurations = []configuration{
 	{name: "autocrlf", prepare: set("core.autocrlf=true", "core.safecrlf=true", "core.eol=crlf")},
 	{name: "autocrlf input", alone: true, prepare: set("core.autocrlf=input")},
 	{name: "attributes", alone: true, prepare: func(t *testing.T, m *machine) {
-		writeFile(t, filepath.Join(m.clone, ".git/info/attributes"), "* text eol=crlf filter=shout ident\n")
+		check.WriteFile(t, filepath.Join(m.clone, ".git/info/attributes"), "* text eol=crlf filter=shout ident\n")
 		set("filter.shout.clean=tr a-z A-Z", "filter.shout.smudge=tr a-z A-Z", "filter.shout.required=true")(t, m)
 	}},
 	{name: "signing program", alone: true, prepare: signing(`echo "[GNUPG:] SIG_CREATED D 1 8 00 1 0123456789ABCDEF" >&2
@@ -80,11 +81,11 @@ cat >/dev/null; printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP S
 	{name: "single branch", clone: []string{"--single-branch", "--branch=main"}},
 	{name: "rebase in progress", alone: true, prepare: func(t *testing.T, m *machine) { conflict(t, m, "rebase") }},
 	{name: "merge in progress", alone: true, prepare: func(t *testing.T, m *machine) { conflict(t, m, "merge") }},
-	{name: "index.lock", alone: true, prepare: func(t *testing.T, m *machine) { writeFile(t, filepath.Join(m.clone, ".git/index.lock"), "") }},
+	{name: "index.lock", alone: true, prepare: func(t *testing.T, m *machine) { check.WriteFile(t, filepath.Join(m.clone, ".git/index.lock"), "") }},
 	{name: "HEAD.lock and config.lock", alone: true, prepare: func(t *testing.T, m *machine) {
-		writeFile(t, filepath.Join(m.clone, ".git/HEAD.lock"), "")
-		writeFile(t, filepath.Join(m.clone, ".git/config.lock"), "")
-		writeFile(t, filepath.Join(m.clone, ".git/packed-refs.lock"), "")
+		check.WriteFile(t, filepath.Join(m.clone, ".git/HEAD.lock"), "")
+		check.WriteFile(t, filepath.Join(m.clone, ".git/config.lock"), "")
+		check.WriteFile(t, filepath.Join(m.clone, ".git/packed-refs.lock"), "")
 	}},
 	{name: "failing hooks", alone: true, prepare: func(t *testing.T, m *machine) {
 		hooks := filepath.Join(m.n.dir, "hooks")
@@ -121,7 +122,7 @@ cat >/dev/null; printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP S
 		m.n.git(m.clone, "config", "--unset", "user.email")
 		set("user.useConfigOnly=true")(t, m)
 		config := filepath.Join(m.n.dir, "no-identity")
-		writeFile(t, config, "[user]\n\tuseConfigOnly = true\n")
+		check.WriteFile(t, config, "[user]\n\tuseConfigOnly = true\n")
 		t.Setenv("GIT_CONFIG_GLOBAL", config)
 	}},
 	{name: "hook environment", alone: true, variables: true, prepare: func(t *testing.T, m *machine) {
@@ -157,7 +158,7 @@ func signing(script string) func(*testing.T, *machine) {
 // conflict leaves a rebase or merge of the user's in the middle of a conflict.
 func conflict(t *testing.T, m *machine, command string) {
 	m.n.git(m.clone, "checkout", "--quiet", "-b", "mine", "HEAD~1")
-	writeFile(t, filepath.Join(m.clone, "code.txt"), "another\n")
+	check.WriteFile(t, filepath.Join(m.clone, "code.txt"), "another\n")
 	m.n.git(m.clone, "commit", "--quiet", "-am", "Mine")
 	if _, err := gittest.Try(m.clone, "", command, "main"); err == nil {
 		t.Fatalf("git %s found no conflict", command)
@@ -165,7 +166,7 @@ func conflict(t *testing.T, m *machine, command string) {
 }
 
 // TestConfigurations makes mailboxes in clones that are configured in every unusual way, and uses
-// them. Mail arrives, and not a byte of the user's repository changes but for info/exclude.
+// them. Mail arrives, and nothing in the user's repository changes except info/exclude.
 func TestConfigurations(t *testing.T) {
 	notInShort(t)
 	together := configuration{name: "together", variables: true, prepare: func(t *testing.T, m *machine) {
@@ -245,12 +246,12 @@ func (c configuration) test(t *testing.T) {
 // disturb leaves staged, unstaged, untracked and ignored files.
 func disturb(t *testing.T, m *machine) {
 	t.Helper()
-	writeFile(t, filepath.Join(m.clone, ".git/info/exclude"), "ignored*\n# a comment without a newline at the end")
-	writeFile(t, filepath.Join(m.clone, "staged.txt"), "staged\r\n")
+	check.WriteFile(t, filepath.Join(m.clone, ".git/info/exclude"), "ignored*\n# a comment without a newline at the end")
+	check.WriteFile(t, filepath.Join(m.clone, "staged.txt"), "staged\r\n")
 	m.n.git(m.clone, "add", "staged.txt")
-	writeFile(t, filepath.Join(m.clone, "sub", "more.txt"), "unstaged\n")
-	writeFile(t, filepath.Join(m.clone, "untracked.txt"), "untracked\n")
-	writeFile(t, filepath.Join(m.clone, "ignored.txt"), "ignored\n")
+	check.WriteFile(t, filepath.Join(m.clone, "sub", "more.txt"), "unstaged\n")
+	check.WriteFile(t, filepath.Join(m.clone, "untracked.txt"), "untracked\n")
+	check.WriteFile(t, filepath.Join(m.clone, "ignored.txt"), "ignored\n")
 }
 
 // A snapshot says what is in a folder.
@@ -279,7 +280,7 @@ func takeSnapshot(t *testing.T, dir string) *snapshot {
 		}
 		content := info.Mode().String()
 		if info.Mode().IsRegular() {
-			content += fmt.Sprintf(" %x", sha256.Sum256([]byte(readFile(t, path))))
+			content += fmt.Sprintf(" %x", sha256.Sum256([]byte(check.ReadFile(t, path))))
 		}
 		s.files[filepath.ToSlash(below)] = content
 		return nil
@@ -290,7 +291,7 @@ func takeSnapshot(t *testing.T, dir string) *snapshot {
 	return s
 }
 
-// compare fails the test if something changed but for the exceptions.
+// compare fails the test if anything but the exceptions changed.
 func (s *snapshot) compare(t *testing.T, what string, exceptions ...string) {
 	t.Helper()
 	now := takeSnapshot(t, s.dir)
@@ -306,7 +307,7 @@ func (s *snapshot) compare(t *testing.T, what string, exceptions ...string) {
 	}
 }
 
-// TestHooks checks that a sync runs the user's hooks only if the last value of oacp.hooks says so, and
+// TestHooks checks that a sync runs the user's hooks only if the last value of oacp.hooks is true, and
 // that other protections stay as they are.
 func TestHooks(t *testing.T) {
 	n := newNetwork(t, 1, both...)
@@ -344,7 +345,7 @@ func TestHooks(t *testing.T) {
 			n.git(m.dir, "config", "--unset-all", "oacp.hooks")
 		}
 		if test.runs {
-			removeAll(t, hook+".log")
+			check.Remove(t, hook+".log")
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 var steps = []string{"locked", "fetched", "merged", "arrived", "applied", "committed", "recorded", "pushed"}
 
 // A correspondence is mail between claude on here and codex on there, in every state that a sync can
-// find: the messages are named after what happened to them since the last sync.
+// find. The messages are named after what happened to them since the last sync.
 type correspondence struct {
 	*network
 	here, there *machine
 
 	// These were pending everywhere.
-	acknowledgedHere, acknowledgedThere, archivedHere, archivedThere, buriedHere, buriedThere, pending *mailbox.Receipt
+	acknowledgedHere, acknowledgedThere, buriedHere, buriedThere, pending *mailbox.Receipt
 	// These were dead letters everywhere.
 	restoredHere, restoredThere *mailbox.Receipt
 	// These were sent since.
@@ -29,16 +29,15 @@ type correspondence struct {
 // both are the agents of a correspondence.
 var both = []schema.AgentName{"claude", "codex"}
 
-// newCorrespondence returns a correspondence in which much happened since the last sync. There, it is
-// synced.
+// newCorrespondence returns a correspondence in which much happened since the last sync. Only the machine there has
+// synced it.
 func newCorrespondence(t *testing.T) *correspondence {
 	t.Helper()
 	c := &correspondence{network: newNetwork(t, 2, both...)}
 	c.here, c.there = c.machines[0], c.machines[1]
 	c.settle()
 	old := []**mailbox.Receipt{
-		&c.acknowledgedHere, &c.acknowledgedThere, &c.archivedHere, &c.archivedThere, &c.buriedHere, &c.buriedThere, &c.pending,
-		&c.restoredHere, &c.restoredThere,
+		&c.acknowledgedHere, &c.acknowledgedThere, &c.buriedHere, &c.buriedThere, &c.pending, &c.restoredHere, &c.restoredThere,
 	}
 	for i, r := range old {
 		*r = c.machines[i%2].send("codex", "claude")
@@ -49,7 +48,6 @@ func newCorrespondence(t *testing.T) *correspondence {
 	c.settle()
 
 	c.there.acknowledge("claude", c.acknowledgedThere.Message.ID)
-	c.there.acknowledge("claude", c.archivedThere.Message.ID)
 	c.there.bury("claude", c.buriedThere.Message.ID)
 	c.there.restore("claude", c.restoredThere)
 	c.sentThere = c.there.send("codex", "claude")
@@ -57,7 +55,6 @@ func newCorrespondence(t *testing.T) *correspondence {
 	c.there.acknowledge("claude", c.answered.Message.ID)
 	c.there.sync()
 	c.here.acknowledge("claude", c.acknowledgedHere.Message.ID)
-	c.here.acknowledge("claude", c.archivedHere.Message.ID)
 	c.here.bury("claude", c.buriedHere.Message.ID)
 	c.here.restore("claude", c.restoredHere)
 	c.sentHere = c.here.send("claude", "codex")
@@ -73,15 +70,15 @@ func (c *correspondence) copy(t *testing.T, prepare ...func(dir string)) *corres
 	return &copied
 }
 
-// check checks that both machines have everything as it has to be. The messages that were
-// acknowledged and received meanwhile are given.
+// check syncs, and checks that both machines have each message in the right box. The arguments are the messages that
+// were acknowledged and sent meanwhile.
 func (c *correspondence) check(acknowledged, received []*mailbox.Receipt) {
 	c.t.Helper()
 	c.settle()
 	pending := append([]*mailbox.Receipt{c.pending, c.restoredHere, c.restoredThere, c.sentThere}, received...)
 	pending = slices.DeleteFunc(pending, func(r *mailbox.Receipt) bool { return slices.Contains(acknowledged, r) })
 	c.want("claude", mailbox.Inbox, pending...)
-	c.want("claude", mailbox.Archive, append([]*mailbox.Receipt{c.acknowledgedHere, c.acknowledgedThere, c.archivedHere, c.archivedThere, c.answered}, acknowledged...)...)
+	c.want("claude", mailbox.Archive, append([]*mailbox.Receipt{c.acknowledgedHere, c.acknowledgedThere, c.answered}, acknowledged...)...)
 	c.want("claude", mailbox.DeadLetters, c.buriedHere, c.buriedThere)
 	c.want("claude", mailbox.Outbox, c.sentHere)
 	c.want("codex", mailbox.Inbox, c.sentHere)
@@ -122,7 +119,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				}
 				acknowledged, received := m.happen(c)
 				if step == "applied" || step == "committed" {
-					// It was put back, and the sync could not record that: it comes back once more.
+					// The sync put it back and could not record that, so it comes back once more.
 					acknowledged = slices.DeleteFunc(acknowledged, func(r *mailbox.Receipt) bool { return r == c.restoredThere })
 				}
 				c.runOnce(child{Role: "once", Dir: c.here.dir})
@@ -132,7 +129,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// acknowledgeHere deals with what is pending here, as far as it has arrived, and writes.
+// acknowledgeHere acknowledges what has arrived here and is pending, and sends a message.
 func (c *correspondence) acknowledgeHere() (acknowledged, received []*mailbox.Receipt) {
 	pending := c.here.ids("claude", mailbox.Inbox)
 	for _, r := range []*mailbox.Receipt{c.pending, c.sentThere, c.restoredHere, c.restoredThere} {
@@ -152,7 +149,7 @@ func (c *correspondence) receiveThere() (acknowledged, received []*mailbox.Recei
 	return append(acknowledged, c.pending), received
 }
 
-// TestEveryStepIsReached checks that the steps of TestKilledAtEveryStep are all that there are.
+// TestEveryStepIsReached checks that a sync has exactly the steps of TestKilledAtEveryStep.
 func TestEveryStepIsReached(t *testing.T) {
 	t.Parallel()
 	c := newCorrespondence(t)

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
-// fill fills the disk of a workspace, but for that many bytes, and returns what frees it again.
+// fill fills the disk of a workspace except for that many bytes, and returns a function that frees it again.
 func (m *machine) fill(free int) (empty func()) {
 	m.n.t.Helper()
 	path := filepath.Join(m.dir, "filler")
@@ -30,7 +31,7 @@ func (m *machine) fill(free int) (empty func()) {
 	if err := errors.Join(file.Truncate(int64(max(0, size-free))), file.Close()); err != nil {
 		m.n.t.Fatal(err)
 	}
-	return func() { removeAll(m.n.t, path) }
+	return func() { check.Remove(m.n.t, path) }
 }
 
 // onSmallDisk returns a copy of the correspondence with the workspace here on a small disk.
@@ -39,8 +40,8 @@ func (c *correspondence) onSmallDisk(t *testing.T) *correspondence {
 	return c.copy(t, func(dir string) { mountSmall(t, filepath.Join(dir, c.here.name, ".oacp"), "8m") })
 }
 
-// TestFullDiskAtEveryStep fills the disk at each step of a sync. The sync fails or gets by with what
-// there is; once there is room, the next one does the rest.
+// TestFullDiskAtEveryStep fills the disk at each step of a sync. The sync may fail; once there is room, the next one does
+// the rest.
 func TestFullDiskAtEveryStep(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -77,7 +78,7 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 	}
 }
 
-// wantFullDisk checks that an error says what is wrong with the disk, also if git failed.
+// wantFullDisk checks that an error says that the disk is full, even if git failed.
 func wantFullDisk(t *testing.T, err error) {
 	t.Helper()
 	if got := failure.Of(err); got.Code != "disk_full" || got.Hint == "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -41,14 +42,14 @@ func TestAcknowledgedWhileStaged(t *testing.T) {
 	if err := os.Rename(inbox, inbox+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, inbox, "in the way\n")
+	check.WriteFile(t, inbox, "in the way\n")
 	n.tolerant = true
 	there.acknowledge("codex", r.Message.ID)
 	there.sync()
 	if _, err := here.trySync(); err == nil || !strings.Contains(err.Error(), "codex/inbox") {
 		t.Errorf("a sync with a file for an inbox = %v, want the name of the inbox", err)
 	}
-	removeAll(t, inbox)
+	check.Remove(t, inbox)
 	if err := os.Rename(inbox+"-away", inbox); err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +58,15 @@ func TestAcknowledgedWhileStaged(t *testing.T) {
 	n.want("codex", mailbox.Inbox)
 }
 
-// TestMendedInPlace mends files in place that no sync could read: the times of their boxes stay.
-func TestMendedInPlace(t *testing.T) {
+// TestFixedInPlace fixes a file in place that no sync could read: the time of its box stays the same.
+func TestFixedInPlace(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
 	r := here.send("claude", "codex")
-	whole := readFile(t, r.Outbox)
-	writeFile(t, r.Outbox, "broken\n")
+	whole := check.ReadFile(t, r.Outbox)
+	check.WriteFile(t, r.Outbox, "broken\n")
 	here.age()
 	n.tolerant = true
 	for range 2 {
@@ -73,7 +74,7 @@ func TestMendedInPlace(t *testing.T) {
 			t.Error("the sync reports no problem")
 		}
 	}
-	writeFile(t, r.Outbox, whole)
+	check.WriteFile(t, r.Outbox, whole)
 	n.tolerant = false
 	n.settle()
 	there.want("codex", mailbox.Inbox, r)
@@ -86,18 +87,15 @@ func TestRestoredAndHandledElsewhere(t *testing.T) {
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
-	acknowledged, archived := here.send("claude", "codex"), here.send("claude", "codex")
-	here.bury("codex", acknowledged.Message.ID)
-	here.bury("codex", archived.Message.ID)
+	r := here.send("claude", "codex")
+	here.bury("codex", r.Message.ID)
 	n.settle()
-	there.restore("codex", acknowledged)
-	there.acknowledge("codex", acknowledged.Message.ID)
-	there.restore("codex", archived)
-	there.acknowledge("codex", archived.Message.ID)
+	there.restore("codex", r)
+	there.acknowledge("codex", r.Message.ID)
 	there.sync()
 	n.settle()
 	n.want("codex", mailbox.DeadLetters)
-	n.want("codex", mailbox.Archive, acknowledged, archived)
+	n.want("codex", mailbox.Archive, r)
 	n.want("codex", mailbox.Inbox)
 	n.checkEqual()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 )
@@ -107,7 +108,7 @@ func TestStrayRepository(t *testing.T) {
 					t.Fatal(err)
 				}
 			case "file":
-				writeFile(t, filepath.Join(n.dir, ".git"), "gitdir: nowhere\n")
+				check.WriteFile(t, filepath.Join(n.dir, ".git"), "gitdir: nowhere\n")
 			}
 			here, there := n.join("here", "claude", "codex"), n.join("there", "claude", "codex")
 			r := here.send("claude", "codex")
@@ -138,7 +139,7 @@ func TestSomeoneElsesRepository(t *testing.T) {
 	}
 	t.Logf("sync = %v", err)
 	config := filepath.Join(n.dir, "safe")
-	writeFile(t, config, gittest.Settings+"[safe]\n\tdirectory = *\n")
+	check.WriteFile(t, config, gittest.Settings+"[safe]\n\tdirectory = *\n")
 	t.Setenv("GIT_CONFIG_GLOBAL", config)
 	n.settle()
 	n.checkEqual()

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// grace is how long a sync may run after the context of SyncUntil has ended, so that it records what it
-// delivered.
+// grace is how long a sync may run after the context of SyncUntil has ended, to record what it delivered.
 const grace = 2 * time.Second
 
-// SyncUntil syncs. When the context ends, the sync neither waits for another one nor fetches any more, and
-// gets two seconds to finish the rest.
+// SyncUntil is Sync with a gentle end: when the context ends, the sync stops waiting for another sync or for a fetch,
+// and gets two seconds to finish the rest.
 func (r *Repository) SyncUntil(ctx context.Context, o Options) (Result, error) {
 	o.until = ctx
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -22,13 +21,13 @@ func (r *Repository) SyncUntil(ctx context.Context, o Options) (Result, error) {
 	return r.Sync(longer, o)
 }
 
-// untilEnd returns the context for what a sync waits for.
+// untilEnd returns the context for waiting.
 func (o Options) untilEnd(ctx context.Context) context.Context { return cmp.Or(o.until, ctx) }
 
-// waitNotice is how long a sync waits for something before it says so.
+// waitNotice is how long a sync waits before it calls Waiting.
 const waitNotice = time.Second
 
-// announce calls Waiting after a while, unless the function that it returns is called before.
+// announce calls Waiting after a while, unless the function that it returns is called earlier.
 func (o Options) announce(what string) (done func()) {
 	if o.Waiting == nil {
 		return func() {}
@@ -45,15 +44,14 @@ func (o Options) announce(what string) (done func()) {
 	}
 }
 
-// Every syncs at once and then at every interval, until the context ends, as SyncUntil does, and passes
-// each outcome to report. It skips a sync if another process has just made one. The outcome of a sync that
-// is running when the context ends is not reported.
+// Every calls SyncUntil at once and then at every interval until the context ends, and passes each outcome to report. It
+// skips a sync if another process has just made one. It does not report a sync that is running when the context ends.
 func (r *Repository) Every(ctx context.Context, interval time.Duration, o Options, report func(Result, error)) {
 	for ctx.Err() == nil {
 		if !r.syncedSince(r.now().Add(-interval / 2)) {
 			result, err := r.SyncUntil(ctx, o)
 			if ctx.Err() != nil {
-				return // the error says no more
+				return // the error is only that of the context
 			}
 			report(result, err)
 		}
@@ -70,10 +68,10 @@ func (r *Repository) syncedSince(then time.Time) bool {
 	return err == nil && last.After(then) && !last.After(r.now())
 }
 
-// syncedName is an empty file whose time is that at which the last successful sync began.
+// syncedName is an empty file whose time is when the last successful sync began.
 const syncedName = stateFolder + "/synced"
 
-// LastSync returns when a sync last succeeded. If none did, the error matches fs.ErrNotExist.
+// LastSync returns when the last successful sync began. If there was none, the error matches fs.ErrNotExist.
 func (r *Repository) LastSync() (time.Time, error) {
 	info, err := r.w.Root().Lstat(syncedName)
 	if err != nil {

@@ -10,63 +10,48 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
-	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 )
 
-// newRepository makes a workspace whose folder .git is a bare repository of its own.
-func newRepository(t *testing.T) *Repository {
-	t.Helper()
-	g := newHistory(t, "sha1")
-	dir := t.TempDir()
-	if _, err := project.Init(dir, project.InitOptions{Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	moved := filepath.Join(dir, ".git")
-	if err := os.Rename(g.GitDir, moved); err != nil {
-		t.Fatal(err)
-	}
-	g.GitDir = moved
-	w, err := mailbox.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &Repository{w: w, git: g, now: time.Now}
-}
-
 // litter makes as many loose objects as it takes, all in the folder that git counts.
-func litter(t *testing.T, r *Repository) {
+func litter(t *testing.T, dir string) {
 	t.Helper()
 	const enough = 28 // in one of 256 folders, git gc --auto takes them for more than 6,700 in all
 	for n, made := 0, 0; made < enough; n++ {
 		content := fmt.Sprint(n)
 		if sum := sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content)); sum[0] == 0x17 {
-			feedGit(t, r.git, content, "hash-object", "-w", "--stdin")
+			if _, err := gittest.Try(dir, content, "hash-object", "-w", "--stdin"); err != nil {
+				t.Fatal(err)
+			}
 			made++
 		}
 	}
 }
 
-func loose(t *testing.T, g *git.Repository) string {
+// wantLoose fails the test unless the repository has this number of loose objects.
+func wantLoose(t *testing.T, dir, want string) {
 	t.Helper()
-	count, _, _ := strings.Cut(runGit(t, g, "count-objects"), " ")
-	return count
+	if got, _, _ := strings.Cut(gittest.Run(t, dir, "count-objects"), " "); got != want {
+		t.Errorf("%s objects are loose, want %s", got, want)
+	}
 }
 
 func TestGarbageIsCollected(t *testing.T) {
 	t.Parallel()
-	r := newRepository(t)
-	g := r.git
-	runGit(t, g, "update-ref", "refs/oacp/base", addCommit(t, g, "a", "a", noon(1)))
-	crash := filepath.Join(g.GitDir, "fast_import_crash_17")
-	if err := os.WriteFile(crash, nil, 0o644); err != nil {
+	w := workspaceIn(t, t.TempDir())
+	initialize(t, w, InitOptions{})
+	r, err := Open(t.Context(), w)
+	if err != nil {
 		t.Fatal(err)
 	}
+	const who = "Ann <ann@example.com>"
+	commit := git.Commit{Author: who, Committer: who, Files: []git.File{{Path: "a", Data: []byte("a\n")}}}
+	if _, err := r.git.Import(t.Context(), baseRef, "", []git.Commit{commit}, false); err != nil {
+		t.Fatal(err)
+	}
+	crash := filepath.Join(r.git.GitDir, "fast_import_crash_17")
+	check.WriteFile(t, crash, "")
 	collect := func() {
 		t.Helper()
 		if err := r.collectGarbage(t.Context()); err != nil {
@@ -74,15 +59,13 @@ func TestGarbageIsCollected(t *testing.T) {
 		}
 	}
 	collect()
-	if got := loose(t, g); got != "3" {
-		t.Errorf("%s loose objects, want the 3 that are few", got)
-	}
+	wantLoose(t, w.Dir(), "3") // they are few
 	if _, err := os.Lstat(crash); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", crash, err)
 	}
-	litter(t, r)
+	litter(t, w.Dir())
 	old := time.Now().Add(-2 * time.Hour)
-	objects, err := filepath.Glob(filepath.Join(g.GitDir, "objects/??/*"))
+	objects, err := filepath.Glob(filepath.Join(r.git.GitDir, "objects/??/*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +75,7 @@ func TestGarbageIsCollected(t *testing.T) {
 		}
 	}
 	collect()
-	if got := loose(t, g); got != "0" {
-		t.Errorf("%s objects are loose, want none: nothing leads to the old ones", got)
-	}
-	runGit(t, g, "cat-file", "-e", "refs/oacp/base:a")
-	runGit(t, g, "fsck", "--strict")
+	wantLoose(t, w.Dir(), "0") // nothing refers to the old ones
+	gittest.Run(t, w.Dir(), "cat-file", "-e", baseRef+":a")
+	gittest.Run(t, w.Dir(), "fsck", "--strict")
 }

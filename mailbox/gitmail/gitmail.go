@@ -8,15 +8,15 @@
 // A sync that is killed at any point is repeated by the next one:
 //
 //	fetch    the tip of the mailbox branch, and the refs of machines whose pushes were refused
-//	merge    the workspace, the base, the tip and those refs: replica.Join
-//	apply    what the workspace lacks
-//	commit   on the tip what that lacks
+//	merge    the workspace, the base, the tip and those refs, with replica.Join
+//	apply    to the workspace what it lacks
+//	commit   on the tip what the tip lacks
 //	record   the new commit as the base
-//	push     it if the tip is still the same; otherwise, push it to the ref of this machine, where all others
-//	         find it
+//	push     the commit to the branch or, if another machine was faster, to the ref of this machine, where all
+//	         others find it
 //
-// Mail that was fetched is delivered before the push, so that a push that hangs does not hold it up. That is
-// safe because applying a result twice is the same as once.
+// Fetched mail is delivered before the push, so a push that hangs does not hold it up. That is safe because
+// applying a result twice is the same as applying it once.
 package gitmail
 
 import (
@@ -38,17 +38,17 @@ import (
 // Names in the repository.
 const (
 	gitName = ".git"
-	// remoteName is the name of the remote, whatever it is called in the user's repository.
+	// remoteName is the name of the remote here. It may have another name in the user's repository.
 	remoteName = "oacp"
 	// baseRef is the commit that was last agreed on, trackingRef the tip as last fetched, and nextRef the commit
 	// that was last made.
 	baseRef     = "refs/oacp/base"
 	trackingRef = "refs/remotes/oacp/mail"
 	nextRef     = "refs/oacp/next"
-	// claimRefs are the claims on messages, with the same names on the remote.
+	// claimRefs begins the names of claims on messages, here and on the remote.
 	claimRefs = "refs/oacp/claims/"
-	// machineRefs are the commits of machines whose pushes to the branch were refused, with the same names on the
-	// remote.
+	// machineRefs begins the names of the commits of machines whose pushes to the branch were refused, here and
+	// on the remote.
 	machineRefs = "refs/oacp/machines/"
 )
 
@@ -59,19 +59,19 @@ const stateFolder = "state/git"
 type Settings struct {
 	// Remote is the name of the remote in the user's repository, or the URL, or empty.
 	Remote string
-	// URL is that of the remote, as it is written there; empty means that there is none. pushURL is where to push,
-	// if that is not the URL.
+	// URL is the URL of the remote as the user wrote it; empty means that there is no remote. pushURL is where to
+	// push, if that is not the URL.
 	URL, pushURL string
 	// Ref is the branch or other ref, such as refs/heads/oacp.
 	Ref string
-	// Since is the day from which the workspace keeps mail that was handled or given up, such as 20261121. It keeps
-	// pending mail of any age. If it is empty, the workspace keeps all mail.
+	// Since is a day such as 20261121. The workspace does not take older mail that was handled or given up elsewhere.
+	// If it is empty, the workspace takes all mail.
 	Since string
-	// sign says that the user's commits are signed, and hooks that the user's hooks run.
+	// sign says that the user signs commits, and hooks that the user's hooks run.
 	sign, hooks bool
 }
 
-// Name returns what messages call the branch with the mail. It is empty if there is no remote.
+// Name returns the name of the branch in messages for users. It is empty if there is no remote.
 func (s Settings) Name() string {
 	if s.URL == "" {
 		return ""
@@ -79,7 +79,7 @@ func (s Settings) Name() string {
 	return git.PublicURL(s.URL) + " (" + strings.TrimPrefix(s.Ref, "refs/heads/") + ")"
 }
 
-// branchRef returns the local branch that shows what was last agreed on.
+// branchRef returns the local branch at the base, which users can inspect.
 func (s Settings) branchRef() string { return "refs/heads/" + path.Base(s.Ref) }
 
 // Repository is the git repository of a workspace. Several processes may use it at the same time.
@@ -105,7 +105,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	}
 	r.settings, r.git = s, repositoryOf(w, s.hooks)
 	if s.Ref == "" {
-		_, err := check(ctx, w)
+		_, err := inspect(ctx, w)
 		if errors.Is(err, ErrForeignRepository) {
 			err = &RepositoryError{Dir: w.Dir(), Err: fmt.Errorf("%w: %w", ErrNoRepository, ErrForeignRepository)}
 		}
@@ -136,9 +136,9 @@ func readSettings(ctx context.Context, r *git.Repository, scope ...string) (Sett
 	}, nil
 }
 
-// repositoryOf returns the place of a workspace's repository, and the settings that protect it from
-// those of the user: nothing may follow or rewrite what we push. The user's hooks, which are often test
-// suites, run only if the caller asks for them.
+// repositoryOf returns the repository of a workspace with settings that override the user's: git must not push
+// anything else with the mail or rewrite it. The user's hooks, which are often test suites, run only if the caller
+// asks for them.
 func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
 	r := &git.Repository{
 		Dir: w.Dir(), GitDir: filepath.Join(w.Dir(), gitName),
@@ -147,7 +147,7 @@ func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
 			"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "fetch.recurseSubmodules=false",
 			"core.quotePath=false", "core.bigFileThreshold=8m",
 		},
-		// A partial clone of the user's must not make git ask a remote for missing objects.
+		// The settings of a user's partial clone must not make git ask a remote for missing objects.
 		Env: []string{"GIT_NO_LAZY_FETCH=1"},
 	}
 	if !hooks {
@@ -161,29 +161,29 @@ func (r *Repository) Settings() Settings { return r.settings }
 
 // Options changes a sync. The zero value is the default.
 type Options struct {
-	// DryRun only says what a sync would do. It fetches.
+	// DryRun makes a sync fetch and say what it would do.
 	DryRun bool
-	// Progress, if set, is called with the count of messages done, and all.
+	// Progress, if set, is called with the numbers of messages received so far, and to receive.
 	Progress func(done, total int)
-	// Waiting, if set, is called from another goroutine when a sync has waited for something for a
-	// second, with what that is.
+	// Waiting, if set, is called from another goroutine after a sync has waited for a second. It gets what the
+	// sync waits for.
 	Waiting func(what string)
 	// Restore puts a message back into an inbox after another machine did so. The default is the
 	// Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
-	// Share says that a sync of another process, begun after Sync was called, is enough.
+	// Share makes Sync return early if another process began a sync after Sync was called.
 	Share bool
-	// Prune, if set, returns whether the bytes of a message that was handled or given up go.
+	// Prune, if set, reports whether to remove the bytes of a message that was handled or given up.
 	Prune func(name string) bool
-	// Squash makes one commit of the history, here and on the remote.
+	// Squash replaces the history by one commit, here and on the remote.
 	Squash bool
-	// RemoveAgent is an agent that is to be removed on all machines.
+	// RemoveAgent is an agent to remove on all machines.
 	RemoveAgent schema.AgentName
 	// until, if set, ends the sync where it waits for others; see SyncUntil.
 	until context.Context
 }
 
-// Problem is a file that a sync skips. The path is that in the tree, or below the workspace.
+// Problem is a file that a sync skips. Path is its path in the tree or below the workspace, or a ref.
 type Problem struct {
 	Path string
 	Err  error
@@ -193,12 +193,12 @@ type Problem struct {
 type Result struct {
 	Changes  []history.Change
 	Problems []Problem
-	// Commit is the commit that was agreed on; empty if there is none.
+	// Commit is the new base; empty if there is none.
 	Commit string
 	// Pruned counts the copies of messages whose bytes were pruned.
 	Pruned int
 	// Squashed says what Squash did.
 	Squashed Squashed
-	// Whole says that the remote had no branch, although there was a sync before, so all of it is sent.
+	// Whole says that the remote had lost the branch, so that the sync sent all of it.
 	Whole bool
 }

@@ -31,7 +31,7 @@ var (
 // RepositoryError is an error about the repository of a workspace. It matches ErrNoRepository,
 // ErrForeignRepository, ErrDamaged, ErrObjectFormat, git.ErrSigning or ErrHook.
 type RepositoryError struct {
-	// Dir is the workspace. Remote and Ref are those of Init, as far as they are known.
+	// Dir is the workspace. Remote and Ref are as in InitOptions, as far as they are known.
 	Dir, Remote, Ref string
 	Err              error
 }
@@ -55,7 +55,7 @@ func (e *RepositoryError) Remake() string {
 	return visible.ShellCommand("mv", own, own+"-damaged") + "; " + visible.ShellCommand(words...)
 }
 
-// about returns the error for a repository with the settings that has to be made anew.
+// about returns the error for a repository with these settings that has to be made again.
 func (s Settings) about(w *mailbox.Workspace, why, err error) error {
 	return &RepositoryError{Dir: w.Dir(), Remote: s.Remote, Ref: s.Ref, Err: fmt.Errorf("%w: %w", why, err)}
 }
@@ -69,9 +69,9 @@ func noRepository(w *mailbox.Workspace) error {
 	return err
 }
 
-// check returns the settings in the repository's own file. The error is a *RepositoryError that says why git cannot
-// use the repository, or that Init did not make it, or git could not run.
-func check(ctx context.Context, w *mailbox.Workspace) (s Settings, err error) {
+// inspect returns the settings in the repository's own file. The error is a *RepositoryError if git cannot use the
+// repository, or if Init did not make it. Other errors say that git could not run.
+func inspect(ctx context.Context, w *mailbox.Workspace) (s Settings, err error) {
 	if err := noRepository(w); err != nil {
 		return s, err
 	}
@@ -114,7 +114,7 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 	if unusable := git.Check(ctx); unusable != nil {
 		return unusable
 	}
-	s, damage := check(ctx, r.w)
+	s, damage := inspect(ctx, r.w)
 	if damage != nil {
 		return damage
 	}
@@ -124,7 +124,7 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// intact reads the names and the sizes of all files that the last sync had.
+// intact returns an error if git cannot read the sizes of all files of the last sync.
 func (r *Repository) intact(ctx context.Context) error {
 	refs, err := r.git.Refs(ctx, baseRef, trackingRef, nextRef)
 	for _, commit := range slices.Compact(slices.Sorted(maps.Values(refs))) {
@@ -150,7 +150,7 @@ func (r *Repository) Health(ctx context.Context) (unsent int, err error) {
 	defer e.Close()
 	e.baseID, e.tipID = refs[baseRef], refs[baseRef]
 	if e.cache.Base != e.baseID && r.settings.URL != "" {
-		e.tipID = refs[trackingRef] // the last sync did not get further
+		e.tipID = refs[trackingRef] // the last push failed
 	}
 	e.cache = cache{}
 	if err := e.open(ctx); err != nil {

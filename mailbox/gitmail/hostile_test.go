@@ -16,16 +16,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 var hugeBlob = flag.Int64("huge-blob", 64<<20, "the size in bytes of the file that TestHugeBlob pushes")
 
-// A hostile is somebody who writes trees into the remote by hand, such as git would not.
+// A hostile writes trees into the remote that git would not write.
 type hostile struct {
 	*network
-	// files are those of the tree. Path elements may be anything.
+	// files are the files of the tree. Path elements may be anything.
 	files map[string]treeFile
 	// made counts the messages, written has the objects.
 	made    int
@@ -55,7 +56,7 @@ func (h *hostile) add(mode, path, content string) {
 	h.files[path] = treeFile{mode, h.writeObject("blob", content)}
 }
 
-// writeObject writes an object into the remote, whatever it holds.
+// writeObject writes an object, which may be invalid, into the remote.
 func (h *hostile) writeObject(kind, content string) (oid string) {
 	data := fmt.Appendf(nil, "%s %d\x00%s", kind, len(content), content)
 	oid = fmt.Sprintf("%x", sha1.Sum(data))
@@ -73,7 +74,7 @@ func (h *hostile) writeObject(kind, content string) (oid string) {
 	}
 	path := filepath.Join(h.remote, "objects", oid[:2], oid[2:])
 	if _, err := os.Lstat(path); err != nil {
-		writeFile(h.t, path, compressed.String())
+		check.WriteFile(h.t, path, compressed.String())
 	}
 	return oid
 }
@@ -157,7 +158,7 @@ func (h *hostile) deliver(name, text, day string) {
 type attack struct {
 	name string
 	do   func(h *hostile)
-	// silent says that a sync need not mention it.
+	// silent says that a sync need not report it.
 	silent bool
 }
 
@@ -317,7 +318,7 @@ func TestHostileTrees(t *testing.T) {
 	h := n.newHostile()
 	outside := takeSnapshot(t, here.clone)
 	var before *mailbox.Receipt
-	silent := attack{"silent", func(h *hostile) { // one commit has all that need no mention
+	silent := attack{"silent", func(h *hostile) { // one commit with all of these
 		for _, a := range attacks {
 			if a.silent {
 				a.do(h)
@@ -346,7 +347,7 @@ func TestHostileTrees(t *testing.T) {
 			if len(result.Problems) > 100 {
 				t.Errorf("the sync reports %d problems, want fewer for people to read", len(result.Problems))
 			}
-			if got := readFile(t, filepath.Join(here.w.BoxPath("codex", mailbox.Inbox), name)); got != text {
+			if got := check.ReadFile(t, filepath.Join(here.w.BoxPath("codex", mailbox.Inbox), name)); got != text {
 				t.Errorf("the message that came with it is %q", got)
 			}
 			outside.compare(t, "a sync")
@@ -426,7 +427,7 @@ func TestEditedMessages(t *testing.T) {
 	n.settle()
 	h := n.newHostile()
 	h.load()
-	edited := strings.Replace(readFile(t, r.Outbox), "red", "green", 1)
+	edited := strings.Replace(check.ReadFile(t, r.Outbox), "red", "green", 1)
 	for path := range h.files {
 		if strings.HasSuffix(path, filepath.Base(r.Outbox)) {
 			h.add("100644", path, edited)
@@ -438,14 +439,14 @@ func TestEditedMessages(t *testing.T) {
 		t.Errorf("sync = %+v, %v; want a problem that names the edited message", result, err)
 	}
 	for _, path := range append(r.Inboxes, r.Outbox) {
-		if strings.Contains(readFile(t, path), "green") {
+		if strings.Contains(check.ReadFile(t, path), "green") {
 			t.Errorf("%s was edited", path)
 		}
 	}
 	here.want("codex", mailbox.Inbox, r)
 }
 
-// TestHugeBlob pushes a huge file that compresses well. A sync passes it over with little memory.
+// TestHugeBlob pushes a huge file that compresses well. A sync skips it and needs little memory.
 func TestHugeBlob(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, "claude", "codex", "mallory")
@@ -457,7 +458,7 @@ func TestHugeBlob(t *testing.T) {
 	h.deliver(name, text, day)
 	bad, _, _ := h.message(nil)
 	zeros := filepath.Join(n.dir, "zeros")
-	writeFile(t, zeros, "")
+	check.WriteFile(t, zeros, "")
 	if err := os.Truncate(zeros, *hugeBlob); err != nil {
 		t.Fatal(err)
 	}
@@ -465,14 +466,14 @@ func TestHugeBlob(t *testing.T) {
 	h.files["agents/mallory/outbox/"+day+"/"+bad] = treeFile{"100644", oid}
 	h.files["agents/codex/inbox/"+bad] = treeFile{"100644", oid}
 	h.push()
-	removeAll(t, zeros)
+	check.Remove(t, zeros)
 	start := time.Now()
 	p := n.start(child{Role: "once", Dir: here.dir})
 	<-p.ended
 	if p.err == nil || !strings.Contains(strings.Join(p.lines, "\n"), bad) {
 		t.Errorf("the sync ended with %v and printed %q, want a problem with %s", p.err, p.lines, bad)
 	}
-	if got := readFile(t, filepath.Join(here.w.BoxPath("codex", mailbox.Inbox), name)); got != text {
+	if got := check.ReadFile(t, filepath.Join(here.w.BoxPath("codex", mailbox.Inbox), name)); got != text {
 		t.Errorf("the message that came with it is %q", got)
 	}
 	t.Log(time.Since(start))

@@ -15,7 +15,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// listPruned gives the tip the state of a message whose bytes were pruned. Own says that no other machine has it.
+// listPruned adds the state of a message whose bytes were pruned to the lists for the tip. own says that no other machine
+// has it.
 func (e *exchange) listPruned(c replica.Copy, state replica.State, own bool) {
 	day := schema.BoxPath(c.Agent, c.Box(state.Stage)) + "/" + replica.Day(c.Name)
 	if e.pruned[day] == nil {
@@ -25,9 +26,9 @@ func (e *exchange) listPruned(c replica.Copy, state replica.State, own bool) {
 	e.ownPruned, e.unfolded = e.ownPruned || own, e.unfolded || !own
 }
 
-// prune adds an edit that takes the bytes of old messages that were handled or given up out of the tree, and those of
-// their outbox copies once nobody has them pending. The states stay, in a list for each day: so a machine that was
-// away for long cannot bring a message back, whatever it has and whatever became of the history.
+// prune adds an edit that removes the bytes of old messages that were handled or given up from the tree, and those of
+// their outbox copies if no recipient has them pending. Their states stay in a list for each day, so a machine that was
+// away for a long time cannot bring a message back, whatever it has and whatever happened to the history.
 func (e *exchange) prune(context.Context) error {
 	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Pruned}}
 	if e.o.Prune != nil {
@@ -47,7 +48,7 @@ func (e *exchange) prune(context.Context) error {
 	return e.failed
 }
 
-// pruneTip lists the messages that are to be pruned, and returns their files in the tip.
+// pruneTip lists the messages to prune, and returns their files in the tip.
 func (e *exchange) pruneTip() (files []string) {
 	pending := make(map[string]bool)
 	for _, edit := range e.edits {
@@ -87,7 +88,7 @@ type Squashed struct {
 	Commit string
 }
 
-// squash makes one commit of a history, perhaps one whose beginning is missing here. Its tree is the same, so no machine
+// squash replaces a history, whose beginning may be missing here, by one commit. The tree stays the same, so no machine
 // sends, delivers or acknowledges anything.
 func (e *exchange) squash(ctx context.Context, commit string, shallow bool) (string, error) {
 	out, err := e.r.git.Run(ctx, "rev-list", "--count", commit)

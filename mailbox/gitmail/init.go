@@ -21,45 +21,45 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// InitOptions says with which branch of which remote a workspace is to sync.
+// InitOptions says with which branch of which remote a workspace will sync.
 type InitOptions struct {
 	// Remote is the name of a remote of the user's repository, or a URL, or a path, and Ref the ref there, such as
-	// refs/heads/oacp. If one is empty, a workspace keeps what it has. A new one gets the remote that the user's
+	// refs/heads/oacp. If one is empty, the workspace keeps its setting. A new workspace gets the remote that the user's
 	// branch follows, or else origin, or else the only one, or else none; and DefaultRef.
 	Remote, Ref string
 	// Enclosing is the top of the user's repository, or empty. It need not hold the workspace.
 	Enclosing string
-	// All makes a workspace take all mail, and Pending only pending mail. Otherwise, one that joins takes pending
+	// All makes a workspace take all mail, and Pending only pending mail. By default, a new workspace takes pending
 	// mail and what was handled or given up in the last week.
 	All, Pending bool
 }
 
 // Initialized says what Init did and found.
 type Initialized struct {
-	// Settings are those of the repository. Its remote and URL may hold a password; git.PublicURL removes that.
+	// Settings are the new ones. Remote and URL may hold a password; git.PublicURL removes that.
 	Settings
 	// Created says that the workspace had no repository before, Found that the remote has the ref, and Joined that
-	// nothing from it is in the workspace yet.
+	// the workspace has not synced with it yet.
 	Created, Found, Joined bool
 	// Agents are the agents with mailboxes there.
 	Agents []schema.AgentName
-	// Excluded is the file in the user's repository that lists the workspace; empty if it need not.
+	// Excluded is the file in the user's repository in which Init listed the workspace, or empty.
 	Excluded string
-	// Unreachable is the error of a remote that did not answer.
+	// Unreachable is the error if the remote did not answer.
 	Unreachable error
 	// Remotes are the remotes of the user's repository. If there are several, Init may choose none.
 	Remotes []string
 }
 
-// Init gives the workspace a git repository of its own, or completes the one that it has: it notes the remote and
+// Init gives the workspace a git repository of its own, or completes the one that it has: it records the remote and
 // the ref, lists the workspace in the exclude file of the user's repository, and fetches the ref if the remote has
 // it. It sends nothing. If the workspace has no workspace.json, it gets that of the remote. The repository has no work
-// tree: commands that would commit, clean or check out in the workspace refuse to work.
+// tree, so git refuses to commit, clean or check out in the workspace.
 func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made Initialized, err error) {
 	if err := git.Check(ctx); err != nil {
 		return made, err
 	}
-	before, err := check(ctx, w)
+	before, err := inspect(ctx, w)
 	if made.Created = errors.Is(err, ErrNoRepository); err != nil && !made.Created {
 		return made, err
 	}
@@ -80,7 +80,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	case options.All:
 		made.Since = ""
 	case options.Pending:
-		made.Since = "99999999"
+		made.Since = "99999999" // after any day
 	case made.Created && made.Found:
 		made.Since = time.Now().UTC().AddDate(0, 0, -7).Format("20060102")
 	}
@@ -96,8 +96,8 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	return made, errors.Join(err, unlock())
 }
 
-// create makes the repository under another name and renames it when it is complete, so that a killed
-// process leaves either all of it or none. The relative path of the user's settings holds for both names.
+// create makes the repository under another name and renames it when it is complete, so a killed process leaves either
+// all of it or none. The relative path of the user's settings is valid under both names.
 func (r *Repository) create(ctx context.Context, around *git.Enclosing, format string, made *Initialized) (err error) {
 	target := r.git.GitDir
 	r.git.GitDir += "-init-" + rand.Text()
@@ -121,7 +121,7 @@ func (r *Repository) create(ctx context.Context, around *git.Enclosing, format s
 	return err
 }
 
-// complete writes the settings of the repository, takes what the remote has, and lists the workspace in the user's
+// complete writes the settings of the repository, joins what the remote has, and lists the workspace in the user's
 // exclude file.
 func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *Initialized) (err error) {
 	if err := r.configure(ctx, around); err != nil {
@@ -136,8 +136,8 @@ func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *
 	return err
 }
 
-// join fetches the ref, for a new repository without its history, and reads what that holds: the agents, and
-// workspace.json for a workspace that has none.
+// join fetches the ref, without its history if the repository is new, and reads the agents there. If the workspace has no
+// workspace.json, join copies it.
 func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	var options []string
 	if made.Created {
@@ -166,22 +166,22 @@ func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	}
 	refs, err := r.git.Refs(ctx, baseRef)
 	made.Joined = refs[baseRef] == ""
-	marker := v.entry(markerName)
-	_, missing := r.w.Root().Lstat(markerName)
+	marker := v.entry(schema.MarkerName)
+	_, missing := r.w.Root().Lstat(schema.MarkerName)
 	if err = cmp.Or(err, v.failed); err != nil || !marker.IsFile() || missing == nil {
 		return err
 	}
 	var fields map[string]json.RawMessage
 	data, err := v.file(marker.Object)
 	if err != nil || json.Unmarshal(data, &fields) != nil || fields == nil {
-		return nil // the caller makes one
+		return nil // the caller writes one
 	}
-	_, err = r.w.AddFile(markerName, data)
+	_, err = r.w.AddFile(schema.MarkerName, data)
 	return err
 }
 
-// configure writes the settings of the repository. The user's come first, so that those of the
-// repository win.
+// configure writes the settings of the repository. The user's come first, so those of the
+// repository take precedence.
 func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error {
 	if err := r.include(ctx, around); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error
 		if entry[1] == "" {
 			args = []string{"config", "--file", r.configFile(), "--unset-all", entry[0]}
 		}
-		// The status is 5 if what is to be unset is not set.
+		// git exits with 5 if a setting to unset is not set.
 		if _, err := r.git.Run(ctx, args...); err != nil && git.Exit(err) != 5 {
 			return err
 		}
@@ -203,9 +203,9 @@ func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error
 	return nil
 }
 
-// include puts the user's settings before the repository's: identity, credentials, how to reach the remote. A part of
-// them may hold only for the folder .git of the user's repository: there, actions/checkout keeps the credentials of a
-// CI job. Such files are included by their own paths.
+// include puts the user's settings before the repository's: identity, credentials, how to reach the remote. Git includes
+// some files only for the folder .git of the user's repository; actions/checkout keeps the credentials of a CI job in
+// one. Such files are included by their own paths.
 func (r *Repository) include(ctx context.Context, around *git.Enclosing) error {
 	text := includeSection
 	files, err := around.SettingsFiles(ctx, gitName)
@@ -231,8 +231,8 @@ var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 // configFile is the file with the settings of the repository.
 func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "config") }
 
-// isUnasked reports whether init made an agent here without being asked for it, nobody has used it, and the branch has
-// agents of its own. Such an agent is not sent.
+// isUnasked reports whether init made an agent here by default, nobody has used it, and the branch has other agents. Such
+// an agent is not sent.
 func (e *exchange) isUnasked(agent schema.AgentName) bool {
 	_, asked := e.w.Root().Lstat(mailbox.UnaskedFolder + "/" + string(agent))
 	if asked != nil || len(e.tip.folder("agents")) == 0 {

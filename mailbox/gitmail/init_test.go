@@ -12,31 +12,16 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 )
-
-func put(t *testing.T, file, data string) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(data), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func content(t *testing.T, file string) string {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
 
 // newCode makes a repository with a commit at the path, and options of git init.
 func newCode(t *testing.T, dir string, options ...string) string {
 	t.Helper()
 	gittest.Run(t, filepath.Dir(dir), append(append([]string{"init", "-q"}, options...), dir)...)
-	put(t, filepath.Join(dir, "code.txt"), "one\n")
+	check.WriteFile(t, filepath.Join(dir, "code.txt"), "one\n")
 	gittest.Run(t, dir, "add", ".")
 	gittest.Run(t, dir, "commit", "-q", "-m", "one")
 	return dir
@@ -48,9 +33,9 @@ func newMailboxes(t *testing.T, dir, branch string, options ...string) string {
 	gittest.Run(t, filepath.Dir(dir), append(append([]string{"init", "-q", "--bare"}, options...), dir)...)
 	from := newCode(t, dir+".from", append(options, "--initial-branch="+branch)...)
 	gittest.Run(t, from, "rm", "-q", "code.txt")
-	put(t, filepath.Join(from, "workspace.json"), `{"project_name": "shared"}`)
+	check.WriteFile(t, filepath.Join(from, "workspace.json"), `{"project_name": "shared"}`)
 	for _, agent := range []string{"codex", "claude", "-rf", "a b"} {
-		put(t, filepath.Join(from, "agents", agent, "inbox", ".gitkeep"), "")
+		check.WriteFile(t, filepath.Join(from, "agents", agent, "inbox", ".gitkeep"), "")
 	}
 	gittest.Run(t, from, "add", ".")
 	gittest.Run(t, from, "commit", "-q", "-m", "mail")
@@ -87,7 +72,7 @@ func TestInitMakesARepository(t *testing.T) {
 	gittest.Run(t, dir, "init", "-q", "--bare", "hub.git")
 	gittest.Run(t, code, "remote", "add", "origin", "../hub.git")
 	gittest.Run(t, code, "config", "user.email", "only@here")
-	put(t, filepath.Join(dir, "template", "hooks", "pre-push"), "#!/bin/sh\nexit 1\n")
+	check.WriteFile(t, filepath.Join(dir, "template", "hooks", "pre-push"), "#!/bin/sh\nexit 1\n")
 	gittest.Run(t, code, "config", "--global", "init.templateDir", filepath.Join(dir, "template"))
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
 	made := initialize(t, w, InitOptions{Enclosing: code})
@@ -120,7 +105,7 @@ func TestInitMakesARepository(t *testing.T) {
 		}
 	}
 	gittest.Run(t, code, "clean", "-fdx")
-	put(t, filepath.Join(code, "code.txt"), "two\n")
+	check.WriteFile(t, filepath.Join(code, "code.txt"), "two\n")
 	gittest.Run(t, code, "stash", "-a")
 	gittest.Run(t, code, "add", "-A")
 	if _, err := os.Stat(filepath.Join(w.Dir(), "agents")); err != nil {
@@ -132,14 +117,14 @@ func TestInitAgain(t *testing.T) {
 	dir := gittest.Home(t)
 	code := newCode(t, filepath.Join(dir, "code"))
 	exclude := filepath.Join(code, ".git/info/exclude")
-	put(t, exclude, "*.o")
+	check.WriteFile(t, exclude, "*.o")
 	gittest.Run(t, code, "remote", "add", "origin", "https://ann:secret@127.0.0.1:1/x.git")
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
 	first := initialize(t, w, InitOptions{Enclosing: code, Ref: "refs/oacp/mail"})
 	if first.Unreachable == nil || strings.Contains(first.Unreachable.Error(), "secret") {
 		t.Errorf("the remote is %v, want an error without the password", first.Unreachable)
 	}
-	put(t, filepath.Join(w.Dir(), ".git/kept"), "")
+	check.WriteFile(t, filepath.Join(w.Dir(), ".git/kept"), "")
 	gittest.Run(t, w.Dir(), "config", "oacp.hooks", "true")
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	gittest.Run(t, hub, "update-ref", "refs/oacp/mail", "refs/heads/oacp")
@@ -151,10 +136,10 @@ func TestInitAgain(t *testing.T) {
 		}
 	}
 	gittest.Run(t, w.Dir(), "config", "oacp.hooks")
-	if got := content(t, exclude); got != "*.o\n/.oacp/\n" {
+	if got := check.ReadFile(t, exclude); got != "*.o\n/.oacp/\n" {
 		t.Errorf("the exclude file is %q", got)
 	}
-	if config := content(t, filepath.Join(w.Dir(), ".git/config")); strings.Count(config, "[include]") != 1 || strings.Count(config, "[remote") != 1 {
+	if config := check.ReadFile(t, filepath.Join(w.Dir(), ".git/config")); strings.Count(config, "[include]") != 1 || strings.Count(config, "[remote") != 1 {
 		t.Errorf("the settings are\n%s", config)
 	}
 	gittest.Run(t, w.Dir(), "update-ref", "refs/oacp/base", trackingRef)
@@ -287,16 +272,16 @@ func TestInitJoins(t *testing.T) {
 	if !made.Joined || len(made.Agents) != 2 || made.Agents[0] != "claude" || made.Excluded != "" {
 		t.Errorf("init did %+v", made)
 	}
-	if got := content(t, filepath.Join(w.Dir(), "workspace.json")); got != `{"project_name": "shared"}` {
+	if got := check.ReadFile(t, filepath.Join(w.Dir(), "workspace.json")); got != `{"project_name": "shared"}` {
 		t.Errorf("workspace.json is %s", got)
 	}
 	if entries, err := os.ReadDir(filepath.Join(w.Dir(), "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("init made %v, %v", entries, err)
 	}
 	kept := workspaceIn(t, filepath.Join(dir, "kept"))
-	put(t, filepath.Join(kept.Dir(), "workspace.json"), "{}")
+	check.WriteFile(t, filepath.Join(kept.Dir(), "workspace.json"), "{}")
 	initialize(t, kept, InitOptions{Remote: hub})
-	if got := content(t, filepath.Join(kept.Dir(), "workspace.json")); got != "{}" {
+	if got := check.ReadFile(t, filepath.Join(kept.Dir(), "workspace.json")); got != "{}" {
 		t.Errorf("workspace.json became %s", got)
 	}
 }
@@ -308,8 +293,8 @@ func TestInitReachesTheRemoteAsTheUserDoes(t *testing.T) {
 	gittest.Run(t, code, "remote", "add", "origin", "hub:mail")
 	gittest.Run(t, code, "config", "url."+hub+".insteadOf", "hub:mail")
 	// Some settings hold only for the folder .git of the code.
-	put(t, filepath.Join(dir, "credentials"), "[http]\n\textraHeader = x\n")
-	put(t, filepath.Join(dir, "everywhere"), "[http]\n\tproxy = y\n")
+	check.WriteFile(t, filepath.Join(dir, "credentials"), "[http]\n\textraHeader = x\n")
+	check.WriteFile(t, filepath.Join(dir, "everywhere"), "[http]\n\tproxy = y\n")
 	gittest.Run(t, code, "config", "includeIf.gitdir:"+code+"/.git.path", filepath.Join(dir, "credentials"))
 	gittest.Run(t, code, "config", "include.path", filepath.Join(dir, "everywhere"))
 	w := workspaceIn(t, filepath.Join(code, ".oacp"))
@@ -346,9 +331,9 @@ func TestInitRefuses(t *testing.T) {
 		}
 	}
 	refused("a branch of code", workspaceIn(t, filepath.Join(code, ".oacp")), InitOptions{Remote: hub, Ref: "refs/heads/main", Enclosing: code}, ErrForeignBranch)
-	put(t, filepath.Join(code, "mail/agents/a/inbox/.gitkeep"), "")
+	check.WriteFile(t, filepath.Join(code, "mail/agents/a/inbox/.gitkeep"), "")
 	gittest.Run(t, code, "add", ".")
-	if strings.Contains(content(t, filepath.Join(code, ".git/info/exclude")), "oacp") {
+	if strings.Contains(check.ReadFile(t, filepath.Join(code, ".git/info/exclude")), "oacp") {
 		t.Error("the workspace is excluded")
 	}
 	refused("a tracked workspace", workspaceIn(t, filepath.Join(code, "mail")), InitOptions{Enclosing: code}, git.ErrTracked)
@@ -367,7 +352,7 @@ func TestInitRefuses(t *testing.T) {
 	} {
 		t.Setenv("PATH", t.TempDir())
 		if script != "" {
-			put(t, filepath.Join(os.Getenv("PATH"), "git"), script)
+			check.WriteFile(t, filepath.Join(os.Getenv("PATH"), "git"), script)
 			if err := os.Chmod(filepath.Join(os.Getenv("PATH"), "git"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -408,7 +393,7 @@ func TestManyInit(t *testing.T) {
 	if found, err := filepath.Glob(filepath.Join(w.Dir(), ".git*")); err != nil || len(found) != 1 {
 		t.Errorf("there are %v, %v", found, err)
 	}
-	if got := strings.Count(content(t, filepath.Join(code, ".git/info/exclude")), "/.oacp/"); got != 1 {
+	if got := strings.Count(check.ReadFile(t, filepath.Join(code, ".git/info/exclude")), "/.oacp/"); got != 1 {
 		t.Errorf("the workspace is listed %d times", got)
 	}
 }
@@ -425,7 +410,7 @@ func TestInitExcludes(t *testing.T) {
 	if made := initialize(t, w, InitOptions{Enclosing: filepath.Join(dir, "linked")}); made.Excluded != exclude {
 		t.Errorf("the workspace is listed in %s", made.Excluded)
 	}
-	if got := content(t, exclude); got != "/a\\[b]\\*c/\n" {
+	if got := check.ReadFile(t, exclude); got != "/a\\[b]\\*c/\n" {
 		t.Errorf("the exclude file is %q", got)
 	}
 	if got := gittest.Run(t, filepath.Join(dir, "linked"), "status", "--porcelain"); got != "" {
@@ -442,19 +427,19 @@ func TestInitExcludes(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.Dir(), ".git")); err == nil {
 		t.Error("there is a repository")
 	}
-	put(t, filepath.Join(code, ".gitignore"), ".oacp\n")
+	check.WriteFile(t, filepath.Join(code, ".gitignore"), ".oacp\n")
 	if made := initialize(t, w, InitOptions{Enclosing: code}); made.Excluded != "" {
 		t.Errorf("the workspace is listed in %s", made.Excluded)
 	}
 }
 
-// TestInitLeavesTheCodeAlone checks that Init works whatever the user is doing in the repository, and
-// changes nothing there but the exclude file.
+// TestInitLeavesTheCodeAlone checks that Init works in repositories of several kinds, and changes nothing there
+// except the exclude file. TestConfigurations has more of them.
 func TestInitLeavesTheCodeAlone(t *testing.T) {
 	dir := gittest.Home(t)
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
 	from := newCode(t, filepath.Join(dir, "from"))
-	put(t, filepath.Join(from, "code.txt"), "two\n")
+	check.WriteFile(t, filepath.Join(from, "code.txt"), "two\n")
 	gittest.Run(t, from, "commit", "-q", "-a", "-m", "two")
 	gittest.Run(t, from, "push", "-q", hub, "main")
 	clone := func(args ...string) func(string) string {
@@ -463,21 +448,8 @@ func TestInitLeavesTheCodeAlone(t *testing.T) {
 			return code
 		}
 	}
-	// conflict makes two branches that do not fit together.
-	conflict := func(code string) {
-		clone()(code)
-		gittest.Run(t, code, "checkout", "-q", "-b", "side", "HEAD~1")
-		put(t, filepath.Join(code, "code.txt"), "three\n")
-		gittest.Run(t, code, "commit", "-q", "-a", "-m", "three")
-	}
 	for name, prepare := range map[string]func(code string) (top string){
-		"clone":   clone(),
-		"shallow": clone("--depth=1"),
-		"detached": func(code string) string {
-			clone()(code)
-			gittest.Run(t, code, "checkout", "-q", "--detach")
-			return code
-		},
+		"clone": clone(),
 		"unborn branch": func(code string) string {
 			gittest.Run(t, dir, "init", "-q", code)
 			gittest.Run(t, code, "remote", "add", "origin", hub)
@@ -495,36 +467,13 @@ func TestInitLeavesTheCodeAlone(t *testing.T) {
 		},
 		"separate git folder": clone("--separate-git-dir=" + filepath.Join(dir, "separate")),
 		"reference":           clone("--shared"),
-		"index.lock": func(code string) string {
-			clone()(code)
-			put(t, filepath.Join(code, ".git/index.lock"), "")
-			return code
-		},
-		"merge": func(code string) string {
-			conflict(code)
-			_ = exec.Command("git", "-C", code, "merge", "main").Run()
-			content(t, filepath.Join(code, ".git/MERGE_HEAD"))
-			return code
-		},
-		"rebase": func(code string) string {
-			conflict(code)
-			_ = exec.Command("git", "-C", code, "rebase", "main").Run()
-			content(t, filepath.Join(code, ".git/rebase-merge/head-name"))
-			return code
-		},
 		"staged and changed files": func(code string) string {
 			clone()(code)
-			put(t, filepath.Join(code, "staged.txt"), "staged\n")
+			check.WriteFile(t, filepath.Join(code, "staged.txt"), "staged\n")
 			gittest.Run(t, code, "add", "staged.txt")
-			put(t, filepath.Join(code, "staged.txt"), "changed\n")
-			put(t, filepath.Join(code, "untracked.txt"), "untracked\n")
+			check.WriteFile(t, filepath.Join(code, "staged.txt"), "changed\n")
+			check.WriteFile(t, filepath.Join(code, "untracked.txt"), "untracked\n")
 			gittest.Run(t, code, "update-index", "--assume-unchanged", "code.txt")
-			return code
-		},
-		"worktree settings": func(code string) string {
-			clone()(code)
-			gittest.Run(t, code, "config", "extensions.worktreeConfig", "true")
-			gittest.Run(t, code, "config", "--worktree", "core.sparseCheckout", "true")
 			return code
 		},
 	} {
@@ -543,8 +492,8 @@ func TestInitLeavesTheCodeAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			exclude := filepath.Join(common, "info/exclude")
-			if !strings.HasSuffix(content(t, exclude), "\n/.oacp/\n") {
-				t.Errorf("the exclude file is %q", content(t, exclude))
+			if !strings.HasSuffix(check.ReadFile(t, exclude), "\n/.oacp/\n") {
+				t.Errorf("the exclude file is %q", check.ReadFile(t, exclude))
 			}
 			after := folders(t, top, common)
 			delete(before, exclude)
@@ -579,7 +528,7 @@ func folders(t *testing.T, dirs ...string) map[string]string {
 				if err != nil {
 					return err
 				}
-				found[path] = info.ModTime().String() + content(t, path)
+				found[path] = info.ModTime().String() + check.ReadFile(t, path)
 			}
 			return nil
 		})

@@ -11,13 +11,14 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Earlier versions deleted the inbox copy of a message that was handled, so a missing file said something, in trees and
-// in workspaces. What follows gives handled messages the files that they lack.
+// Earlier versions deleted the inbox copy of a message that was handled, so a missing file meant handled in trees and
+// in workspaces. The code below gives such messages files in the archive.
 
 // isLegacy reports whether an earlier version of oacp made the tree.
 func (v *view) isLegacy() bool { return v.root != "" && v.entry(formatName) == entry{} }
 
-// upgrade makes a commit on a tip of an earlier version: an outbox copy alone says that the message was handled.
+// upgrade makes a commit on a tip of an earlier version that adds archive copies of the messages that have only an outbox
+// copy.
 func (e *exchange) upgrade(ctx context.Context) (err error) {
 	if !e.tip.isLegacy() {
 		return e.failed
@@ -48,7 +49,7 @@ func (e *exchange) upgrade(ctx context.Context) (err error) {
 	return err
 }
 
-// takeOver does the same for a workspace that was not shared yet, or was shared by an earlier version.
+// takeOver does the same for a workspace that was not shared before, or was shared by an earlier version.
 func (e *exchange) takeOver() (err error) {
 	if e.base.root != "" && !e.base.isLegacy() || e.failed != nil {
 		return e.failed

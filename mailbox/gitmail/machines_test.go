@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
@@ -26,7 +27,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestMain gives git the configuration of the tests and nothing of the user's. The test binary runs
+// TestMain isolates git from the user's configuration. The test binary runs
 // itself as other processes: see child.
 func TestMain(m *testing.M) {
 	if settings := os.Getenv(childVariable); settings != "" {
@@ -136,14 +137,14 @@ func (n *network) fill(arguments []string) {
 	n.git(n.dir, append([]string{"init", "--quiet", "--bare", n.remote}, arguments...)...)
 	first := filepath.Join(n.dir, "first")
 	n.git(n.dir, append([]string{"init", "--quiet", first}, arguments...)...)
-	writeFile(n.t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\n")
-	writeFile(n.t, filepath.Join(first, "sub", "more.txt"), "more\n")
+	check.WriteFile(n.t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\n")
+	check.WriteFile(n.t, filepath.Join(first, "sub", "more.txt"), "more\n")
 	n.git(first, "add", "-A")
 	n.git(first, "commit", "--quiet", "-m", "First")
-	writeFile(n.t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\nfour\n")
+	check.WriteFile(n.t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\nfour\n")
 	n.git(first, "commit", "--quiet", "-am", "Second")
 	n.git(first, "push", "--quiet", n.remote, "HEAD:refs/heads/main")
-	removeAll(n.t, first)
+	check.Remove(n.t, first)
 }
 
 // leaveNoProcesses fails the test if processes work in the network's folder when it ends. TestMain ends
@@ -178,7 +179,7 @@ func (n *network) copy(t testing.TB, prepare ...func(dir string)) *network {
 		copied := &machine{n: c, name: m.name, clone: clone, dir: filepath.Join(clone, ".oacp")}
 		for _, dir := range []string{copied.clone, copied.dir} {
 			config := filepath.Join(dir, ".git", "config")
-			writeFile(t, config, strings.ReplaceAll(readFile(t, config), n.dir, c.dir))
+			check.WriteFile(t, config, strings.ReplaceAll(check.ReadFile(t, config), n.dir, c.dir))
 		}
 		if err := copied.open(); err != nil {
 			t.Fatal(err)
@@ -188,7 +189,7 @@ func (n *network) copy(t testing.TB, prepare ...func(dir string)) *network {
 	return c
 }
 
-// newNetwork makes a network of machines m0, m1 and so on, which are in step. All of them have the
+// newNetwork makes a network of machines m0, m1 and so on, which have synced. All of them have the
 // agents.
 func newNetwork(t testing.TB, machines int, agents ...schema.AgentName) *network {
 	t.Helper()
@@ -380,7 +381,7 @@ func (m *machine) want(agent schema.AgentName, box mailbox.Box, want ...*mailbox
 	}
 }
 
-// want is that of all machines.
+// want fails the test unless the box holds exactly these messages on all machines.
 func (n *network) want(agent schema.AgentName, box mailbox.Box, want ...*mailbox.Receipt) {
 	n.t.Helper()
 	for _, m := range n.machines {
@@ -425,7 +426,7 @@ func (n *network) checkEqual() {
 	}
 	for _, m := range n.machines {
 		if base := n.git(m.dir, "rev-parse", baseRef); base != tip {
-			n.t.Errorf("%s is in step with %s, the remote has %s", m.name, base, tip)
+			n.t.Errorf("%s has the base %s, the remote has %s", m.name, base, tip)
 		}
 		m.checkFolder(tip)
 		n.checkRepository(m.dir)
@@ -468,7 +469,7 @@ func (m *machine) checkFolder(commit string) {
 		}
 		name := treePath(filepath.ToSlash(below))
 		// Two machines can give one message up for different reasons: each keeps its own.
-		isReason := strings.HasSuffix(name, mailbox.ReasonSuffix) && json.Valid([]byte(readFile(m.n.t, path)))
+		isReason := strings.HasSuffix(name, mailbox.ReasonSuffix) && json.Valid([]byte(check.ReadFile(m.n.t, path)))
 		if committed[name] == "" && m.n.pruned[message(name)] {
 			continue
 		}
@@ -485,7 +486,7 @@ func (m *machine) checkFolder(commit string) {
 	}
 }
 
-// message returns the file name of a message, from its path or that of its reason.
+// message returns the file name of a message, from its path or the path of its reason.
 func message(name string) string { return strings.TrimSuffix(path.Base(name), mailbox.ReasonSuffix) }
 
 // treePath returns the path that a file of a mailbox has in a commit: all boxes but inboxes have a
@@ -502,36 +503,10 @@ func treePath(below string) string {
 	return folder + name.At.Format("20060102") + "/" + file
 }
 
-func writeFile(t testing.TB, path, data string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func removeAll(t testing.TB, path string) {
-	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // writeScript writes a shell script that others can run.
 func writeScript(t testing.TB, path, script string) string {
 	t.Helper()
-	writeFile(t, path, "#!/bin/sh\n"+script+"\n")
+	check.WriteFile(t, path, "#!/bin/sh\n"+script+"\n")
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -546,8 +521,8 @@ func toJSON(value any) string {
 	return string(data)
 }
 
-// notInShort skips a test that mostly runs git. With the race detector it would take minutes and find
-// nothing that the others do not.
+// notInShort skips a test that mostly runs git with -short. With the race detector, it would take minutes and find
+// nothing that the other tests do not find.
 func notInShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

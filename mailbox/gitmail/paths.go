@@ -17,25 +17,24 @@ import (
 
 // What a tree holds besides messages.
 const (
-	markerName = "workspace.json"
-	// formatName is the file that says that a tree holds mailboxes, and in which way.
+	// formatName is the file that marks a tree as one of mailboxes, and holds the version of its format.
 	formatName = ".oacp-format"
 	format     = "2\n"
-	// keepName keeps the inbox of an agent, and removedName says that the agent was removed. Each holds the
-	// epoch of that.
+	// keepName is a file in the inbox of an agent, without which git would not keep an empty one, and removedName a
+	// file of an agent that was removed. Each holds the epoch of the agent.
 	keepName    = ".gitkeep"
 	removedName = ".removed"
 	// restoredName is the folder of files that hold the epochs of messages that were restored.
 	restoredName = ".restored"
-	// prunedName is the file in the folder of a day that lists messages which were pruned, with their epochs:
-	// their states stay, and their bytes go.
+	// prunedName is the file in the folder of a day that lists the messages whose bytes were pruned, with their
+	// epochs.
 	prunedName = ".pruned"
 )
 
 var errForeign = errors.New("it is not a file of a mailbox")
 
 // treePath returns the path of a message in trees. Boxes that only grow have a folder for each day, because a
-// commit writes every folder on the way to a file again.
+// commit rewrites every folder on the path of a changed file.
 func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 	if box == mailbox.Inbox {
 		return schema.BoxPath(agent, box) + "/" + name
@@ -43,13 +42,8 @@ func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 	return schema.BoxPath(agent, box) + "/" + replica.Day(name) + "/" + name
 }
 
-// agentPath returns the path of a file in the folder of an agent.
-func agentPath(agent schema.AgentName, name string) string {
-	return "agents/" + string(agent) + "/" + name
-}
-
 // epochPath returns the path of the file that holds the epoch of a message.
-func epochPath(c replica.Copy) string { return agentPath(c.Agent, restoredName+"/"+c.Name) }
+func epochPath(c replica.Copy) string { return schema.AgentPath(c.Agent, restoredName+"/"+c.Name) }
 
 // reasonPath returns the path of the reason of a dead letter.
 func reasonPath(c replica.Copy) string {
@@ -62,24 +56,24 @@ type location struct {
 	path  string
 }
 
-// locations returns those of a message. The first one is that of earlier versions.
+// locations returns the paths at which trees may have a message. The first one is that of earlier versions.
 func locations(c replica.Copy) (all []location) {
 	if c.Sent {
 		return []location{{replica.Pending, treePath(c.Agent, mailbox.Outbox, c.Name)}}
 	}
-	all = []location{{replica.Handled, agentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)}}
+	all = []location{{replica.Handled, schema.AgentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)}}
 	for stage := replica.Pending; stage <= replica.Handled; stage++ {
 		all = append(all, location{stage, treePath(c.Agent, stage.Box(), c.Name)})
 	}
 	return all
 }
 
-// A held is what a tree has of a message for one recipient.
+// held is what a tree has of a copy.
 type held struct {
 	state replica.State
-	// epoch is that of the files.
+	// epoch is the epoch of the files.
 	epoch int
-	// object holds the bytes, and reason the reason of a dead letter. They are empty if there are none.
+	// object is the object with the bytes, and reason the one with the reason of a dead letter; empty if there is none.
 	object, reason string
 	// paths are the files.
 	paths []string
@@ -112,8 +106,8 @@ func (v *view) look(c replica.Copy) (h held) {
 	return h
 }
 
-// pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. The list of
-// another program may hold anything.
+// pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. It ignores invalid
+// lines.
 func (v *view) pruned(day string) map[string]int {
 	list, ok := v.lists[day]
 	if ok {
@@ -130,7 +124,7 @@ func (v *view) pruned(day string) map[string]int {
 	return list
 }
 
-// stages returns those of the messages of an agent, of the days from since on.
+// stages returns the stages of the messages of an agent, from the day since on.
 func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]replica.Stage {
 	stages := make(map[replica.Copy]replica.Stage)
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
@@ -153,12 +147,12 @@ func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]rep
 	return stages
 }
 
-// checkFormat returns an error if the tree holds no mailboxes, or those of a later version.
+// checkFormat returns an error if the tree does not hold mailboxes, or holds mailboxes of a later version.
 func (v *view) checkFormat() error {
 	marked, agents, top := v.entry(formatName), v.folder("agents"), v.tree(git.Folder(v.root))
-	foreign := len(top) > 0 && (len(agents) > 0 || !top[markerName].IsFile()) // otherwise nobody has an agent yet
+	foreign := len(top) > 0 && (len(agents) > 0 || !top[schema.MarkerName].IsFile()) // otherwise there is no agent yet
 	for name := range agents {
-		foreign = foreign && !v.entry(agentPath(schema.AgentName(name), "inbox/"+keepName)).IsFile()
+		foreign = foreign && !v.entry(schema.AgentPath(schema.AgentName(name), "inbox/"+keepName)).IsFile()
 	}
 	switch found := v.text(marked); {
 	case v.failed != nil:
@@ -171,10 +165,10 @@ func (v *view) checkFormat() error {
 	return nil
 }
 
-// agentState returns whether a tree has an agent: it is Pending while there is one, and Handled once it was
-// removed.
+// agentState returns whether a tree has an agent, as a state that replica.Join can join: Pending for an agent that
+// exists, and Handled for one that was removed.
 func (v *view) agentState(agent schema.AgentName) (state replica.State) {
-	for stage, path := range map[replica.Stage]string{replica.Pending: schema.BoxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: agentPath(agent, removedName)} {
+	for stage, path := range map[replica.Stage]string{replica.Pending: schema.BoxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: schema.AgentPath(agent, removedName)} {
 		if v.entry(path).IsFile() {
 			state = replica.Join(state, replica.State{Epoch: v.number(path), Stage: stage})
 		}
@@ -182,18 +176,19 @@ func (v *view) agentState(agent schema.AgentName) (state replica.State) {
 	return state
 }
 
-// A place is what the path of a file in a tree says: the copy that it belongs to, if it has a name, whether it holds the
-// message, and whether it is a list of pruned messages.
+// A place is what the path of a file in a tree means.
 type place struct {
+	// Copy is the copy that the file belongs to. It has no name if the file belongs to none.
 	replica.Copy
+	// message says that the file holds the message, and list that it is a list of pruned messages.
 	message, list bool
 }
 
-// parsePath returns an error for a path that no sync makes in a tree.
+// parsePath returns an error for a path that no sync writes.
 func parsePath(path string) (p place, err error) {
 	parts := strings.Split(path, "/")
 	switch {
-	case path == markerName, path == formatName:
+	case path == schema.MarkerName, path == formatName:
 		return p, nil
 	case len(parts) < 3 || parts[0] != "agents":
 		return p, errForeign
@@ -202,7 +197,7 @@ func parsePath(path string) (p place, err error) {
 	}
 	name := parts[len(parts)-1]
 	p.Agent, p.Sent, p.list = schema.AgentName(parts[1]), parts[2] == string(mailbox.Outbox), name == prunedName
-	if p.list || path == agentPath(p.Agent, removedName) || path == agentPath(p.Agent, "inbox/"+keepName) {
+	if p.list || path == schema.AgentPath(p.Agent, removedName) || path == schema.AgentPath(p.Agent, "inbox/"+keepName) {
 		return p, nil
 	}
 	p.Name = strings.TrimSuffix(name, mailbox.ReasonSuffix)

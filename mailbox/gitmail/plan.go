@@ -18,30 +18,30 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A plan says what a sync is to do. It compares what is here with what the trees have, and changes nothing.
+// A plan says what a sync has to do. Making it changes nothing.
 type plan struct {
-	// base and tip are the trees of those commits, and others those of machines whose pushes to the branch were refused.
+	// base, tip and others are the trees of the base, the tip and the machines' refs.
 	base, tip *view
 	others    []*view
-	// changed are the copies of each agent that the trees and the base have differently.
+	// changed are the copies of each agent that differ between the base and the other trees.
 	changed map[schema.AgentName]map[replica.Copy]bool
 
-	// edits are what the tip lacks. byKey finds those that belong to a message.
+	// edits are what the tip lacks. byKey finds those about a message.
 	edits []*edit
 	byKey map[string]*edit
-	// pruned are the lists of pruned messages that the tip is to have, by the folder of their day. ownPruned says that
-	// no other machine has what one of them lacked.
+	// pruned are the new lists of pruned messages, by the folder of their day. ownPruned says that this machine adds
+	// something to one of them that no other machine has.
 	pruned    map[string]map[string]int
 	ownPruned bool
 	// outcomes are what the workspace lacks.
 	outcomes []*outcome
 	// added and removed are agents.
 	added, removed []schema.AgentName
-	// stamps are those of agents whose folders agree with the base once the sync is done, and waiting are the states
-	// that the base has of the messages that a box refused.
+	// stamps are the stamps of agents whose folders agree with the base once the sync is done, and waiting are the
+	// states that the base has of messages that a box refused.
 	stamps  map[schema.AgentName]string
 	waiting map[string]replica.State
-	// unfolded says that other machines' commits have, or may have, something that the tip does not have.
+	// unfolded says that the machines' refs have, or may have, something that the tip does not have.
 	unfolded bool
 }
 
@@ -52,15 +52,15 @@ func newPlan() *plan {
 	}
 }
 
-// An outcome is what the workspace is to take.
+// An outcome is a change to the workspace.
 type outcome struct {
 	replica.Outcome
 	base replica.State
-	// object and reason hold the bytes.
+	// object and reason are the objects that hold the bytes.
 	object, reason string
 }
 
-// remote returns all trees but the base, the tip first.
+// remote returns the tip and the trees of the machines' refs.
 func (p *plan) remote() []*view { return append([]*view{p.tip}, p.others...) }
 
 // makePlan compares the workspace and the trees.
@@ -110,7 +110,7 @@ func (e *exchange) agents() ([]schema.AgentName, error) {
 	return all, nil
 }
 
-// compare finds the messages that a tree and the base have differently below a path.
+// compare finds the messages below a path that differ between a tree and the base.
 func (e *exchange) compare(v *view, at string, was, is entry) {
 	const deepest = 6 // agents/R/inbox/archive/20261121/NAME
 	elements := strings.Split(at, "/")
@@ -122,7 +122,7 @@ func (e *exchange) compare(v *view, at string, was, is entry) {
 		e.compareFile(v, at, was, is)
 		return
 	case !was.IsFolder() && len(elements) > 3 && name < e.r.settings.Since:
-		return // old mail that is not wanted here; what is here anyway is found by its file
+		return // old mail that the workspace does not take; the scan finds what it has
 	}
 	before, after := v.tree(was), v.tree(is)
 	for name, is := range after {
@@ -135,7 +135,7 @@ func (e *exchange) compare(v *view, at string, was, is entry) {
 	}
 }
 
-// compareFile notes the message of a file that a tree and the base have differently, or what is wrong with the file.
+// compareFile notes the message of a file that differs between a tree and the base, or what is wrong with the file.
 func (e *exchange) compareFile(v *view, file string, was, is entry) {
 	at, err := parsePath(file)
 	switch {
@@ -161,7 +161,7 @@ func (e *exchange) compareFile(v *view, file string, was, is entry) {
 	}
 }
 
-// planAgent decides the mailbox of an agent.
+// planAgent plans the mailbox of an agent.
 func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 	if removed := e.planPresence(agent); removed {
 		return
@@ -173,7 +173,7 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 		}
 	}
 	var files *replica.Files
-	if !e.inStep(agent) {
+	if !e.isUnchanged(agent) {
 		files = e.w.Scan(agent)
 		base := e.base.stages(agent, e.r.settings.Since)
 		addDifferent(files.Stages, base, changed)
@@ -196,7 +196,7 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 	}
 }
 
-// addDifferent adds the copies that have one stage here and another one there.
+// addDifferent adds the copies whose stages differ.
 func addDifferent(here, there map[replica.Copy]replica.Stage, into map[replica.Copy]bool) {
 	for c, stage := range here {
 		if there[c] != stage {
@@ -205,7 +205,7 @@ func addDifferent(here, there map[replica.Copy]replica.Stage, into map[replica.C
 	}
 }
 
-// planPresence decides whether there is an agent. It reports whether it was removed, with all its mail.
+// planPresence plans whether there is an agent, and reports whether it was removed, with all its mail.
 func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	if agent == mailbox.Postmaster {
 		return false
@@ -236,21 +236,25 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	if result.Epoch > 0 || removed {
 		number = fmt.Appendf(nil, "%d\n", result.Epoch)
 	}
-	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.NewAgent, Agent: agent}, own: result != remote}
-	change.write, change.remove = []git.File{{Path: agentPath(agent, "inbox/"+keepName), Data: number}}, []string{agentPath(agent, removedName)}
+	kept, gone := schema.AgentPath(agent, "inbox/"+keepName), schema.AgentPath(agent, removedName)
+	change := &edit{Change: history.Change{Direction: history.Out, Agent: agent}, own: result != remote}
 	if removed {
-		change.Kind, change.write[0].Path, change.remove = history.RemovedAgent, change.remove[0], []string{"agents/" + string(agent)}
+		change.Kind = history.RemovedAgent
+		change.write, change.remove = []git.File{{Path: gone, Data: number}}, []string{"agents/" + string(agent)}
+	} else {
+		change.Kind = history.NewAgent
+		change.write, change.remove = []git.File{{Path: kept, Data: number}}, []string{gone}
 	}
 	e.edits, e.unfolded = append(e.edits, change), e.unfolded || !change.own
 	return removed
 }
 
-// planWorkspace adds the description of the workspace to a tree that has none, and marks it as one of mailboxes.
+// planWorkspace adds workspace.json and the format to a tip that lacks them.
 func (e *exchange) planWorkspace() {
 	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Described}, own: true}
-	data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), markerName, schema.MaxFileSize)
-	if (e.tip.entry(markerName) == entry{}) && err == nil {
-		change.write = append(change.write, git.File{Path: markerName, Data: data})
+	data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), schema.MarkerName, schema.MaxFileSize)
+	if (e.tip.entry(schema.MarkerName) == entry{}) && err == nil {
+		change.write = append(change.write, git.File{Path: schema.MarkerName, Data: data})
 	}
 	if (e.tip.entry(formatName) == entry{}) {
 		change.write = append(change.write, git.File{Path: formatName, Data: []byte(format)})

@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// planCopy decides one copy of one message. The files are nil if the folders are as the base says.
+// planCopy plans one copy of a message. The files are nil if the folders agree with the base.
 func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 	// What is here, and what the trees say.
 	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
@@ -41,7 +41,7 @@ func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 		if tip.state.Stage != replica.Handled {
 			e.listPruned(c, state, remote.state.Stage != replica.Handled)
 		}
-		return // nobody needs it any more
+		return // it was pruned
 	}
 	result := replica.Join(replica.Here(stage, base.state), remote.state)
 
@@ -60,7 +60,7 @@ func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
 	}
 }
 
-// editCopy gives the tip the result for a message. The remote is the join of the tip and other machines' commits.
+// editCopy gives the tip the result for a message. The remote is the join of the tip and the machines' refs.
 func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
 	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
 	if c.Sent || kind == history.Restored && result.Epoch == tip.epoch {
@@ -94,14 +94,14 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case e.failed != nil:
 		return
 	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
-		delete(e.stamps, c.Agent) // somebody may mend it in place, which leaves no trace in its folder
+		delete(e.stamps, c.Agent) // somebody may fix it in place, which does not change the time of its folder
 		if !errors.Is(err, fs.ErrNotExist) {
 			e.problem(schema.BoxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 		}
 		return
 	}
 	change := e.edit(key, kind, agent, message, result != remote.state)
-	if out.Object != "" || out.Data != nil { // otherwise the tip knows it as pruned, and its file here vanished
+	if out.Object != "" || out.Data != nil { // otherwise the tip lists it as pruned, and its file here vanished
 		change.write = append(change.write, out)
 	}
 	if result.Stage == replica.Dead {
@@ -123,10 +123,10 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	}
 }
 
-// changeKinds say what an agent did with a message that has a stage now. A pending one was sent or restored.
+// changeKinds say what an agent did to bring a message to a stage. A pending one was sent or restored.
 var changeKinds = map[replica.Stage]history.Kind{replica.Pending: history.Restored, replica.Dead: history.DeadLetter, replica.Handled: history.Acknowledged}
 
-// checkMessage returns an error if a message has no business in a copy.
+// checkMessage returns an error if a message does not belong in the mailbox of a copy.
 func checkMessage(c replica.Copy, m *schema.Message) error {
 	if c.Sent && m.From != c.Agent {
 		return fmt.Errorf("the message is from %s", m.From)
@@ -137,8 +137,8 @@ func checkMessage(c replica.Copy, m *schema.Message) error {
 	return nil
 }
 
-// edit returns the edit for a message that was sent, with the inboxes that it is in, or for what an agent did
-// with it.
+// edit returns the edit for a key, and makes it if there is none: a message that was sent shares one with its inbox
+// copies, and what an agent did with it has another one.
 func (e *exchange) edit(key string, kind history.Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
 	made := e.byKey[key]
 	if made == nil {

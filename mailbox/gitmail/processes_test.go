@@ -34,7 +34,7 @@ type child struct {
 	KillAt string
 	// Interval is the time between two syncs.
 	Interval time.Duration
-	// Agent sends Count messages to Others. It deals with its own mail, and with that of Shared.
+	// Agent sends Count messages to Others, and deals with its own mail and the mail of Shared.
 	Agent, Shared schema.AgentName
 	Others        []schema.AgentName
 	Count         int
@@ -168,7 +168,7 @@ func (c *child) sendOne(ctx context.Context, w *mailbox.Workspace, random *rand.
 	return err
 }
 
-// deal looks into an inbox, records what is new there, and deals with some of it.
+// deal lists an inbox, records what it sees, and handles some of it.
 func (c *child) deal(w *mailbox.Workspace, agent schema.AgentName, random *rand.Rand, j *journal) error {
 	entries, err := w.Inbox(context.Background(), agent)
 	if err != nil {
@@ -225,7 +225,7 @@ type process struct {
 	lines []string
 }
 
-// start starts a child. The marks are in its environment and that of all that it starts.
+// start starts a child. It and all processes that it starts have the marks in their environment.
 func (n *network) start(c child, marks ...orphans.Mark) *process {
 	n.t.Helper()
 	exe, err := os.Executable()

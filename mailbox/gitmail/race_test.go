@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -149,8 +150,8 @@ func (r *race) run() {
 	group.Wait()
 }
 
-// recover syncs each machine until that succeeds: a killed git leaves locks, which count as left behind
-// after some seconds only.
+// recover syncs each machine until that succeeds: a killed git leaves locks, which count as stale
+// only after some seconds.
 func (r *race) recover() {
 	deadline := time.Now().Add(time.Minute)
 	for _, m := range r.machines {
@@ -215,7 +216,7 @@ func (r *race) runSync(ctx context.Context, m *machine, random *rand.Rand) {
 	}
 }
 
-// note counts the lines that a process printed. What differs from one to the next is left out.
+// note counts the lines that a process printed, up to a length, because their ends differ.
 func (r *race) note(lines []string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -253,7 +254,7 @@ func (r *race) runAgent(ctx context.Context, i int, m *machine, random *rand.Ran
 
 func (r *race) journal(m *machine) string { return filepath.Join(r.dir, m.name+".journal") }
 
-// checkMessages checks what became of each message.
+// checkMessages checks where each message is.
 func (r *race) checkMessages() {
 	dealt := r.dealt()
 	for i, m := range r.machines {
@@ -313,7 +314,7 @@ func count(ids []schema.ID, id schema.ID) (n int) {
 	return n
 }
 
-// boxes is ids, remembered: the mailboxes do not change any more.
+// boxes is ids with a cache: the mailboxes no longer change.
 func (m *machine) boxes(agent schema.AgentName, box mailbox.Box) []schema.ID {
 	key := string(agent) + "/" + string(box)
 	if m.remembered == nil {
@@ -328,13 +329,13 @@ func (m *machine) boxes(agent schema.AgentName, box mailbox.Box) []schema.ID {
 }
 
 // dealt reads the journals. It returns, for "agent id", the boxes other than the outbox in which the
-// message has to be. Nobody saw a message that the same machine had dealt with before.
+// message has to be. It also checks that no machine sees a message again that it had dealt with.
 func (r *race) dealt() map[string][]string {
 	dealt := make(map[string][]string)
 	boxes := map[string]string{"acknowledged": "archive", "buried": "dead_letter"}
 	for _, m := range r.machines {
 		done := make(map[string]bool)
-		for line := range strings.Lines(readFile(r.t, r.journal(m))) {
+		for line := range strings.Lines(check.ReadFile(r.t, r.journal(m))) {
 			what, key, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if done[key] {
 				r.t.Errorf("%s %s a message again that it had dealt with: %s", m.name, what, key)

@@ -11,18 +11,18 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// RemoteError says that the remote could not be reached, or refused.
+// RemoteError says that the remote could not be reached, or that it refused a push.
 type RemoteError struct {
-	// URL is that of the remote, without a password.
+	// URL is the URL of the remote, without a password.
 	URL string
-	// Refused says that the remote was reached and refused the commits.
+	// Refused says that the remote refused a push.
 	Refused bool
-	// Claims says that it refused claims.
+	// Claims says that it refused a push of claims.
 	Claims bool
 	Err    error
 }
 
-// Error names the remote and says what git says.
+// Error names the remote and includes the message of git.
 func (e *RemoteError) Error() string {
 	what := "cannot be reached"
 	if e.Claims {
@@ -39,18 +39,18 @@ func (e *RemoteError) Unwrap() error { return e.Err }
 // ErrHook says that a hook of the user refused to push the mail.
 var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks allows it")
 
-// remoteError says that a command failed because of the remote.
+// remoteError returns the error for a command that failed because of the remote.
 func (r *Repository) remoteError(err error, refused bool) *RemoteError {
 	return &RemoteError{URL: git.PublicURL(r.settings.URL), Refused: refused, Err: err}
 }
 
-// The time limits of commands that reach the remote. The first ones may carry years of mail.
+// The time limits of commands that reach the remote. The first sync may carry years of mail.
 const (
 	networkLimit = 2 * time.Minute
 	firstLimit   = 30 * time.Minute
 )
 
-// overNetwork bounds the time of a command that reaches the remote. Its end is a *RemoteError.
+// overNetwork bounds the time of a command that reaches the remote. The cause of a timeout is a *RemoteError.
 func (r *Repository) overNetwork(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := networkLimit
 	if _, err := r.LastSync(); err != nil {
@@ -87,15 +87,15 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 		case attempt == mostAttempts:
 			return false, fetchErr
 		}
-		// The remote may have come back after the fetch failed, or a git that a killed sync left was in the way.
+		// The remote may have come back after the fetch failed, or a git that a killed sync started held a lock.
 		if err := r.clearLocks(ctx); err != nil {
 			return false, err
 		}
 	}
 }
 
-// fetch sets the base, the tip and the refs of machines. Without a remote, or if it has no mail, the tip is the
-// base: its history goes out whole.
+// fetch sets the base, the tip and the refs of machines. If there is no remote, or if the remote has no mail, the tip is
+// the base, and the whole history is pushed.
 func (e *exchange) fetch(ctx context.Context) (err error) {
 	number, err := workspaceNumber(e.r.w)
 	e.ownRef = machineRefs + number // no other machine moves it
@@ -126,8 +126,8 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 	return nil
 }
 
-// push pushes updates, each for itself. It returns the refs that were refused, and for each of them whether another
-// machine moved it. The refusal is the remote's reason; an error says that the push did not get that far.
+// push pushes updates independently of each other. It returns the refs that were refused, and for each of them whether
+// another machine moved it. The refusal has the remote's reason; err says that the push did not reach the remote.
 func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map[string]bool, refusal *RemoteError, err error) {
 	defer e.o.announce(e.r.settings.Name())()
 	limited, cancel := e.r.overNetwork(ctx)
@@ -150,13 +150,13 @@ func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map
 		refused[updates[0].Ref] = false
 	}
 	if refused[updates[0].Ref] {
-		err = errors.New("other machines push all the time")
+		err = errors.New("other machines were faster several times")
 	}
 	return refused, e.r.remoteError(err, true), nil
 }
 
 // publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
-// the branch. Own says that no other machine has what the commit has.
+// the branch. own says that the commit has something that no other machine has.
 func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
 	mine := git.Update{Ref: e.ownRef, From: e.machines[e.ownRef], To: commit}
 	if e.r.settings.URL == "" || !own && mine.From == "" {
@@ -166,12 +166,12 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 	if commit == e.there {
 		updates = nil
 	}
-	both := own && e.cache.Contended // others were faster the last time
+	both := own && e.cache.Contended // others were faster at the last push
 	if both {
 		updates = append(updates, mine)
 	}
 	for ref, at := range e.machines {
-		if !e.unfolded && (!both || ref != e.ownRef) { // the tip has all that it has, whatever becomes of this push
+		if !e.unfolded && (!both || ref != e.ownRef) { // the tip has everything in it, even if this push fails
 			updates = append(updates, git.Update{Ref: ref, From: at})
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}
@@ -181,13 +181,13 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 	_, mineToo := refused[mine.Ref]
 	switch {
 	case commit == e.there:
-		return nil, nil // a ref that cannot be deleted says nothing new
-	case err != nil, rejected && !stale, stale && (e.o.Prune != nil || e.o.Squash): // nobody takes that from a machine's ref
+		return nil, nil // a ref that could not be deleted does no harm
+	case err != nil, rejected && !stale, stale && (e.o.Prune != nil || e.o.Squash): // a machine's ref cannot carry that
 		return refusal, err
 	case !stale:
 		e.there = commit
 	case own && (!both || mineToo):
-		// The others read this ref, too, and the next one whose push succeeds folds it into the branch.
+		// The others also read this ref, and the next machine whose push succeeds folds it into the branch.
 		mine.From = e.machines[e.ownRef]
 		if refused, refusal, err = e.push(ctx, mine); len(refused) > 0 || err != nil {
 			return refusal, err

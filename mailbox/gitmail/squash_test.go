@@ -13,7 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
-// squash makes one commit of all that is older than now.
+// squash syncs with Squash.
 func (m *machine) squash(step func(name string)) (gitmail.Squashed, error) {
 	ctx := m.n.t.Context()
 	r, err := gitmail.Open(ctx, m.w)
@@ -48,8 +48,8 @@ func (n *network) commits() int {
 	return count
 }
 
-// TestSquash has three machines: one squashes, one was in step, and one has been away and has done
-// everything since that can be done.
+// TestSquash has three machines: one squashes, one has synced before, and one has been away and has unsent
+// changes of every kind.
 func TestSquash(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"sha1", "sha256"} {
@@ -103,7 +103,7 @@ func TestSquash(t *testing.T) {
 	}
 }
 
-// TestSquashIsRaced has another machine push while the history is rewritten, and tells that what it
+// TestSquashIsRaced has another machine push while the history is rewritten, and checks that what it
 // pushed is neither lost nor left out of the base.
 func TestSquashIsRaced(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestSquashIsKilled(t *testing.T) {
 	}
 }
 
-// TestSquashIsRefused has a remote that forbids what a squash has to do. Nothing changes here.
+// TestSquashIsRefused has a remote that forbids forced pushes. Nothing changes here.
 func TestSquashIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 1, both...)

@@ -16,9 +16,9 @@ import (
 	"github.com/oacp-go/oacp/mailbox/replica"
 )
 
-// Sync exchanges mail with the remote; without one, it only commits. It waits for
-// another sync of the workspace. An error is a *RemoteError, a *BlockedError, a *git.Error, or one of the
-// context or the file system; the next sync does what is missing.
+// Sync exchanges mail with the remote; without one, it only commits. It waits for another sync of the workspace. An
+// error is a *RemoteError, a *BlockedError, a *RepositoryError, a *git.Error, or one of the context or the file system.
+// After an error, the next sync does the rest.
 func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
 	asked := r.now()
 	unlock, err := r.begin(ctx, o)
@@ -32,7 +32,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	e := r.newExchange(ctx, o)
 	defer e.Close()
-	// An interrupted delivery that cannot be finished holds up no other mail.
+	// An interrupted delivery that cannot be finished does not hold up other mail.
 	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
 		e.problem("state/outgoing", err)
 	}
@@ -57,8 +57,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 // lockRetry is the pause between attempts to take the lock.
 const lockRetry = 20 * time.Millisecond
 
-// begin takes the lock of the repository, and waits until git has no locks there. It returns the function
-// that releases the lock.
+// begin takes the lock of the repository, and waits until git has no locks there. It returns a function that releases
+// the lock.
 func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
 	ctx = o.untilEnd(ctx)
 	if err := r.w.MakeStateFolder(stateFolder); err != nil {
@@ -81,10 +81,10 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 	return lock.Unlock, nil
 }
 
-// clearLocks waits until git has no locks in the repository, and removes those of processes that died.
-// A killed sync may have left a git that is at work for a moment.
+// clearLocks waits until git has no locks in the repository, and removes those of processes that died. A git that a
+// killed sync started may still run for a moment.
 func (r *Repository) clearLocks(ctx context.Context) error {
-	for begun := time.Now(); time.Since(begun) < 2*git.LockAge; { // then git says what is wrong
+	for begun := time.Now(); time.Since(begun) < 2*git.LockAge; { // after that, git reports the lock
 		_, young, err := git.RemoveStaleLocks(r.w.Root(), gitName, r.now())
 		if len(young) == 0 || err != nil {
 			return err
@@ -105,13 +105,13 @@ type exchange struct {
 	o     Options
 	now   time.Time
 	cache cache
-	// baseID is the commit that was last agreed on, tipID that of the branch, and there the one that the remote
-	// has, if it has the branch. Each is empty if there is none. machines are the refs of machines, and ownRef is
-	// that of this one.
+	// baseID is the commit that was last agreed on, tipID the tip to commit on, and there the tip that the remote
+	// has. Each is empty if there is none. machines are the commits of the refs of machines, and ownRef is the ref of
+	// this machine.
 	baseID, tipID, there, ownRef string
 	machines                     map[string]string
 	result                       Result
-	// block is the first error of a box.
+	// block is the first error about a box that cannot be read or written.
 	block *BlockedError
 }
 
@@ -121,7 +121,7 @@ func (r *Repository) newExchange(ctx context.Context, o Options) *exchange {
 	}
 }
 
-// run fetches, and repeats a round while the remote refuses what it pushes: another machine may have been faster.
+// run fetches and makes a round, and repeats both if the remote refuses the push: another machine may have been faster.
 func (e *exchange) run(ctx context.Context) error {
 	const mostRefusals = 3
 	for refusals := 1; ; refusals++ {
@@ -146,7 +146,7 @@ func (e *exchange) run(ctx context.Context) error {
 func (e *exchange) open(ctx context.Context) (err error) {
 	e.failed, e.block, e.plan = nil, nil, newPlan()
 	if e.base, err = e.view(e.baseID); git.Exit(err) == git.Fatal {
-		e.base, err = e.view("") // it says nothing that the others do not say
+		e.base, err = e.view("") // its objects are missing; that loses only restores that were not synced
 	}
 	if err == nil {
 		e.tip, err = e.view(e.tipID)
@@ -166,7 +166,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 		}
 		if err != nil {
 			e.problem(ref, err)
-			e.unfolded = true // nobody here can read it
+			e.unfolded = true // this version cannot read it
 			continue
 		}
 		e.others = append(e.others, v)
@@ -177,7 +177,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	return e.takeOver()
 }
 
-// round merges, applies and pushes once. A refusal of the push is no error.
+// round merges, applies and pushes once. It returns a refused push apart from other errors.
 func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
 	e.r.step("fetched")
 	e.result.Commit = e.baseID
@@ -189,9 +189,11 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 			return nil, err
 		}
 	}
-	own, sent := e.tipID != e.there, []history.Change(nil)
+	own := e.tipID != e.there
+	var sent []history.Change
 	for _, edit := range e.edits {
-		if own = own || edit.own; edit.own && edit.Kind != history.Pruned {
+		own = own || edit.own
+		if edit.own && edit.Kind != history.Pruned {
 			sent = append(sent, edit.Change)
 		}
 	}
@@ -208,8 +210,8 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return nil, err
 	}
 	e.r.step("recorded")
-	_, whole := e.w.Root().Lstat(gitName + "/shallow")
-	shallow := whole == nil && e.there == "" // no remote takes a history whose beginning is missing here
+	_, notShallow := e.w.Root().Lstat(gitName + "/shallow")
+	shallow := notShallow == nil && e.there == "" // no remote takes a history whose beginning is missing here
 	if commit != "" && (e.o.Squash || shallow) {
 		if commit, err = e.squash(ctx, commit, shallow); err != nil {
 			return nil, err
@@ -220,15 +222,15 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return refusal, err
 	}
 	e.r.step("pushed")
-	if err := e.record(ctx, commit); err != nil { // nothing new, unless it is squashed
+	if err := e.record(ctx, commit); err != nil { // it is recorded already, unless it was squashed
 		return nil, err
 	}
 	e.result.Changes = append(e.result.Changes, sent...)
 	return nil, e.keep()
 }
 
-// record makes a commit the base: the workspace now has all that the commit has, whatever becomes of the push. Of messages
-// that a box refused, it has not. For them, the cache keeps what the base said before.
+// record makes a commit the base: the workspace now has all that the commit has, whether or not the push succeeds. The
+// exceptions are messages that a box refused: for them, the cache keeps what the base said before.
 func (e *exchange) record(ctx context.Context, commit string) error {
 	e.result.Commit = commit
 	if commit == "" || commit == e.baseID {
@@ -245,10 +247,10 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit})
 }
 
-// collectGarbage packs the repository if git finds that worth while, and removes what fast-import left behind. The
+// collectGarbage packs the repository if git finds that worthwhile, and removes the crash reports of fast-import. The
 // caller holds the lock.
 func (r *Repository) collectGarbage(ctx context.Context) error {
-	const longest = 2 * time.Minute // others wait that long
+	const longest = 2 * time.Minute // for which other syncs wait
 	crashes, err := fs.Glob(r.w.Root().FS(), gitName+"/fast_import_crash_*")
 	for _, name := range crashes {
 		err = errors.Join(err, r.w.Root().Remove(name))
@@ -257,7 +259,7 @@ func (r *Repository) collectGarbage(ctx context.Context) error {
 	defer cancel()
 	g := *r.git
 	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoDetach=false")
-	// An unreachable object is a commit that lost a race.
+	// Unreachable objects belong to commits that lost a race.
 	_, gcErr := g.Run(ctx, "gc", "--auto", "--quiet", "--prune=1.hour.ago")
 	return errors.Join(err, gcErr)
 }

@@ -48,7 +48,7 @@ func processesIn(dir string) (found []string) {
 			continue // it has ended or is elsewhere
 		}
 		process := filepath.Dir(place)
-		name, _ := os.ReadFile(filepath.Join(process, "comm")) // for people
+		name, _ := os.ReadFile(filepath.Join(process, "comm")) // for the log
 		found = append(found, fmt.Sprintf("%s (%s)", strings.TrimSpace(string(name)), filepath.Base(process)))
 	}
 	return found
@@ -101,7 +101,7 @@ func mountReadOnly(t *testing.T, path string) (end func()) {
 	return unmountOnce(t, path)
 }
 
-// unmountOnce returns a function that unmounts a folder. The test calls it if nobody else does.
+// unmountOnce returns a function that unmounts a folder once. The cleanup of the test calls it again.
 func unmountOnce(t *testing.T, path string) func() {
 	unmount := sync.OnceFunc(func() {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -16,7 +17,7 @@ func (m *machine) plain(agents ...schema.AgentName) {
 	m.n.t.Helper()
 	_, err := project.Init(m.dir, project.InitOptions{Project: "test", Agents: agents, Now: time.Now()})
 	if err == nil {
-		removeAll(m.n.t, filepath.Join(m.dir, ".gitattributes"))
+		check.Remove(m.n.t, filepath.Join(m.dir, ".gitattributes"))
 		err = m.open()
 	}
 	if err != nil {
@@ -53,7 +54,7 @@ func TestTakenOver(t *testing.T) {
 	here.acknowledge("claude", acknowledged.Message.ID)
 	there.acknowledge("claude", archived.Message.ID)
 	adopted := here.send("codex", "claude")
-	removeAll(t, adopted.Outbox)
+	check.Remove(t, adopted.Outbox)
 	sent, pending = append(sent, adopted), append(pending, adopted)
 	for _, m := range n.machines {
 		m.init(both...)
@@ -102,14 +103,14 @@ func TestUndeliverable(t *testing.T) {
 			if err := os.Rename(r.Inboxes[0], staged); err != nil {
 				t.Fatal(err)
 			}
-			removeAll(t, filepath.Join(m.dir, "agents/gemini"))
+			check.Remove(t, filepath.Join(m.dir, "agents/gemini"))
 		},
 		"file for a box": func(t *testing.T, m *machine) {
-			removeAll(t, filepath.Join(m.dir, "agents/gemini/inbox"))
-			writeFile(t, filepath.Join(m.dir, "agents/gemini/inbox"), "not a folder\n")
+			check.Remove(t, filepath.Join(m.dir, "agents/gemini/inbox"))
+			check.WriteFile(t, filepath.Join(m.dir, "agents/gemini/inbox"), "not a folder\n")
 		},
 		"symlink for a box": func(t *testing.T, m *machine) {
-			removeAll(t, filepath.Join(m.dir, "agents/gemini/outbox"))
+			check.Remove(t, filepath.Join(m.dir, "agents/gemini/outbox"))
 			if err := os.Symlink(t.TempDir(), filepath.Join(m.dir, "agents/gemini/outbox")); err != nil {
 				t.Fatal(err)
 			}
@@ -117,28 +118,28 @@ func TestUndeliverable(t *testing.T) {
 		"files that are no messages": func(t *testing.T, m *machine) {
 			for _, name := range []string{"notes.txt", "-rf.yaml", "a b.yaml", "\n.yaml", "20260313T1430Z_claude_notification.yaml", "x.yaml.reason.json"} {
 				for _, box := range []string{"inbox", "outbox", "inbox/archive", "dead_letter"} {
-					writeFile(t, filepath.Join(m.dir, "agents/gemini", box, name), "not a message\n")
+					check.WriteFile(t, filepath.Join(m.dir, "agents/gemini", box, name), "not a message\n")
 				}
 			}
 		},
 		"folder for a message": func(t *testing.T, m *machine) {
 			for _, box := range []string{"inbox", "outbox", "inbox/archive", "dead_letter"} {
-				writeFile(t, filepath.Join(m.dir, "agents/gemini", box, "20260313T1430Z_gemini_notification.yaml/file"), "x\n")
+				check.WriteFile(t, filepath.Join(m.dir, "agents/gemini", box, "20260313T1430Z_gemini_notification.yaml/file"), "x\n")
 			}
 		},
 		"huge file": func(t *testing.T, m *machine) {
 			for _, box := range []string{"inbox", "outbox", "inbox/archive", "dead_letter"} {
 				path := filepath.Join(m.dir, "agents/gemini", box, "20260313T1430Z_gemini_notification_0123456789abcdef.yaml")
-				writeFile(t, path, "")
+				check.WriteFile(t, path, "")
 				if err := os.Truncate(path, 1<<30); err != nil {
 					t.Fatal(err)
 				}
 			}
 		},
 		"agent with a strange name": func(t *testing.T, m *machine) {
-			writeFile(t, filepath.Join(m.dir, "agents/a b\n/inbox/20260313T1430Z_gemini_notification.yaml"), "x\n")
-			writeFile(t, filepath.Join(m.dir, "agents/.hidden/inbox/20260313T1430Z_gemini_notification.yaml"), "x\n")
-			writeFile(t, filepath.Join(m.dir, "agents/file"), "x\n")
+			check.WriteFile(t, filepath.Join(m.dir, "agents/a b\n/inbox/20260313T1430Z_gemini_notification.yaml"), "x\n")
+			check.WriteFile(t, filepath.Join(m.dir, "agents/.hidden/inbox/20260313T1430Z_gemini_notification.yaml"), "x\n")
+			check.WriteFile(t, filepath.Join(m.dir, "agents/file"), "x\n")
 		},
 	}
 	original := newNetwork(t, 2, "claude", "codex", "gemini")

@@ -11,7 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// isRefused reports whether a file of a tree is not taken. All other errors of reading trees are git's.
+// isRefused reports whether a file of a tree cannot be taken: it is not a valid file, is too large, or does not belong there.
+// All other errors of reading trees come from git.
 func isRefused(err error) bool {
 	_, unwanted := errors.AsType[git.UnwantedError](err)
 	return unwanted
@@ -23,13 +24,14 @@ type entry = git.Entry
 // A store reads objects of the repository.
 type store struct {
 	*git.Objects
-	// failed is the first error of git in reading trees, which then are empty: what was decided from them is void.
+	// failed is the first error of git in reading objects. After it, trees seem empty, so results based on them are
+	// invalid.
 	failed error
 }
 
 func newStore(ctx context.Context, g *git.Repository) *store { return &store{Objects: g.Objects(ctx)} }
 
-// file returns the bytes of a file, if it is one and not too large.
+// file returns the bytes of a file that is not too large.
 func (s *store) file(object string) ([]byte, error) {
 	data, err := s.Read(object, "blob", schema.MaxFileSize)
 	if err != nil && !isRefused(err) {
@@ -41,7 +43,7 @@ func (s *store) file(object string) ([]byte, error) {
 // fail notes an error of git.
 func (s *store) fail(err error) { s.failed = cmp.Or(s.failed, err) }
 
-// text returns what a file holds; nothing if it is none or too large.
+// text returns the text of a file; empty if it is not a file or too large.
 func (s *store) text(at entry) string {
 	if !at.IsFile() || s.failed != nil {
 		return ""
@@ -50,9 +52,9 @@ func (s *store) text(at entry) string {
 	return strings.TrimSpace(string(data))
 }
 
-// tree returns the entries of a tree; none if it is no tree.
+// tree returns the entries of a tree; none if the entry is not a tree.
 func (s *store) tree(at entry) map[string]entry {
-	if !at.IsFolder() || at.Object == "" || s.failed != nil { // nothing has no tree
+	if !at.IsFolder() || at.Object == "" || s.failed != nil { // an empty view has no object
 		return nil
 	}
 	tree, err := s.Tree(at.Object)
@@ -88,10 +90,10 @@ func (v *view) entry(path string) entry {
 	return at
 }
 
-// folder returns the entries of a folder. There are none if it is no folder.
+// folder returns the entries of a folder; none if there is no folder at the path.
 func (v *view) folder(path string) map[string]entry { return v.tree(v.entry(path)) }
 
-// number returns the number in a file, such as that of an epoch; 0 if there is none.
+// number returns the number in a file, such as an epoch; 0 if there is none.
 func (v *view) number(path string) int {
 	const most = 1 << 20
 	n, err := strconv.Atoi(v.text(v.entry(path)))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -30,13 +31,13 @@ type walk struct {
 	*network
 	*rand.Rand
 	// removed files, a rewound remote, or a lost base; and pruning. The last base and a rewound remote exclude each
-	// other: who loses both has lost the mail.
+	// other: a machine that loses both has lost the mail.
 	removes, rewinds, repairs, prunes bool
 	agents                            []schema.AgentName
 	letters                           []*letter
 	// tips are commits that the remote had.
 	tips []string
-	// history is what happened, for people.
+	// history is what happened, for the log.
 	history []string
 	// busy is the machine whose sync an event interrupts, and depth says whether there is one.
 	busy  *machine
@@ -55,8 +56,8 @@ const guest schema.AgentName = "guest"
 
 // TestRandomWalk sends, handles, restores and syncs at random, and has faults: syncs that are killed at a step, or
 // during which agents work, boxes are renamed away or other machines sync; removed files, boxes and folders; rewound,
-// squashed, emptied and deleted branches; lost repositories, which are mended as the documentation says; pruning; and
-// agents that are removed and added again. All machines get into step. Nothing is lost, changed, handled by nobody, or
+// squashed, emptied and deleted branches; lost repositories, which are repaired as the documentation says; pruning; and
+// agents that are removed and added again. In the end, all machines agree. Nothing is lost, changed, handled by nobody, or
 // pending again unless it is restored.
 func TestRandomWalk(t *testing.T) {
 	t.Parallel()
@@ -208,7 +209,7 @@ func (w *walk) sync1(m *machine, o gitmail.Options, step func(count int, name st
 	return err
 }
 
-// renamesAway renames a box away, and returns what renames it back, unless something is in its place by then.
+// renamesAway renames a box, and returns a function that renames it back unless something is in its place by then.
 func (w *walk) renamesAway(m *machine) (putBack func()) {
 	box := w.box(m)
 	away := filepath.Join(w.dir, fmt.Sprintf("away-%d", len(w.history)))
@@ -248,7 +249,7 @@ func (w *walk) sends(m *machine) {
 		w.note("%s sends nothing: %v", m.name, err) // perhaps in a box that is renamed away
 		return
 	}
-	w.letters = append(w.letters, &letter{r, readFile(w.t, r.Outbox), make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)})
+	w.letters = append(w.letters, &letter{r, check.ReadFile(w.t, r.Outbox), make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)})
 	w.note("%s sends %s", m.name, filepath.Base(r.Outbox))
 }
 
@@ -262,7 +263,7 @@ func (w *walk) handles(m *machine) {
 	e := entries[w.IntN(len(entries))]
 	at := slices.IndexFunc(w.letters, func(l *letter) bool { return e.Message != nil && l.Message.ID == e.Message.ID })
 	if at < 0 {
-		w.t.Errorf("%s: %s is no message that was sent: %v", m.name, e.Path, e.Err)
+		w.t.Errorf("%s: %s is not a message that was sent: %v", m.name, e.Path, e.Err)
 		return
 	}
 	w.letters[at].handled[agent] = true
@@ -294,7 +295,7 @@ func (w *walk) restores(m *machine) {
 // removesFiles removes files, a box or a folder of a machine that has just synced.
 func (w *walk) removesFiles(m *machine) {
 	if w.depth > 0 {
-		return // it is not in step
+		return // it is not in sync
 	}
 	w.syncs(m, false)
 	path := w.box(m)
@@ -304,7 +305,7 @@ func (w *walk) removesFiles(m *machine) {
 		fallthrough
 	case 1, 2:
 		w.note("%s is removed", path)
-		removeAll(w.t, path)
+		check.Remove(w.t, path)
 	default:
 		files, err := os.ReadDir(path)
 		if err != nil {
@@ -313,7 +314,7 @@ func (w *walk) removesFiles(m *machine) {
 		for _, file := range files {
 			if w.IntN(2) == 0 && schema.IsMessageFile(file.Name()) {
 				w.note("%s is removed from %s", file.Name(), path)
-				removeAll(w.t, filepath.Join(path, file.Name()))
+				check.Remove(w.t, filepath.Join(path, file.Name()))
 			}
 		}
 	}
@@ -346,7 +347,7 @@ func (w *walk) removesRefs() {
 	}
 }
 
-// repairsRepository has the repository of a machine damaged, which is in step, and mends that as the documentation says.
+// repairsRepository syncs a machine, removes its repository, and repairs that as the documentation says.
 func (w *walk) repairsRepository(m *machine) {
 	if w.depth > 0 {
 		return
@@ -421,7 +422,7 @@ func (w *walk) squashes(m *machine) {
 	}
 }
 
-// checkLetters checks what became of the messages.
+// checkLetters checks where the messages are.
 func (w *walk) checkLetters() {
 	for _, m := range w.machines {
 		held := make(map[string]int) // by box and id
@@ -461,7 +462,7 @@ func (w *walk) checkLetters() {
 		}
 		for _, path := range append(paths, archives...) {
 			at := slices.IndexFunc(w.letters, func(l *letter) bool { return filepath.Base(l.Outbox) == filepath.Base(path) })
-			if at < 0 || readFile(w.t, path) != w.letters[at].data {
+			if at < 0 || check.ReadFile(w.t, path) != w.letters[at].data {
 				w.t.Errorf("%s: %s is not what was sent", m.name, path)
 			}
 		}

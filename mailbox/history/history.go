@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -33,10 +34,10 @@ const (
 	NewAgent     Kind = "agent"
 	RemovedAgent Kind = "removed_agent"
 	Pruned       Kind = "pruned"
-	Described    Kind = "workspace" // by workspace.json
+	Described    Kind = "workspace" // workspace.json
 )
 
-// kinds are the kinds in the order in which a commit names them, with what it says of one change and of several.
+// kinds are the kinds in the order in which a commit names them, with the texts for one change and for several.
 var kinds = []struct {
 	kind      Kind
 	one, many string
@@ -97,15 +98,12 @@ func (c Change) String() string {
 }
 
 // agentList lists agents, but not more than three.
-func agentList(agents []schema.AgentName) (text string) {
+func agentList(agents []schema.AgentName) string {
 	const most = 3
-	for i, agent := range agents[:min(len(agents), most)] {
-		text += strings.Repeat(", ", min(i, 1)) + string(agent)
-	}
 	if more := len(agents) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		return fmt.Sprintf("%s and %d more", spelling.Join(agents[:most]), more)
 	}
-	return text
+	return spelling.Join(agents)
 }
 
 // clean returns a text for one line of a commit, at most 100 characters long.

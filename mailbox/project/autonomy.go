@@ -32,19 +32,19 @@ const (
 	AutonomyPause Autonomy = "always_pause"
 )
 
-// Autonomies are the values that files and flags may have.
-var Autonomies = []Autonomy{AutonomyAuto, AutonomyReview, AutonomyPause}
+// autonomies are the values that files and flags may have.
+var autonomies = []Autonomy{AutonomyAuto, AutonomyReview, AutonomyPause}
 
-// ParseAutonomy returns an error if there is no such value.
+// ParseAutonomy returns an error for an unknown value.
 func ParseAutonomy(text string) (Autonomy, error) {
-	if a := Autonomy(text); slices.Contains(Autonomies, a) {
+	if a := Autonomy(text); slices.Contains(autonomies, a) {
 		return a, nil
 	}
-	names := make([]string, len(Autonomies))
-	for n, a := range Autonomies {
+	names := make([]string, len(autonomies))
+	for n, a := range autonomies {
 		names[n] = string(a)
 	}
-	return "", fmt.Errorf("there is no autonomy %q; there are %s", text, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown autonomy %q; the values are %s", text, strings.Join(names, ", "))
 }
 
 // Holds reports whether messages wait for a person.

@@ -14,9 +14,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
-// else the nearest one at or above the working folder. A linked worktree of a git repository has that of
-// the main worktree, if there is one, even if git checked out a copy of it.
+// Place says which workspace to use: Dir, else Project, else the one that OACP_WORKSPACE names,
+// else the nearest one at or above the working folder. A linked worktree of a git repository uses the
+// workspace of the main worktree, if there is one, even if git checked out a copy of it.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
@@ -38,7 +38,7 @@ func (p Place) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// UnknownProjectError reports that a home does not have a project.
+// UnknownProjectError says that a home does not have a project.
 type UnknownProjectError struct {
 	Project string
 	Home    string
@@ -55,7 +55,7 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// ErrNested is returned if commands in the folder of a new workspace already find another one.
+// ErrNested says that commands in the folder of a new workspace would find another one.
 var ErrNested = errors.New("commands there use another workspace")
 
 // Find returns the folder of the workspace. If there is none, it returns an error matching
@@ -116,7 +116,7 @@ func (p Place) HomeDir() (string, error) {
 	return ExpandHome("~/oacp")
 }
 
-// ExpandHome replaces a ~ at the beginning of a path by the user's home folder. A shell does
+// ExpandHome replaces a ~ at the beginning of a path with the user's home folder. A shell does
 // not do that in --dir=~/x or in a file.
 func ExpandHome(path string) (string, error) {
 	rest, found := strings.CutPrefix(path, "~")
@@ -175,8 +175,8 @@ func holdsWorkspace(dir string) bool {
 	return isFolder(filepath.Join(dir, schema.AgentsName)) || isWorkspace(dir)
 }
 
-// findUpward looks for a workspace at or above a folder: in a linked worktree of a git repository, first
-// in the main worktree.
+// findUpward looks for a workspace at or above a folder. In a linked worktree of a git repository, it first
+// looks in the main worktree.
 func findUpward(dir string) (string, bool) {
 	if top, err := git.Top(dir); err == nil && top != "" {
 		if main := git.MainFolder(top); main != top {
@@ -216,8 +216,8 @@ func workspaceIn(dir string) (string, bool) {
 	return dir, isWorkspace(dir)
 }
 
-// isWorkspace reports whether a folder is a workspace. Other programs have files named workspace.json, so
-// the folder must also have agents, unless it is that of a project.
+// isWorkspace reports whether a folder is a workspace. Other programs also have files named workspace.json, so
+// the folder must have a folder agents, unless it is a project.
 func isWorkspace(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, schema.MarkerName))
 	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))

@@ -13,14 +13,14 @@ import (
 
 // Files in an agent's folder.
 const (
-	// statusName says what the agent does now.
+	// statusName is the file that says what the agent does now.
 	statusName = "status.yaml"
-	// cardName describes the agent.
+	// cardName is the file that describes the agent.
 	cardName = "agent_card.yaml"
 )
 
 // Runtimes are the programs that an agent can run in.
-var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
+var Runtimes = []string{"claude", "codex", "cursor", "gemini", human}
 
 func checkRuntime(runtime string) error {
 	if runtime != "" && !slices.Contains(Runtimes, runtime) {
@@ -29,9 +29,39 @@ func checkRuntime(runtime string) error {
 	return nil
 }
 
+// human is the runtime of a person.
+const human = "human"
+
+// IsPerson reports whether an agent is a person: its card has the runtime human. An agent without a readable card
+// is none.
+func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
+	runtime, err := runtimeOf(w, agent)
+	return err == nil && runtime == human
+}
+
+// A PersonError says that a program would act as a person.
+type PersonError struct{ Agent schema.AgentName }
+
+// Error names the person.
+func (e *PersonError) Error() string {
+	return fmt.Sprintf("%s is a person: no program answers for a person", e.Agent)
+}
+
+// CheckProgram returns a *PersonError if the agent is a person, in whose name no program may act.
+func CheckProgram(w *mailbox.Workspace, agent schema.AgentName) error {
+	if IsPerson(w, agent) {
+		return &PersonError{agent}
+	}
+	return nil
+}
+
 // newFiles returns the card and the status file of an agent that waits for work.
 func newFiles(agent schema.AgentName, runtime string, now time.Time) []newFile {
+	quoted := strconv.Quote // the texts have only characters that YAML quotes as Go does
 	description := fmt.Sprintf("%s agent (%s runtime)", agent, runtime)
+	if runtime == human {
+		description = fmt.Sprintf("%s, a person", agent)
+	}
 	card := fmt.Appendf(nil, cardTemplate, quoted(string(agent)), quoted(runtime), quoted(runtime), quoted(description),
 		quoted(schema.BoxPath(agent, mailbox.Inbox)+"/"), quoted(schema.BoxPath(agent, mailbox.Outbox)+"/"))
 	for _, t := range schema.Types() {
@@ -41,11 +71,8 @@ func newFiles(agent schema.AgentName, runtime string, now time.Time) []newFile {
 	return []newFile{{statusName, status}, {cardName, card}}
 }
 
-// quoted returns a text of letters, digits and the characters in names as a double-quoted scalar.
-func quoted(text string) string { return strconv.Quote(text) }
-
-// OfflineNotes says which recipients of a message do not work now, as their status files say: one
-// text for each. A file that cannot be read says nothing.
+// OfflineNotes returns a note for each recipient of a message that is offline according to its status
+// file. It ignores files that cannot be read.
 func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 	for _, agent := range m.To {
 		var status struct {
@@ -55,9 +82,9 @@ func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 		switch {
 		case err != nil || !strings.EqualFold(strings.TrimSpace(status.Status), "offline"):
 		case m.Priority == schema.P0:
-			notes = append(notes, fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: reach it another way, too", agent))
+			notes = append(notes, fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: also reach it another way", agent))
 		default:
-			notes = append(notes, fmt.Sprintf("agent %s is offline, as its status.yaml says, and may read this late", agent))
+			notes = append(notes, fmt.Sprintf("agent %s is offline according to its status.yaml, and may read this late", agent))
 		}
 	}
 	return notes

@@ -20,7 +20,7 @@ import (
 // Names in a workspace.
 const (
 	ignoreName = "state/.gitignore"
-	// attributesName says how git treats the files of the workspace, if they are committed.
+	// attributesName is the file that says how git treats the messages, if they are committed.
 	attributesName = ".gitattributes"
 	keepName       = ".gitkeep"
 )
@@ -35,7 +35,7 @@ const specVersion = "0.5.1"
 type InitOptions struct {
 	// Project is the name in workspace.json; empty means the folder's name.
 	Project string
-	// Agents are the agents that get mailboxes; with AgentsIfNew, they do only in a workspace that is new.
+	// Agents are the agents that get mailboxes. With AgentsIfNew, they get them only in a new workspace.
 	Agents      []schema.AgentName
 	AgentsIfNew bool
 	// Now is the time of creation.
@@ -51,7 +51,7 @@ type marker struct {
 	SpecVersion string  `json:"spec_version"`
 }
 
-// Init makes a workspace in the folder or completes the one that is there. It changes no existing file.
+// Init makes a workspace in the folder, or completes an existing one. It changes no existing file.
 // It returns the absolute paths of the files and folders that were missing.
 func Init(dir string, options InitOptions) (made []string, err error) {
 	for i, agent := range options.Agents {
@@ -153,9 +153,9 @@ type AgentOptions struct {
 	Now time.Time
 }
 
-// AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, it also
+// AddAgent makes an agent's mailbox, or completes an existing one. With a runtime, it also
 // writes the card and status files of the reference implementation. It changes no existing file. It returns
-// the absolute paths of what was missing.
+// the absolute paths of the files and folders that were missing.
 func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions) (made []string, err error) {
 	known, err := w.Agents()
 	if err != nil {
@@ -175,7 +175,7 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 		if err := w.MakeFolder(name); err != nil {
 			return made, err
 		}
-		// Git keeps no empty folders.
+		// git does not keep empty folders.
 		if _, err := w.AddFile(name+"/"+keepName, nil); err != nil {
 			return made, err
 		}
@@ -187,7 +187,7 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	return append(made, added...), err
 }
 
-// noteUnasked notes that nobody has asked for an agent.
+// noteUnasked records that Init made an agent by default.
 func noteUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 	err := w.MakeStateFolder(mailbox.UnaskedFolder)
 	if err == nil {
@@ -196,7 +196,7 @@ func noteUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 	return err
 }
 
-// removeUnasked forgets that init made an agent without being asked for it.
+// removeUnasked removes that record.
 func removeUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 	dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.UnaskedFolder)
 	if err == nil {

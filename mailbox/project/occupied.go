@@ -13,10 +13,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrOccupied is returned if a folder has another program's file under a name that a workspace needs.
-var ErrOccupied = errors.New("is of another program")
+// ErrOccupied says that a file or folder with a name that a workspace needs belongs to another program.
+var ErrOccupied = errors.New("belongs to another program")
 
-// CheckFree returns an error matching ErrOccupied if the folder is not a workspace, and has a
+// CheckFree returns an error matching ErrOccupied if the folder is not a workspace, but has a
 // workspace.json or a folder agents with visible entries.
 func CheckFree(dir string) error {
 	root, err := durable.OpenRoot(dir)

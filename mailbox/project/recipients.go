@@ -8,13 +8,13 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Everyone, as a recipient, means all other agents of the workspace, unless one has that name.
-const Everyone schema.AgentName = "all"
+// everyone is a recipient that stands for all other agents of the workspace, unless an agent has that name.
+const everyone schema.AgentName = "all"
 
-// Recipients resolves a sender's list of recipients. It returns an error if Everyone means nobody, or more
-// agents than a message of the type may have.
+// Recipients replaces everyone in a sender's list of recipients. It returns an error if there are no other
+// agents, or more than a message of the type may have.
 func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to []schema.AgentName) ([]schema.AgentName, error) {
-	if !slices.Contains(to, Everyone) || w.Knows(Everyone) {
+	if !slices.Contains(to, everyone) || w.Knows(everyone) {
 		return to, nil
 	}
 	if t.SingleRecipient() {
@@ -27,10 +27,10 @@ func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to [
 	agents = slices.DeleteFunc(agents, func(a schema.AgentName) bool { return a == from || a == mailbox.Postmaster })
 	switch n := len(agents); {
 	case n == 0:
-		return nil, fmt.Errorf("workspace %s has no agent but %s", w.Dir(), from)
+		return nil, fmt.Errorf("workspace %s has no agent other than %s", w.Dir(), from)
 	case n > schema.MaxRecipients:
 		return nil, fmt.Errorf("%s are %d agents, but a message has at most %d recipients: send several messages",
-			Everyone, n, schema.MaxRecipients)
+			everyone, n, schema.MaxRecipients)
 	}
 	return agents, nil
 }

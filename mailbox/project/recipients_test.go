@@ -14,7 +14,7 @@ func TestRecipients(t *testing.T) {
 	three := mailboxtest.New(t, "claude", "codex", "gemini")
 	named := mailboxtest.New(t, "claude", "codex", "all")
 	many := mailboxtest.New(t, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
-	everyone := []schema.AgentName{project.Everyone}
+	everyone := []schema.AgentName{"all"}
 	if got, err := project.Recipients(three, "claude", schema.Question, everyone); err != nil || !slices.Equal(got, []schema.AgentName{"codex", "gemini"}) {
 		t.Errorf("all of three are %v (%v), want the two others", got, err)
 	}
@@ -29,5 +29,5 @@ func TestRecipients(t *testing.T) {
 	_, err = project.Recipients(three, "claude", schema.HandoffComplete, everyone)
 	check.Error(t, err, "a handoff_complete has one recipient")
 	_, err = project.Recipients(mailboxtest.New(t, "claude"), "claude", schema.Question, everyone)
-	check.Error(t, err, "has no agent but claude")
+	check.Error(t, err, "has no agent other than claude")
 }

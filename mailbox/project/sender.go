@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrNoSender is returned if no agent is given and none can be inferred.
+// ErrNoSender is returned if no agent is given, and none can be inferred.
 var ErrNoSender = errors.New("no agent is given")
 
 // runtimeMarks are the environment variables that the runtimes set.
@@ -43,8 +43,8 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 // of codex has both.
 var sessionVariables = []string{"CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"}
 
-// Live sessions of an agent each have a file in SessionsName, which is the id of the session with
-// SessionSuffix. SessionsFolder holds these folders.
+// Each live session of an agent has a file in SessionsName. Its name is the id of the session and
+// SessionSuffix. SessionsFolder holds the folders of all agents.
 const (
 	SessionsFolder = "state/live"
 	SessionSuffix  = ".json"
@@ -62,8 +62,8 @@ func ValidSession(id string) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, other)
 }
 
-// SessionAgent returns the agent of the live session that runs this process. The error matches ErrNoSender if none of the
-// workspace does.
+// SessionAgent returns the agent of the live session that runs this process. The error matches ErrNoSender if no session of
+// the workspace runs it.
 func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range sessionVariables {
 		id := getenv(variable)
@@ -83,7 +83,7 @@ func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.Agen
 	return "", ErrNoSender
 }
 
-// An OtherAgentError reports that a command in a live session would act for another agent.
+// An OtherAgentError says that a command in a live session would act for another agent.
 type OtherAgentError struct{ Session, Other schema.AgentName }
 
 // Error names both agents.

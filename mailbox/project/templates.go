@@ -1,7 +1,7 @@
 package project
 
-// The files that Init and AddAgent write. Their names and fields are those that the reference
-// implementation's tools look for.
+// The templates of the files that Init and AddAgent write. The tools of the reference implementation look for
+// these names and fields.
 
 // cardTemplate has the values of a card: name, runtime, model, description, inbox, outbox.
 const cardTemplate = `# Who this agent is, for those who send to it. status.yaml says what it does now.
@@ -30,9 +30,8 @@ capabilities: []
 updated_at: %s
 `
 
-// attributesTemplate keeps git from changing messages that are committed with the code: the ends of
-// their lines, their white space (apply.whitespace=fix), and their contents in a merge, which would
-// make a message that nobody wrote.
+// attributesTemplate keeps git from changing messages that are committed with the code: from converting line
+// endings, fixing white space (apply.whitespace=fix), and merging the contents of two messages.
 const attributesTemplate = `# Git leaves messages as they are, and never merges the contents of two.
 agents/*/inbox/** -text -merge -whitespace
 agents/*/outbox/** -text -merge -whitespace

@@ -10,7 +10,7 @@ import (
 
 var modelSeeds = flag.Int("model-seeds", 250, "how many random runs TestModel makes in each mode")
 
-// A faults is what can go wrong in a run of the model.
+// faults are what can go wrong in a run of the model.
 type faults struct{ removed, rewound, lostBase, pruned bool }
 
 // A world is a model of machines that share mail through a carrier: files, bases and what the carrier has,
@@ -23,7 +23,7 @@ type world struct {
 	// bytes are the messages of which the carrier has more than the state.
 	bytes     map[int]bool
 	snapshots []modelSnapshot
-	// handled, restored and pruned are what agents and people did. Created counts the messages.
+	// handled, restored and gone are the messages that were handled, restored and pruned. created counts the messages.
 	handled, restored, gone map[int]bool
 	created                 int
 }
@@ -52,7 +52,7 @@ func (w *world) sync(m *modelMachine, killed string) {
 		return
 	}
 	for k, s := range result {
-		// The bytes travel with a state that the carrier does not have. The base has them, too.
+		// The bytes travel with a state that the carrier does not have. The base also has them.
 		if w.carrier[k] != s && (m.files[k] != Unknown || m.bytes[k]) {
 			w.bytes[k] = true
 		}

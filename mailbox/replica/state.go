@@ -1,6 +1,6 @@
-// Package replica says how the mailboxes of several machines become one: the states of a message, how
-// two of them join, which state a workspace has, and how it takes the state that was agreed on. It knows
-// nothing of the carrier between the machines; [mailbox/gitmail] is one.
+// Package replica merges the mailboxes of several machines: it defines the states of a message, how two of
+// them join, which state a workspace has, and how it takes the state that was agreed on. It does not depend
+// on the carrier between the machines; [mailbox/gitmail] is one.
 //
 // # The rule
 //
@@ -12,15 +12,15 @@
 //	handled   agents/R/inbox/archive/NAME
 //
 // Within an epoch, a stage only grows. Restoring a message, which makes the stage smaller again, begins the
-// next epoch. [Join] of two states is the one that is known; or the one of the greater epoch; or the
-// greater stage. Outboxes join as sets do.
+// next epoch. [Join] of two states is the one that is known; if both are, the one with the greater epoch; if
+// the epochs are equal, the one with the greater stage. The join of outboxes is their union.
 //
-// Each machine remembers a base, the states that it last agreed on with the others. [Here] is what it says
-// about a message: the stage of its file, in the epoch of the base, or in the next one if the base has a
-// greater stage. Without a file, it is what the base says.
+// Each machine remembers a base, the states that it last agreed on with the others. [Here] is its own state of
+// a message: the stage of its file, in the epoch of the base, or in the next epoch if the base has a greater
+// stage. Without a file, it is the state in the base.
 //
-// A sync joins the states here with those that the carrier has, makes the files here agree with the result,
-// makes that the base, and gives it to the carrier.
+// A sync joins the states of the machine with those of the carrier, moves the files of the machine to agree
+// with the result, records the result as the base, and gives it to the carrier.
 //
 // # Why nothing is lost, doubled or revived
 //
@@ -28,18 +28,18 @@
 // order and the number of syncs do not matter, nor whether one was interrupted and is repeated, nor which
 // history the carrier has: it may go back, or forget everything.
 //
-//   - Nothing is lost: no sync makes a state smaller, and a file that is missing says nothing.
+//   - Nothing is lost: no sync makes a state smaller, and a missing file changes no state.
 //     Files, boxes and folders that somebody removes come back with the next sync.
 //   - Nothing is doubled: a message has one state for each recipient, and a file moves from one folder to
 //     another without replacing anything.
 //   - Nothing is revived: pending is smaller than handled, so a machine that was away cannot bring a handled
-//     message back. Only a restore can, which is the one thing that raises the epoch.
+//     message back. Only a restore can, because nothing else raises the epoch.
 //   - Nothing is handled by nobody: the stage handled comes from a file in an archive, or from a machine that
 //     had one.
 //
-// Two cases remain. If a sync ends between the moment in which it puts a message that was restored
-// elsewhere into the inbox and the one in which it records the base, and an agent handles it before the next
-// sync, then the message comes back once more. And a handled message whose every file was pruned or removed is gone.
+// Two cases remain. First, suppose that a sync puts a message that was restored elsewhere into the inbox, and
+// is killed before it records the base. If an agent handles the message before the next sync, it comes back
+// once more. Second, a handled message is gone if all its files were pruned or removed.
 package replica
 
 import (
@@ -51,7 +51,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Stage says how far a message got.
+// A Stage says how far a recipient got with a message.
 type Stage uint8
 
 // The stages, in their order.
@@ -62,13 +62,13 @@ const (
 	Handled
 )
 
-// boxes hold the files of the stages.
+// boxes are the folders with the files of the stages.
 var boxes = [...]mailbox.Box{Unknown: "", Pending: mailbox.Inbox, Dead: mailbox.DeadLetters, Handled: mailbox.Archive}
 
 // Box returns the folder that holds files of the stage. It is empty for Unknown.
 func (s Stage) Box() mailbox.Box { return boxes[s] }
 
-// StageOf returns the stage of the files in a box. An outbox has no other stage than Pending.
+// StageOf returns the stage of the files in a box. It is always Pending in an outbox.
 func StageOf(box mailbox.Box) Stage {
 	for stage := Dead; stage <= Handled; stage++ {
 		if stage.Box() == box {
@@ -78,7 +78,7 @@ func StageOf(box mailbox.Box) Stage {
 	return Pending
 }
 
-// A State is what is known of a message for one recipient. The zero value is unknown.
+// A State is the state of a message for one recipient. The zero value is unknown.
 type State struct {
 	// Epoch counts the restores.
 	Epoch int
@@ -103,8 +103,8 @@ func Join(a, b State) State {
 	return b
 }
 
-// Here returns what a workspace says of a message: the stage of its file, and the state that was last agreed
-// on. A stage only grows within an epoch, so a file of a smaller stage was restored here.
+// Here returns the state of a message in a workspace, from the stage of its file and the state in the base. A
+// stage only grows within an epoch, so a file with a smaller stage was restored here.
 func Here(file Stage, base State) State {
 	switch {
 	case file == Unknown:
@@ -115,12 +115,12 @@ func Here(file Stage, base State) State {
 	return State{base.Epoch, file}
 }
 
-// A Copy is a message for one recipient, or in the outbox of the agent that sent it. The name is that of its
-// files, the same on all machines.
+// A Copy is a message for one recipient, or in the outbox of its sender. Name is the name of its files, which
+// is the same on all machines.
 type Copy struct {
 	Agent schema.AgentName
 	Name  string
-	// Sent says that the copy is the one in the outbox. It is pending, whatever the recipients did.
+	// Sent says that the copy is the one in the outbox. Its stage is always Pending.
 	Sent bool
 }
 
@@ -138,8 +138,8 @@ func (c Copy) String() string { return string(c.Agent) + "/" + c.Name }
 // longestName bounds file names, in bytes, as file systems do.
 const longestName = 255
 
-// Check returns an error if the name is not one of a message, or one that another machine may choose, or if it
-// says that another agent sent the message that is in the outbox.
+// Check returns an error if the name is not a message's, if another machine might give it to another message, or
+// if the copy is in the outbox of an agent and the name says that another agent sent it.
 func (c Copy) Check() error {
 	if len(c.Name) > longestName {
 		return errors.New("its name is too long")
@@ -169,8 +169,8 @@ func Day(name string) string {
 	return parsed.At.UTC().Format("20060102")
 }
 
-// shortName returns the name that a message of this long name may have in the workspace, where it is the
-// only one; empty if there is none. Messages get long names only once their workspace is shared.
+// shortName returns the short name that a message with this long name may have in a workspace; empty if there
+// is none. Messages have short names if they were sent before the workspace was shared.
 func shortName(name string) string {
 	parsed, err := schema.ParseFileName(name)
 	if err != nil || parsed.Rand == "" || parsed.Suffix != "" {

@@ -36,7 +36,7 @@ var (
 // A tree is what the carrier has, or what a machine last agreed on.
 type tree struct {
 	copies map[Copy]carried
-	// sent are the messages in outboxes, and pruned those that nobody needs any more.
+	// sent are the messages in outboxes, and pruned the messages without bytes.
 	sent   map[string]string
 	pruned map[string]bool
 }
@@ -71,7 +71,7 @@ type walk struct {
 	disturb func()
 	// busy is the machine whose sync an event interrupts.
 	busy *walkMachine
-	// history is what happened, for people.
+	// history is what happened, for the log.
 	history []string
 }
 
@@ -128,7 +128,7 @@ func runWalk(t *testing.T, seed uint64) {
 	}
 }
 
-// settle lets all machines get into step, and checks them.
+// settle syncs all machines until they agree, and checks them.
 func (w *walk) settle() {
 	w.note("settling")
 	for range 2 {
@@ -282,7 +282,7 @@ func (w *walk) handles(m *walkMachine) {
 	e := entries[w.IntN(len(entries))]
 	name, err := m.longName(e.Agent, e.Box, e.Name)
 	if err != nil || w.letters[name] == nil {
-		w.t.Errorf("%s: %s is no message that was sent: %v", m.name, e.Path, err)
+		w.t.Errorf("%s: %s is not a message that was sent: %v", m.name, e.Path, err)
 		return
 	}
 	w.letters[name].handled[agent] = true
@@ -445,7 +445,7 @@ func (w *walk) syncs(m *walkMachine) {
 	w.sync(m)
 }
 
-// renamesAway renames a box away, and returns what renames it back, unless something is in its place by then.
+// renamesAway renames a box, and returns a function that renames it back unless something is in its place by then.
 func (w *walk) renamesAway(m *walkMachine) (putBack func()) {
 	box := w.box(m)
 	away := filepath.Join(m.dir, fmt.Sprintf("away-%d", len(w.history)))
@@ -522,7 +522,7 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome)
 			keys[Copy{Agent: agent, Name: name}] = stage
 		}
 		for name := range sent {
-			if e, err := m.Find(agent, mailbox.Outbox, name); result.sent[name] == "" && err == nil && e.Name != "" {
+			if e, err := m.find(agent, mailbox.Outbox, name); result.sent[name] == "" && err == nil && e.Name != "" {
 				if data, err := m.ReadRaw(e); err == nil {
 					result.sent[name] = string(data)
 				}
@@ -594,13 +594,13 @@ func (w *walk) apply(m *walkMachine, result tree, outcomes []Outcome) (waiting [
 		if here[name] {
 			continue
 		}
-		if e, err := m.Find(Sender(name), mailbox.Outbox, name); err == nil && e.Name == "" {
+		if e, err := m.find(Sender(name), mailbox.Outbox, name); err == nil && e.Name == "" {
 			arrival(name, data)
 		}
 	}
 	var later []Outcome
 	for _, o := range outcomes {
-		if sent, err := m.Find(Sender(o.Name), mailbox.Outbox, o.Name); o.Was != Unknown || o.Want != Pending || sent.Name != "" || err != nil {
+		if sent, err := m.find(Sender(o.Name), mailbox.Outbox, o.Name); o.Was != Unknown || o.Want != Pending || sent.Name != "" || err != nil {
 			later = append(later, o)
 			continue
 		}
@@ -673,7 +673,7 @@ func (w *walk) check(m *walkMachine) {
 // checkFiles checks that a message has one file, whose bytes are those that were sent, and a reason as a dead letter.
 func (w *walk) checkFiles(m *walkMachine, l *letter, to schema.AgentName, stage Stage) {
 	for of := Pending; of <= Handled; of++ {
-		e, err := m.Find(to, of.Box(), l.name)
+		e, err := m.find(to, of.Box(), l.name)
 		if err != nil || (e.Name != "") != (of == stage) {
 			w.t.Errorf("%s: %s is %v for %s, and its file in %s is %q, %v", m.name, l.name, stage, to, of.Box(), e.Name, err)
 			continue

@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// A Workspace is the part of the mail that one machine has.
+// A Workspace is the mail on one machine.
 type Workspace struct {
 	*mailbox.Workspace
 	// Restore puts a message back into an inbox. The default is the Restore of the workspace.
@@ -24,27 +24,25 @@ type Workspace struct {
 // Files are the files of a mailbox.
 type Files struct {
 	Stages map[Copy]Stage
-	// Problems are files that are not taken for messages, and Unread are boxes that could not be read: what
-	// they hold is as it was. Both are paths below the workspace.
+	// Problems are files that are not messages, and Unread are boxes that could not be read. Both are by path
+	// below the workspace.
 	Problems, Unread map[string]error
 }
 
-// ErrNoFolder says that something else is in the place of a box.
-var ErrNoFolder = errors.New("it is not a folder, so its mail stays where it is")
-
-// Scan lists a mailbox. A message that is in the inbox is pending, even if an interrupted move left another
-// file of it.
+// Scan lists the messages of an agent. A message in the inbox is pending, even if an interrupted move left
+// another file of it.
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
 	f := &Files{make(map[Copy]Stage), make(map[string]error), make(map[string]error)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := schema.BoxPath(agent, box)
 		info, err := w.Root().Lstat(folder)
 		if err == nil && !info.IsDir() {
-			f.Problems[folder] = ErrNoFolder
+			f.Problems[folder] = errors.New("it is not a folder, so its mail stays where it is")
 			continue
 		}
+		// An inbox that is not a folder is reported above, and has no archive.
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) { // an archive in a file
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) {
 			f.Unread[folder] = err
 		}
 		for _, file := range names {
@@ -67,7 +65,7 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 }
 
 // longName returns the name that a file has on all machines. Messages that were sent before the workspace was
-// shared can have short names, which say less.
+// shared can have short names, which are unique only in their workspace.
 func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file string) (string, error) {
 	parsed, err := schema.ParseFileName(file)
 	if err != nil || parsed.Rand != "" {
@@ -87,8 +85,8 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	return m.LongFileName()
 }
 
-// Find returns the file of a message in a box; its name is empty if there is none.
-func (w *Workspace) Find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
+// find returns the file of a message in a box; its name is empty if there is none.
+func (w *Workspace) find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
 	for _, file := range []string{name, shortName(name)} {
 		_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + file)
 		if file == "" || errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +111,7 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 	}
 	var failed error
 	for _, box := range boxes {
-		e, err := w.Find(c.Agent, box, c.Name)
+		e, err := w.find(c.Agent, box, c.Name)
 		if e.Name != "" && err == nil {
 			return StageOf(box), e, nil
 		}
@@ -122,7 +120,7 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 	return Unknown, mailbox.Entry{}, failed
 }
 
-// Read returns the bytes of a message: those of a file that the machine has of it.
+// Read returns the bytes of a message, from the file of the copy or the one in the outbox.
 func (w *Workspace) Read(c Copy) ([]byte, error) {
 	for _, at := range []Copy{c, {Sender(c.Name), c.Name, true}} {
 		if stage, e, err := w.Look(at); err != nil {
@@ -134,21 +132,20 @@ func (w *Workspace) Read(c Copy) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// An Outcome is a state that was agreed on and that the workspace is to take.
+// An Outcome is a state that was agreed on and that the workspace has to take.
 type Outcome struct {
 	Copy
-	// Was is the stage of the file when the workspace was scanned, and Want the one that it is to have.
+	// Was is the stage of the file when the workspace was scanned, and Want the stage that it has to get.
 	Was, Want Stage
-	// Data are the bytes of the message; they are needed if there is no file. Reason is why it is dead.
+	// Data are the bytes of the message, which Apply needs if there is no file. Reason says why it is dead.
 	Data, Reason []byte
 }
 
-// ErrChanged says that somebody changed the state of a message meanwhile, so it stays as it is until the next
-// sync.
-var ErrChanged = errors.New("the message was handled meanwhile")
+// ErrChanged says that a message was handled or moved since the scan. It stays where it is until the next sync.
+var ErrChanged = errors.New("the message has been handled or moved")
 
-// Apply moves the file of a message, or makes one, and reports whether it did. It looks at the file again
-// first, and replaces nothing. A message that is new here, in any box, is received first.
+// Apply moves the file of a message, or makes one, and reports whether it did. It looks for the file again
+// first, and never replaces a message.
 func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err error) {
 	now, e, err := w.Look(o.Copy)
 	switch {
@@ -168,11 +165,11 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 		}
 		return true, w.add(o)
 	}
-	// A dead letter has its reason from the beginning.
+	// The reason comes first: a dead letter must not be seen without one.
 	if err := w.addReason(o, e.Name); err != nil {
 		return false, err
 	}
-	if there, err := w.Find(o.Agent, o.Want.Box(), o.Name); err != nil {
+	if there, err := w.find(o.Agent, o.Want.Box(), o.Name); err != nil {
 		return false, err
 	} else if there.Name != "" { // an interrupted move left both
 		return true, w.Remove(e)
@@ -186,7 +183,7 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 	return true, err
 }
 
-// addReason writes the reason of a dead letter, which replaces another one: the machines agree on one.
+// addReason writes the reason of a dead letter. It replaces another reason, so that all machines have the same.
 func (w *Workspace) addReason(o Outcome, file string) error {
 	if o.Want != Dead || o.Reason == nil {
 		return nil
@@ -211,12 +208,12 @@ func (w *Workspace) add(o Outcome) error {
 	return err
 }
 
-// withdraw removes the staged copy of a message that was handled elsewhere, while its inbox here refused it:
-// once in the inbox, it would be taken for a restored message.
+// withdraw removes the staged copy of a message that was handled elsewhere while its inbox here refused it:
+// once in the inbox, the copy would look like a restored message.
 func (w *Workspace) withdraw(o Outcome) error {
 	m, err := validate.Read(o.Data)
 	if err != nil {
-		return nil // no delivery stages it
+		return nil // a delivery stages only valid messages
 	}
 	return w.Withdraw(m.ID, o.Agent)
 }
@@ -240,9 +237,9 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	return err
 }
 
-// TakeOver gives the messages that count as handled, because somebody deleted the inbox copy, files in the
-// archives. A workspace that was not shared, or was shared by an earlier version, may have some; in a shared
-// one, a missing file means nothing. It returns an error if some could not be made.
+// TakeOver makes archive copies of messages that were handled by deleting the inbox copy. A workspace that was
+// not shared before, or was shared by an earlier version, may have some; once it is shared, a missing file
+// changes no state.
 func (w *Workspace) TakeOver() error {
 	agents, err := w.Agents()
 	if err != nil {
@@ -260,7 +257,7 @@ func (w *Workspace) TakeOver() error {
 			data, _ := w.Read(sent)
 			m, err := validate.Read(data)
 			if err != nil {
-				continue // nobody can deliver it
+				continue // it cannot be delivered
 			}
 			if err := w.takeOver(m, sent.Name, data); err != nil {
 				return err
@@ -273,7 +270,7 @@ func (w *Workspace) TakeOver() error {
 func (w *Workspace) takeOver(m *schema.Message, name string, data []byte) error {
 	for _, to := range m.To {
 		if _, err := w.Root().Lstat(schema.BoxPath(to, mailbox.Inbox)); err != nil {
-			continue // the folder was removed, so its files say nothing
+			continue // the whole folder was removed, which handled no message
 		}
 		c := Copy{Agent: to, Name: name}
 		stage, _, err := w.Look(c)

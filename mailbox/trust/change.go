@@ -26,12 +26,12 @@ const (
 	Skipped   = "skipped"
 )
 
-// A ConflictError reports that a trust file holds something else under the id of a key. Import never
-// replaces it, and never makes a revoked pin active again: a person has to edit the file.
+// A ConflictError reports that a trust file has another entry for the id of a key. Import never replaces
+// an entry, and never reactivates a revoked pin: a person has to edit the file.
 type ConflictError struct {
 	KeyID signing.KeyID
 	Path  string
-	// Revoked reports whether the pin is revoked. Otherwise the agent or the machine differs.
+	// Revoked reports whether the pin is revoked. If not, the agent, the domain or the machine differs.
 	Revoked bool
 }
 
@@ -43,7 +43,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("key %s is in %s with another agent, domain or instance", e.KeyID, e.Path)
 }
 
-// A NotPinnedError reports that a receiver, or no receiver of the workspace, has pinned a key.
+// A NotPinnedError reports that the receiver has not pinned a key or, without a receiver, that no agent of
+// the workspace has.
 type NotPinnedError struct {
 	KeyID    signing.KeyID
 	Receiver schema.AgentName
@@ -69,19 +70,19 @@ type Imported struct {
 }
 
 // Import adds a public key to the catalog and to the pins of the receiver, or only to the catalog if
-// no receiver is named. Other processes that change trust in the workspace wait meanwhile.
+// receiver is empty. It locks out other processes that change trust in the workspace.
 //
-// The error is a *ConflictError if a file holds something else under the key's id; then the catalog
-// may have the key all the same, which grants nothing.
+// The error is a *ConflictError if a file has another entry for the key's id. The catalog may then have
+// the key nevertheless, which grants no trust.
 func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, receiver schema.AgentName) (r Imported, err error) {
-	r = Imported{KeyID: stub.KeyID, Agent: stub.Agent, Pins: Skipped, CatalogPath: filepath.Join(w.Dir(), CatalogName)}
+	r = Imported{KeyID: stub.KeyID, Agent: stub.Agent, Pins: Skipped, CatalogPath: filepath.Join(w.Dir(), catalogName)}
 	if receiver != "" {
 		if err := w.CheckAgent(receiver); err != nil {
 			return r, err
 		}
 		r.Receiver, r.PinsPath = receiver, filepath.Join(w.Dir(), PinsName(receiver))
 	}
-	new := Entry{
+	added := Entry{
 		Agent: stub.Agent, Domain: Optional(stub.Domain()), Instance: Optional(stub.InstanceID()), KeyID: stub.KeyID, JWK: &stub.JWK,
 		CreatedAt: Optional(stub.CreatedAt),
 	}
@@ -93,18 +94,18 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		}
 		listed, err := Catalog(w)
 		if err == nil {
-			listed, r.Catalog, err = put(listed, new, r.CatalogPath)
+			listed, r.Catalog, err = put(listed, added, r.CatalogPath)
 		}
 		if err == nil && r.Catalog == Added {
-			err = write(w, CatalogName, "entries", listed)
+			err = write(w, catalogName, "entries", listed)
 		}
 		if err != nil || receiver == "" {
 			return err
 		}
-		new.CreatedAt, new.Status = "", Active
+		added.CreatedAt, added.Status = "", Active
 		pins, err := Pins(w, receiver)
 		if err == nil {
-			pins, r.Pins, err = put(pins, new, r.PinsPath)
+			pins, r.Pins, err = put(pins, added, r.PinsPath)
 		}
 		if err == nil && r.Pins == Added {
 			err = write(w, PinsName(receiver), "signers", pins)
@@ -114,18 +115,18 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 	return r, err
 }
 
-// put adds an entry to those of a file, unless the file has it, and returns Added or Unchanged. The error is a
-// *ConflictError if the file has something else under the id of the key.
-func put(entries []Entry, new Entry, file string) ([]Entry, string, error) {
-	i := slices.IndexFunc(entries, func(e Entry) bool { return e.KeyID == new.KeyID })
+// put adds an entry to those of a file, unless the file has it, and returns Added or Unchanged. It returns
+// a *ConflictError if the file has another entry for the id of the key.
+func put(entries []Entry, added Entry, file string) ([]Entry, string, error) {
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.KeyID == added.KeyID })
 	if i < 0 {
-		return append(entries, new), Added, nil
+		return append(entries, added), Added, nil
 	}
 	differs := func(a, b Optional) bool { return a != "" && b != "" && a != b }
 	switch e := entries[i]; {
 	case e.Status == Revoked:
 		return nil, "", &ConflictError{KeyID: e.KeyID, Path: file, Revoked: true}
-	case e.Agent != new.Agent || differs(e.Domain, new.Domain) || differs(e.Instance, new.Instance):
+	case e.Agent != added.Agent || differs(e.Domain, added.Domain) || differs(e.Instance, added.Instance):
 		return nil, "", &ConflictError{KeyID: e.KeyID, Path: file}
 	}
 	return entries, Unchanged, nil
@@ -136,13 +137,13 @@ type Revocation struct {
 	KeyID signing.KeyID `json:"kid"`
 	// Receivers maps each receiver that has pinned the key to Revoked or Unchanged.
 	Receivers map[schema.AgentName]string `json:"receivers"`
-	// Revoked are those whose pin was active.
+	// Revoked lists the receivers whose pin was active.
 	Revoked []schema.AgentName `json:"revoked"`
 }
 
-// Revoke revokes the pin of a key for a receiver or, if none is named, for every receiver that has
-// one. All files are read before the first is written: either every pin can be revoked, or none is.
-// The error is a *NotPinnedError if there is no pin.
+// Revoke revokes the pin of a key for a receiver or, if receiver is empty, for every agent that has one.
+// It reads all files before it writes the first, so that a file that cannot be used prevents every
+// change. The error is a *NotPinnedError if there is no pin.
 func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receiver schema.AgentName) (Revocation, error) {
 	r := Revocation{id, make(map[schema.AgentName]string), []schema.AgentName{}}
 	receivers := []schema.AgentName{receiver}
@@ -189,8 +190,8 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 	return r, err
 }
 
-// locked calls change while no other process changes trust in the workspace. The lock file is the
-// one of the reference implementation.
+// locked calls change while no other process changes trust in the workspace. It locks the same file as
+// the reference implementation.
 func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err error) {
 	const retry = 10 * time.Millisecond
 	if err := w.MakeFolder(folderName); err != nil {
@@ -201,7 +202,7 @@ func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	lock := dir.NewLock(path.Base(CatalogName) + ".lock")
+	lock := dir.NewLock(path.Base(catalogName) + ".lock")
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Verify is signing.Verify with the sender that the message names. If the pins cannot be used, Verify goes
-// on without pins; err and the reason of the result then tell why.
+// Verify is signing.Verify with the sender that the message names. The error is the one of reading the
+// pins, if they cannot be used; the reason of the result then includes it.
 func Verify(file []byte, pins []Entry, err error) signing.Result {
-	r := signing.Verify(file, Keys(pins), senderOf)
+	r := signing.Verify(file, keysOf(pins), senderOf)
 	switch {
 	case err == nil:
 	case r.Status == signing.Unsigned:
@@ -23,8 +23,8 @@ func Verify(file []byte, pins []Entry, err error) signing.Result {
 	return r
 }
 
-// senderOf returns the sender that signed bytes name. It returns none if readers could differ about
-// it: of two senders, the reference implementation takes the second one.
+// senderOf returns the sender that signed bytes name, or none if it is ambiguous: of two senders, the
+// reference implementation takes the second, and we take the first.
 func senderOf(signed []byte) schema.AgentName {
 	m, problems := validate.Decode(signed)
 	if m == nil {
@@ -55,8 +55,7 @@ func NewChecker(w *mailbox.Workspace) *Checker {
 	return &Checker{w, make(map[schema.AgentName]pinned)}
 }
 
-// A Finding is the verdict on the signature of a message for its receiver. It is the zero value if there is
-// none.
+// A Finding is the verdict on the signature of a message for its receiver.
 type Finding struct {
 	Verdict signing.Verdict `json:"signature,omitempty"`
 	// Status is the outcome in the words of the reference implementation.
@@ -65,8 +64,8 @@ type Finding struct {
 	Reason string `json:"signature_reason,omitempty"`
 }
 
-// Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to
-// a receiver without pins, for copies of what the owner sent, and for what is not a message.
+// Check verifies a message for the owner of its mailbox. The finding has no verdict for an unsigned
+// message to a receiver without pins, a copy in an outbox, and a file that is not a message.
 func (c *Checker) Check(e mailbox.Entry) Finding {
 	if held, ok := errors.AsType[*mailbox.HeldError](e.Err); ok && held.Agent == e.Agent {
 		return Finding{held.Status.Verdict(), held.Status, held.Reason}
@@ -82,17 +81,24 @@ func (c *Checker) Check(e mailbox.Entry) Finding {
 	if e.Message.Auth == "" && len(pins.keys) == 0 && pins.err == nil {
 		return Finding{Status: signing.Unsigned}
 	}
-	r := Verify([]byte(e.Message.File), pins.keys, pins.err)
-	f := Finding{r.Status.Verdict(), r.Status, r.Reason}
-	switch {
-	case e.Message.Auth == "" && pins.err != nil:
-		f = Finding{signing.VerdictUnverified, signing.Unsigned, "it is not signed, and the pins cannot be used: " + pins.err.Error()}
-	case e.Message.Auth == "":
-		f = Finding{signing.VerdictUnverified, signing.Unsigned, "it is not signed"}
-	case r.Status == signing.Unsigned:
-		f = Finding{signing.VerdictBad, signing.Invalid, "its signature is not the last line of the file"}
-	case r.Status == signing.Verified && !e.Message.IsFor(e.Agent):
-		f = Finding{signing.VerdictBad, signing.Invalid, "it is signed, but not to " + string(e.Agent) + ": somebody copied it here"}
+	if e.Message.Auth == "" {
+		reason := "it is not signed"
+		if pins.err != nil {
+			reason += ", and the pins cannot be used: " + pins.err.Error()
+		}
+		return Finding{signing.VerdictUnverified, signing.Unsigned, reason}
 	}
-	return f
+	r := Verify([]byte(e.Message.File), pins.keys, pins.err)
+	switch {
+	case r.Status == signing.Unsigned:
+		r.Status, r.Reason = signing.Invalid, "its signature is not the last line of the file"
+	case r.Status == signing.Verified && !e.Message.IsFor(e.Agent):
+		r.Status, r.Reason = signing.Invalid, copiedTo(e.Agent)
+	}
+	return Finding{r.Status.Verdict(), r.Status, r.Reason}
+}
+
+// copiedTo returns the reason why a verified message is bad for an agent that is not a recipient.
+func copiedTo(agent schema.AgentName) string {
+	return "it is signed, but not to " + string(agent) + ": somebody copied it here"
 }

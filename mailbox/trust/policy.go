@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-// A PolicyError reports that a policy file is ignored: its agent signs it, and it has no good signature
-// now.
+// A PolicyError reports that a policy file is ignored, because it should have a good signature of its
+// agent and has none, or that it cannot be changed, because it has one.
 type PolicyError struct {
 	Agent schema.AgentName
 	Path  string
@@ -39,8 +39,8 @@ func policyName(agent schema.AgentName, kind signing.PolicyKind) string {
 	return PinsName(agent)
 }
 
-// policyOf returns the policy that a file of an agent holds. A workspace that is not a project of the home
-// has its path for a project.
+// policyOf returns the policy in a file of an agent. If the workspace is not a project of the home, its
+// path stands for the name of the project.
 func policyOf(w *mailbox.Workspace, home string, agent schema.AgentName, kind signing.PolicyKind) (p signing.Policy, err error) {
 	p = signing.Policy{Kind: kind, Receiver: agent}
 	if p.Project, err = filepath.EvalSymlinks(w.Dir()); err != nil {
@@ -56,8 +56,8 @@ func policyOf(w *mailbox.Workspace, home string, agent schema.AgentName, kind si
 	return p, nil
 }
 
-// readPolicy returns the path and the bytes of a policy file; no bytes if there is no such file. The error is
-// a *PolicyError if the file was ever signed on this machine, or is signed, and has no good signature.
+// readPolicy returns the path and the bytes of a policy file, nil bytes if there is no such file. It
+// returns a *PolicyError if the file is signed, or ever was on this machine, and has no good signature.
 func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.PolicyKind) (full string, data []byte, err error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return "", nil, err
@@ -73,7 +73,7 @@ func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Polic
 }
 
 func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.PolicyKind, data []byte) error {
-	home, _ := w.Home() // without one, no key is on this machine, and nothing is enrolled
+	home, _ := w.Home() // without a home there are no keys and no enrolled policies
 	_, auth, malformed := signing.Split(data)
 	signed := auth != "" || malformed != nil
 	list, err := enrolled(home)
@@ -100,19 +100,20 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 	return nil
 }
 
-// ReadConfig returns the bytes of an agent's config.yaml, none if there is no such file. The error may be a
-// *PolicyError.
+// ReadConfig returns the bytes of an agent's config.yaml, nil if there is no such file. It returns a
+// *FileError or a *PolicyError if the file cannot be used.
 func ReadConfig(w *mailbox.Workspace, agent schema.AgentName) ([]byte, error) {
 	_, data, err := readPolicy(w, agent, signing.ReceiverConfig)
 	return data, err
 }
 
-// enrollmentName is the file, below the home, that lists the policies that were signed on this machine. It is
-// in no workspace, so whoever can write to a workspace cannot make a signed policy an unsigned one.
+// enrollmentName is the file, below the home, that lists the policies that were signed on this machine. It
+// is outside the workspaces, so that nobody who can only write to a workspace can remove the signature
+// of a policy unnoticed.
 const enrollmentName = "keys/policy_enrollment.json"
 
-// enrolled returns the keys of the policies that count only with a signature. If the list cannot be read,
-// nobody knows which do, so none counts.
+// enrolled returns the policies that need a signature, by Policy.Key. If it returns an error, any policy
+// may need one, so none counts.
 func enrolled(home string) (map[string]json.RawMessage, error) {
 	if home == "" {
 		return nil, nil
@@ -142,8 +143,8 @@ func enrolled(home string) (map[string]json.RawMessage, error) {
 	return list.Enrolled, nil
 }
 
-// checkWritable returns a *PolicyError if the pins of an agent count only with a signature. Only the program that
-// signed them can change them.
+// checkWritable returns a *PolicyError if the pins of an agent are signed: only the program that signed them
+// can change them.
 func checkWritable(w *mailbox.Workspace, agent schema.AgentName) error {
 	full, data, err := readPolicy(w, agent, signing.AllowedSigners)
 	if err != nil {

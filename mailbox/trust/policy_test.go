@@ -151,13 +151,13 @@ func otherWorkspace(t *testing.T, home string) *mailbox.Workspace {
 func TestWritersRefuse(t *testing.T) {
 	w, home := newSignedWorkspace(t)
 	pins := must(trust.Pins(w, "codex"))
-	before, catalog := readFile(t, w, pinsOfCodex), readFile(t, w, trust.CatalogName)
+	before, catalog := readFile(t, w, pinsOfCodex), readFile(t, w, "trust/catalog.yaml")
 	other := newKey(t, home, "claude")
 	for what, change := range map[string]func() error{
 		"import": func() error { return second(trust.Import(t.Context(), w, other, "codex")) },
 		"revoke": func() error { return second(trust.Revoke(t.Context(), w, pins[0].KeyID, "")) },
 	} {
-		if _, ok := errors.AsType[*trust.PolicyError](change()); !ok || readFile(t, w, pinsOfCodex) != before || readFile(t, w, trust.CatalogName) != catalog {
+		if _, ok := errors.AsType[*trust.PolicyError](change()); !ok || readFile(t, w, pinsOfCodex) != before || readFile(t, w, "trust/catalog.yaml") != catalog {
 			t.Errorf("%s changed signed pins, or did not say so", what)
 		}
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Options returns the options of a workspace whose agents have keys in a home: what they send is signed if
-// their settings ask for it, and what is not verified is held if their settings say signing.verify_mode:
-// enforce. Every program that reads mailboxes opens workspaces with these options.
+// Options returns the options of a workspace that signs what agents send if their settings ask for it, and
+// holds unverified messages if their settings say signing.verify_mode: enforce. Home returns the folder
+// with the keys. Every program that reads mailboxes opens workspaces with these options.
 func Options(home func(*mailbox.Workspace) (string, error)) mailbox.Options {
 	s := screen{known: make(map[schema.AgentName]screened)}
 	return mailbox.Options{Home: home, Sign: sign, Screen: s.check}
 }
 
-// screen keeps the check of each agent as long as its files stay as they are.
+// screen caches the check of each agent until its files change.
 type screen struct {
 	mu    sync.Mutex
 	known map[schema.AgentName]screened
@@ -33,8 +33,8 @@ type screened struct {
 	check mailbox.Check
 }
 
-// A Stamp tells two states of the files apart that say what an agent reads: its config.yaml, its pins, and the
-// list of signed files.
+// A Stamp identifies a state of the files that decide which messages an agent reads: its config.yaml, its
+// pins, and the list of signed policies.
 type Stamp [3]struct {
 	modified time.Time
 	size     int64
@@ -53,7 +53,7 @@ func (s *screen) check(w *mailbox.Workspace, agent schema.AgentName) mailbox.Che
 	return known.check
 }
 
-// StampOf returns the present state of these files.
+// StampOf returns the stamp of an agent's files.
 func StampOf(w *mailbox.Workspace, agent schema.AgentName) (s Stamp) {
 	home, _ := w.Home() // newCheck reports errors
 	for i, look := range []func() (fs.FileInfo, error){
@@ -68,35 +68,40 @@ func StampOf(w *mailbox.Workspace, agent schema.AgentName) (s Stamp) {
 	return s
 }
 
-// newCheck returns the check of an agent that reads only verified messages, nil if it reads all.
+// newCheck returns the check of an agent that reads only verified messages, or nil if it reads all.
 func newCheck(w *mailbox.Workspace, agent schema.AgentName) mailbox.Check {
 	mode, policyErr := ModeOf(w, agent)
 	if mode != Enforce {
 		return nil
 	}
 	pins, pinsErr := Pins(w, agent)
-	keys := Keys(pins)
+	keys := keysOf(pins)
+	ignored := ""
+	switch { // the errors themselves may quote the file
+	case policyErr != nil:
+		ignored = ignoredFile(w, configName(agent))
+	case pinsErr != nil:
+		ignored = ignoredFile(w, PinsName(agent))
+	}
 	return func(data []byte, own bool) *mailbox.HeldError {
 		held := &mailbox.HeldError{Status: signing.Verify(data, keys, senderOf).Status}
 		if held.Status == signing.Verified {
 			if m, _ := validate.Decode(data); !own || m != nil && m.IsFor(agent) {
 				return nil
 			}
-			held.Status, held.Reason = signing.Invalid, "it is signed, but not to "+string(agent)+": somebody copied it here"
+			held.Status, held.Reason = signing.Invalid, copiedTo(agent)
 			return held
 		}
-		held.Reason = outcomes[held.Status]
-		switch { // an error may quote the file
-		case policyErr != nil:
-			held.Reason += fmt.Sprintf("; %s counts for nothing, as oacp doctor explains", filepath.Join(w.Dir(), configName(agent)))
-		case pinsErr != nil:
-			held.Reason += fmt.Sprintf("; %s counts for nothing, as oacp doctor explains", filepath.Join(w.Dir(), PinsName(agent)))
-		}
+		held.Reason = outcomes[held.Status] + ignored
 		return held
 	}
 }
 
-// outcomes say why a message is not verified, without a word that it holds.
+func ignoredFile(w *mailbox.Workspace, name string) string {
+	return fmt.Sprintf("; %s counts for nothing, as oacp doctor explains", filepath.Join(w.Dir(), filepath.FromSlash(name)))
+}
+
+// outcomes say why a message is not verified, without quoting the message.
 var outcomes = map[signing.Status]string{
 	signing.Unsigned:  "it is not signed",
 	signing.Untrusted: "it is not signed by a pinned key",

@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-// A SettingsError reports that the settings for signing in an agent's configuration cannot be used.
-// Nothing is sent then: a message that was to be signed must not go out unsigned.
+// A SettingsError reports that the settings for signing in an agent's configuration cannot be used. The
+// agent then sends nothing, because it may have to sign the message.
 type SettingsError struct{ FileError }
 
 // settings are the section signing of an agent's configuration.
@@ -28,12 +28,12 @@ type settings struct {
 // errNoSettings reports that the section signing is not a mapping.
 var errNoSettings = errors.New("signing is not a mapping of settings")
 
-// readSettings reads the settings of an agent. Those of an agent without a file, or whose file says nothing
-// about signing, are the zero value. The error is a *FileError or a *PolicyError.
+// readSettings reads the settings of an agent, which are the zero value if there is no file or no section
+// signing in it. The error is a *FileError or a *PolicyError.
 func readSettings(w *mailbox.Workspace, agent schema.AgentName) (full string, s settings, err error) {
 	full, data, err := readPolicy(w, agent, signing.ReceiverConfig)
 	if err != nil || !bytes.Contains(data, []byte("signing")) {
-		return full, s, err // most files, which need not be parsed
+		return full, s, err // most files: parsing them would take time
 	}
 	var file struct {
 		Signing yaml.Node `yaml:"signing"`
@@ -88,7 +88,8 @@ func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 	return err
 }
 
-// signSettings returns whether an agent signs all that it sends, and the key that it signs with, empty for all.
+// signSettings returns whether an agent signs everything that it sends, and the key that it signs with,
+// empty for all its keys.
 func signSettings(w *mailbox.Workspace, agent schema.AgentName) (always bool, id signing.KeyID, err error) {
 	full, s, err := readSettings(w, agent)
 	if bad, ok := errors.AsType[*FileError](err); ok {
@@ -124,21 +125,21 @@ func parseBool(node *yaml.Node) (bool, error) {
 	return false, fmt.Errorf("want true or false, without quotes, not %q", node.Value)
 }
 
-// A Mode is what an agent does about messages without a verified signature.
+// A Mode is how an agent treats messages without a verified signature.
 type Mode string
 
 // The modes. The zero value means Off.
 const (
 	Off Mode = "off"
-	// Warn shows what the signature is worth.
+	// Warn shows the verdict on each message.
 	Warn Mode = "warn"
-	// Enforce holds them.
+	// Enforce holds unverified messages.
 	Enforce Mode = "enforce"
 )
 
-// ModeOf returns the setting signing.verify_mode of an agent. Any other text means Off, as for the reference
-// implementation. A config.yaml that cannot be read, or that is signed and has no good signature, cannot
-// choose: the mode is Enforce then, and the error, a *FileError or a *PolicyError, says why.
+// ModeOf returns the setting signing.verify_mode of an agent. As in the reference implementation, any other
+// text means Off. If config.yaml cannot be used, ModeOf returns Enforce, the safe choice, and the error: a
+// *FileError or a *PolicyError.
 func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
 	_, s, err := readSettings(w, agent)
 	if err != nil && !errors.Is(err, errNoSettings) {

@@ -1,12 +1,12 @@
 // Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each receiver
-// and the catalog of the workspace, and verifies messages against the pins. It holds messages that are not
-// verified if the receiver's settings ask for that, and signs messages if the sender's settings do. It also
-// verifies the files with these settings, if the reference implementation signed them.
+// and the catalog of the workspace. It verifies messages against the pins, holds unverified messages if
+// the receiver's settings ask for that, and signs messages if the sender's settings do. It also verifies
+// the files with these settings if the reference implementation signed them.
 //
 // The files are those of the reference implementation:
 //
 //	agents/<receiver>/trust/allowed_signers.yaml   the pins: only these grant trust
-//	trust/catalog.yaml                             who is who; being listed grants nothing
+//	trust/catalog.yaml                             whose key is which; it grants no trust
 //	agents/<agent>/config.yaml                     the section signing
 //	$OACP_HOME/keys/policy_enrollment.json         which of these files count only with a signature
 package trust
@@ -30,8 +30,8 @@ import (
 // Names in a workspace.
 const (
 	folderName = "trust"
-	// CatalogName is the path of the catalog below the workspace.
-	CatalogName = folderName + "/catalog.yaml"
+	// catalogName is the path of the catalog below the workspace.
+	catalogName = folderName + "/catalog.yaml"
 	// maxFile is the largest trust file or configuration, in bytes.
 	maxFile = 1 << 20
 	// fileVersion is the version of the trust files.
@@ -56,7 +56,7 @@ func (e *FileError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Optional is a text that is null in files and JSON if it is empty.
+// Optional is a text that files and JSON represent as null if it is empty.
 type Optional string
 
 // MarshalJSON returns null for an empty text.
@@ -75,7 +75,7 @@ func (o Optional) MarshalYAML() (any, error) {
 	return string(o), nil
 }
 
-// UnmarshalYAML reads a text without outer white space. It is not called for null.
+// UnmarshalYAML reads a text without outer white space. The decoder does not call it for null.
 func (o *Optional) UnmarshalYAML(node *yaml.Node) error {
 	text := strings.TrimSpace(node.Value)
 	if tag := node.ShortTag(); node.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!timestamp" || text == "" {
@@ -94,7 +94,7 @@ const (
 // An Entry is a key, and the agent that signs with it, in the catalog or in the pins of a receiver.
 type Entry struct {
 	Agent schema.AgentName `json:"agent" yaml:"agent"`
-	// Domain and Instance are the trust domain and the machine. They have no meaning yet.
+	// Domain and Instance are the trust domain and the machine. Verification ignores them.
 	Domain   Optional      `json:"domain" yaml:"domain"`
 	Instance Optional      `json:"instance" yaml:"instance"`
 	KeyID    signing.KeyID `json:"kid" yaml:"kid"`
@@ -105,10 +105,10 @@ type Entry struct {
 	Status    string   `json:"status,omitempty" yaml:"status,omitempty"`
 }
 
-// Catalog returns the entries of the workspace's catalog. A missing file is empty; the error is a
+// Catalog returns the entries of the workspace's catalog, none if there is no file. It returns a
 // *FileError if the file cannot be used.
 func Catalog(w *mailbox.Workspace) ([]Entry, error) {
-	full, data, err := read(w, CatalogName)
+	full, data, err := read(w, catalogName)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func Catalog(w *mailbox.Workspace) ([]Entry, error) {
 	return entries, err
 }
 
-// Pins returns the pins of a receiver. A missing file is empty; the error is a *FileError or a *PolicyError if
-// the file cannot be used.
+// Pins returns the pins of a receiver, none if there is no file. It returns a *FileError or a *PolicyError
+// if the file cannot be used.
 func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Entry, error) {
 	full, data, err := readPolicy(w, receiver, signing.AllowedSigners)
 	if err != nil || data == nil {
@@ -138,8 +138,8 @@ func ParsePins(file string, data []byte) ([]Entry, error) {
 	return entries, err
 }
 
-// Keys returns the pins in the form that signing.Verify takes.
-func Keys(pins []Entry) signing.Pins {
+// keysOf returns the pins in the form that signing.Verify takes.
+func keysOf(pins []Entry) signing.Pins {
 	keys := make(signing.Pins, len(pins))
 	for _, p := range pins {
 		pin := signing.Pin{Agent: p.Agent, Revoked: p.Status == Revoked}
@@ -151,7 +151,7 @@ func Keys(pins []Entry) signing.Pins {
 	return keys
 }
 
-// read returns the path and the bytes of a file of the workspace; no bytes if there is no such file.
+// read returns the path and the bytes of a file of the workspace, nil bytes if there is no such file.
 func read(w *mailbox.Workspace, name string) (full string, data []byte, err error) {
 	full = filepath.Join(w.Dir(), filepath.FromSlash(name))
 	data, err = durable.ReadFile(w.Root(), w.Dir(), name, maxFile)
@@ -166,7 +166,7 @@ func read(w *mailbox.Workspace, name string) (full string, data []byte, err erro
 	return full, data, nil
 }
 
-// An entryNode is an Entry as files have it, before it is checked.
+// An entryNode is an entry of a file before it is checked.
 type entryNode struct {
 	Agent     Optional `yaml:"agent"`
 	Domain    Optional `yaml:"domain"`
@@ -178,13 +178,13 @@ type entryNode struct {
 		Type  Optional `yaml:"kty"`
 		Curve Optional `yaml:"crv"`
 		X     Optional `yaml:"x"`
-		// Other members are refused, so that no private key gets into a trust file.
+		// Other holds the members that a public key does not have, such as a private key. They are errors.
 		Other map[string]yaml.Node `yaml:",inline"`
 	} `yaml:"jwk"`
 }
 
-// parse returns the entries of a trust file that are listed under the key. One entry that is wrong
-// makes the whole file useless: nobody may lose or gain trust by a mistake in it.
+// parse returns the entries of a trust file, which are under the key list. One wrong entry makes the
+// whole file unusable: a mistake in the file must neither grant nor revoke trust.
 func parse(file string, data []byte, list string) ([]Entry, error) {
 	entries, err := parseFile(data, list)
 	if err != nil {
@@ -193,6 +193,7 @@ func parse(file string, data []byte, list string) ([]Entry, error) {
 	return entries, nil
 }
 
+// parseFile is parse with errors that do not name the file.
 func parseFile(data []byte, list string) ([]Entry, error) {
 	var file struct {
 		Version string      `yaml:"version"`

@@ -37,20 +37,20 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 		for i, path := range r.Inboxes {
 			to := r.Message.To[i]
 			_, err := os.Lstat(path)
-			is := errors.Is(err, fs.ErrNotExist)
-			if is {
+			isGone := errors.Is(err, fs.ErrNotExist)
+			if isGone {
 				err = deadLetter(w, r.Message.ID, to, filepath.Base(path))
 			}
 			if err != nil {
 				return false, err
 			}
-			done = done && is
+			done = done && isGone
 		}
 		return done, nil
 	})
 }
 
-// deadLetter returns a *DeadLetterError if a file in the dead letters of an agent is the message.
+// deadLetter returns a *DeadLetterError if the agent has a dead letter of this name that is the message.
 func deadLetter(w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name string) error {
 	reason, err := w.Reason(mailbox.Entry{Agent: agent, Box: mailbox.DeadLetters, Name: name})
 	if errors.Is(err, fs.ErrNotExist) || err == nil && reason.ID != id {
@@ -65,14 +65,14 @@ func deadLetter(w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name
 // An Arrival is the message that ended the wait for an answer.
 type Arrival struct {
 	mailbox.Entry
-	// Answers tells an answer from other mail.
+	// Answers is false for other mail.
 	Answers bool
 }
 
-// AwaitReply waits until a message that answers the sent one is in its sender's inbox or in the
-// outbox of a recipient, where it stays if the sender's runner handles it first. Other mail to the
-// sender ends the wait, too, if it is younger than the sent message and other is true for it. AwaitReply
-// returns a *DeadLetterError if the message became a dead letter, or if a notice says so.
+// AwaitReply waits until a reply to the sent message is in its sender's inbox or in the outbox of a
+// recipient, where it stays if the sender's runner handles it first. Other mail to the sender also ends
+// the wait if it is younger than the sent message and other returns true for it. AwaitReply returns a
+// *DeadLetterError if the message became a dead letter, or if a notice says so.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, other func(*schema.Message) bool) (arrived Arrival, err error) {
 	var targets []Target
 	for _, to := range r.Message.To {
@@ -109,7 +109,7 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 			reason := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "no reason is given"}
 			return Arrival{}, cmp.Or(deadLetter(w, r.Message.ID, event.Agent, event.Name), error(&DeadLetterError{Agent: event.Agent, Reason: reason}))
 		case event.Box == mailbox.DeadLetters:
-		case answers && event.Message.Channel == schema.ChannelBounce: // the letter is on another machine
+		case answers && event.Message.Channel == schema.ChannelBounce: // the dead letter is on another machine
 			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "see its notice " + event.Message.ID.Short()}
 			return Arrival{}, &DeadLetterError{Agent: event.Message.From, Reason: notice}
 		case answers, event.Box == mailbox.Inbox && schema.CompareAge(event.Message, r.Message) > 0 && !event.Message.ExpiredAt(time.Now()) && other(event.Message):
@@ -124,7 +124,7 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 // context.
 func Await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
 	notifier, openErr := openNotifier()
-	if openErr == nil { // otherwise the ticker has to do
+	if openErr == nil { // otherwise the ticker suffices
 		defer func() { err = errors.Join(err, notifier.close()) }()
 		for _, folder := range folders {
 			_ = notifier.add(folder)
@@ -149,21 +149,21 @@ func Await(ctx context.Context, folders []string, check func() (bool, error)) (e
 	}
 }
 
-// ErrTimeout reports that a wait ended because its time was over.
-var ErrTimeout = fmt.Errorf("waited in vain: %w", context.DeadlineExceeded)
+// ErrTimeout reports that a wait timed out.
+var ErrTimeout = fmt.Errorf("timed out waiting for a message: %w", context.DeadlineExceeded)
 
-// PendingOptions say what AwaitPending waits for. The zero value waits for any message, without a
+// PendingOptions says what AwaitPending waits for. The zero value waits for any message, without a
 // limit, and returns all.
 type PendingOptions struct {
-	// Match tells which messages are waited for. Nil means all.
+	// Match selects messages. Nil selects all.
 	Match func(*schema.Message) bool
-	// Timeout ends the wait with ErrTimeout. It does not cut short the first look at what is
-	// pending already. 0 means no limit.
+	// Timeout ends the wait with ErrTimeout, but not the first look at what is already pending. 0 means
+	// no limit.
 	Timeout time.Duration
 	// Most is how many messages are returned at most. 0 means all.
 	Most int
-	// Problem gets what else is in the inboxes, once: files that are not valid messages, and folders
-	// that cannot be read. Nil ignores it.
+	// Problem is called once for each file that is not a valid message and each folder that cannot be
+	// read. Nil ignores them.
 	Problem func(mailbox.Entry)
 	// Idle is called once if nothing is pending, before the wait. Nil does nothing.
 	Idle func()
@@ -212,7 +212,7 @@ func AwaitPending(ctx context.Context, targets []Target, options PendingOptions)
 	}
 }
 
-// wants reports whether the event is the arrival of a message that is waited for.
+// wants reports whether the event is the arrival of a selected message.
 func (o PendingOptions) wants(e Event) bool {
 	switch {
 	case e.Kind == EventError && o.Problem != nil:

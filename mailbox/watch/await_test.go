@@ -39,6 +39,7 @@ func awaiting(t *testing.T, happen func() error, wait func() error) error {
 }
 
 func TestAwaitAcknowledged(t *testing.T) {
+	t.Parallel()
 	for _, dealing := range dealings {
 		t.Run(dealing.name, func(t *testing.T) {
 			w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
@@ -69,6 +70,7 @@ func TestAwaitAcknowledged(t *testing.T) {
 
 // TestAwaitLooksBeforeItWaits checks that Await does not miss earlier changes.
 func TestAwaitLooksBeforeItWaits(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	if err := os.Remove(r.Inboxes[0]); err != nil {
@@ -80,6 +82,7 @@ func TestAwaitLooksBeforeItWaits(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex", "gemini"))
 	if err := os.Remove(r.Inboxes[0]); err != nil {
@@ -101,6 +104,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 
 // TestAwaitIsWokenByEvents changes the folder only after the first look.
 func TestAwaitIsWokenByEvents(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude")
 	inbox := w.BoxPath("claude", mailbox.Inbox)
 	looks := 0
@@ -121,6 +125,7 @@ func TestAwaitIsWokenByEvents(t *testing.T) {
 }
 
 func TestAwaitReply(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	// Before: an answer to something else, and a bad file.
 	put(t, w, "claude", "20260313T1430Z_gemini_question.yaml", "something else")
@@ -156,6 +161,7 @@ func TestAwaitReply(t *testing.T) {
 }
 
 func TestAwaitReplyFromADeadLetter(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	err := awaiting(t, func() error {
@@ -178,6 +184,7 @@ func TestAwaitReplyFromADeadLetter(t *testing.T) {
 // TestAwaitReplyFromANotice checks that the notice of a dead letter, which is on another machine, is no
 // answer.
 func TestAwaitReplyFromANotice(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	notice := conversation.Reply(r.Message, "codex")

@@ -30,7 +30,7 @@ type box struct {
 	name      mailbox.Box
 	path      string
 	project   string
-	// skip tells names of files that are ignored; nil ignores none.
+	// skip reports whether to ignore files of this name; nil ignores none.
 	skip func(name string) bool
 
 	// reported is the record of the box. The cursor, which is nil if there is none, stores it.
@@ -38,7 +38,8 @@ type box struct {
 	cursor   *cursor
 	// unread is why the last look failed.
 	unread error
-	// recovers marks the first box of a workspace. unrecovered is why the last recovery failed.
+	// recovers marks the first box of a workspace, which also completes deliveries. unrecovered is why that
+	// failed last.
 	recovers    bool
 	unrecovered error
 
@@ -165,7 +166,7 @@ func (b *box) openDir() (*durable.Dir, error) {
 	return dir, err
 }
 
-// list returns the names of the message files in the box. The folder is nil if it does not exist.
+// list returns the names of the message files in the box. dir is nil if the folder does not exist.
 func (b *box) list(dir *durable.Dir) ([]string, error) {
 	if dir == nil {
 		return nil, nil

@@ -25,13 +25,13 @@ const (
 	maxCursorSize = 256 << 20
 	// saveEvery is the least time between two saves of a cursor.
 	saveEvery = time.Second
-	// mostUnsaved is how many events are delivered before a cursor is saved in any case: a process that is killed again
-	// and again gets further each time.
+	// mostUnsaved is how many events are delivered before a cursor is saved, whatever the time: so a process that is
+	// killed again and again gets further each time.
 	mostUnsaved = 64
 )
 
-// ErrCursor is wrapped by the errors of a cursor that cannot be used.
-var ErrCursor = errors.New("watch cannot record its events")
+// errCursor is wrapped by the errors of a cursor that cannot be used.
+var errCursor = errors.New("watch cannot record its events")
 
 // CursorInUseError reports that another Watcher uses the cursor.
 type CursorInUseError struct {
@@ -41,7 +41,7 @@ type CursorInUseError struct {
 	Path string
 }
 
-// Error names the file and the way out.
+// Error names the file and what to do.
 func (e *CursorInUseError) Error() string {
 	return fmt.Sprintf("another watch of %s uses %s: give this one its own state id", e.Agent, e.Path)
 }
@@ -60,8 +60,8 @@ type summary struct {
 	Version
 }
 
-// summarize copies what it keeps of a message, whose texts would keep the whole file in memory.
-// What many messages have in common is kept once.
+// summarize copies what it keeps of a message: its texts would keep the whole file in memory. Equal
+// names, priorities and types share their memory.
 func summarize(name string, m *schema.Message, v Version) *summary {
 	return &summary{
 		File: name, From: unique.Make(m.From).Value(), ID: schema.ID(strings.Clone(string(m.ID))),
@@ -69,13 +69,12 @@ func summarize(name string, m *schema.Message, v Version) *summary {
 	}
 }
 
-// restore returns what is left of the message.
+// restore returns a message with what the summary has of it.
 func (s summary) restore() *schema.Message {
 	return &schema.Message{ID: s.ID, From: s.From, Type: s.Type, Priority: s.Priority, Subject: s.Subject}
 }
 
-// is reports whether the message is the one that was reported. The reference implementation records
-// no IDs.
+// is reports whether the message is the reported one. The reference implementation records no IDs.
 func (s summary) is(m *schema.Message) bool {
 	if s.ID != "" {
 		return s.ID == m.ID
@@ -127,17 +126,17 @@ func (b *box) openCursor() (fresh bool, err error) {
 		name = string(b.agent) + "." + id + ".json"
 	}
 	if err := b.workspace.MakeStateFolder(cursorsName); err != nil {
-		return false, fmt.Errorf("%w: %w", ErrCursor, err)
+		return false, fmt.Errorf("%w: %w", errCursor, err)
 	}
 	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), cursorsName)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrCursor, err)
+		return false, fmt.Errorf("%w: %w", errCursor, err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	c := &cursor{name: name, path: dir.Path(name), lock: dir.NewLock(name + ".lock"), dirty: true}
 	locked, err := c.lock.TryLock()
 	if err != nil {
-		return false, fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
+		return false, fmt.Errorf("%w: locking %s: %w", errCursor, c.lock.Path(), err)
 	}
 	if !locked {
 		return false, &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
@@ -147,7 +146,7 @@ func (b *box) openCursor() (fresh bool, err error) {
 		fresh, err = true, nil
 	}
 	if err != nil {
-		return false, errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())
+		return false, errors.Join(fmt.Errorf("%w: %w", errCursor, err), c.lock.Unlock())
 	}
 	b.cursor = c
 	return fresh, nil
@@ -190,7 +189,7 @@ func (b *box) saveCursor() error {
 	}
 	c.savedAt = time.Now()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCursor, err)
+		return fmt.Errorf("%w: %w", errCursor, err)
 	}
 	c.dirty, c.unsaved = false, 0
 	return nil

@@ -22,6 +22,7 @@ func cursorPath(w *mailbox.Workspace, name string) string {
 }
 
 func TestCursorFormat(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	path := put(t, w, "codex", "m1.yaml", "A <b> & c")
 	modified := time.Date(2026, 3, 13, 14, 30, 0, 123456789, time.UTC)
@@ -64,6 +65,7 @@ func TestCursorFormat(t *testing.T) {
 // TestCursorOfTheReference continues from a cursor of the reference implementation, which holds
 // only names and summaries.
 func TestCursorOfTheReference(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	for _, name := range []string{"kept.yaml", "edited.yaml", "replaced.yaml", "fresh.yaml"} {
 		put(t, w, "codex", name, strings.TrimSuffix(name, ".yaml"))
@@ -99,6 +101,7 @@ func TestCursorOfTheReference(t *testing.T) {
 }
 
 func TestCursorRefused(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex", "codex.ci")
 	target := []Target{{Workspace: w, Agent: "codex"}}
 	for name, test := range map[string]struct {
@@ -158,8 +161,8 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		}
 		watch.want(EventArrived, sentName(mailboxtest.Send(t, w, mailboxtest.Draft("codex"))))
 		time.Sleep(saveEvery + tickEvery)
-		if err := watch.end(); !errors.Is(err, ErrCursor) {
-			t.Errorf("the watch ends with %v, want ErrCursor", err)
+		if err := watch.end(); !errors.Is(err, errCursor) {
+			t.Errorf("the watch ends with %v, want errCursor", err)
 		}
 		watch.end = func() error { return nil }
 	})
@@ -168,6 +171,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 // TestCursorKeepsLaterReports checks that a watcher with a cursor from before saves what it reports:
 // the next one does not report it again, and notices that it went.
 func TestCursorKeepsLaterReports(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	options := Options{Cursor: true}
 	wantScan(t, w, options, "codex")

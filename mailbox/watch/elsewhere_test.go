@@ -20,6 +20,7 @@ var long = strings.Repeat("0123456789 abcdefghijklmnopqrstuvwxyz\n", 500)
 // TestWatchWhatIsReceived receives the same messages several times at once. Each arrives once and
 // whole, and none comes back after it was acknowledged.
 func TestWatchWhatIsReceived(t *testing.T) {
+	t.Parallel()
 	elsewhere, w := mailboxtest.NewBare(t, "claude", "codex"), mailboxtest.NewBare(t, "claude", "codex")
 	var files []mailbox.Received
 	names := make(map[string]bool)

@@ -93,6 +93,7 @@ func appendTo(t *testing.T, path, text string) {
 }
 
 func TestWatchSlowWriter(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
 		path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "m1.yaml")
 		text := messageText("codex", "m1.yaml", "slow")
@@ -111,6 +112,7 @@ func TestWatchSlowWriter(t *testing.T) {
 }
 
 func TestWatchSlowWriterWithoutNotifications(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "m1.yaml")
 		appendTo(t, path, "id: [")
@@ -123,6 +125,7 @@ func TestWatchSlowWriterWithoutNotifications(t *testing.T) {
 }
 
 func TestWatchGoneForAMoment(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
 		path := put(t, w, "codex", "m1.yaml", "edited")
 		say := func() { n.events <- fsnotify.Event{Name: path, Op: fsnotify.Create} }
@@ -150,6 +153,7 @@ func TestWatchGoneForAMoment(t *testing.T) {
 }
 
 func TestWatchOverflow(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
 		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		watch.wantNothing("nothing was said")
@@ -159,6 +163,7 @@ func TestWatchOverflow(t *testing.T) {
 }
 
 func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		time.Sleep(tickEvery)
@@ -198,7 +203,7 @@ func TestWatchNotifierFails(t *testing.T) {
 	})
 }
 
-// TestWatchLimitsExhausted checks that a watch gets on without notifications, and uses them when it can.
+// TestWatchLimitsExhausted checks that a watch works without notifications, and uses them when it can.
 func TestWatchLimitsExhausted(t *testing.T) {
 	for limit, open := range map[string]func(n *scriptedNotifier) (notifier, error){
 		"watches":   (*scriptedNotifier).open,
@@ -232,6 +237,7 @@ func TestWatchLimitsExhausted(t *testing.T) {
 }
 
 func TestWatchUnreadableInbox(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 		time.Sleep(tickEvery)
@@ -286,6 +292,7 @@ func TestWatchWorkspaceRemoved(t *testing.T) {
 // TestWatchFoldersComeAndGo removes and makes every folder that leads to the inbox, with real
 // notifications.
 func TestWatchFoldersComeAndGo(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	watch := follow(t, w, Options{Archived: true}, "codex")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
@@ -338,6 +345,7 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 // TestWatchManyAtOnce writes more files in place, as a checkout does, than the watcher reads
 // notifications at once.
 func TestWatchManyAtOnce(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	watch := follow(t, w, Options{}, "codex")
 	const files = 600

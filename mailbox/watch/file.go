@@ -39,9 +39,9 @@ func (c change) arrived() *schema.Message {
 	return &schema.Message{}
 }
 
-// find looks at a file of a folder, which is nil if it does not exist. It does not read the file if that is
-// unchanged: a message as it was reported. What is wrong with another file may have changed though the file
-// is the same.
+// find looks at a file; the folder is nil if it does not exist. It does not read a file that is unchanged: a
+// message as it was reported. It reads all others again, because what is wrong with a file may change although
+// the file does not.
 func (b *box) find(dir *durable.Dir, name string, now time.Time) (c change, unchanged bool) {
 	last := b.lastSeen(name)
 	var info fs.FileInfo
@@ -67,8 +67,8 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (c change, unch
 	return c, false
 }
 
-// lastSeen returns the last sighting of a file. A reported file that differs now has changed only
-// now: its time proves nothing, because truncating a file sets its size a moment before its time.
+// lastSeen returns the last sighting of a file. For a reported file, it is not the zero Sighting: if the file
+// differs, its times prove nothing, because truncating a file sets its size a moment before its time.
 func (b *box) lastSeen(name string) Sighting {
 	past := time.Unix(0, 0)
 	if last, ok := b.unsettled[name]; ok {
@@ -110,8 +110,8 @@ func (b *box) read(dir *durable.Dir, name string) change {
 	return c
 }
 
-// compare compares what was found with the record, and returns the changes of a settled file. If the Watcher
-// does not follow, it does not wait for a missing file to come back.
+// compare compares what was found with the record, and returns the changes of a settled file. Only if follow
+// is set does it wait for a missing file to come back.
 func (b *box) compare(c change, now time.Time, follow bool) []change {
 	name, message := c.entry.Name, c.entry.Message
 	reported, isMessage := b.reported.Messages[name]
@@ -224,10 +224,9 @@ func (s Sighting) Settled(now time.Time) bool { return !now.Before(s.quietAt()) 
 func (s Sighting) quietAt() time.Time { return s.Since.Add(Quiet) }
 
 // isWhole reports whether the times of a file prove that nobody is writing it. Writing sets both times
-// to now. So a file that is old is complete, and so is one that was renamed after it was written, as
-// durable.Dir.Create does, because a rename sets only the second time. A program can set the first
-// time; one far before the second was set. One in whole seconds may be that of a file system that
-// counts so.
+// to now. So an old file is complete, and so is one that changed a little after it was modified: renaming
+// a file does that, and so does durable.Dir.Create. If the times are far apart, a program set the first
+// one. If the first one has no fraction of a second, the file system may not store fractions.
 func isWhole(info fs.FileInfo, now time.Time) bool {
 	modified, changed := info.ModTime(), durable.Changed(info) // zero if the system does not tell
 	if now.Sub(modified) >= oldAfter && now.Sub(changed) >= oldAfter {

@@ -67,6 +67,7 @@ func (b *fileBench) look(follow bool) (kinds []EventKind) {
 
 // TestFile follows one file through its states.
 func TestFile(t *testing.T) {
+	t.Parallel()
 	one, two := messageText("codex", "m1.yaml", "one"), messageText("codex", "m2.yaml", "two")
 	edited, half := strings.Replace(one, "Last line", "A better last line", 1), one[:len(one)-14]
 	const bad, none, forget = "id: [\n", "", EventKind("")
@@ -131,6 +132,7 @@ func newFileBench(t *testing.T) *fileBench {
 
 // TestFileThatIsReportedAtOnce covers the changes that are reported before a file is quiet.
 func TestFileThatIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
 	text := messageText("codex", "m1.yaml", "one")
 	b := newFileBench(t)
 	addFile(t, b.box.path, "m.yaml", text)
@@ -158,6 +160,7 @@ func TestFileThatIsReportedAtOnce(t *testing.T) {
 
 // TestSummaryKeepsNoFile checks that nothing of a message's file stays in memory but its summary.
 func TestSummaryKeepsNoFile(t *testing.T) {
+	t.Parallel()
 	const id, from, kind, priority, subject = "msg-20260313T1430Z-claude-ab12", "claude", "question", "P2", "Which port?"
 	file := strings.Join([]string{id, from, kind, priority, subject, strings.Repeat("body ", 1000)}, "\n")
 	part := func(text string) string {

@@ -14,13 +14,13 @@ import (
 // notifyBuffer is how many notifications wait in this process. The system holds many more.
 const notifyBuffer = 256
 
-// A notifier says which folders may have changed, as far as it can. The zero notifier is silent.
+// A notifier sends notifications about changes in folders. It may miss some. The zero notifier sends none.
 type notifier struct {
 	// add begins to watch a folder. Adding one again is not an error.
 	add func(folder string) error
 	// events have paths of entries of the folders.
 	events <-chan fsnotify.Event
-	// errors say that events were lost.
+	// errors report that events were lost.
 	errors <-chan error
 	stop   func() error
 }
@@ -59,8 +59,8 @@ func (n *notifier) close() (err error) {
 }
 
 // attach asks for notifications about the boxes and their mailboxes, which show when a box comes back.
-// Each tick repeats that, for folders that were missing or replaced. Errors are ignored: ticks find
-// everything that is not notified.
+// Each tick calls it again, for folders that were missing or replaced. It ignores errors: ticks find
+// all changes without notifications.
 func (w *Watcher) attach() {
 	if w.notifier.add == nil {
 		var err error
@@ -113,7 +113,7 @@ func (w *Watcher) notice(path string) {
 
 // startOver looks at every file after notifications were lost, and opens a new notifier.
 func (w *Watcher) startOver() {
-	_ = w.notifier.close() // it is of no use any more
+	_ = w.notifier.close() // it is useless now
 	w.tickAt = time.Now().Add(tickEvery)
 	for _, b := range w.boxes {
 		b.recheck = true

@@ -29,6 +29,7 @@ func pending(t *testing.T, w *mailbox.Workspace, agent schema.AgentName, options
 }
 
 func TestAwaitPendingInOrder(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	for _, subject := range []string{"a P2", "b P0", "c P1", "d P0"} {
 		m := mailboxtest.Draft("codex")
@@ -53,8 +54,9 @@ func TestAwaitPendingInOrder(t *testing.T) {
 	}
 }
 
-// TestAwaitPendingEnds waits in vain.
+// TestAwaitPendingEnds waits until the time is over or the context ends.
 func TestAwaitPendingEnds(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	if _, err := pending(t, w, "codex", PendingOptions{Timeout: time.Millisecond}); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want ErrTimeout", err)
@@ -81,6 +83,7 @@ func TestAwaitPendingEnds(t *testing.T) {
 // TestAwaitPendingArrival lets a message arrive after nothing was found, together with a file that
 // is no message, in another inbox than the first.
 func TestAwaitPendingArrival(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	var problems []string
 	found, err := AwaitPending(t.Context(), []Target{{Workspace: w, Agent: "claude"}, {Workspace: w, Agent: "codex"}}, PendingOptions{
@@ -112,6 +115,7 @@ func TestAwaitPendingArrival(t *testing.T) {
 // and acknowledge. The reader gets every message that nobody else takes, and nothing that was
 // acknowledged before it looked.
 func TestAwaitPendingInAnyInterleaving(t *testing.T) {
+	t.Parallel()
 	const senders, each = 4, 50
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	var mu sync.Mutex

@@ -17,6 +17,7 @@ import (
 // TestLookDoesNotWaitForAPipe checks a folder whose place a pipe has taken. Opening a pipe normally
 // waits for its other end, and no signal interrupts that.
 func TestLookDoesNotWaitForAPipe(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "codex")
 	watcher := newTestWatcher(t, w, Options{}, "codex")
 	path := w.BoxPath("codex", mailbox.Inbox)

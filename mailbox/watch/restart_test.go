@@ -71,6 +71,7 @@ func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool
 // TestWatchRestarts stops watchers at random and starts others, which follow or scan, while
 // messages arrive: each is seen exactly once.
 func TestWatchRestarts(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "codex")
 	finished := sendInBursts(t, w.Dir(), *arrivals)
 	done := make(chan struct{})
@@ -139,6 +140,7 @@ const watchChildDir = "OACP_TEST_WATCH_DIR"
 
 // TestWatchChild is the process that TestWatchKilled kills. It prints the id of each message.
 func TestWatchChild(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(watchChildDir)
 	if dir == "" {
 		t.Skip("it runs as a process of TestWatchKilled")
@@ -160,6 +162,7 @@ func TestWatchChild(t *testing.T) {
 // TestWatchKilled kills watchers at random while messages arrive: none is missed, though some may
 // be seen twice.
 func TestWatchKilled(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "codex")
 	finished := sendInBursts(t, w.Dir(), *arrivals/2)
 	executable, err := os.Executable()

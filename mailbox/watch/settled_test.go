@@ -11,6 +11,7 @@ import (
 
 // TestSettledByTime checks how long a file without another copy counts as being written.
 func TestSettledByTime(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "codex")
 	path := put(t, w, "codex", "m.yaml", "one")
 	now := time.Now()
@@ -65,6 +66,7 @@ func TestSettledByTime(t *testing.T) {
 // TestSettledByItsTimes checks that a file that was renamed into its place is complete at once, and one
 // that is written in place is not.
 func TestSettledByItsTimes(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	old := time.Now().Add(-time.Hour)

@@ -98,15 +98,15 @@ type Watcher struct {
 	queue []change
 	// tickAt is when the next tick is due.
 	tickAt time.Time
-	// forgotten are the names that Forget was called with; woken ends a wait for their sake.
+	// forgotten are the names that Forget was called with; woken then ends a wait.
 	mutex     sync.Mutex
 	forgotten []string
 	woken     chan struct{}
 }
 
-// New returns a Watcher of the targets, which must differ. An error of an unknown agent is a
-// *mailbox.UnknownAgentError, and that of a cursor in use a *CursorInUseError. The options may be nil.
-// The caller closes the Watcher when its loop has ended, and the workspaces after that.
+// New returns a Watcher of the targets, which must differ. It returns a *mailbox.UnknownAgentError if an
+// agent is unknown, and a *CursorInUseError if a cursor is in use. The options may be nil. The caller
+// closes the Watcher when its loop has ended, and the workspaces after that.
 func New(targets []Target, options *Options) (*Watcher, error) {
 	w := &Watcher{open: openNotifier, woken: make(chan struct{}, 1)}
 	if options != nil {
@@ -156,7 +156,7 @@ func (w *Watcher) Unread() error {
 }
 
 // Forget makes a file count as not reported: if it is in its box, or comes back, it is reported again.
-// Without that, the same message in a file of the same name causes no event. Forget may be called at any
+// Otherwise, the same message in a file of the same name causes no event. Forget may be called at any
 // time, even while a loop runs.
 func (w *Watcher) Forget(name string) {
 	w.mutex.Lock()
@@ -164,7 +164,7 @@ func (w *Watcher) Forget(name string) {
 	w.mutex.Unlock()
 	select {
 	case w.woken <- struct{}{}:
-	default: // the loop is to look already
+	default: // the loop is about to look
 	}
 }
 
@@ -207,7 +207,7 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 		w.look(ctx, follow)
 		next := w.nextLook(time.Now())
 		switch {
-		case !next.IsZero() && !next.After(time.Now()):
+		case !next.IsZero() && !next.After(time.Now()): // look again at once
 		case follow:
 			w.wait(ctx, earliest(next, w.tickAt))
 		case next.IsZero() || next.After(patience):

@@ -164,6 +164,7 @@ func messageText(to schema.AgentName, name, subject string) string {
 }
 
 func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	before := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
 	watch := follow(t, w, Options{Archived: true}, "codex", "gemini")
@@ -191,6 +192,7 @@ func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
 }
 
 func TestWatchPassesOverWhatIsNoMessage(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	watch := follow(t, w, Options{Archived: true}, "codex")
 	inbox := w.BoxPath("codex", mailbox.Inbox)
@@ -205,6 +207,7 @@ func TestWatchPassesOverWhatIsNoMessage(t *testing.T) {
 }
 
 func TestWatchFollowsRenames(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex", "gemini")
 	watch := follow(t, w, Options{Archived: true}, "codex")
 	r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
@@ -237,6 +240,7 @@ func TestWatchFollowsRenames(t *testing.T) {
 }
 
 func TestWatchReplacedMessage(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	path := put(t, w, "codex", "m1.yaml", "one")
 	options := Options{Cursor: true, Archived: true}
@@ -266,6 +270,7 @@ func TestWatchReplacedMessage(t *testing.T) {
 }
 
 func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	inbox := w.BoxPath("codex", mailbox.Inbox)
 	old := time.Now().Add(-time.Hour)
@@ -299,6 +304,7 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 // TestWatchInvalidMail checks that a message that is not valid arrives as an error that shows it,
 // arrives again when it is mended, and is archived like others.
 func TestWatchInvalidMail(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "codex")
 	path := put(t, w, "codex", "a.yaml", "hello")
 	valid := check.ReadFile(t, path)
@@ -319,6 +325,7 @@ func TestWatchInvalidMail(t *testing.T) {
 }
 
 func TestWatchSince(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	now := time.Now()
 	for name, age := range map[string]time.Duration{"a-day.yaml": 24 * time.Hour, "a-minute.yaml": 2 * time.Minute} {
@@ -337,6 +344,7 @@ func TestWatchSince(t *testing.T) {
 
 // TestWatchSinceNow checks that a file that another program wrote only now counts as reported.
 func TestWatchSinceNow(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	put(t, w, "codex", "just-now.yaml", "old")
 	path := put(t, w, "codex", "not-valid.yaml", "old")
@@ -346,6 +354,7 @@ func TestWatchSinceNow(t *testing.T) {
 
 // TestWatchOutbox checks that any box can be watched, and that only inboxes have cursors.
 func TestWatchOutbox(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	target := Target{Workspace: w, Agent: "claude", Box: mailbox.Outbox}
 	_, err := New([]Target{target}, &Options{Cursor: true})
@@ -363,6 +372,7 @@ func TestWatchOutbox(t *testing.T) {
 }
 
 func TestWatchUnknownAgents(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	var unknown *mailbox.UnknownAgentError
 	if _, err := New([]Target{{Workspace: w, Agent: "codx"}}, nil); !errors.As(err, &unknown) {
@@ -371,6 +381,7 @@ func TestWatchUnknownAgents(t *testing.T) {
 }
 
 func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	first, second := put(t, w, "codex", "a1.yaml", "first"), put(t, w, "codex", "b1.yaml", "second")
 	options := Options{Cursor: true}
@@ -397,6 +408,7 @@ func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
 }
 
 func TestWatchCompletesDeliveries(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	crashAfterCommit(t, w)
 	// The message is older than the watcher, but it arrives now.
@@ -424,6 +436,7 @@ func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 // TestForget checks that a file of the same name and message is reported again after Forget, whether
 // it comes back before or after, and that nothing else is.
 func TestForget(t *testing.T) {
+	t.Parallel()
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	watcher := newTestWatcher(t, w, Options{}, "codex")
 	watch := startWatching(t, watcher)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -24,9 +26,47 @@ func (e *AnsweredError) Error() string {
 	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
 }
 
-// SendOnce calls send, which sends a reply to the request, if there is one. If the reply answers the request, and its
-// sender has answered it before, SendOnce returns an *AnsweredError instead, unless again is true. Of
-// several processes that answer a request at the same time, one succeeds.
+// A BusyError reports that a turn of a Runner works on the request that an agent answers from elsewhere.
+type BusyError struct {
+	Request *schema.Message
+	Agent   schema.AgentName
+	// Since is when the turn began.
+	Since time.Time
+}
+
+// Error names the agent and the request, and says since when the turn runs.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("a turn of oacp run for %s works on message %s since %s", e.Agent, e.Request.ID, schema.NewTimestamp(e.Since))
+}
+
+// checkTurn returns a *BusyError if a turn works on the request, unless this process belongs to that turn.
+func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) error {
+	running, err := IsRunning(w, agent)
+	if err != nil || !running {
+		return err
+	}
+	k, err := KeyOf(request)
+	if err != nil {
+		return err
+	}
+	h, err := ReadHistory(w, agent)
+	if err != nil {
+		return err
+	}
+	rec := h.Records[k]
+	if rec == nil || !rec.Running || orphans.Inside(rec.Marks...) {
+		return nil
+	}
+	// Some agents get only some variables, for example those in a container.
+	if os.Getenv(orphans.Variable) == "" && os.Getenv("OACP_MESSAGE_ID") == string(request.ID) {
+		return nil
+	}
+	return &BusyError{request, agent, inSeconds(rec.Started)}
+}
+
+// SendOnce calls send, which sends the reply. Unless again is true, it returns an *AnsweredError instead if the reply
+// answers the request and its sender has answered it before, and a *BusyError if another process works on the request
+// in a turn. If several processes answer a request at the same time, one succeeds. The request may be nil.
 func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, again bool, send func() error) (err error) {
 	if again || request == nil || !reply.Answers(request) {
 		return send()
@@ -52,6 +92,9 @@ func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.
 	if last := sent[request.ID]; last.Answers {
 		_, err := w.Pending(ctx, string(request.ID), reply.From)
 		return &AnsweredError{request, last.Message, err == nil}
+	}
+	if err := checkTurn(w, request, reply.From); err != nil {
+		return err
 	}
 	return send()
 }

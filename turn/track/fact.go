@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -13,8 +14,8 @@ import (
 type FactKind string
 
 const (
-	// Started is written before a turn begins. One of the next four ends the turn; lost is written
-	// by the next Runner, for a turn that never ended.
+	// Started is written before a turn begins. One of the next four ends the turn. The next Runner writes
+	// Lost for a turn that never ended.
 	Started     FactKind = "started"
 	Succeeded   FactKind = "succeeded"
 	Failed      FactKind = "failed"
@@ -22,24 +23,28 @@ const (
 	Lost        FactKind = "lost"
 	// Dead is a message that is given up, even without a turn.
 	Dead FactKind = "dead"
-	// Answered, bounced and unsendable end the sending of an answer or bounce.
+	// Answered, Bounced and Unsendable end the sending of an answer or bounce.
 	Answered   FactKind = "answered"
 	Bounced    FactKind = "bounced"
 	Unsendable FactKind = "unsendable"
-	// Acknowledged and buried are a handled message, and a dead letter, that left the inbox.
+	// Acknowledged is a handled message that left the inbox, and Buried a dead letter.
 	Acknowledged FactKind = "acknowledged"
 	Buried       FactKind = "buried"
-	// Revived is a message that is back in the inbox after its outcome: a person restored it. What
-	// was recorded of it before does not count.
+	// Revived is a message that a person restored to the inbox after its outcome. Earlier facts about it
+	// no longer count.
 	Revived FactKind = "revived"
-	// Held is a message that gets no turn for the time being.
+	// Held is a message that gets no turn for now.
 	Held FactKind = "held"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
+	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no
+	// message: the agent works on none any more.
+	working  FactKind = "working"
+	finished FactKind = "finished"
 
-	// Bound is a conversation, or a pair of agents within an hour, with too many turns; notified is
-	// the notice about it that was sent, and resumed a person who lets it go on. They belong to no
-	// message.
+	// Bound is a conversation, or a pair of agents within an hour, that has reached its limit on turns.
+	// Notified is the notice about that, which was sent, and Resumed a person who lifts the limit. They belong to
+	// no message.
 	Bound    FactKind = "bound"
 	Notified FactKind = "notified"
 	Resumed  FactKind = "resumed"
@@ -56,7 +61,7 @@ type Fact struct {
 	// Envelope identifies the message; see Of. Facts about a bound have only From or Conversation.
 	Envelope
 
-	// Marks are in the environment of the processes of a turn that started.
+	// Marks are in the environment of the processes of a Started turn.
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
 	Attempt int       `json:"attempt,omitempty"`
@@ -64,12 +69,14 @@ type Fact struct {
 	Output  string    `json:"output,omitempty"`
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	Session string    `json:"session,omitempty"`
-	// Program is that of a session that noticed the message.
-	Program    string `json:"program,omitempty"`
-	DurationMS int64  `json:"duration_ms,omitempty"`
-	Usage      Usage  `json:"usage,omitzero"`
-	// Send is the message to be sent next, complete with its id: sending it twice is sending it
-	// once.
+	// Program is the program of the session that noticed the message, and Process the process of the agent.
+	Program    string          `json:"program,omitempty"`
+	Process    process.Process `json:"process,omitzero"`
+	DurationMS int64           `json:"duration_ms,omitempty"`
+	Usage      Usage           `json:"usage,omitzero"`
+	// Text is what the recipient says about its work.
+	Text string `json:"text,omitempty"`
+	// Send is the message to send next. It has its id, so sending it again changes nothing.
 	Send *schema.Message `json:"send,omitempty"`
 	// Sent is the id of the message that was sent.
 	Sent schema.ID `json:"sent,omitempty"`
@@ -100,10 +107,10 @@ type Usage struct {
 }
 
 // A Key identifies a message in a journal, even after its file is removed. An id alone does not: other tools make
-// short ones, which collide.
+// short ids, which collide.
 type Key struct {
 	ID schema.ID `json:"id,omitempty"`
-	// Fingerprint is the beginning of a SHA-256 of what the message says.
+	// Fingerprint is the beginning of a SHA-256 of the message's fields, or of the bytes of an invalid file.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
@@ -126,14 +133,15 @@ func Fingerprint(data ...[]byte) string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// About begins a fact about a message.
+// About makes a fact about a message, with the number of its attempts.
 func (k FactKind) About(rec *Record) Fact {
 	f := k.Of(&rec.Envelope)
 	f.Attempt = rec.Attempts
 	return f
 }
 
-// Of begins a fact about a message that had no turn yet. Facts that may be the first about a message describe it.
+// Of makes a fact about a message. Kinds that may be the first about a message have its whole envelope, and others
+// only its key.
 func (k FactKind) Of(m *Envelope) Fact {
 	if k == Started || k == Dead || k == Held {
 		return Fact{Kind: k, Envelope: *m}

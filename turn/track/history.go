@@ -19,8 +19,8 @@ type History struct {
 	Records       map[Key]*Record
 	Conversations map[schema.ConversationID]*conversationState
 	Senders       map[schema.AgentName]*senderState
-	// Released counts what may let a waiting message go on: a turn that no longer counts, a person
-	// who resumes a conversation or restores a message.
+	// Released counts the facts that may end the wait of a message: a turn that does not count, or a
+	// person who resumes a conversation or restores a message.
 	Released int
 	// failures counts the turns that failed since the last success.
 	failures int
@@ -32,9 +32,9 @@ type History struct {
 type Record struct {
 	Envelope
 
-	// Attempts counts the turns that began, without those that were interrupted.
+	// Attempts counts the turns that began and were not interrupted.
 	Attempts int `json:"attempts,omitempty"`
-	// Running reports whether the last turn has not ended, and Lost whether its runner died in it.
+	// Running reports whether the last turn has not ended, and Lost whether its Runner died during it.
 	Running bool `json:"running,omitempty"`
 	Lost    bool `json:"lost,omitempty"`
 	// Marks are in the environment of the processes of a running turn.
@@ -50,12 +50,14 @@ type Record struct {
 	Output  string `json:"output,omitempty"`
 	// Held says why the message gets no turn.
 	Held string `json:"held,omitempty"`
-	// Unsent is the answer or bounce until it is sent; then Sent is its id. A bounce in place of an answer
-	// has none.
+	// Unsent is the answer or bounce until it is sent. Then Sent is its id, unless it is a bounce in place of
+	// an answer.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
-	// Noticed are the sessions that noticed the message, each once, in the order of the facts.
+	// Noticed are the sessions and processes that noticed the message, each once, in the order of the facts.
 	Noticed []Noticed `json:"noticed,omitempty"`
+	// Working is what the recipient said last about its work on the message.
+	Working *Working `json:"working,omitempty"`
 	// Last is the time of the last fact.
 	Last time.Time `json:"last,omitzero"`
 
@@ -65,9 +67,10 @@ type Record struct {
 // Done reports whether nothing is left to do about the message.
 func (rec *Record) Done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
 
-// hasNoticed reports whether a session has noticed the message since its last turn began.
+// hasNoticed reports whether a session has noticed the message, or the recipient said that it works on it, since its
+// last turn began.
 func (rec *Record) hasNoticed() bool {
-	return slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
+	return rec.Working != nil && rec.Working.At.After(rec.Started) || slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
 }
 
 // Conversation is what is known of a conversation.
@@ -92,10 +95,10 @@ type conversationState struct {
 // senderState is what is known of an agent that sends.
 type senderState struct {
 	Name schema.AgentName `json:"name"`
-	// Turns are when the turns on its messages began within the last hour, in order.
+	// Turns are the times, in order, when turns on its messages began within the last hour.
 	Turns []time.Time `json:"turns,omitempty"`
-	// Bound reports whether the notice about too many turns exists. There is another one only after an hour
-	// without turns: at the bound, each turn that is an hour old admits another one.
+	// Bound reports whether the notice about too many turns exists. The next notice comes only after an hour
+	// without turns: at the limit, each turn that gets an hour old admits another one.
 	Bound  bool            `json:"bound,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
 }
@@ -134,10 +137,9 @@ func (h *History) sender(name schema.AgentName) *senderState {
 	return s
 }
 
-// Read applies the complete lines that a journal has after those that were read before. It skips lines that are
-// not facts.
+// Read applies the complete lines of a journal that it has not read before. It skips lines that are not facts.
 func (h *History) Read(journal io.ReaderAt) error {
-	lines := jsonl.NewReader(journal, 0)
+	lines := jsonl.NewReader(journal)
 	var f Fact
 	for {
 		line, next, err := lines.Line(h.end)
@@ -162,6 +164,12 @@ func (h *History) Apply(f *Fact) {
 		h.applyBound(f)
 	case snapshot:
 		h.restore(f)
+	case finished:
+		for _, rec := range h.Records {
+			if rec.Working != nil {
+				rec.Working.Finished = true
+			}
+		}
 	default:
 		rec := entry(h.Records, f.Key)
 		rec.Key, rec.Last = f.Key, f.At
@@ -220,19 +228,29 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case Answered, Bounced, Unsendable, Acknowledged, Buried:
 		rec.applyAfterOutcome(f)
 	case noted:
-		by := Noticed{Session: f.Session, Program: f.Program, At: f.At}
-		known := func(n Noticed) bool { return n.Session == by.Session && n.Program == by.Program }
-		if !slices.ContainsFunc(rec.Noticed, known) {
-			rec.Noticed = append(rec.Noticed, by)
-		}
+		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
+	case working:
+		rec.Working = &Working{At: f.At, Text: f.Text}
 	case Revived:
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Last: f.At}
 		h.Released++
 	}
 }
 
-// applyAfterOutcome adds a fact that follows the outcome of a message. Without an outcome, the message was
-// restored in between.
+// addNoticed adds who noticed the message. A session that goes on in another process stays one.
+func (rec *Record) addNoticed(by Noticed) {
+	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool {
+		return n.Session == by.Session && n.Program == by.Program && (by.Session != "" || n.Process == by.Process)
+	})
+	if i < 0 {
+		rec.Noticed = append(rec.Noticed, by)
+	} else if by.Process.PID > 0 {
+		rec.Noticed[i].Process = by.Process
+	}
+}
+
+// applyAfterOutcome adds a fact that follows the outcome of a message. If there is no outcome, somebody has restored
+// the message in the meantime.
 func (rec *Record) applyAfterOutcome(f *Fact) {
 	switch {
 	case rec.Outcome == "":
@@ -273,8 +291,8 @@ func (h *History) uncountTurn(rec *Record) {
 	}
 }
 
-// clockBack is how far in the future a turn may have begun and still count. A turn beyond that
-// began before the clock was set back, and must not hold up others until the clock is there again.
+// clockBack is how far in the future a turn may have begun and still count. A later one began before the clock was
+// set back, and must not hold up others until the clock catches up.
 const clockBack = time.Minute
 
 // Within returns the turns that count at a time, in order.
@@ -285,33 +303,33 @@ func (s *senderState) Within(now time.Time) []time.Time {
 	})
 }
 
-// applyBound adds a fact about a conversation or, without one, about a sender. When a person resumes it, its held
-// messages are decided on again.
+// applyBound adds a fact about the limit on the turns of a conversation or, without one, of a sender. A person who
+// resumes it also releases the messages that the limit holds.
 func (h *History) applyBound(f *Fact) {
-	if f.Conversation == "" {
-		s := h.sender(f.From)
-		s.Unsent = f.Send
-		switch f.Kind {
-		case Bound:
-			s.Bound = true
-		case Resumed:
-			s.Bound = false
-			s.Turns = nil
-		}
-	} else {
+	resumes := f.Kind == Resumed
+	var bound *bool
+	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
 		c.Unsent = f.Send
-		switch f.Kind {
-		case Bound:
-			c.Bound = true
-		case Resumed:
-			c.Bound = false
+		bound = &c.Bound
+		if resumes {
 			c.Turns = 0
 		}
+	} else {
+		s := h.sender(f.From)
+		s.Unsent = f.Send
+		bound = &s.Bound
+		if resumes {
+			s.Turns = nil
+		}
 	}
-	if f.Kind != Resumed {
+	if f.Kind == Bound {
+		*bound = true
+	}
+	if !resumes {
 		return
 	}
+	*bound = false
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {
@@ -332,8 +350,8 @@ func (h *History) restore(f *Fact) {
 	}
 }
 
-// KeepFor is how long a message about which nothing is to be done, and a conversation, are remembered after their
-// last fact.
+// KeepFor is how long compaction keeps a message that needs no more work, and a conversation, after the last fact
+// about it.
 const KeepFor = 30 * 24 * time.Hour
 
 // Snapshots returns the facts that add up to the history, without what is too old to matter.

@@ -1,9 +1,8 @@
-// Package track keeps the journal of an agent's turns, and says from it how far messages got.
+// Package track keeps the journal of an agent's turns, and tells from it how far messages got.
 //
-// The journal is state/turns/<agent>.jsonl of the workspace: a line of JSON for each Fact, which a
-// Runner of package turn writes. The facts add up to a History. Other processes also append to the
-// journal when a session notices a message, or a person restores one or lets a conversation
-// go on. Track, Thread, List, Status and OwedBy read it and write nothing to it. Package track runs no turn.
+// The journal is state/turns/<agent>.jsonl of the workspace. It has a line of JSON for each Fact, and the facts add
+// up to a History. A Runner of package turn writes it. Other processes append to it when a session notices a
+// message, or a person restores one or resumes a conversation. Track, Thread, List, Status and OwedBy only read it.
 package track
 
 import (
@@ -40,7 +39,7 @@ const CompactAbove = 8 << 20
 // Journal is the file in which a Runner records what it does, and the history that the file adds up
 // to. A writer holds the journal's own lock.
 type Journal struct {
-	// Path is that of the file, and name its name in the folder.
+	// Path is the path of the file, and name its name in dir.
 	Path string
 	dir  *durable.Dir
 	name string
@@ -144,8 +143,8 @@ func (j *Journal) Append(f Fact, isDurable bool) error {
 	return j.history.Read(j.file)
 }
 
-// appendFacts writes facts to the journal of an agent, durably. It does not read the journal, which may
-// be large. A Runner at work reads the facts within about a second.
+// appendFacts durably writes facts to the journal of an agent, without reading it: it may be large. A Runner at work
+// reads the facts within about a second.
 func appendFacts(w *mailbox.Workspace, agent schema.AgentName, facts ...Fact) error {
 	j, err := newJournal(w, agent, time.Now)
 	if err != nil {
@@ -154,8 +153,8 @@ func appendFacts(w *mailbox.Workspace, agent schema.AgentName, facts ...Fact) er
 	return errors.Join(j.write(true, facts...), j.Close())
 }
 
-// write appends facts, to the file that the last compaction left if none is open. A fact without a time gets the
-// current one. After an error, the first facts may be written.
+// write appends facts. A fact without a time gets the current one. After an error, some of them may be written. If
+// the file is not open, write opens it while it holds the lock, so that no compaction replaces it meanwhile.
 func (j *Journal) write(isDurable bool, facts ...Fact) error {
 	err := j.locked(func() error {
 		if j.file == nil {
@@ -167,10 +166,10 @@ func (j *Journal) write(isDurable bool, facts ...Fact) error {
 		if err != nil {
 			return err
 		}
-		if _, err := jsonl.Seal(j.file); err != nil {
+		if err := jsonl.Seal(j.file); err != nil {
 			return err
 		}
-		_, err = jsonl.Append(j.file, lines)
+		err = jsonl.Append(j.file, lines)
 		return err
 	})
 	if err == nil && isDurable {
@@ -244,7 +243,7 @@ func (j *Journal) Get(k Key) (rec Record, known bool) {
 	return rec, known
 }
 
-// Compact replaces a large journal with a line for each message that still matters.
+// Compact replaces a journal of more bytes than above with snapshots of what still matters.
 func (j *Journal) Compact(above int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -295,15 +294,11 @@ func (h *History) readIn(dir *durable.Dir, name string) error {
 	return h.Read(file)
 }
 
-// Holder is the process that works an inbox.
-type Holder = exclusive.Holder
-
-// runFolder holds, for each agent, the file that is locked and one that names the process that
-// locked it.
+// runFolder has two files for each agent: one that a Runner locks, and one that names the process of the Runner.
 const runFolder = "state/run"
 
-// LockOf returns the lock of the process that works the inbox of an agent.
-func LockOf(w *mailbox.Workspace, agent schema.AgentName) exclusive.Lock {
+// lockOf returns the lock of the process that works the inbox of an agent.
+func lockOf(w *mailbox.Workspace, agent schema.AgentName) exclusive.Lock {
 	return exclusive.Lock{
 		Open: func() (*durable.Dir, error) { return durable.OpenDir(w.Root(), w.Dir(), runFolder) },
 		Name: string(agent) + ".lock", Note: string(agent) + ".json", What: "the inbox of " + string(agent) + " is worked",
@@ -312,7 +307,7 @@ func LockOf(w *mailbox.Workspace, agent schema.AgentName) exclusive.Lock {
 
 // IsRunning reports whether a process works the inbox of an agent.
 func IsRunning(w *mailbox.Workspace, agent schema.AgentName) (bool, error) {
-	running, _, err := LockOf(w, agent).Held()
+	running, _, err := lockOf(w, agent).Held()
 	return running, err
 }
 
@@ -321,5 +316,5 @@ func LockInbox(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 	if err := w.MakeStateFolder(runFolder); err != nil {
 		return nil, err
 	}
-	return LockOf(w, agent).Take(ctx, now)
+	return lockOf(w, agent).Take(ctx, now)
 }

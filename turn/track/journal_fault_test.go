@@ -48,7 +48,7 @@ func withJournalFaults(t *testing.T) (*Journal, *faultyJournal) {
 // not, and that a failed sync is an error until a sync succeeds.
 func TestDurableFacts(t *testing.T) {
 	j, f := withJournalFaults(t)
-	j.MustAppend(t, Started.About(recordNumber(1)))
+	j.mustAppend(t, Started.About(recordNumber(1)))
 	if f.syncs != 0 {
 		t.Errorf("%d syncs after a fact that need not be durable, want none", f.syncs)
 	}
@@ -69,12 +69,12 @@ func TestDurableFacts(t *testing.T) {
 func TestJournalOnFullDisk(t *testing.T) {
 	for _, room := range []int{0, 1, 40, 80} {
 		j, f := withJournalFaults(t)
-		j.MustAppend(t, Started.About(recordNumber(1)))
+		j.mustAppend(t, Started.About(recordNumber(1)))
 		f.room = room
 		if err := j.Append(Started.About(recordNumber(2)), true); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), j.Path) {
 			t.Errorf("append = %v, want ENOSPC and the path", err)
 		}
-		j.MustAppend(t, Started.About(recordNumber(3)))
+		j.mustAppend(t, Started.About(recordNumber(3)))
 		data, err := os.ReadFile(j.Path)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // TestAppendThatFails checks that a failed append leaves no trace and that the next one succeeds.
 func TestAppendThatFails(t *testing.T) {
 	j := openJournal(t)
-	j.MustAppend(t, Started.About(recordNumber(99)))
+	j.mustAppend(t, Started.About(recordNumber(99)))
 	before, err := os.ReadFile(j.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestAppendThatFails(t *testing.T) {
 	if err != nil || string(after) != string(before) || len(j.history.Records) != 1 {
 		t.Errorf("the journal became %q (%v) with %d records, want no change", after, err, len(j.history.Records))
 	}
-	j.MustAppend(t, Started.About(recordNumber(1)))
+	j.mustAppend(t, Started.About(recordNumber(1)))
 	if len(j.history.Records) != 2 {
 		t.Errorf("%d records after another fact, want 2", len(j.history.Records))
 	}

@@ -28,7 +28,7 @@ func openJournal(t testing.TB) *Journal {
 	return j
 }
 
-func (j *Journal) MustAppend(t testing.TB, facts ...Fact) {
+func (j *Journal) mustAppend(t testing.TB, facts ...Fact) {
 	t.Helper()
 	for _, f := range facts {
 		if err := j.Append(f, false); err != nil {
@@ -45,8 +45,8 @@ func recordNumber(n int) *Record {
 	}}
 }
 
-// LifeOf returns facts of messages in all states.
-func LifeOf(messages int) []Fact {
+// lifeOf returns facts of messages in all states.
+func lifeOf(messages int) []Fact {
 	var facts []Fact
 	for n := range messages {
 		rec := recordNumber(n)
@@ -80,7 +80,7 @@ func LifeOf(messages int) []Fact {
 
 func TestJournalIsReadAgain(t *testing.T) {
 	j := openJournal(t)
-	j.MustAppend(t, LifeOf(40)...)
+	j.mustAppend(t, lifeOf(40)...)
 	data, err := os.ReadFile(j.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func wantSameHistory(t *testing.T, got, want *History) {
 // and the next line starts on its own.
 func TestJournalAfterACrash(t *testing.T) {
 	j := openJournal(t)
-	j.MustAppend(t, Started.About(recordNumber(1)), Started.About(recordNumber(2)))
+	j.mustAppend(t, Started.About(recordNumber(1)), Started.About(recordNumber(2)))
 	whole, err := os.ReadFile(j.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestJournalAfterACrash(t *testing.T) {
 		if want := bytes.Count(whole[:size], []byte("\n")); before != want {
 			t.Errorf("cut at %d: %d records, want %d", size, before, want)
 		}
-		cut.MustAppend(t, Started.About(recordNumber(3)))
+		cut.mustAppend(t, Started.About(recordNumber(3)))
 		want := before + 1
 		if size < len(whole) && whole[size] == '\n' {
 			want++ // only the end of the line was missing
@@ -161,8 +161,8 @@ func TestJournalTakesInWhatOthersAppend(t *testing.T) {
 		journals = append(journals, j)
 		defer func() { _ = j.Close() }()
 	}
-	journals[0].MustAppend(t, Started.About(recordNumber(1)))
-	journals[1].MustAppend(t, Started.About(recordNumber(2)))
+	journals[0].mustAppend(t, Started.About(recordNumber(1)))
+	journals[1].mustAppend(t, Started.About(recordNumber(2)))
 	if err := journals[0].Refresh(); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestJournalTakesInWhatOthersAppend(t *testing.T) {
 func TestJournalIsCompacted(t *testing.T) {
 	j := openJournal(t)
 	// The last state leaves a bound that a sender's next turn lifts.
-	j.MustAppend(t, LifeOf(40)...)
+	j.mustAppend(t, lifeOf(40)...)
 	data, err := os.ReadFile(j.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestJournalIsCompacted(t *testing.T) {
 		t.Errorf("%d bytes after %d (%v), want fewer", len(after), len(data), err)
 	}
 	wantSameHistory(t, j.history, before)
-	j.MustAppend(t, Started.About(recordNumber(99)))
+	j.mustAppend(t, Started.About(recordNumber(99)))
 	if data, err = os.ReadFile(j.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 	now := time.Now()
 	j.now = func() time.Time { return now }
 	old, waiting := recordNumber(0), recordNumber(1)
-	j.MustAppend(t, Started.About(old), Succeeded.About(old), Fact{Kind: Acknowledged, Envelope: Envelope{Key: old.Key}}, Started.About(waiting))
+	j.mustAppend(t, Started.About(old), Succeeded.About(old), Fact{Kind: Acknowledged, Envelope: Envelope{Key: old.Key}}, Started.About(waiting))
 	now = now.Add(KeepFor + time.Hour)
 	if err := j.Compact(1); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 
 func FuzzHistory(f *testing.F) {
 	var lines bytes.Buffer
-	for _, fact := range LifeOf(10) {
+	for _, fact := range lifeOf(10) {
 		if err := json.NewEncoder(&lines).Encode(&fact); err != nil {
 			f.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func BenchmarkReadHistory(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	j.MustAppend(b, LifeOf(10_000)...)
+	j.mustAppend(b, lifeOf(10_000)...)
 	if err := j.Close(); err != nil {
 		b.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 type Node struct {
 	conversation.Node
 	Recipients []Progress
+	// Snippet is the part of the body that has words of a Query.
+	Snippet string
 }
 
 // Thread is conversation.Thread with the progress of each message.
@@ -39,13 +41,12 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 		if err != nil {
 			return nil, err
 		}
-		nodes[i] = Node{m, progress}
+		nodes[i] = Node{Node: m, Recipients: progress}
 	}
 	return nodes, t.result()
 }
 
-// Stage returns the stage of the message with the recipient that is least far; a dead letter is less
-// far than anything.
+// Stage returns the most urgent of the stages of the message.
 func (n Node) Stage() Stage {
 	least := slices.MinFunc(n.Recipients, func(a, b Progress) int {
 		return slices.Index(urgency, a.Stage) - slices.Index(urgency, b.Stage)
@@ -64,22 +65,29 @@ func (n Node) Stages() map[schema.AgentName]Stage {
 
 // Query says which messages to list. The zero value lists all.
 type Query struct {
-	// Box limits the list to this box; no other files are opened.
+	// Box limits the list to messages with a file in this box.
 	Box mailbox.Box
 	// Agent limits the list to its mailbox or, without a box, to messages from and to it.
 	Agent schema.AgentName
-	// Since leaves out messages that were made before. Files with older times in their names are
-	// not opened.
+	// Since leaves out messages that were created before. List does not open files with older times in
+	// their names.
 	Since time.Time
 	// From and To are a sender and a recipient; Type is a type.
 	From, To schema.AgentName
 	Type     schema.Type
 	// Subject is a part of the subject, in any case.
 	Subject string
+	// Text is words that all occur in the subject or the body, in any case, also as parts of words.
+	Text string
+	// Conversation and Priority are those of the message. A message without a priority has P2.
+	Conversation schema.ConversationID
+	Priority     schema.Priority
 	// Limit is the largest number of messages, the newest ones; 0 is no limit.
 	Limit int
 	// open limits the list to requests that have not expired.
 	open bool
+	// words are those of Text.
+	words []string
 }
 
 // List returns the messages that fit, without their bodies, the newest last. It omits files that are not messages,
@@ -91,6 +99,7 @@ func List(ctx context.Context, w *mailbox.Workspace, q Query) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.words = searchWords(q.Text)
 	t := newTracker(w)
 	nodes, err := t.list(ctx, q, listing)
 	if err != nil {
@@ -108,7 +117,7 @@ func (t *tracker) list(ctx context.Context, q Query, listing *mailbox.Listing) (
 	if err != nil {
 		return nil, err
 	}
-	// Older messages are here only if the names of their files do not tell their times.
+	// If an older message is among them, because the name of its file has no time, others may be missing.
 	cut := len(nodes) - q.Limit
 	if from.After(since) && (cut < 0 || nodes[cut].Message.CreatedAt.Time().Before(from)) {
 		if nodes, err = t.read(ctx, q, listing, since); err != nil {
@@ -121,15 +130,15 @@ func (t *tracker) list(ctx context.Context, q Query, listing *mailbox.Listing) (
 	return nodes, t.locate(ctx, q.Box, listing, nodes)
 }
 
-// read returns the messages that fit in files with names from a time on. In a box, a file that is not a message
-// counts as one that has only a subject, its name.
+// read returns the matching messages, except those in files with an older time in the name. If the query has a box, a
+// file that is not a message counts as one whose subject is the file name.
 func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, since time.Time) (nodes []Node, err error) {
 	mayFit := func(name string) bool {
 		parsed, err := schema.ParseFileName(name)
 		return err != nil || !parsed.At.Before(since) && (!q.open || parsed.Type.IsRequest())
 	}
 	if q.Box == "" {
-		found, err := listing.Search(ctx, func(_ schema.AgentName, _ mailbox.Box, name string) bool { return mayFit(name) }, q.fits)
+		found, err := listing.Search(ctx, mayFit, q.fits)
 		return group(found), t.note(err)
 	}
 	agents := []schema.AgentName{q.Agent}
@@ -157,7 +166,7 @@ func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, s
 	return group(found), nil
 }
 
-// newest returns the time from which on there are as many files as the limit, but none before since.
+// newest returns the time since which there are as many files as the limit, or since if there are fewer.
 func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
 	if q.Limit == 0 {
 		return since
@@ -175,8 +184,9 @@ func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
 	return times[len(times)-q.Limit]
 }
 
-// fits reports whether a message fits, and drops its body.
+// fits reports whether a message fits. It replaces the body by the snippet, which group takes.
 func (q *Query) fits(m *schema.Message) bool {
+	body := m.Body
 	m.Body = schema.Value{}
 	switch {
 	case q.Box == "" && q.Agent != "" && m.From != q.Agent && !m.IsFor(q.Agent),
@@ -184,10 +194,18 @@ func (q *Query) fits(m *schema.Message) bool {
 		q.To != "" && !m.IsFor(q.To),
 		q.Type != "" && m.Type != q.Type,
 		q.open && (!m.Type.IsRequest() || m.ExpiredAt(time.Now())),
+		q.Conversation != "" && conversation.Of(m) != q.Conversation,
+		q.Priority != "" && cmp.Or(m.Priority, schema.P2) != q.Priority,
+		!q.Since.IsZero() && m.CreatedAt.Time().Before(q.Since),
 		!strings.Contains(strings.ToLower(m.Subject), strings.ToLower(q.Subject)):
 		return false
 	}
-	return q.Since.IsZero() || !m.CreatedAt.Time().Before(q.Since)
+	if len(q.words) == 0 {
+		return true
+	}
+	snippet, found := search(q.words, m.Subject, body)
+	m.Body.Text = snippet
+	return found
 }
 
 // group puts the files of each message together, in the order of age. An id alone does not identify
@@ -196,6 +214,8 @@ func group(files []mailbox.Entry) []Node {
 	index := make(map[string]int, len(files))
 	var messages []Node
 	for _, e := range files {
+		snippet := e.Message.Body.Text
+		e.Message.Body = schema.Value{}
 		key := strings.Join([]string{string(e.Message.ID), string(e.Message.CreatedAt), e.Message.Subject}, "\n")
 		if e.Message.ID == "" {
 			key = e.Path
@@ -204,7 +224,7 @@ func group(files []mailbox.Entry) []Node {
 		if !known {
 			i = len(messages)
 			index[key] = i
-			messages = append(messages, Node{Node: conversation.Node{Entry: e}})
+			messages = append(messages, Node{Node: conversation.Node{Entry: e}, Snippet: snippet})
 		}
 		messages[i].Files = append(messages[i].Files, e)
 	}
@@ -214,7 +234,8 @@ func group(files []mailbox.Entry) []Node {
 	return messages
 }
 
-// locate fills in how far the messages got: in a box of recipients, with the owners of the copies.
+// locate fills in how far the messages got with their recipients or, in a list of inboxes, archives or dead letters,
+// with the owners of the files.
 func (t *tracker) locate(ctx context.Context, box mailbox.Box, listing *mailbox.Listing, nodes []Node) error {
 	var requests []*schema.Message
 	copies := make(map[schema.ID][]mailbox.Entry)

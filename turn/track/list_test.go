@@ -100,7 +100,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestSinceOpensNoOldFiles makes an old file unreadable as a message: nobody looks into it.
+// TestSinceOpensNoOldFiles checks that a query with a time skips a file whose name is older, even if the message in it
+// is not.
 func TestSinceOpensNoOldFiles(t *testing.T) {
 	w := newListed(t, map[string]string{"codex/inbox/20260313T1430Z_claude_question.yaml": "59aa codex"})
 	if got := messages(t, w, Query{Since: time.Date(2026, 3, 13, 14, 45, 0, 0, time.UTC)}); len(got) > 0 {
@@ -111,7 +112,7 @@ func TestSinceOpensNoOldFiles(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreNoMessages are found in their box, by their names.
+// TestFilesThatAreNoMessages checks that a query with a box finds them by their names.
 func TestFilesThatAreNoMessages(t *testing.T) {
 	w := newListed(t, map[string]string{"codex/dead_letter/a.yaml": "30aa codex"})
 	if err := os.WriteFile(filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "notes.yaml"), []byte("nothing"), 0o644); err != nil {
@@ -132,7 +133,7 @@ func TestFilesThatAreNoMessages(t *testing.T) {
 	}
 }
 
-// TestListsMessagesWithOneID are two, if they say different things.
+// TestListsMessagesWithOneID checks that messages with one id are two if they say different things.
 func TestListsMessagesWithOneID(t *testing.T) {
 	w := newListed(t, map[string]string{
 		"codex/inbox/a.yaml":  "30aa codex",

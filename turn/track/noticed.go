@@ -7,44 +7,47 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Noticed records that the model of an interactive session has a message.
+// Noticed records that an agent was shown a message: the model of an interactive session has it, or a command printed
+// it.
 type Noticed struct {
-	// Session is the program's id of the session.
+	// Session is the program's id of the session. It is empty if a command printed the message.
 	Session string `json:"session"`
-	// Program is claude or codex.
+	// Program is claude or codex, or empty if it is unknown.
 	Program string    `json:"program"`
 	At      time.Time `json:"at"`
+	// Process is the process of the agent, if it is known.
+	Process process.Process `json:"process,omitzero"`
 }
 
-// NoteNoticed records in the journal of an agent that the model of a session got these messages. When
-// NoteNoticed returns, the record is durable. After an error, call it again: a session notices a message
-// once, however often that is recorded. Without a time, it is now.
+// NoteNoticed durably records in the journal of an agent that it was shown these messages. A zero time means now. After
+// an error, callers may try again: recording the same session or process twice changes nothing.
 //
-// Programs call NoteNoticed while a model waits for them, so it does not read the journal. For a Runner, a
-// message that was noticed is like any other.
+// Programs call NoteNoticed while a model waits for them, so it does not read the journal. A Runner treats a
+// noticed message like any other.
 func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, by Noticed) error {
-	if by.Session == "" || by.Program == "" {
-		return errors.New("noting that messages were noticed: the session or its program has no name")
+	if by.Session != "" && by.Program == "" {
+		return errors.New("noting that messages were noticed: the program of the session has no name")
 	}
 	if err := w.CheckAgent(agent); err != nil || len(messages) == 0 {
 		return err
 	}
 	facts := make([]Fact, len(messages))
 	for i, k := range messages {
-		facts[i] = Fact{At: by.At, Kind: noted, Envelope: Envelope{Key: k}, Session: by.Session, Program: by.Program}
+		facts[i] = Fact{At: by.At, Kind: noted, Envelope: Envelope{Key: k}, Session: by.Session, Program: by.Program, Process: by.Process}
 	}
 	return appendFacts(w, agent, facts...)
 }
 
-// AwaitNoticed waits until every recipient of a sent message has noticed it, or got further with it: it had a turn, or
-// the message left the inbox.
+// AwaitNoticed waits until every recipient of a sent message has noticed it, has given it a turn, or has it no longer
+// in the inbox.
 func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	_ = w.MakeStateFolder(TurnsFolder) // a missing folder is only looked at every second
+	_ = w.MakeStateFolder(TurnsFolder) // Await looks for a missing folder only every second
 	folders := []string{filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))}
 	for _, to := range r.Message.To {
 		folders = append(folders, w.BoxPath(to, mailbox.Inbox))
@@ -55,7 +58,7 @@ func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt)
 	})
 }
 
-// isUnnoticed reports whether the recipient has the message still before it.
+// isUnnoticed reports whether no session noticed the message and it had no turn and no outcome.
 func (p Progress) isUnnoticed() bool {
-	return len(p.Noticed) == 0 && p.Attempts == 0 && (p.Stage == StageStored || p.Stage.IsPending())
+	return len(p.Noticed) == 0 && p.Working == nil && p.Attempts == 0 && (p.Stage == StageStored || p.Stage.IsPending())
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
@@ -24,9 +26,9 @@ func TestNoticedIsForgotten(t *testing.T) {
 	now := time.Now()
 	j.now = func() time.Time { return now }
 	gone, pending := recordNumber(0), recordNumber(1)
-	j.MustAppend(t, noticedBy(gone, "one"), noticedBy(pending, "one"), noticedBy(gone, "two"))
+	j.mustAppend(t, noticedBy(gone, "one"), noticedBy(pending, "one"), noticedBy(gone, "two"))
 	now = now.Add(KeepFor + time.Hour)
-	j.MustAppend(t, noticedBy(pending, "two"))
+	j.mustAppend(t, noticedBy(pending, "two"))
 	if err := j.Compact(1); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +47,10 @@ func TestNoticedLeavesTurnsAlone(t *testing.T) {
 	lostIt := Failed.About(rec)
 	lostIt.RetryAt = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, f := range []Fact{Held.About(rec), Started.About(rec), lostIt, Succeeded.About(rec), {Kind: Acknowledged, Envelope: Envelope{Key: rec.Key}}, {Kind: Revived, Envelope: Envelope{Key: rec.Key}}} {
-		j.MustAppend(t, f)
+		j.mustAppend(t, f)
 		before, _ := j.Get(rec.Key)
 		released, failures := j.history.Released, j.history.failures
-		j.MustAppend(t, noticedBy(rec, "one"))
+		j.mustAppend(t, noticedBy(rec, "one"))
 		after, _ := j.Get(rec.Key)
 		before.Noticed, after.Noticed = nil, nil
 		before.Last = after.Last
@@ -74,7 +76,7 @@ func (r *readCounter) ReadAt(p []byte, at int64) (int, error) {
 // of the journal.
 func TestNoticedDoesNotReadTheJournal(t *testing.T) {
 	j := openJournal(t)
-	j.MustAppend(t, LifeOf(100)...)
+	j.mustAppend(t, lifeOf(100)...)
 	counter := &readCounter{journalFile: j.file}
 	j.file = counter
 	if err := j.write(true, noticedBy(recordNumber(1), "one")); err != nil || counter.bytes > 1 {
@@ -141,5 +143,21 @@ func BenchmarkNoteNoticed(b *testing.B) {
 		if err := NoteNoticed(w, "codex", []Key{k}, Noticed{Session: "session", Program: "codex"}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestNoticedBy checks that a session counts once, in whatever process it is, and a process without a session once.
+func TestNoticedBy(t *testing.T) {
+	first, second := process.Process{PID: 7, Started: "1"}, process.Process{PID: 8, Started: "2"}
+	var rec Record
+	for _, by := range []Noticed{
+		{Process: first}, {Process: second}, {Process: first},
+		{Session: "s", Program: "claude", Process: first}, {Session: "s", Program: "claude", Process: second}, {Session: "s", Program: "claude"},
+	} {
+		rec.addNoticed(by)
+	}
+	want := []Noticed{{Process: first}, {Process: second}, {Session: "s", Program: "claude", Process: second}}
+	if !slices.Equal(rec.Noticed, want) {
+		t.Errorf("noticed by %+v, want %+v", rec.Noticed, want)
 	}
 }

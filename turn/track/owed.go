@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -18,10 +20,12 @@ import (
 // answered.
 type Owed struct {
 	Agent schema.AgentName `json:"agent"`
-	// Mine are the requests that wait for the agent's answer, and Theirs its own requests that wait for
-	// others' answers, the oldest first.
+	// Mine are the requests that wait for the agent's answer, and Theirs its own requests that wait for the
+	// answers of others, the oldest first.
 	Mine   []OpenRequest `json:"mine"`
 	Theirs []OpenRequest `json:"theirs"`
+	// Unread counts the messages in the agent's inbox that it has not noticed.
+	Unread int `json:"unread"`
 }
 
 // OpenRequest is a request that one of its recipients has not answered, and that has not expired.
@@ -39,6 +43,8 @@ type OpenRequest struct {
 	Stage          Stage                 `json:"stage"`
 	// Reason says why the request is held or dead, or how its last turn failed.
 	Reason string `json:"reason,omitempty"`
+	// Working is what the recipient said last about its work on the request.
+	Working *Working `json:"working,omitempty"`
 	// Replies are the recipient's messages about the request, which do not answer it.
 	Replies []Reply `json:"replies,omitempty"`
 }
@@ -51,7 +57,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 		return owed, err
 	}
 	t := newTracker(w)
-	listing, stamp, err := t.listOpen(agent)
+	listing, open, err := t.listOpen(ctx, agent)
 	if err != nil {
 		return owed, err
 	}
@@ -59,9 +65,17 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	if err != nil {
 		return owed, err
 	}
-	open := memory{Stamp: stamp}
+	if owed.Unread, err = t.unread(ctx, agent); err != nil {
+		return owed, err
+	}
+	recently := open.latest().Truncate(time.Minute)
 	for _, n := range nodes {
 		m := n.Message
+		isPending := slices.ContainsFunc(n.Files, func(e mailbox.Entry) bool { return e.Box == mailbox.Inbox })
+		if isPending || !m.CreatedAt.Time().Before(recently) {
+			open.add(n.Files)
+			open.add(t.replies[m.ID])
+		}
 		for _, p := range n.Recipients {
 			if n.Err != nil || p.Answer != "" || p.Agent == mailbox.Postmaster || !m.IsFor(p.Agent) || m.From != agent && p.Agent != agent {
 				continue
@@ -70,7 +84,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 			open.add(t.replies[m.ID])
 			request := OpenRequest{
 				ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
-				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Replies: p.Replies,
+				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working, Replies: p.Replies,
 			}
 			if p.Agent == agent {
 				owed.Mine = append(owed.Mine, request)
@@ -85,52 +99,124 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	return owed, t.result()
 }
 
+// unread counts the messages in the inbox of an agent that wait for it.
+func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, err error) {
+	state, err := t.inbox(agent)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := t.w.Inbox(ctx, agent)
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case err != nil:
+		t.unreadable = &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{agent}}
+	}
+	for _, e := range entries {
+		if e.Err == nil && state.stage(e.Message, state.record(e.Message.ID), t.now) == StageWaiting {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // memory is what the last search for an agent's open requests found.
 type memory struct {
-	// Stamp tells whether files were added or removed since then, or the agent's trust changed.
-	Stamp string `json:"stamp"`
-	// Names are the names of the files that held open requests and replies to them.
+	// Trust tells whether the agent's trust changed.
+	Trust string `json:"trust"`
+	// Folders are the boxes that were searched, and when they last changed, in nanoseconds.
+	Folders map[string]int64 `json:"folders"`
+	// Names are the names of the files that held open requests and replies to them, and those of requests that are
+	// pending or new: these will be acknowledged, which adds their files to the archive.
 	Names []string `json:"names"`
+}
+
+// latest is when a box changed last.
+func (m *memory) latest() time.Time {
+	return time.Unix(0, slices.Max(append(slices.Collect(maps.Values(m.Folders)), 0)))
 }
 
 const (
 	memoryFolder = "state/owed"
 	maxMemory    = 1 << 20
-	// settled is the age of a change after which another one gives a folder another time.
-	settled = time.Second
 )
+
+// settled is the age of a change after which the next one surely gives the folder another time. Tests change it.
+var settled = time.Second
 
 func memoryName(agent schema.AgentName) string { return memoryFolder + "/" + string(agent) + ".json" }
 
-// listOpen lists all files or, if nothing was added or removed since the last search, those that it found open. The
-// stamp is empty if there is nothing new to remember.
-func (t *tracker) listOpen(agent schema.AgentName) (listing *mailbox.Listing, stamp string, err error) {
+// listOpen lists the files that the last search found open, and those that were added since then. It lists all files if
+// it cannot tell which these are. The memory has no folders if there is nothing new to remember.
+func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing *mailbox.Listing, now memory, err error) {
 	agents, err := t.w.Agents()
 	if err != nil {
-		return nil, "", err
+		return nil, now, err
 	}
-	stamp = fmt.Sprint(trust.StampOf(t.w, agent))
+	now = memory{Trust: fmt.Sprint(trust.StampOf(t.w, agent)), Folders: make(map[string]int64)}
 	isSettled := true
 	for _, owner := range agents {
 		for _, box := range schema.Boxes() {
 			if info, err := os.Stat(t.w.BoxPath(owner, box)); err == nil {
-				stamp += fmt.Sprint(" ", owner, " ", box, " ", info.ModTime().UnixNano())
-				isSettled = isSettled && t.now.Sub(info.ModTime()) >= settled
+				at := durable.Changed(info)
+				now.Folders[schema.BoxPath(owner, box)] = at.UnixNano()
+				isSettled = isSettled && !at.IsZero() && t.now.Sub(at) >= settled
 			}
 		}
 	}
 	var last memory
 	data, err := durable.ReadFile(t.w.Root(), t.w.Dir(), memoryName(agent), maxMemory)
-	isSame := err == nil && json.Unmarshal(data, &last) == nil && last.Stamp == stamp
-	if isSame {
+	isKnown := err == nil && json.Unmarshal(data, &last) == nil && last.Trust == now.Trust
+	isSame := isKnown && maps.Equal(last.Folders, now.Folders)
+	if isKnown && !isSame {
+		var added []string
+		added, isKnown, err = t.added(ctx, &last, &now)
+		last.Names = append(last.Names, added...)
+	}
+	if err == nil && isKnown {
 		listing, err = t.w.Assume(last.Names)
 	} else {
 		listing, err = t.w.Names(nil)
 	}
 	if isSame || !isSettled {
-		stamp = ""
+		now.Folders = nil
 	}
-	return listing, stamp, err
+	return listing, now, err
+}
+
+// added returns the names of the files that were added since the last search. It reports false if a search of
+// these and what was open could miss something: a clock went back, or a request was made before the last search, and
+// so its answer may have been there.
+func (t *tracker) added(ctx context.Context, last, now *memory) (names []string, ok bool, err error) {
+	latest := last.latest()
+	for path, at := range now.Folders {
+		if last.Folders[path] != at && time.Unix(0, at).Before(latest) {
+			return nil, false, nil
+		}
+	}
+	changed, err := t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
+		path := schema.BoxPath(agent, box)
+		return last.Folders[path] != now.Folders[path]
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	nothing := func(string) bool { return false }
+	if _, err := changed.Search(ctx, nothing, nil); err != nil { // a folder cannot be read
+		return nil, false, context.Cause(ctx)
+	}
+	ok = true
+	changed.All(func(agent schema.AgentName, box mailbox.Box, name string) {
+		info, err := os.Lstat(filepath.Join(t.w.BoxPath(agent, box), name))
+		isNew := last.Folders[schema.BoxPath(agent, box)] == 0
+		if !ok || err != nil || !isNew && durable.Changed(info).Before(latest) || slices.Contains(last.Names, name) {
+			return
+		}
+		parsed, err := schema.ParseFileName(name)
+		ok = err == nil && !(parsed.Type.IsRequest() && parsed.At.Before(latest.Truncate(time.Minute)))
+		names = append(names, name)
+	})
+	return names, ok, nil
 }
 
 func (m *memory) add(files []mailbox.Entry) {
@@ -139,9 +225,9 @@ func (m *memory) add(files []mailbox.Entry) {
 	}
 }
 
-// keep writes down what was found. Without it, the next search takes longer.
+// keep writes what was found to a file. If it cannot, the next search only takes longer.
 func (m *memory) keep(w *mailbox.Workspace, agent schema.AgentName) {
-	if m.Stamp == "" {
+	if m.Folders == nil {
 		return
 	}
 	slices.Sort(m.Names)

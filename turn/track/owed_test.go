@@ -9,45 +9,53 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestHints checks, while messages are sent, answered, acknowledged and restored at random, that what is owed is the
-// same with hints from the last time and without.
-func TestHints(t *testing.T) {
+// TestOwedRemembers checks, while messages are sent, answered, acknowledged and restored at random, that what is owed is the
+// same with the memory of the last search and without.
+func TestOwedRemembers(t *testing.T) {
 	w := newWorkspace(t)
-	hintsPath := filepath.Join(w.Dir(), memoryFolder)
 	for _, box := range []string{schema.BoxPath("codex", mailbox.Archive), schema.BoxPath("claude", mailbox.Outbox)} {
-		for i := range 1000 {
+		for i := range 20 {
 			check.WriteFile(t, filepath.Join(w.Dir(), box, fmt.Sprintf("20260313T1430Z_claude_notification_%04d.yaml", i)), "x")
 		}
 	}
-	at := time.Now().Add(-time.Hour)
-	// settle makes folders that changed look as if that was long ago.
-	settle := func() {
-		for _, agent := range []schema.AgentName{"claude", "codex"} {
-			for _, box := range schema.Boxes() {
-				info, err := os.Stat(w.BoxPath(agent, box))
-				if err != nil || time.Since(info.ModTime()) > time.Minute {
-					continue
-				}
-				at = at.Add(time.Second)
-				if err := os.Chtimes(w.BoxPath(agent, box), at, at); err != nil {
-					t.Fatal(err)
-				}
+	defer func(before time.Duration) { settled = before }(settled)
+	settled = 0
+	// tick returns when the clock of the file system has moved.
+	tick := func() {
+		path := filepath.Join(t.TempDir(), "clock")
+		var first time.Time
+		for {
+			check.WriteFile(t, path, "x")
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first.IsZero() {
+				first = durable.Changed(info)
+			}
+			if durable.Changed(info).After(first) {
+				return
 			}
 		}
 	}
-	random, hinted := rand.New(rand.NewPCG(1, 1)), 0
+	random, remembered := rand.New(rand.NewPCG(1, 1)), [2]int{}
 	var asked []*schema.Message
-	for step := range 60 {
-		if len(asked) == 0 || random.IntN(3) == 0 {
-			asked = append(asked, send(t, w, question(fmt.Sprint("question ", step)))...)
+	for step := range 70 {
+		if len(asked) == 0 || random.IntN(4) == 0 {
+			q := question(fmt.Sprint("question ", step))
+			if random.IntN(2) == 0 { // a message of another machine that arrives late
+				q.CreatedAt = schema.NewTimestamp(time.Now().Add(-time.Hour))
+			}
+			asked = append(asked, send(t, w, q)...)
 		}
-		m := asked[random.IntN(len(asked))]
+		m := asked[max(0, len(asked)-1-random.IntN(2))]
 		switch random.IntN(4) {
 		case 0:
 			if e, err := w.Pending(t.Context(), string(m.ID), "codex"); err == nil {
@@ -67,15 +75,16 @@ func TestHints(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		settle()
+		tick()
 		for _, agent := range []schema.AgentName{"claude", "codex"} {
-			var owed [3]Owed // the last time without hints
+			var owed [3]Owed // the last time without a memory
 			for i := range owed {
-				if _, err := os.Stat(hintsPath + "/" + string(agent) + ".json"); i == 1 && err == nil {
-					hinted++
+				path := filepath.Join(w.Dir(), memoryName(agent))
+				if _, err := os.Stat(path); err == nil && i < 2 {
+					remembered[i]++
 				}
-				if i == len(owed)-1 {
-					if err := os.RemoveAll(hintsPath); err != nil {
+				if i == 2 {
+					if err := os.RemoveAll(path); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -85,11 +94,11 @@ func TestHints(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(owed[0], owed[2]) || !reflect.DeepEqual(owed[1], owed[2]) {
-				t.Fatalf("step %d: for %s, Owed =\n%+v\nthen\n%+v\nand without hints\n%+v", step, agent, owed[0], owed[1], owed[2])
+				t.Fatalf("step %d: for %s, Owed =\n%+v\nthen\n%+v\nand without a memory\n%+v", step, agent, owed[0], owed[1], owed[2])
 			}
 		}
 	}
-	if hinted == 0 {
-		t.Error("there never were hints")
+	if remembered[0] == 0 || remembered[1] == 0 {
+		t.Errorf("after a change, something was remembered %d times, and without one %d times", remembered[0], remembered[1])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -15,24 +16,24 @@ import (
 // Stage is the state of a message with one recipient. A state is reported only once it is true.
 type Stage string
 
-// The stages of a message, in the order of urgency: what needs somebody comes first, then what is least far.
+// The stages of a message. The most urgent come first: those that need a person, then those that are least far.
 const (
 	// StageDead is a dead letter.
 	StageDead Stage = "dead"
-	// StageUnknown is a message that may be in a folder that could not be read, or of which no copy is
-	// left, as the reason says.
+	// StageUnknown is a message that may be in an unreadable folder, or of which no copy is left. The
+	// reason says which.
 	StageUnknown Stage = "unknown"
 	// StageStored is a message that is sent, and not in the inbox yet.
 	StageStored Stage = "stored"
 	// StageHeld and StageExpired are messages in the inbox that get no turn.
 	StageHeld    Stage = "held"
 	StageExpired Stage = "expired"
-	// StageWaiting is a message in the inbox. If it had a turn already, that failed or never ended.
+	// StageWaiting is a message in the inbox. If it has had a turn, that failed or never ended.
 	StageWaiting Stage = "waiting"
-	// StageNoticed is a message in the inbox that has had no turn since the model of an interactive
-	// session got it; see NoteNoticed. It stays noticed when that session ends.
+	// StageNoticed is a message in the inbox that the model of an interactive session got, and that has had
+	// no turn since then; see NoteNoticed. It stays noticed when the session ends.
 	StageNoticed Stage = "noticed"
-	// StageWorking is a message that an agent is working on.
+	// StageWorking is a message in the inbox that has a turn, or on which the recipient says it works; see NoteWorking.
 	StageWorking Stage = "working"
 	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
 	// an answer; see schema.Message.Answers.
@@ -59,7 +60,7 @@ type Progress struct {
 	// Reason says why the message is held or dead, how its last turn failed, or why it has no
 	// answer.
 	Reason string `json:"reason,omitempty"`
-	// Attempts counts the turns on it. Started and Ended are those of the last one.
+	// Attempts counts the turns on it. Started and Ended are the times of the last one.
 	Attempts int       `json:"attempts"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
@@ -67,6 +68,8 @@ type Progress struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Noticed are the sessions that noticed the message, at whatever stage it is now.
 	Noticed []Noticed `json:"noticed,omitempty"`
+	// Working is what the recipient said last about its work on the message, at whatever stage it is now.
+	Working *Working `json:"working,omitempty"`
 	// Answer is the id of the first reply that answers the message. Replies are all messages of the
 	// recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
@@ -135,7 +138,7 @@ func newTracker(w *mailbox.Workspace) *tracker {
 	}
 }
 
-// note keeps the error of a search if it came with a result, and otherwise returns it.
+// note keeps an error that came with a result, and returns any other.
 func (t *tracker) note(err error) error {
 	unreadable, err := mailbox.SplitUnreadable(err)
 	if unreadable != nil {
@@ -144,7 +147,7 @@ func (t *tracker) note(err error) error {
 	return err
 }
 
-// result is the error of what was read.
+// result returns the error that note kept, if any.
 func (t *tracker) result() error {
 	if t.unreadable == nil {
 		return nil
@@ -152,8 +155,8 @@ func (t *tracker) result() error {
 	return t.unreadable
 }
 
-// readReplies finds the replies to messages in the outboxes of those who got them and in the mailboxes of their
-// senders, as far as these are listed. Without a listing, it lists the outboxes.
+// readReplies finds the replies to messages among the listed files: in the outboxes of the recipients, and in the
+// other boxes of the senders. Without a listing, it lists the outboxes of the recipients.
 func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, messages ...*schema.Message) (err error) {
 	recipients, senders := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
 	asked := make(map[schema.ID]bool, len(messages))
@@ -174,10 +177,10 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 			return err
 		}
 	}
-	isLater := conversation.Following(oldest)
-	found, err := listing.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
-		return (box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]) && isLater(name)
-	}, func(m *schema.Message) bool {
+	listing = listing.Only(func(agent schema.AgentName, box mailbox.Box) bool {
+		return box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]
+	})
+	found, err := listing.Search(ctx, conversation.Following(oldest), func(m *schema.Message) bool {
 		m.Body = schema.Value{}
 		return asked[m.ParentID]
 	})
@@ -187,8 +190,8 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 	return t.note(err)
 }
 
-// track returns how far a message got with each of its recipients, or with the owner of its first file if
-// it is not valid. files are its files, of which there is at least one, the valid ones first.
+// track returns how far a message got with each of its recipients or, if it is not valid, with the owner of its
+// first file. There is at least one file, and valid ones come first.
 func (t *tracker) track(m *schema.Message, files []mailbox.Entry) ([]Progress, error) {
 	recipients := m.To
 	if files[0].Err != nil { // the names in it need not be those of agents
@@ -217,7 +220,11 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	p.Ended = inSeconds(rec.Ended)
 	p.Reason = rec.Reason
 	for _, n := range rec.Noticed {
-		p.Noticed = append(p.Noticed, Noticed{n.Session, n.Program, inSeconds(n.At)})
+		n.At = inSeconds(n.At)
+		p.Noticed = append(p.Noticed, n)
+	}
+	if rec.Working != nil {
+		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}
 	p.addReplies(m, rec, t.replies[m.ID])
 	places := make(map[mailbox.Box]mailbox.Entry)
@@ -241,7 +248,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	case isHeld && held.Agent == name:
 		p.Stage = StageHeld
 		p.Reason = held.Error()
-	case isHeld: // by the agent that looks
+	case isHeld: // for the agent that asks, not for this recipient
 	case p.Stage == StageHeld:
 		p.Reason = rec.Held
 	case inbox.Err != nil:
@@ -271,7 +278,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entr
 	}
 	slices.SortFunc(replies, schema.CompareAge)
 	replies = slices.CompactFunc(replies, func(a, b *schema.Message) bool { return a.ID == b.ID })
-	automatic := schema.ID("") // of a message that had several, the journal knows which one answers
+	var automatic schema.ID // the journal knows which of several replies is the answer
 	if rec.Outcome == Succeeded {
 		automatic = rec.Sent
 	}
@@ -334,10 +341,10 @@ func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mai
 // inboxState is the state of the turns on messages in an inbox.
 type inboxState struct {
 	history *History
-	// records has one record for each id.
+	// records has the latest record for each id.
 	records map[schema.ID]*Record
 	running bool
-	runner  *Holder
+	runner  *exclusive.Holder
 }
 
 // inbox returns the state of an agent's inbox. It reads it once.
@@ -347,7 +354,7 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 	}
 	s := new(inboxState)
 	var err error
-	if s.running, s.runner, err = LockOf(t.w, name).Held(); err != nil {
+	if s.running, s.runner, err = lockOf(t.w, name).Held(); err != nil {
 		return nil, err
 	}
 	if s.history, err = ReadHistory(t.w, name); err != nil {
@@ -363,7 +370,7 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 	return s, nil
 }
 
-// record returns the record of a message, which is empty if there is none. An id says well enough which it is.
+// record returns the record of a message, or an empty one. The id is precise enough for a report.
 func (s *inboxState) record(id schema.ID) *Record {
 	if rec := s.records[id]; rec != nil {
 		return rec
@@ -382,6 +389,8 @@ func (s *inboxState) stage(m *schema.Message, rec *Record, now time.Time) Stage 
 		return StageExpired
 	case rec.Held != "":
 		return StageHeld
+	case rec.saysWorking():
+		return StageWorking
 	case rec.hasNoticed():
 		return StageNoticed
 	}

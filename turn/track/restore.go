@@ -14,8 +14,8 @@ import (
 type Restored struct {
 	ID    schema.ID        `json:"message_id"`
 	Agent schema.AgentName `json:"agent"`
-	// Was is the earlier stage of the message: StageDone, StageDead, or StageWaiting for any that Restore leaves
-	// alone, because the message is in the inbox or on its way there.
+	// Was is the earlier stage of the message: StageDone, StageDead, or StageWaiting if Restore did nothing,
+	// because the message is in the inbox or on its way there.
 	Was Stage `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
@@ -27,11 +27,10 @@ type Restored struct {
 // Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
 // to that of the given agent. It resets the count of turns, even for a working Runner.
 //
-// Restore tries all recipients: with an error, it returns those for which it succeeded. Its errors
-// are those of Workspace.Find and Workspace.Restore.
+// Restore tries all recipients. With an error, it also returns those for which it succeeded.
 func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
 	found, err := w.Find(ctx, id)
-	if _, err = mailbox.SplitUnreadable(err); err != nil { // restoring looks at what it needs
+	if _, err = mailbox.SplitUnreadable(err); err != nil { // Workspace.Restore fails if it needs an unreadable folder
 		return nil, err
 	}
 	m := found[0].Message
@@ -60,7 +59,7 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 	return all, errors.Join(errs...)
 }
 
-// restore restores the message for one agent. The record of the message no longer counts then: a Runner would
+// restore restores the message for one agent. It clears the record of the message, because a Runner would otherwise
 // take the message for a copy of a handled one.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (one Restored, err error) {
 	one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
@@ -71,7 +70,7 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 			one.Was = StageDead
 		}
 		k, err := KeyOf(source.Message)
-		if source.Err != nil { // a Runner knows it by its bytes
+		if source.Err != nil { // a Runner identifies an invalid message by its bytes
 			var raw []byte
 			raw, err = w.ReadRaw(source)
 			k = Key{ID: source.Message.ID, Fingerprint: Fingerprint(raw)}
@@ -87,10 +86,10 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 	return one, err
 }
 
-// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero
-// again, and so do those of the agents in it within the hour. It tells the Runners of all agents that had turns in
-// the conversation, and returns these agents; it is an error if there are none. A Runner at work notices within
-// about a second.
+// Resume lets a conversation continue that has reached a limit on turns. It resets the turns of the conversation, and
+// those within an hour on messages of the other side, in the journal of each agent that had turns in the
+// conversation. It returns these agents, or an error if there are none. A Runner at work continues within about a
+// second.
 func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID) (resumed []schema.AgentName, err error) {
 	if _, err := schema.ParseConversationID(conversation); err != nil {
 		return nil, err

@@ -38,14 +38,14 @@ func turnsOf(t *testing.T, w *mailbox.Workspace, name schema.AgentName) (convers
 	return c.Turns, len(h.Senders["gemini"].Within(time.Now())), c.Bound
 }
 
-// TestResume checks that the turns of the conversation and of its sender count from zero, for the agents that had
-// any, and for no others.
+// TestResume checks that the turns of the conversation and of its sender count from zero for the agents that had any,
+// and only for them.
 func TestResume(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	hadTurns(t, w, "codex")
-	told, err := Resume(t.Context(), w, resumedConversation)
-	if err != nil || !slices.Equal(told, []schema.AgentName{"codex"}) {
-		t.Errorf("resumed for %q (%v), want codex alone", told, err)
+	resumed, err := Resume(t.Context(), w, resumedConversation)
+	if err != nil || !slices.Equal(resumed, []schema.AgentName{"codex"}) {
+		t.Errorf("resumed for %q (%v), want codex alone", resumed, err)
 	}
 	if conversation, sender, bound := turnsOf(t, w, "codex"); conversation != 0 || sender != 0 || bound {
 		t.Errorf("codex: %d turns of the conversation and %d of gemini count, bound %t; want none", conversation, sender, bound)
@@ -54,13 +54,13 @@ func TestResume(t *testing.T) {
 	if conversation, sender, bound := turnsOf(t, w, "claude"); conversation != 1 || sender != 1 || !bound {
 		t.Errorf("claude: %d turns of the conversation and %d of gemini count, bound %t; want one of each", conversation, sender, bound)
 	}
-	told, err = Resume(t.Context(), w, resumedConversation)
-	if err != nil || !slices.Equal(told, []schema.AgentName{"claude", "codex"}) {
-		t.Errorf("resumed for %q (%v), want claude and codex", told, err)
+	resumed, err = Resume(t.Context(), w, resumedConversation)
+	if err != nil || !slices.Equal(resumed, []schema.AgentName{"claude", "codex"}) {
+		t.Errorf("resumed for %q (%v), want claude and codex", resumed, err)
 	}
 }
 
-// TestResumeThatFails checks that Resume reports each failure, and the agents that it told before.
+// TestResumeThatFails checks that Resume reports each failure, and the agents before it.
 func TestResumeThatFails(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	if _, err := Resume(t.Context(), w, resumedConversation); err == nil {
@@ -72,8 +72,8 @@ func TestResumeThatFails(t *testing.T) {
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if told, err := Resume(stopped, w, resumedConversation); !errors.Is(err, context.Canceled) || len(told) > 0 {
-		t.Errorf("a stopped Resume told %q (%v), want none", told, err)
+	if resumed, err := Resume(stopped, w, resumedConversation); !errors.Is(err, context.Canceled) || len(resumed) > 0 {
+		t.Errorf("a stopped Resume returned %q (%v), want none", resumed, err)
 	}
 	journal := filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder), JournalName("codex"))
 	for _, c := range []struct {
@@ -89,9 +89,9 @@ func TestResumeThatFails(t *testing.T) {
 		if err := c.obstruct(); err != nil {
 			t.Fatal(err)
 		}
-		told, err := Resume(t.Context(), w, resumedConversation)
-		if err == nil || !slices.Equal(told, []schema.AgentName{"claude"}) {
-			t.Errorf("with an %s journal of codex, Resume told %q (%v), want claude and an error", c.what, told, err)
+		resumed, err := Resume(t.Context(), w, resumedConversation)
+		if err == nil || !slices.Equal(resumed, []schema.AgentName{"claude"}) {
+			t.Errorf("with an %s journal of codex, Resume returned %q (%v), want claude and an error", c.what, resumed, err)
 		}
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Join(w.Dir(), schema.AgentsName)), os.WriteFile(filepath.Join(w.Dir(), schema.AgentsName), nil, 0o644)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -12,9 +13,9 @@ import (
 // AgentStatus is the state of an agent's inbox.
 type AgentStatus struct {
 	Agent schema.AgentName `json:"agent"`
-	// Running reports whether a Runner works the inbox. Runner is its process, if that is known.
-	Running bool    `json:"running"`
-	Runner  *Holder `json:"runner,omitempty"`
+	// Running reports whether a Runner works the inbox. Runner is its process, if known.
+	Running bool              `json:"running"`
+	Runner  *exclusive.Holder `json:"runner,omitempty"`
 	// Pending counts the messages in the inbox that have a turn or wait for one. Held, Expired and
 	// Invalid count the others.
 	Pending int `json:"pending"`
@@ -29,7 +30,7 @@ type AgentStatus struct {
 	// Last is the turn that ended last, and Failures how many failed since the last success.
 	Last     *Turn `json:"last,omitempty"`
 	Failures int   `json:"failures"`
-	// Conversations are those with a turn within the hour, and those that wait for Resume; the latest first.
+	// Conversations are those with a turn within the last hour, and those that need Resume; the latest first.
 	Conversations []Conversation `json:"conversations,omitempty"`
 }
 

@@ -1,9 +1,8 @@
-// Package change validates the messages that a change in git adds: all that the index and HEAD have
-// and the merge base of HEAD and another commit does not. Files are read from git's objects, not from
-// the folder.
+// Package change validates the messages that a change in git adds: those in the index that the merge base of
+// HEAD and another commit does not have. It reads files from git's objects, not from the folder.
 //
-// Besides the rules for each file it checks what only a change can break: a published message is not
-// edited, and a copy is that of its sender's outbox.
+// Besides the rules for each file, it checks what only a change can break: published messages are not edited or
+// removed, and inbox copies are the same as in the sender's outbox.
 package change
 
 import (
@@ -23,20 +22,20 @@ import (
 // ErrNoRepository is returned if the folder is in no git repository.
 var ErrNoRepository = errors.New("not in a git repository")
 
-// RevisionError reports that git knows no commit of this name.
+// RevisionError says that git knows no commit by this name.
 type RevisionError struct {
 	Name string
-	// Shallow reports whether the repository lacks older commits.
+	// Shallow says that the repository lacks older commits.
 	Shallow bool
 }
 
-// Error names it.
+// Error names the revision.
 func (e *RevisionError) Error() string { return fmt.Sprintf("git knows no commit %.100q", e.Name) }
 
-// UnrelatedError reports that HEAD and another commit have no ancestor in common.
+// UnrelatedError says that HEAD and another commit have no common ancestor.
 type UnrelatedError struct {
 	Name string
-	// Shallow reports whether the repository lacks older commits, one of which may be an ancestor.
+	// Shallow says that the repository lacks older commits, one of which may be an ancestor.
 	Shallow bool
 }
 
@@ -51,10 +50,10 @@ type Options struct {
 	Dir string
 	// Base names the commit that the change is compared with.
 	Base string
-	// Paths are files and folders; what is outside of them is left out. If there are none, the
-	// workspaces of the repository are validated: folders with a workspace.json.
+	// Paths are the files and folders to validate. If there are none, Check validates the workspaces of the
+	// repository, which are folders with a workspace.json.
 	Paths []string
-	// Files are the options for single files. Of these, Check uses the contract.
+	// Files are the options for single files. Check does not use Stdin.
 	Files *validate.FilesOptions
 }
 
@@ -62,7 +61,7 @@ type Options struct {
 type check struct {
 	git     git.Repository
 	objects *git.Objects
-	// below is the path of Dir below the top of the repository, empty or with a slash at its end.
+	// below is the path of Dir below the top of the repository: empty, or with a slash at its end.
 	below string
 	// base is a commit, or the empty tree if HEAD has no commit.
 	base string
@@ -71,12 +70,12 @@ type check struct {
 	entries []entry
 	// outboxes are the object ids of the files in outboxes that the change adds or edits, by path.
 	outboxes map[string]string
-	// added are the messages that are new, with what the rules for the whole change need.
+	// added are the new messages.
 	added []addition
 }
 
-// Check validates the change. A path outside of the repository, a base that git does not know
-// (*RevisionError) and one without a common ancestor (*UnrelatedError) are errors.
+// Check validates the change. It returns an error if a path is outside the repository, a *RevisionError if git does
+// not know the base, and an *UnrelatedError if HEAD and the base have no common ancestor.
 func Check(ctx context.Context, o Options) (*validate.Result, error) {
 	if err := git.Check(ctx); err != nil {
 		return nil, err
@@ -111,8 +110,8 @@ func Check(ctx context.Context, o Options) (*validate.Result, error) {
 	return c.set.Result(), nil
 }
 
-// inherited are the variables with which git tells its hooks which repository and index they work on.
-// Relative paths are relative to the folder.
+// inherited returns the variables with which git tells a hook which repository and index to use. It makes relative
+// paths, which are relative to the folder, absolute.
 func inherited(dir string) (env []string) {
 	for _, name := range [...]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"} {
 		if value := os.Getenv(name); value != "" {
@@ -128,10 +127,10 @@ func inherited(dir string) (env []string) {
 	return env
 }
 
-// locate finds out where in the repository the folder is, and returns the repository's top.
+// locate sets below, and returns the top of the repository.
 func (c *check) locate(ctx context.Context) (top string, err error) {
 	out, err := c.git.Run(ctx, "rev-parse", "--show-cdup", "--show-prefix")
-	if git.Exit(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
+	if git.Exit(err) == git.Fatal && strings.Contains(err.Error(), "not a git repository") {
 		return "", fmt.Errorf("%s is %w", c.git.Dir, ErrNoRepository)
 	}
 	if err != nil {
@@ -142,13 +141,13 @@ func (c *check) locate(ctx context.Context) (top string, err error) {
 	return filepath.Join(c.git.Dir, up), nil
 }
 
-// resolve finds the base of the change: the merge base of HEAD and the named commit.
+// resolve sets the base of the change: the merge base of HEAD and the named commit.
 func (c *check) resolve(ctx context.Context, name string) error {
 	_, err := c.git.Run(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if err != nil && git.Exit(err) != 1 {
 		return err
 	}
-	if err != nil && name == "HEAD" { // the first commit is about to be made
+	if err != nil && name == "HEAD" { // there is no commit yet
 		tree, err := c.git.Run(ctx, "hash-object", "-t", "tree", "--stdin")
 		c.base = strings.TrimSpace(string(tree))
 		return err
@@ -186,7 +185,7 @@ func pathsBelow(top, dir string, paths []string) (below []string, err error) {
 		if !filepath.IsAbs(whole) {
 			whole = filepath.Join(dir, whole)
 		}
-		// What the change removes is not there: only the folder above is resolved.
+		// The change may remove the file, so only its folder is resolved.
 		if folder, err := filepath.EvalSymlinks(filepath.Dir(whole)); err == nil {
 			whole = filepath.Join(folder, filepath.Base(whole))
 		}
@@ -199,7 +198,7 @@ func pathsBelow(top, dir string, paths []string) (below []string, err error) {
 	return below, nil
 }
 
-// name returns how reports call a file of the repository: relative to the folder.
+// name returns the name of a file in reports: its path relative to the folder.
 func (c *check) name(file string) string {
 	relative, err := filepath.Rel(filepath.FromSlash("/"+c.below), filepath.FromSlash("/"+file))
 	if err != nil {
@@ -208,8 +207,8 @@ func (c *check) name(file string) string {
 	return relative
 }
 
-// object returns the content of a file by what git calls it, such as an object id or HEAD:PATH, and nil if there is none.
-// For a file that is too large for a message, the error is a git.UnwantedError.
+// object returns the content of a file by its name in git, such as an object id or HEAD:PATH, and nil if there is none.
+// If the file is too large for a message, the error is a git.UnwantedError.
 func (c *check) object(name string) ([]byte, error) {
 	data, err := c.objects.Read(name, "blob", schema.MaxFileSize)
 	if git.Exit(err) == git.Fatal {
@@ -233,7 +232,7 @@ func (c *check) read(ctx context.Context) error {
 	return nil
 }
 
-// removedIDs returns the ids of the messages that the change removes from outboxes, with their object ids.
+// removedIDs returns the object ids of the messages that the change removes from outboxes, by message id.
 func (c *check) removedIDs(moved moves) (map[schema.ID]string, error) {
 	removed := make(map[schema.ID]string)
 	for _, e := range c.entries {
@@ -251,7 +250,7 @@ func (c *check) removedIDs(moved moves) (map[schema.ID]string, error) {
 	return removed, nil
 }
 
-// checkEntry reports what is wrong with a changed file on its own.
+// checkEntry reports what is wrong with one changed file.
 func (c *check) checkEntry(ctx context.Context, e entry, moved moves, removed map[schema.ID]string) error {
 	name := c.name(e.path)
 	switch {
@@ -299,10 +298,10 @@ func (c *check) checkEntry(ctx context.Context, e entry, moved moves, removed ma
 	}
 	switch {
 	case e.box == schema.Outbox && m.From.Valid() && m.From != e.agent:
-		c.set.Report(at, validate.RuleWrongMailbox, "from", fmt.Sprintf("the message is from %s, and in the outbox of %s", m.From, e.agent),
+		c.set.Report(at, validate.RuleWrongMailbox, "from", fmt.Sprintf("the message is from %s, but in the outbox of %s", m.From, e.agent),
 			"put it into the outbox of its sender")
 	case e.box != schema.Outbox && e.box != schema.DeadLetters && !m.IsFor(e.agent):
-		c.set.Report(at, validate.RuleWrongMailbox, "to", fmt.Sprintf("%s is not a recipient, and has the message in its %s", e.agent, e.box),
+		c.set.Report(at, validate.RuleWrongMailbox, "to", fmt.Sprintf("%s is not a recipient, but has the message in its %s", e.agent, e.box),
 			"leave it to the recipients")
 	}
 	c.added = append(c.added, addition{entry: e, file: at, from: m.From, names: namesOf(e, m)})

@@ -13,15 +13,15 @@ import (
 // An addition is a message that is new in a mailbox.
 type addition struct {
 	entry
-	// file is its number in the set.
+	// file is the number of the file in the set.
 	file int
 	from schema.AgentName
 	// names are the paths at which the sender's copy can be.
 	names []string
 }
 
-// checkCopies checks that the sender's outbox has each message that is new in an inbox or archive, or
-// that is a dead letter: in the change or, if that removes it, in its base.
+// checkCopies checks that the sender's outbox has each message that is new in another box, in the change or, if that
+// removes it, in its base.
 func (c *check) checkCopies() error {
 	for _, a := range c.added {
 		if a.box == schema.Outbox || len(a.names) == 0 || slices.ContainsFunc(a.names, func(name string) bool { return c.outboxes[name] == a.id }) {

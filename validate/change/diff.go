@@ -14,31 +14,30 @@ import (
 
 // An entry is a message file that the change adds, edits or removes.
 type entry struct {
-	// path is that of the file below the top of the repository, and workspace that of the folder with
-	// agents: empty or with a slash at its end.
+	// path and workspace are the paths of the file and its workspace below the top of the repository. That of the
+	// workspace is empty or has a slash at its end.
 	path, workspace string
 	agent           schema.AgentName
 	box             schema.Box
 	// status is a letter of git: A, D, M, T (another type of file), or U (not merged).
 	status byte
-	// oldMode and mode are those of git, and before and id the object ids.
+	// oldMode and before are the mode and the object id before the change, mode and id those after it.
 	oldMode, mode, before, id string
 }
 
 // The modes of git.
 const (
 	noMode      = "000000"
-	plainMode   = "100644"
 	programMode = "100755"
 	linkMode    = "120000"
 )
 
-func isFile(mode string) bool { return mode == plainMode || mode == programMode }
+func isFile(mode string) bool { return mode == git.Regular || mode == programMode }
 
 // isEdit reports whether the change edits a message that the base has.
 func (e *entry) isEdit() bool { return (e.status == 'M' || e.status == 'T') && e.before != e.id }
 
-// unusual describes a new file that is not an ordinary one.
+// unusual says what is wrong with a new file that is not an ordinary file, or returns "".
 func (e *entry) unusual() string {
 	switch {
 	case isFile(e.mode) || e.mode == noMode:
@@ -49,13 +48,13 @@ func (e *entry) unusual() string {
 	return "it is a repository of its own (a submodule)"
 }
 
-// isRead reports whether the content is validated: it is new in this mailbox.
+// isRead reports whether to validate the content: it is new in this mailbox.
 func (e *entry) isRead(moved moves) bool {
 	return e.status == 'A' && isFile(e.mode) && !strings.Contains(e.path, "\n") && !moved.within(*e)
 }
 
-// moves knows which contents the change removes from a folder and which it adds to one. A message that
-// moves from the inbox to the archive is not new.
+// moves are the contents that the change removes from a mailbox and that it adds to one. A message that moves from
+// the inbox to the archive is not new. The outbox counts as a mailbox of its own.
 type moves struct{ removed, added map[content]bool }
 
 type content struct {
@@ -86,7 +85,7 @@ func (m moves) within(e entry) bool {
 	return m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}]
 }
 
-// diff lists the message files that change, below the paths or, if there are none, in workspaces.
+// diff lists the message files that change below the paths or, if there are none, in workspaces.
 func (c *check) diff(ctx context.Context, paths []string) error {
 	out, err := c.git.Run(ctx, "diff-index", "--cached", c.base, "--raw", "-z", "--no-renames", "--no-abbrev", "--", ":(top,glob)**/agents/**")
 	if err != nil {
@@ -116,8 +115,7 @@ func (c *check) diff(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// parseRaw reads what git diff-index prints with --raw -z, and returns the files in
-// mailboxes.
+// parseRaw parses the output of git diff-index --raw -z, and returns the files in mailboxes.
 func parseRaw(out []byte) (found []entry, err error) {
 	var words []string
 	for field := range git.Records(out) {
@@ -142,7 +140,7 @@ func parseRaw(out []byte) (found []entry, err error) {
 	return found, nil
 }
 
-// marked returns which of the folders are workspaces: there is a workspace.json in the change or its
+// marked returns which folders of the entries are workspaces: they have a workspace.json in the change or its
 // base.
 func (c *check) marked(entries []entry) (map[string]bool, error) {
 	marked := make(map[string]bool)
@@ -162,11 +160,11 @@ func (c *check) marked(entries []entry) (map[string]bool, error) {
 	return marked, nil
 }
 
-// inBase returns what git calls a file before the change.
+// inBase returns the name in git of a file before the change.
 func inBase(base, file string) string { return base + ":" + file }
 
-// inIndex returns what git calls a file after the change. It names stage 0, because the name of a folder
-// may begin like the number of a stage.
+// inIndex returns the name in git of a file after the change. It names stage 0, because the name of a folder
+// may begin like the number of another stage.
 func inIndex(file string) string { return ":0:" + file }
 
 // namesOf returns the paths at which the sender's copy of a message can be.

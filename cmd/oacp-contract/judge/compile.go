@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// base is the address of the folder of the schemas. Nothing is ever loaded from it.
+// base is the address that stands for the folder of the schemas. No such address is ever opened.
 const (
 	parent = "oacp://workspace"
 	base   = parent + "/" + contract.Folder + "/"
@@ -26,13 +26,13 @@ type compiled struct {
 	schemas map[string]*jsonschema.Schema
 	// files are the texts of the files, by name.
 	files map[string]string
-	// roots are the values of the JSON files, and wrong has the errors of the others.
+	// roots are the values of the JSON files, and wrong the errors of the files that are not JSON.
 	roots map[string]any
 	wrong map[string]error
 	// names are the names of the files, by address without a fragment.
 	names map[string]string
-	// loaded is the file that the compiler asked for last. An error of a file shows right after it is
-	// loaded.
+	// loaded is the file that the compiler asked for last. It reports an error in a file right after
+	// loading it.
 	loaded string
 }
 
@@ -54,12 +54,12 @@ func compile(files map[string]string, names []string) (*compiled, contract.Ready
 	c.addIDs()
 	ready := contract.Ready{Version: contract.Version, Problems: []contract.Problem{}}
 	for _, name := range names {
-		compiled, err := c.compileOne(base + url.PathEscape(name+contract.Suffix))
+		s, err := c.compileOne(base + url.PathEscape(name+contract.Suffix))
 		if err != nil {
 			ready.Problems = append(ready.Problems, c.problem(name, err))
 			continue
 		}
-		c.schemas[name] = compiled
+		c.schemas[name] = s
 	}
 	return c, ready
 }
@@ -70,7 +70,7 @@ type textError struct{ error }
 // parse decodes a JSON text. It returns a textError for text that is not JSON, nests too deep, repeats
 // a key, or holds a number that the schema library could not compute with.
 func parse(text string) (value any, err error) {
-	var strict schema.Value // it has the first three checks
+	var strict schema.Value // decoding it makes the first three checks
 	err = json.Unmarshal([]byte(text), &strict)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line := strings.Count(text[:min(int(syntax.Offset), len(text))], "\n") + 1
@@ -193,7 +193,8 @@ func (c *compiled) problem(name string, err error) contract.Problem {
 	return p
 }
 
-// fileOf returns the file and the value in it that an address in a text leads to, if it does.
+// fileOf returns the file and the place in it that an address leads to. The file is empty if it is not
+// one of ours.
 func (c *compiled) fileOf(address string) (file string, at []string) {
 	address, fragment, _ := strings.Cut(address, "#")
 	return c.names[address], steps(fragment)
@@ -212,8 +213,8 @@ func steps(pointer string) []string {
 	return at
 }
 
-// leaves returns the errors that have no further cause. Of the forms that anyOf and oneOf offer, it
-// takes the one that fits best.
+// leaves returns the errors without further causes. Of the forms that anyOf and oneOf offer, it takes
+// the one that fits best.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -233,8 +234,8 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// misfit says how far a body is from one of several forms. Forms are usually told apart by a constant
-// or by their kind.
+// misfit measures how far a body is from one of several forms. A wrong constant or type counts most,
+// because forms usually differ in those.
 func misfit(leaves []*jsonschema.ValidationError) (sum int) {
 	for _, leaf := range leaves {
 		switch keywordOf(leaf) {
@@ -252,7 +253,7 @@ func keywordOf(e *jsonschema.ValidationError) string {
 	return e.AbsoluteKeywordLocation[strings.LastIndexByte(e.AbsoluteKeywordLocation, '/')+1:]
 }
 
-// longest bounds the texts that are passed on, in bytes.
+// longest bounds each text of an answer, in bytes.
 const longest = 400
 
 func shorten(text string) string {

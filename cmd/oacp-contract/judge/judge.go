@@ -19,8 +19,8 @@ import (
 // maxViolations bounds an answer. A body of one megabyte could break a schema in many places.
 const maxViolations = 101
 
-// judge answers a request.
-func (c *compiled) judge(r contract.Request) (answer contract.Answer) {
+// check answers a request.
+func (c *compiled) check(r contract.Request) (answer contract.Answer) {
 	answer.ID = r.ID
 	defer func() {
 		if p := recover(); p != nil {
@@ -47,8 +47,8 @@ func (c *compiled) judge(r contract.Request) (answer contract.Answer) {
 	return answer
 }
 
-// apply returns how a body breaks a schema. A body fits if it does in any way in which it can be
-// read: as fields or as text, and each text where the schema allows texts and others as either.
+// apply returns how a body breaks a schema. A body fits if it does in any of its readings: as fields
+// or as text, and with the texts for which the schema allows several types as texts or as others.
 func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.Violation, error) {
 	asked := []*jsonschema.Schema{s}
 	types := typesOf(applied(asked))
@@ -69,7 +69,7 @@ func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.V
 		readings = append(readings, func() any { return *r.Text })
 	}
 	if !slices.Contains(types, "object") && slices.Contains(types, "string") {
-		slices.Reverse(readings) // the text is what is meant
+		slices.Reverse(readings) // the schema wants text, so the violations are those of the text
 	}
 	var first *jsonschema.ValidationError
 	var body any
@@ -100,10 +100,10 @@ func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.V
 	return violations, nil
 }
 
-// maxDepth is how deep a body may nest. The time that the library takes grows with the cube of it.
+// maxDepth is how deep a body may nest. The library's time grows with the cube of the depth.
 const maxDepth = 100
 
-// isDeeper reports whether a value nests deeper.
+// isDeeper reports whether a value nests deeper than the depth.
 func isDeeper(value any, depth int) bool {
 	if depth == 0 {
 		return true
@@ -118,7 +118,7 @@ func isDeeper(value any, depth int) bool {
 	return false
 }
 
-// violations turns an error of the library into violations, one for each field that it is about.
+// violations turns an error of the library into violations, one for each field in it.
 func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contract.Violation {
 	v := contract.Violation{At: steps(e.InstanceLocation), Message: shorten(e.Message)}
 	value := lookUp(body, v.At)
@@ -127,7 +127,7 @@ func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contrac
 	around := c.schemaAround(file, where)
 	keyword := keywordOf(e)
 	v.Advice = textOf(around, "description", "title")
-	own := textOf(around, "errorMessage") // what the author of the schema wants to be said
+	own := textOf(around, "errorMessage") // the message of the schema's author replaces ours
 	if own != "" {
 		v.Message = own
 	} else if keyword == "type" {
@@ -173,7 +173,8 @@ func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contrac
 	return all
 }
 
-// adviceOn names the field that was meant by one that a schema does not have, or all that it has.
+// adviceOn returns advice on a field that a schema does not have: the most similar one that it has, or
+// all of them.
 func adviceOn(name string, around map[string]any) string {
 	properties, _ := around["properties"].(map[string]any)
 	names := slices.Sorted(maps.Keys(properties))
@@ -204,12 +205,12 @@ func expected(message string, value any) string {
 	case bool:
 		got = strconv.FormatBool(v)
 	case string:
-		got = strconv.Quote(string([]rune(v)[:min(len([]rune(v)), 40)]))
+		got = fmt.Sprintf("%.40q", v)
 	}
 	return fmt.Sprintf("want %s, not %s", want, got)
 }
 
-// schemaAround returns the schema that the keyword at the place is part of.
+// schemaAround returns the schema that contains the keyword at the place.
 func (c *compiled) schemaAround(file string, where []string) map[string]any {
 	for depth := len(where); depth >= 0; depth-- {
 		found, ok := lookUp(c.roots[file], where[:depth]).(map[string]any)

@@ -32,7 +32,7 @@ func judgedWith(t *testing.T, files map[string]string, body string) string {
 		}
 		r.Fields = data
 	}
-	a := c.judge(r)
+	a := c.check(r)
 	if a.Error != "" {
 		t.Fatalf("error: %s", a.Error)
 	}

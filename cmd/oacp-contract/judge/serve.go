@@ -1,5 +1,5 @@
-// Package judge is the program oacp-contract: it compiles the schemas that another program gives it,
-// and says whether bodies fit them. It reads no files and uses no network.
+// Package judge implements the program oacp-contract: it compiles the schemas that another program
+// sends, and answers whether bodies fit them. It reads no files and uses no network.
 package judge
 
 import (
@@ -69,7 +69,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	if start.Version != contract.Version {
 		return answers.Encode(contract.Ready{Version: contract.Version})
 	}
-	// Many bodies make much garbage at once, and the process ends soon.
+	// Bodies leave much garbage, and the process ends soon.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	schemas, ready := compile(start.Files, start.Names)
 	if err := answers.Encode(ready); err != nil {
@@ -83,12 +83,12 @@ func Serve(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// maxMemory bounds the live and dead objects of the process, in bytes. A schema whose forms all lead
-// deeper into a body makes the library collect errors without end.
+// maxMemory bounds the objects of the process, live and dead, in bytes. If each of several forms of a
+// schema leads deeper into the body, the library collects errors without end.
 const maxMemory = 512 << 20
 
-// watchMemory calls exceeded once if the process has more objects than so many bytes, and returns
-// then or when the context ends.
+// watchMemory calls exceeded and returns as soon as the objects of the process take more than most
+// bytes. It also returns when the context ends.
 func watchMemory(ctx context.Context, most uint64, exceeded func()) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -112,5 +112,5 @@ func (c *compiled) answer(line []byte) contract.Answer {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return contract.Answer{ID: r.ID, Error: shorten("the request cannot be read: " + err.Error())}
 	}
-	return c.judge(r)
+	return c.check(r)
 }

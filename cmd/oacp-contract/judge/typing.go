@@ -9,15 +9,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// In a message every scalar is text, so it is the schema that says how to read one: as an integer,
-// a number, a boolean or null where it demands that and does not allow text. A typer converts the
-// texts of a body so.
+// A typer converts the texts of a body to the types that a schema demands. In a message every scalar is
+// text, so a text counts as a number or a boolean where the schema demands one and does not allow text.
 type typer struct {
-	// eager converts a text that a schema allows to be read either way.
+	// eager also converts texts where the schema allows text.
 	eager bool
 }
 
-// convert returns the value as the schemas ask for it.
+// convert returns the value with its texts converted.
 func (t *typer) convert(schemas []*jsonschema.Schema, value any) any {
 	schemas = applied(schemas)
 	switch v := value.(type) {
@@ -39,7 +38,7 @@ func (t *typer) convert(schemas []*jsonschema.Schema, value any) any {
 	return value
 }
 
-// scalar reads a text as the schemas ask for it, and leaves it alone if it cannot be read so.
+// scalar converts a text to a type that the schemas demand, or returns it unchanged.
 func (t *typer) scalar(schemas []*jsonschema.Schema, text string) any {
 	types := typesOf(schemas)
 	if slices.Contains(types, "string") && !t.eager {

@@ -23,7 +23,7 @@ type transcript struct {
 	title string
 	of    target
 
-	ready   bool // when it was read
+	ready   bool // it was read
 	entries []entry
 	omitted int // the number of older entries that are omitted
 	err     error

@@ -30,7 +30,7 @@ func frame(s Snapshot, width int) string {
 	return out.String()
 }
 
-// local returns the time of the snapshot in the zone of the times that people read.
+// local returns the time of the snapshot in its zone.
 func (s Snapshot) local() time.Time { return s.At.In(cmp.Or(s.zone, time.UTC)) }
 
 // title returns the names of the workspaces and the time.
@@ -69,7 +69,7 @@ type target struct {
 
 const (
 	between = "  "
-	// widest is the width of a column, but the last, if the width of the grid is bounded.
+	// widest limits the width of every column except the last, if the width of the grid is limited.
 	widest = 20
 )
 

@@ -12,7 +12,7 @@ import (
 const (
 	// refreshInterval is how often the view looks for changes.
 	refreshInterval = time.Second
-	// refreshShare bounds the time that looking takes: one part in refreshShare.
+	// A pause lasts at least refreshShare times as long as the look before it.
 	refreshShare = 20
 )
 
@@ -23,7 +23,7 @@ type look struct {
 	reading  reading
 }
 
-// watch looks at the source now, again and again, and when another conversation is opened. In a large workspace,
+// watch looks at the source repeatedly, and at once when another conversation is opened. In a large workspace,
 // it looks less often.
 func watch(ctx context.Context, source *source, opened <-chan target, looks chan<- look) {
 	var of target
@@ -108,7 +108,7 @@ func keyName(key *tcell.EventKey) string {
 	return tcell.KeyNames[key.Key()]
 }
 
-// draw puts the lines on the screen, of which the terminal gets only what has changed.
+// draw puts the lines on the screen. tcell sends the terminal only what has changed.
 func draw(screen tcell.Screen, lines []line) {
 	styles := [...]tcell.Style{
 		plain:   tcell.StyleDefault,

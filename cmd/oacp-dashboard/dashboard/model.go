@@ -62,8 +62,8 @@ func (m *model) layOut() {
 	}
 }
 
-// reselect returns the index of the row that was selected. In the messages the last row stays
-// selected, and in a pane without focus the first one, until the user selects another.
+// reselect returns the new index of the selected row. If the last message was selected, the last one stays
+// selected. In a pane without focus the first row stays selected.
 func (m *model) reselect(p pane, before []row) int {
 	rows, at := m.grids[p].rows, m.selected[p]
 	switch {
@@ -161,7 +161,7 @@ func (m *model) back() {
 	}
 }
 
-// opened returns the subject of the conversation on the screen, or nothing.
+// opened returns the target of the conversation on the screen, or an empty one.
 func (m *model) opened() target {
 	if m.conversation == nil {
 		return target{}

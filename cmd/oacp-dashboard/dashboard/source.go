@@ -37,7 +37,7 @@ type Snapshot struct {
 	// Problem says why runs are missing.
 	Problem string `json:"problem,omitempty"`
 
-	zone *time.Location // of the times that people read
+	zone *time.Location // of the times on the screen
 }
 
 // Workspace is the state of a workspace.
@@ -72,8 +72,8 @@ type Message struct {
 	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
 	Subject        string                `json:"subject"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	// Waiting are the agents that have it in their inbox, and Dead those that have it among their
-	// dead letters.
+	// Waiting has the agents with the message in their inbox, and Dead those with it among their dead
+	// letters.
 	Waiting []schema.AgentName `json:"waiting,omitempty"`
 	Dead    []schema.AgentName `json:"dead,omitempty"`
 	// Error says why the message is not valid. The rest is what could be read of it.
@@ -95,8 +95,8 @@ type Run struct {
 	// Turns are the agents whose turn it is, and Turn is the first of them.
 	Turn  pair.Agent   `json:"turn,omitempty"`
 	Turns []pair.Agent `json:"turns,omitempty"`
-	// Driven reports whether a process drives the run. It is nil for runs that are over, and for
-	// AgentPair's own, for which that is unknown.
+	// Driven reports whether a process drives the run. It is nil for runs that have ended, and for those of
+	// AgentPair, for which it is unknown.
 	Driven  *bool         `json:"driven,omitempty"`
 	Updated time.Time     `json:"updated"`
 	Error   string        `json:"error,omitempty"` // why the run failed
@@ -145,13 +145,13 @@ func (s Snapshot) run(place bridge.Run) (Run, bool) {
 	return s.Runs[i], true
 }
 
-// source says what a snapshot is of. The caller closes the workspaces.
+// source says what a snapshot covers. The caller closes the workspaces.
 type source struct {
 	Workspaces []*mailbox.Workspace
 	// RunsRoot is the folder of all runs, and RepositoryIDs are the repositories whose runs are shown.
 	RunsRoot      string
 	RepositoryIDs []string
-	// Zone is that of the times that people read.
+	// Zone is the time zone of the times on the screen.
 	Zone *time.Location
 }
 
@@ -194,7 +194,7 @@ func agentOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) A
 		result.AgentStatus = statuses[0]
 	}
 	result.Inbox = result.Pending + result.Held + result.Expired + result.Invalid
-	journal := filepath.Join(w.Dir(), "state", "turns", track.JournalName(name))
+	journal := filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName(name))
 	for _, path := range []string{w.BoxPath(name, mailbox.Inbox), w.BoxPath(name, mailbox.Outbox), journal} {
 		if info, err := os.Stat(path); err == nil && info.ModTime().After(result.Activity) {
 			result.Activity = info.ModTime().UTC().Truncate(time.Second)

@@ -162,8 +162,8 @@ func messagesGrid(messages []Message, now time.Time) grid {
 	return g
 }
 
-// state returns where the message is, as far as one word can say it of several recipients. A dead
-// letter that was put back into the inbox waits.
+// state returns one word for where the message is at all of its recipients. A dead letter that was put back
+// into the inbox is waiting.
 func (m *Message) state() string {
 	givenUp := func(name schema.AgentName) bool { return !slices.Contains(m.Waiting, name) }
 	switch {
@@ -185,7 +185,7 @@ func joinNames(names []schema.AgentName) string {
 	return strings.Join(texts, ",")
 }
 
-// clock returns the time of a message in the zone of now if it is of today, otherwise its date.
+// clock returns the time of day of a message from today, in the zone of now, or else its date.
 func clock(at schema.Timestamp, now time.Time) string {
 	t := at.Time()
 	if t.IsZero() {
@@ -198,7 +198,7 @@ func clock(at schema.Timestamp, now time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// age returns how long ago something was, in its greatest unit.
+// age returns how long ago a time was, in the largest unit.
 func age(from, now time.Time) string {
 	switch d := max(0, now.Sub(from)); {
 	case from.IsZero():

@@ -26,12 +26,11 @@ func argumentErrorf(format string, values ...any) error {
 	return &argumentError{fmt.Sprintf(format, values...)}
 }
 
-// Whole numbers, which JSON may also write as 10.0 or 1e2: how many entries a listing may have, how long a call
-// waits, and a place in a text, in characters.
+// Whole numbers. They are floats because JSON may also write them as 10.0 or 1e2.
 type (
-	limit   float64
-	seconds float64
-	offset  float64
+	limit   float64 // how many entries a listing may have
+	seconds float64 // how long a call waits
+	offset  float64 // a place in a text, in characters
 )
 
 func (s seconds) wait() time.Duration { return time.Duration(s) * time.Second }
@@ -43,15 +42,15 @@ const (
 	maxOffset    = 1 << 30 // more characters than any text has
 )
 
-// inputSchema returns the schema of the arguments in a struct. It panics if the struct has none, which no input can
-// cause.
+// inputSchema returns the schema of the arguments in a struct. It panics if the struct cannot have one,
+// which is a mistake in this package.
 func inputSchema[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[schema.Type]():     {Type: "string", Enum: enumOf(schema.Types())},
 		reflect.TypeFor[schema.Priority](): {Type: "string", Enum: enumOf(schema.Priorities())},
 		reflect.TypeFor[bridge.Type]():     {Type: "string", Enum: enumOf(bridge.Types())},
 		reflect.TypeFor[bridge.Signal]():   {Type: "string", Enum: enumOf(bridge.Signals())},
-		// The text comes first, for clients that know one type only.
+		// The text comes first, for clients that know only one type.
 		reflect.TypeFor[schema.Value](): {Types: []string{"string", "object"}},
 		reflect.TypeFor[limit]():        {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
 		reflect.TypeFor[seconds]():      {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
@@ -71,8 +70,9 @@ func enumOf[Text ~string](values []Text) []any {
 	return enum
 }
 
-// decodeArguments checks the arguments of a call against the schema of the tool and reads them. An
-// argument that is null counts as absent, because many models leave one out that way. A text may be given as a number.
+// decodeArguments checks the arguments of a call against the schema of the tool and decodes them. An argument
+// that is null counts as absent, because many models write null for an argument that they omit. A text may be
+// given as a number.
 func decodeArguments(raw json.RawMessage, s *jsonschema.Resolved, into any) error {
 	if !utf8.Valid(raw) {
 		return argumentErrorf("the arguments are not UTF-8")

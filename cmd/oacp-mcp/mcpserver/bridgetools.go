@@ -45,7 +45,7 @@ func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentReco
 	return sentRecord{receipt.ID, receipt.Duplicate, receipt.RunID, receipt.Line, receipt.Timestamp}, err
 }
 
-// checkRecord returns the errors that a sender has to correct, before anything is written.
+// checkRecord returns an error if the sender has to correct the record.
 func (s *Server) checkRecord(r bridge.Record) error {
 	switch {
 	case r.Type == bridge.TypeSignal && r.Signal == "":
@@ -68,7 +68,7 @@ func (s *Server) checkRecord(r bridge.Record) error {
 
 type bridgeStatus struct {
 	bridge.Status
-	// Others counts the agents and types that are not listed.
+	// Others counts the agents and types that the maps omit.
 	Others int    `json:"others,omitempty"`
 	Log    string `json:"log"`
 	RunID  int    `json:"run_id"`
@@ -112,7 +112,7 @@ func (in receiveMessagesInput) wait() time.Duration { return in.Seconds.wait() }
 type receivedRecords struct {
 	Agent    string           `json:"agent"`
 	Messages []receivedRecord `json:"messages"`
-	// More reports that there is more, from LastID on, and from Next on if the last message is only a part.
+	// More reports that there is more after LastID or, if the last message is only a part, from Next on.
 	More   bool   `json:"more,omitempty"`
 	LastID string `json:"last_id,omitempty"`
 	Next   int    `json:"next_offset,omitempty"`
@@ -133,7 +133,7 @@ type receivedRecord struct {
 	Line      int    `json:"line"`
 }
 
-// placeMark begins a last_id. It is a place in the log, because several records may have the same id.
+// placeMark begins a last_id, which is a place in the log because several records may have the same id.
 const placeMark = "@"
 
 func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, error) {
@@ -164,8 +164,8 @@ func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (r
 	return result, nil
 }
 
-// add appends a record, from the character start of its content on, and reports whether something is
-// left of it. A part of a record is only ever alone.
+// add appends a record, with its content from the character start on, and reports whether some of it is
+// left. It appends a part of a record only if no other record is on the page.
 func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool, err error) {
 	one := receivedRecord{
 		ID: cut(e.ID, idTokens), RunID: e.RunID, Type: cut(string(e.Type), nameTokens), From: cut(e.From, nameTokens), To: cut(e.To, nameTokens),
@@ -178,8 +178,7 @@ func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool,
 		}
 		one.Content = string(characters[start:])
 	}
-	if fits.takes(one) {
-		r.Messages = append(r.Messages, one)
+	if addTo(&r.Messages, one, fits) {
 		return false, nil
 	}
 	if len(r.Messages) > 0 {
@@ -193,8 +192,8 @@ func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool,
 	return true, nil
 }
 
-// findSince returns the place in the log that since names, or the one behind the first record with that id. If since is
-// empty, the place is the beginning.
+// findSince returns the place in the log that since names, or the one behind the first record with that id.
+// If since is empty, it returns the beginning.
 func (s *Server) findSince(ctx context.Context, since string) (bridge.Cursor, error) {
 	if since == "" {
 		return "", nil

@@ -10,14 +10,13 @@ import (
 	"github.com/oacp-go/oacp/live"
 )
 
-// The most that a part of an answer may cost, in tokens as live.Tokens estimates them.
+// Limits on the parts of an answer, in tokens as live.Tokens estimates them.
 const (
-	// answerTokens bounds an answer. So no answer has more than 10,000 bytes: Codex cuts longer ones
-	// in the middle.
+	// answerTokens keeps every answer below 10,000 bytes, because Codex cuts the middle out of longer ones.
 	answerTokens = 2500
-	// frameTokens are left for what an answer says besides its entries.
+	// frameTokens are reserved for everything in an answer besides its entries.
 	frameTokens = 400
-	// Fields of entries. Valid messages exceed them only with long texts that are not ASCII.
+	// Limits on fields of entries. Valid messages exceed them only with long texts that are not ASCII.
 	subjectTokens = 120
 	reasonTokens  = 120
 	excerptTokens = 40
@@ -25,7 +24,7 @@ const (
 	nameTokens    = 20
 )
 
-// costAsJSON estimates a value as a model gets it.
+// costAsJSON estimates the tokens of a value as JSON.
 func costAsJSON(value any) int {
 	text, err := encode(value)
 	if err != nil {
@@ -34,7 +33,7 @@ func costAsJSON(value any) int {
 	return live.Tokens(text)
 }
 
-// encode returns a value as JSON that is not escaped for a page.
+// encode returns a value as JSON without escapes for HTML.
 func encode(value any) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -66,7 +65,7 @@ func fitting(text string, tokens int) int {
 	return len(text)
 }
 
-// cut returns the beginning of a text that costs too much.
+// cut shortens a text that costs more than the tokens.
 func cut[Text ~string](text Text, tokens int) Text {
 	const mark = "…"
 	if fitting(string(text), tokens) == len(text) {
@@ -75,7 +74,7 @@ func cut[Text ~string](text Text, tokens int) Text {
 	return text[:fitting(string(text), tokens-2)] + mark
 }
 
-// cutAll cuts each of the texts, and leaves out those after the most.
+// cutAll cuts each of the texts, and keeps at most so many of them.
 func cutAll[Text ~string](texts []Text, most, tokens int) []Text {
 	short := make([]Text, 0, min(most, len(texts)))
 	for _, text := range texts[:min(most, len(texts))] {
@@ -84,7 +83,7 @@ func cutAll[Text ~string](texts []Text, most, tokens int) []Text {
 	return short
 }
 
-// A page is the entries of one answer: at most so many, that cost at most so much.
+// A page is the room that is left for entries in an answer.
 type page struct {
 	room int // entries
 	left int // tokens
@@ -94,13 +93,14 @@ func newPage(most limit) *page {
 	return &page{room: int(most), left: answerTokens - frameTokens}
 }
 
-// takes reports whether an entry fits, and then takes it.
-func (p *page) takes(entry any) bool {
+// addTo appends an entry to a list of an answer if it fits on the page.
+func addTo[T any](list *[]T, entry T, p *page) (fits bool) {
 	needs := costAsJSON(entry) + 1 // the comma
 	if p.room == 0 || needs > p.left {
 		return false
 	}
 	p.room--
 	p.left -= needs
+	*list = append(*list, entry)
 	return true
 }

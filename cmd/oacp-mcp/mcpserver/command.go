@@ -82,7 +82,7 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 			return err
 		}
 		options := Options{Agent: agent, Workspace: w}
-		if !location.Missing { // a model would take a log that nobody reads for mail
+		if !location.Missing { // a model would mistake a log that nobody reads for mail
 			options.Bridge = &location
 		}
 		return o.serve(ctx, options, s)
@@ -126,7 +126,7 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, s *command.St
 	return listener.Serve(ctx)
 }
 
-// token returns the token that the user gives, or an empty one.
+// token returns the token in the file or the environment variable.
 func (o mcpOptions) token(s *command.Streams) (string, error) {
 	if o.tokenFile == "" {
 		token := s.Getenv(mcpTokenVariable)

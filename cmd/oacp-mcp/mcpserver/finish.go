@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A finishingTransport answers the calls under way when the input ends, as a script needs that writes its calls and
-// closes the pipe. The SDK's own transport cancels them and writes no answer.
+// A finishingTransport still answers the calls in progress when the input ends, for scripts that write their calls
+// and close the pipe. The SDK's own transport cancels them and writes no answer.
 type finishingTransport struct{ mcp.Transport }
 
 // Connect connects the underlying transport.
@@ -27,17 +27,18 @@ type finishingConnection struct {
 	mcp.Connection
 
 	mu      sync.Mutex
-	calls   map[jsonrpc.ID]bool // those under way
+	calls   map[jsonrpc.ID]bool // those in progress
 	written chan struct{}       // receives after each write
 }
 
-// Read returns the next message. It returns io.EOF once the calls before it are answered, or cannot be.
+// Read returns the next message. At the end of the input it returns io.EOF only after the earlier calls are
+// answered or cannot be answered.
 func (c *finishingConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	message, err := c.Connection.Read(ctx)
 	if errors.Is(err, io.EOF) {
 		c.finish(ctx)
 	}
-	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() && request.Method != "subscriptions/listen" { // that has no end
+	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() && request.Method != "subscriptions/listen" { // that call never ends
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.calls[request.ID] = true
@@ -67,7 +68,7 @@ func (c *finishingConnection) Write(ctx context.Context, message jsonrpc.Message
 func (c *finishingConnection) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+seconds(maxWait).wait())
 	defer cancel()
-	for c.underWay() && ctx.Err() == nil {
+	for c.inProgress() && ctx.Err() == nil {
 		select {
 		case <-c.written:
 		case <-ctx.Done():
@@ -75,7 +76,7 @@ func (c *finishingConnection) finish(ctx context.Context) {
 	}
 }
 
-func (c *finishingConnection) underWay() bool {
+func (c *finishingConnection) inProgress() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls) > 0

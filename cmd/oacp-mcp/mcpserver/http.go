@@ -15,10 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// endpoint is the path that clients talk to.
+// endpoint is the path of the server's URL.
 const endpoint = "/mcp"
 
-// ErrRemoteAddress is returned for an address that other machines can reach: there is no encryption.
+// ErrRemoteAddress reports an address that other machines can reach. The server refuses it because the
+// connection is not encrypted.
 var ErrRemoteAddress = errors.New("other machines can reach this address")
 
 // Listener answers clients over streamable HTTP.
@@ -27,11 +28,11 @@ type Listener struct {
 	server   *http.Server
 }
 
-// Listen takes an address, a host and a port; port 0 takes a free one. Serve answers. The error matches ErrRemoteAddress
-// if other machines can reach the address.
+// Listen listens on an address, a host and a port; port 0 picks a free port. The listener answers no request
+// before Serve. The error matches ErrRemoteAddress if other machines can reach the address.
 //
-// Every request needs the token, of at least 16 visible ASCII characters, as bearer token. A request from a web page of another origin is refused first, and
-// so is one whose Host is a foreign name (DNS rebinding).
+// Every request needs the token as bearer token. The token has at least 16 visible ASCII characters. A request from a
+// web page of another origin is refused, and so is one whose Host names another machine (DNS rebinding).
 func (s *Server) Listen(hostPort, token string) (*Listener, error) {
 	if err := checkToken(token); err != nil {
 		return nil, err
@@ -62,18 +63,18 @@ func (s *Server) Listen(hostPort, token string) (*Listener, error) {
 		listener: listener,
 		server: &http.Server{
 			Handler: &guard{next: handler, token: token},
-			// Both limits go on while a call waits for messages.
+			// A call that waits for messages counts against both limits.
 			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: longest, WriteTimeout: longest,
 			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-			ErrorLog: log.New(io.Discard, "", 0), // it reports broken connections
+			ErrorLog: log.New(io.Discard, "", 0), // it would report broken connections
 		},
 	}, nil
 }
 
-// URL is where clients find the tools, with the port that was taken.
+// URL returns the URL for clients, with the actual port.
 func (l *Listener) URL() string { return "http://" + l.listener.Addr().String() + endpoint }
 
-// Serve answers until ctx is done, which is not an error. Calls under way are cancelled then.
+// Serve answers requests until ctx is done, which is not an error. It then cancels the calls in progress.
 func (l *Listener) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- l.server.Serve(l.listener) }()
@@ -90,10 +91,10 @@ func (l *Listener) Serve(ctx context.Context) error {
 	return nil
 }
 
-// Close releases the address of a listener that is not served.
+// Close releases the address of a listener whose Serve was not called.
 func (l *Listener) Close() error { return l.listener.Close() }
 
-// A guard lets only requests through that a client of ours makes.
+// A guard refuses requests that do not come from a client with the token on this machine.
 type guard struct {
 	next  http.Handler
 	token string
@@ -113,7 +114,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLocal reports whether a Host can only mean this machine. The owner of another name may have made it lead here.
+// isLocal reports whether a Host can only mean this machine. Anyone can make another name resolve to its address.
 func isLocal(hostPort string) bool {
 	host := hostPort
 	if name, _, err := net.SplitHostPort(hostPort); err == nil {
@@ -125,8 +126,7 @@ func isLocal(hostPort string) bool {
 	return strings.EqualFold(host, "localhost")
 }
 
-// fromHere reports whether a request comes from no web page, or from one that this very address
-// served.
+// fromHere reports whether a request does not come from a web page, or comes from a page of this address.
 func fromHere(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	return len(origins) == 0 || len(origins) == 1 && strings.EqualFold(origins[0], "http://"+r.Host)
@@ -137,10 +137,10 @@ func (g *guard) authorized(r *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(g.token)) == 1
 }
 
-// checkToken returns an error for a token that is easily guessed or does not fit into a header.
+// checkToken returns an error for a token that is easy to guess or not valid in a header.
 func checkToken(token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the token holds a character that is not visible ASCII")
+		return errors.New("the token has a character that is not visible ASCII")
 	}
 	if len(token) < 16 {
 		return fmt.Errorf("the token has %d characters, and needs at least 16", len(token))

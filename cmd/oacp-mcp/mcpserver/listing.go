@@ -2,7 +2,7 @@ package mcpserver
 
 import "slices"
 
-// listing is what the tools that list something take.
+// listing has the arguments of the tools that list something.
 type listing struct {
 	Limit limit  `json:"limit,omitempty" jsonschema:"Default 20."`
 	After string `json:"after,omitempty" jsonschema:"The next of the page before."`
@@ -10,14 +10,14 @@ type listing struct {
 
 func (l *listing) setDefaults() { l.Limit = defaultLimit }
 
-// more is the part of a listing that says whether it goes on.
+// more says whether entries follow after the page.
 type more struct {
 	Left int    `json:"left,omitempty"`
 	Next string `json:"next,omitempty"`
 }
 
-// paginate passes the entries of a page to add: those after the one that a client names, as long as add takes them. name
-// names an entry for a client.
+// paginate calls add for each entry after the one named after, until add reports that an entry does not fit.
+// The function name returns the name of an entry, which a client gives as after to get the next page.
 func paginate[T any](after string, entries []T, name func(T) string, add func(T) (fits bool)) (more, error) {
 	if after != "" {
 		last := slices.IndexFunc(entries, func(e T) bool { return name(e) == after })

@@ -27,13 +27,15 @@ type fullMessage struct {
 	Waits      bool            `json:"waits_for_you,omitempty"`
 	Expired    bool            `json:"expired,omitempty"`
 	Error      string          `json:"error,omitempty"`
+	Choices    []string        `json:"choices,omitempty"`
+	Choice     string          `json:"choice,omitempty"`
 	Copies     []messageCopy   `json:"places,omitempty"`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty"`
 	bodyPart
 	trust.Finding
 }
 
-// messageCopy says where a message is.
+// messageCopy says where a copy of a message is.
 type messageCopy struct {
 	Agent schema.AgentName `json:"agent"`
 	Box   mailbox.Box      `json:"box"`
@@ -58,7 +60,7 @@ func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMess
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return fullMessage{}, err
 	}
-	// Copies may differ. The agent's own one counts.
+	// Copies may differ, so the agent's own copy is shown if there is one.
 	shown := found[max(0, slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == s.agent }))]
 	var result fullMessage
 	for _, e := range found {
@@ -81,12 +83,12 @@ func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
 	return &deadLetter{Agent: e.Agent, Reason: cut(reason.Reason, reasonTokens), At: cut(reason.At, nameTokens)}
 }
 
-// errorText returns the text of an error, or nothing.
-func errorText(err error) string {
+// shortError returns the text of an error with bounded length, or an empty text for nil.
+func shortError(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return cut(err.Error(), reasonTokens)
 }
 
 // shortFinding returns a finding with a reason of bounded length.
@@ -95,9 +97,11 @@ func shortFinding(f trust.Finding) trust.Finding {
 	return f
 }
 
-// fill sets the message of an entry, with as much of its body from the character start on as the tokens allow.
+// fill sets the message of an entry. It includes as much of the body as the tokens allow, beginning with the
+// character at start.
 func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error {
-	r.Expired, r.Error = e.Message.ExpiredAt(time.Now()), cut(errorText(e.Err), reasonTokens)
+	r.Expired, r.Error = e.Message.ExpiredAt(time.Now()), shortError(e.Err)
+	r.Choices, r.Choice = e.Message.Choices(), e.Message.Choice()
 	r.Finding = shortFinding(trust.NewChecker(s.workspace).Check(e))
 	r.Message, r.Cut = shortFields(e.Message)
 	body := e.Message.Body
@@ -113,7 +117,7 @@ func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error 
 		return argumentErrorf("the argument offset is %d, but the body has only %d characters", start, length)
 	}
 	r.Message.Body = schema.TextValue("")
-	r.Length, r.Offset, r.Next = length, start, length // the most that they can cost
+	r.Length, r.Offset, r.Next = length, start, length // at their longest, to reserve tokens
 	rest := string([]rune(text)[start:])
 	part := rest[:fitting(rest, max(tokens-costAsJSON(r)-frameTokens/4, 1))]
 	r.Next = start + utf8.RuneCountInString(part)
@@ -127,8 +131,8 @@ func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error 
 	return nil
 }
 
-// shortFields returns a copy of the message without its signature, whose fields besides the body are
-// not longer than those of most valid messages, and the names of the fields that are cut.
+// shortFields returns a copy of the message without its signature and with all fields except the body cut to
+// a bounded length, and the names of the fields that it has cut.
 func shortFields(m *schema.Message) (_ *schema.Message, shortened []string) {
 	const fieldTokens, allTokens = 400, 900
 	short, left := *m, allTokens

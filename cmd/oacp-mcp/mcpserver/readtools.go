@@ -63,7 +63,7 @@ type unreadable struct {
 }
 
 func newUnreadable(e mailbox.Entry) unreadable {
-	u := unreadable{File: e.Name, Error: cut(e.Err.Error(), reasonTokens)}
+	u := unreadable{File: e.Name, Error: shortError(e.Err)}
 	if m := e.Message; m != nil {
 		u.MessageID, u.From, u.Subject = cut(m.ID, idTokens), cut(m.From, nameTokens), cut(m.Subject, subjectTokens)
 	}
@@ -83,27 +83,18 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
 	}
 	result.Invalid = len(entries) - result.Total
 	slices.SortFunc(entries[result.Total:], func(a, b mailbox.Entry) int { return cmp.Compare(a.Name, b.Name) })
-	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, entries[:result.Total]) // without the outbox, the rest is still true
+	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, entries[:result.Total]) // if the outbox cannot be read, only the replies are missing
 	checker, now, page := trust.NewChecker(s.workspace), time.Now(), newPage(in.Limit)
 	result.more, err = paginate(in.After, entries, func(e mailbox.Entry) string { return e.Name }, func(e mailbox.Entry) bool {
 		if e.Err != nil {
-			one := newUnreadable(e)
-			fits := page.takes(one)
-			if fits {
-				result.Unreadable = append(result.Unreadable, one)
-			}
-			return fits
+			return addTo(&result.Unreadable, newUnreadable(e), page)
 		}
 		one := newSummary(e.Message, now)
 		one.Finding = shortFinding(checker.Check(e))
 		if r := replies[e.Message.ID]; r.Message != nil {
 			one.Reply, one.Answered = r.Message.ID, r.Answers
 		}
-		fits := page.takes(one)
-		if fits {
-			result.Messages = append(result.Messages, one)
-		}
-		return fits
+		return addTo(&result.Messages, one, page)
 	})
 	return result, err
 }
@@ -112,6 +103,7 @@ type owedList struct {
 	Mine       []track.OpenRequest `json:"mine"`
 	Theirs     []track.OpenRequest `json:"theirs"`
 	Total      int                 `json:"total"`
+	Unread     int                 `json:"unread"`
 	Unreadable string              `json:"unreadable,omitempty"`
 	more
 }
@@ -123,26 +115,22 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, error) {
 		return result, err
 	}
 	all := slices.Concat(owed.Mine, owed.Theirs)
-	result.Total = len(all)
+	result.Total, result.Unread = len(all), owed.Unread
 	name := func(r track.OpenRequest) string { return string(r.ID) + " " + string(r.To) }
 	page := newPage(in.Limit)
 	result.more, err = paginate(in.After, all, name, func(r track.OpenRequest) bool {
 		r.Subject, r.Reason, r.ConversationID = cut(r.Subject, subjectTokens), cut(r.Reason, reasonTokens), ""
 		r.Replies = r.Replies[max(0, len(r.Replies)-1):]
-		switch {
-		case !page.takes(r):
-			return false
-		case r.To == s.agent:
-			result.Mine = append(result.Mine, r)
-		default:
-			result.Theirs = append(result.Theirs, r)
+		list := &result.Theirs
+		if r.To == s.agent {
+			list = &result.Mine
 		}
-		return true
+		return addTo(list, r, page)
 	})
 	return result, err
 }
 
-// splitUnreadable returns the unreadable files if the error consists of nothing else.
+// splitUnreadable returns the text of an error that only reports unreadable files, and any other error.
 func splitUnreadable(err error) (unreadable string, other error) {
 	if incomplete, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
 		return cut(failure.OneLine(incomplete.Error()), reasonTokens), nil
@@ -187,16 +175,12 @@ func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, er
 	name := func(n track.Node) string { return string(cut(n.Message.ID, idTokens)) }
 	page, now := newPage(in.Limit), time.Now()
 	result.more, err = paginate(in.After, nodes, name, func(n track.Node) bool {
-		one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, cut(errorText(n.Err), reasonTokens)}
+		one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, shortError(n.Err)}
 		one.Excerpt = cut(strings.Join(strings.Fields(n.Message.Body.Text), " "), excerptTokens)
 		if one.ConversationID == result.ConversationID {
 			one.ConversationID = ""
 		}
-		fits := page.takes(one)
-		if fits {
-			result.Messages = append(result.Messages, one)
-		}
-		return fits
+		return addTo(&result.Messages, one, page)
 	})
 	return result, err
 }

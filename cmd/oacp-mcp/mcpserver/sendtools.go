@@ -27,11 +27,13 @@ type sendMessageInput struct {
 	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
 	RelatedPR      string          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
 	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context for the recipient, at most 500 words."`
+	Choices        []string        `json:"choices,omitempty" jsonschema:"2 to 9 answers to choose from."`
 }
 
 type replyMessageInput struct {
 	messageIDInput
-	Body        schema.Value `json:"body" jsonschema:"As in send_message."`
+	Body        schema.Value `json:"body,omitempty" jsonschema:"As in send_message; optional with choose."`
+	Choose      string       `json:"choose,omitempty" jsonschema:"One of its choices."`
 	Type        schema.Type  `json:"type,omitempty" jsonschema:"As in send_message; default: the one that answers, such as review_feedback."`
 	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
 	Final       bool         `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
@@ -59,6 +61,11 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	}
 	for _, name := range strings.FieldsFunc(in.To, func(r rune) bool { return r == ',' || r == ' ' }) {
 		draft.To = append(draft.To, schema.AgentName(name))
+	}
+	if in.Choices != nil {
+		if err := draft.Offer(in.Choices); err != nil {
+			return sentMessage{}, argumentErrorf("choices: %v", err)
+		}
 	}
 	var err error
 	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, draft.To); err != nil {
@@ -102,6 +109,11 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	}
 	draft := conversation.Reply(original, s.agent)
 	draft.Body = in.Body
+	if in.Choose != "" {
+		if err := draft.Choose(original, in.Choose); err != nil {
+			return sentMessage{}, err
+		}
+	}
 	draft.Type = cmp.Or(in.Type, draft.Type)
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
@@ -129,8 +141,13 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	return result, nil
 }
 
-// deliver sends a draft and says where it is.
+// deliver checks and sends a draft.
 func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage, error) {
+	if draft.ParentID != "" {
+		if err := project.CheckProgram(s.workspace, s.agent); err != nil {
+			return sentMessage{}, err
+		}
+	}
 	if err := command.CheckDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
 		return sentMessage{}, err
 	}

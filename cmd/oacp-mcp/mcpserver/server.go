@@ -1,12 +1,12 @@
 // Package mcpserver offers an agent its mailbox and a bridge log as tools of the Model Context
 // Protocol.
 //
-// A [Server] acts for one agent: what its tools send comes from that agent, and what they receive
-// is for that agent. It keeps nothing between calls and takes nothing out of a mailbox or a log by
-// itself, so an answer that is lost costs only a second call.
+// A [Server] acts for one agent: its tools send as that agent and receive the messages for that
+// agent. It keeps nothing between calls and removes nothing from a mailbox or a log by itself, so
+// a client that loses an answer can repeat the call.
 //
-// Every answer is structured content, and its JSON as a text for clients that know no structured content. A call that
-// fails is an answer, marked as an error; only the call of an unknown tool is an error of the protocol.
+// Every result has structured content, and its JSON as a text for clients that do not support structured content. A call
+// that fails has a result that is marked as an error; only the call of an unknown tool is an error of the protocol.
 package mcpserver
 
 import (
@@ -27,29 +27,29 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Bounds of what a client can ask for.
+// Limits on the requests of a client.
 const (
-	// maxRequest is the largest request in bytes. A message file of the largest size fits, however
-	// its text has to be escaped in JSON.
+	// maxRequest is the largest request in bytes. It has room for the largest message file, even if JSON
+	// escapes all of its text.
 	maxRequest = 8 << 20
-	// callTimeout bounds a call, which may wait for a lock or a slow file system, besides the time
-	// that it waits for messages.
+	// callTimeout bounds a call, which may wait for a lock or a slow file system. The time that the call
+	// waits for messages is extra.
 	callTimeout = time.Minute
 )
 
-// Options are the agent and the mailboxes and logs of a server. At least one of Workspace and Bridge is
-// needed; a server does not offer the tools of the other.
+// Options are the settings of a server. At least one of Workspace and Bridge is needed; the server
+// offers only the tools for those that are given.
 type Options struct {
-	// Agent is the agent the server acts for. A workspace has to know it.
+	// Agent is the agent that the server acts for. The workspace must know it.
 	Agent schema.AgentName
-	// Workspace holds the mailboxes. It stays the caller's to close, after the server.
+	// Workspace holds the mailboxes. The caller closes it after the server.
 	Workspace *mailbox.Workspace
-	// Bridge is the bridge log. If it is that of a run, the run exists.
+	// Bridge is the bridge log. If it is the log of a run, the run must exist.
 	Bridge *bridge.Location
 	// Version is the version of the program that clients see.
 	Version string
-	// Warn gets problems that did not stop a call. Nil ignores them. Several goroutines may call
-	// it.
+	// Warn receives problems that do not stop a call. Nil ignores them. Several goroutines may call
+	// it at once.
 	Warn func(error)
 }
 
@@ -64,7 +64,7 @@ type Server struct {
 	protocol *mcp.Server
 }
 
-// New returns a server. An agent that the workspace does not know is a *mailbox.UnknownAgentError.
+// New returns a server. The error is a *mailbox.UnknownAgentError if the workspace does not know the agent.
 func New(options Options) (*Server, error) {
 	if _, err := schema.ParseAgentName(string(options.Agent)); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *Server) addBridgeTools() {
 		reads, s.bridgeStatus)
 }
 
-// Close releases the bridge log. Calls under way fail.
+// Close closes the bridge log. Calls in progress fail.
 func (s *Server) Close() error {
 	if s.log == nil {
 		return nil
@@ -167,7 +167,7 @@ func (s *Server) Close() error {
 	return s.log.Close()
 }
 
-// instructions tell a model who it is here and in which order the tools are used.
+// instructions returns the text that tells a model which agent it is and how to use the tools.
 func (s *Server) instructions() (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "You are the agent %q; every message you send here comes from it.", s.agent)
@@ -202,9 +202,9 @@ func (s *Server) addGuide() {
 		})
 }
 
-// ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the
-// answers from out. It returns when in ends and the calls under way are answered, or when ctx is done, which cancels them.
-// Neither is an error.
+// ServeStream serves one client, which writes JSON-RPC messages to in, one per line, and reads the answers
+// from out. It returns when in has ended and all calls are answered. When ctx is done, it cancels the calls in
+// progress and returns. Neither is an error.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	err := s.protocol.Run(ctx, finishingTransport{&mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest}})
 	if err != nil && ctx.Err() == nil {

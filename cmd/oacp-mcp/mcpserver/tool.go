@@ -18,20 +18,20 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// An input with defaults fills them in before the arguments of a call are read.
+// An inputWithDefaults sets its defaults before the arguments of a call are decoded.
 type inputWithDefaults interface{ setDefaults() }
 
-// A waiting input says how long its call waits, besides the time that it takes.
+// A waitingInput says how long its call may wait for messages.
 type waitingInput interface{ wait() time.Duration }
 
-// addTool makes the server offer a tool. The JSON names and jsonschema tags of the struct In make the schema that clients
-// see, and arguments are checked against it. There are no schemas of results: in the list of tools they would cost more
-// than everything else, and the programs do not show them to a model.
+// addTool makes the server offer a tool. The schema of its arguments comes from the JSON names and jsonschema tags of
+// the struct In, and arguments are checked against it. There are no schemas of results: they would cost more tokens than
+// the rest of the list of tools, and clients do not show them to a model.
 func addTool[In, Out any](
 	s *Server, name, description string, effect mcp.ToolAnnotations,
 	call func(ctx context.Context, in In) (Out, error),
 ) {
-	if !effect.ReadOnlyHint { // else the other hints mean nothing
+	if !effect.ReadOnlyHint { // a read-only tool needs no other hints
 		effect.OpenWorldHint = new(false)
 		effect.DestructiveHint = cmp.Or(effect.DestructiveHint, new(false))
 	}
@@ -57,7 +57,7 @@ func addTool[In, Out any](
 	})
 }
 
-// answer reads the arguments of a call and carries it out.
+// answer decodes the arguments of a call and executes it.
 func answer[In, Out any](
 	ctx context.Context, arguments json.RawMessage, s *jsonschema.Resolved, call func(ctx context.Context, in In) (Out, error),
 ) (result Out, err error) {
@@ -77,7 +77,7 @@ func answer[In, Out any](
 	return call(ctx, in)
 }
 
-// failed is the result of a call that failed: the code of the error, what is wrong, and what to do.
+// failed returns the result of a call that failed. It has the code and the text of the error, and a hint.
 func failed(err error) *mcp.CallToolResult {
 	f := failure.Of(err)
 	text := strings.Join(f.Lines(), "\n")
@@ -91,8 +91,8 @@ func failed(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: cut(text, answerTokens)}}}
 }
 
-// hintFor returns what a model can do about an error. The hints of the command line name commands
-// and flags, which a model does not have.
+// hintFor returns a hint about an error for a model. The hints of the command line name commands and flags, which
+// a model does not have.
 func hintFor(err error, code string) string {
 	if explained, ok := errors.AsType[*failure.Error](err); ok {
 		return explained.Hint
@@ -106,6 +106,7 @@ func hintFor(err error, code string) string {
 	}
 	return map[string]string{
 		"already_answered": "another session of yours may have answered: read_message shows the answer; with again, this one is sent too",
+		"already_working":  "leave the message to that turn; with again, this answer is sent all the same",
 		"copy_gone":        "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone",
 		"queued":           "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
 		"not_durable":      "it is sent: do not send it again",
@@ -128,5 +129,9 @@ func listOf(names []schema.AgentName) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(names), " ", ", "), "[]")
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ", ")
 }

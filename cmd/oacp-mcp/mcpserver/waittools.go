@@ -10,7 +10,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/watch"
 )
 
-// defaultWait is how long next_message waits. Many clients give up a call after a minute.
+// defaultWait is how long next_message waits by default. Many clients abandon a call after a minute.
 const defaultWait = seconds(50)
 
 type nextMessageInput struct {
@@ -22,13 +22,14 @@ func (in *nextMessageInput) setDefaults() { in.Seconds = defaultWait }
 func (in nextMessageInput) wait() time.Duration { return in.Seconds.wait() }
 
 type nextMessage struct {
-	// Pending is false if no message came in time.
+	// Pending is false if no message arrived in time.
 	Pending    bool         `json:"pending"`
 	Unreadable []unreadable `json:"unreadable,omitempty"`
 	fullMessage
 }
 
-// unreadableShown is how many files that are not valid messages next_message names: each call names them again.
+// unreadableShown is how many files that are not valid messages next_message names. It is small because each call
+// names them again.
 const unreadableShown = 2
 
 func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMessage, error) {
@@ -53,7 +54,7 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 	return result, err
 }
 
-// awaitRecords is receiveRecords, but waits until there is a message.
+// awaitRecords is like receiveRecords, but waits until there is a message or the time is up.
 func (s *Server) awaitRecords(ctx context.Context, in receiveMessagesInput) (result receivedRecords, err error) {
 	waiting, end := context.WithTimeoutCause(ctx, max(in.wait(), time.Nanosecond), watch.ErrTimeout)
 	defer end()

@@ -1,4 +1,4 @@
-// Package check has what tests of all packages do with files and errors.
+// Package check helps tests with files and errors.
 package check
 
 import (
@@ -10,16 +10,15 @@ import (
 	"testing"
 )
 
-// Overlap lets eight parallel tests of a package run at once, unless the flag -parallel says another number. The
-// default is one for each processor, which is too few for tests that mostly wait for other programs. TestMain
-// calls it.
+// Overlap makes 8 the default of the flag -parallel. The usual default is one test for each processor, which is too
+// few for tests that mostly wait for other programs. TestMain calls it.
 func Overlap() {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 }
 
-// Error fails the test unless the error's text holds all the words.
+// Error fails the test unless the text of the error contains all the words.
 func Error(t testing.TB, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -50,7 +49,7 @@ func WriteFile(t testing.TB, path, text string) {
 	}
 }
 
-// Remove removes files, and folders with all that is in them.
+// Remove removes files and folders with their contents.
 func Remove(t testing.TB, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -60,7 +59,7 @@ func Remove(t testing.TB, paths ...string) {
 	}
 }
 
-// Contents returns what a folder holds by its path below the folder: the text of each file, the
+// Contents returns what is in a folder, by path below it: the text of each file, the
 // target of each link, and "" for each folder, whose path ends in a slash.
 func Contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
@@ -91,7 +90,7 @@ func Contents(t testing.TB, dir string) map[string]string {
 	return found
 }
 
-// Kept fails the test if a file of want, which Contents has returned, has changed or is missing.
+// Kept fails the test if a file of want, a result of Contents, has changed or is missing.
 func Kept(t testing.TB, dir string, want map[string]string) {
 	t.Helper()
 	got := Contents(t, dir)

@@ -1,5 +1,4 @@
-// Package gittest runs git in tests as a user does, apart from the settings and repositories of whoever runs the
-// tests.
+// Package gittest runs git in tests, isolated from the settings and repositories of the user.
 package gittest
 
 import (
@@ -14,7 +13,7 @@ import (
 	"testing"
 )
 
-// Settings are those of the user in tests.
+// Settings are the settings of git in tests.
 const Settings = `[user]
 	name = Test
 	email = test@example.com
@@ -28,11 +27,11 @@ const Settings = `[user]
 	autogc = false
 `
 
-// withoutTemplates spares each new repository the sample hooks.
+// withoutTemplates keeps git from copying sample hooks to each new repository.
 const withoutTemplates = "[init]\n\ttemplateDir =\n"
 
-// variables returns the environment of a user with this home folder, who has only the settings of tests. Git
-// finds no repository in the folder for temporary files, or above it. It writes the settings.
+// variables writes the settings to a home folder, and returns the variables with which git uses only these. git
+// finds no repository in the folder for temporary files or above it.
 func variables(home, settings string) (map[string]string, error) {
 	temporary, err := filepath.EvalSymlinks(os.TempDir())
 	config := filepath.Join(home, ".gitconfig")
@@ -45,8 +44,7 @@ func variables(home, settings string) (map[string]string, error) {
 	}, nil
 }
 
-// Isolate keeps this process, and those that it starts, from the settings of the user, whose home is this folder. It is for
-// TestMain.
+// Isolate makes this process, and those that it starts, use the home folder and the settings of tests. TestMain calls it.
 func Isolate(home string) error {
 	set, err := variables(home, Settings+withoutTemplates)
 	for _, variable := range os.Environ() {
@@ -60,7 +58,7 @@ func Isolate(home string) error {
 	return err
 }
 
-// Home gives a test a home folder of its own, and returns the folder, without links in its path.
+// Home gives a test a home folder of its own, and returns its path without symbolic links.
 func Home(t testing.TB) string {
 	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
@@ -100,7 +98,7 @@ func Try(dir, input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Environment is that of this process, without what a test may have set to disturb git.
+// Environment returns the environment of this process without variables that a test may have set to disturb git.
 func Environment() []string {
 	kept := []string{"GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CEILING_DIRECTORIES"}
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {

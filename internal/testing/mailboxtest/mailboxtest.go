@@ -22,11 +22,13 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
-// Time is a time at which tests make workspaces and messages.
+// Time is when tests make workspaces and messages.
 var Time = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 
-// Main runs the tests of a package with their temporary folders in memory, and apart from the user's settings of git.
+// Main runs the tests of a package with their temporary folders in memory, isolated from the user's settings of git.
+// TestMain calls it.
 func Main(m *testing.M) {
+	check.Overlap()
 	err := memoryfolder.Use()
 	home, homeErr := os.MkdirTemp("", "home")
 	if err := errors.Join(err, homeErr); err != nil {
@@ -94,7 +96,7 @@ func OpenWith(t testing.TB, dir string, options mailbox.Options) *mailbox.Worksp
 	return w
 }
 
-// Draft returns a valid message from claude, without what sending adds.
+// Draft returns a valid message from claude, without the fields that sending adds.
 func Draft(to ...schema.AgentName) schema.Message {
 	return schema.Message{
 		From: "claude", To: to, Type: schema.TaskRequest,
@@ -102,8 +104,8 @@ func Draft(to ...schema.AgentName) schema.Message {
 	}
 }
 
-// Message returns a message from claude to codex. Its id ends in rand, and it was created in the
-// given second of Time's minute.
+// Message returns a message from claude to codex. Its id ends in rand, and it was created that many
+// seconds after Time.
 func Message(rand string, second int) schema.Message {
 	m := Draft("codex")
 	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
@@ -168,7 +170,7 @@ func SignPolicy(t testing.TB, w *mailbox.Workspace, home string, agent schema.Ag
 	var secret struct {
 		D string `json:"d"`
 	}
-	err = json.Unmarshal(read(t, keys[0].Path), &secret)
+	err = json.Unmarshal([]byte(check.ReadFile(t, keys[0].Path)), &secret)
 	seed, decodeErr := base64.RawURLEncoding.DecodeString(secret.D)
 	project, evalErr := filepath.EvalSymlinks(w.Dir())
 	if err = errors.Join(err, decodeErr, evalErr); err != nil {
@@ -180,7 +182,7 @@ func SignPolicy(t testing.TB, w *mailbox.Workspace, home string, agent schema.Ag
 	enrolled := make(map[string]map[string]string)
 	for kind, name := range map[string]string{"receiver_config": "config.yaml", "allowed_signers": "trust/allowed_signers.yaml"} {
 		path := filepath.Join(w.Dir(), schema.AgentPath(agent, name))
-		content, _, _ := signing.Split(read(t, path))
+		content, _, _ := signing.Split([]byte(check.ReadFile(t, path)))
 		header := fmt.Sprintf(`{"alg":"EdDSA","crit":["oacp"],"kid":%q,"oacp":{"agent":%q,"domain":"urn:oacp:policy:v1","instance":%q,`+
 			`"policy":{"kind":%q,"project":%q,"receiver":%q},"scheme":"raw-prefix-v1"},"typ":"oacp-policy+yaml"}`,
 			keys[0].ID, keys[0].AgentURN(), keys[0].InstanceURN(), kind, project, agent)
@@ -200,13 +202,4 @@ func SignPolicy(t testing.TB, w *mailbox.Workspace, home string, agent schema.Ag
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func read(t testing.TB, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }

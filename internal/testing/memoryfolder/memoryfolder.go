@@ -1,3 +1,3 @@
-// Package memoryfolder has tests make their temporary folders in memory. The tests wait for the disk
-// longer than for everything else: each message is synced to it.
+// Package memoryfolder lets tests make their temporary folders in memory. On a disk, tests would mostly wait
+// for it, because each message is synced.
 package memoryfolder

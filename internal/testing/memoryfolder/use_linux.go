@@ -12,8 +12,8 @@ const (
 	leastRoom = 1 << 30
 )
 
-// Use makes a folder in memory the one for temporary files of this process and of those that it
-// starts. It does nothing if the environment names another, or if the tests have no use for the folder.
+// Use makes this process, and those that it starts, put temporary files into a folder in memory. It does
+// nothing if TMPDIR is set, or if there is no suitable folder.
 func Use() error {
 	if os.Getenv("TMPDIR") != "" || !suits() {
 		return nil
@@ -21,7 +21,7 @@ func Use() error {
 	return os.Setenv("TMPDIR", folder)
 }
 
-// suits reports whether the folder is in memory, has room and lets programs run.
+// suits reports whether the folder is in memory, has enough room and lets programs run.
 func suits() bool {
 	var s unix.Statfs_t
 	return unix.Statfs(folder, &s) == nil && s.Type == unix.TMPFS_MAGIC && s.Flags&unix.ST_NOEXEC == 0 &&

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// RequireVariable names the environment variable that, if set, makes tests fail instead of skip
+// requireVariable names the environment variable that, if set, makes tests fail instead of skip
 // when a program is not installed.
-const RequireVariable = "OACP_REQUIRE_CLIS"
+const requireVariable = "OACP_REQUIRE_CLIS"
 
 // Program returns the path of claude or codex as installed for this repository's tests. If it is
-// not installed, Program skips the test, or fails it if RequireVariable is set.
+// not installed, Program calls Missing.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := os.Getwd()
@@ -35,17 +35,17 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Missing skips the test for the reason, or fails it if RequireVariable is set.
+// Missing skips the test for the reason, or fails it if OACP_REQUIRE_CLIS is set.
 func Missing(t testing.TB, reason string) {
 	t.Helper()
-	if os.Getenv(RequireVariable) != "" {
+	if os.Getenv(requireVariable) != "" {
 		t.Fatal(reason)
 	}
 	t.Skip(reason)
 }
 
-// isolate removes variables that steer the programs, or that they set for their children, from the
-// environment of the tests.
+// isolate removes the variables that configure the programs, or that they set for their children, from the
+// environment.
 func isolate(t testing.TB) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -60,8 +60,8 @@ func isolate(t testing.TB) {
 	}
 }
 
-// commonEnv returns the variables for both programs. All traffic to other hosts goes through the
-// server, which refuses it.
+// commonEnv returns the variables for both programs. The server is their proxy, and refuses traffic to
+// other hosts.
 func (s *Server) commonEnv(home string) []string {
 	env := []string{"HOME=" + home, "TMPDIR=" + home, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
@@ -70,11 +70,11 @@ func (s *Server) commonEnv(home string) []string {
 	return env
 }
 
-// key is what the programs present to the model.
+// key is the API key of the programs.
 const key = "not-a-real-key"
 
-// ClaudeEnv returns the variables that make claude ask this server, keep its files in the folder
-// home, reach nothing else, and not repeat failed requests.
+// ClaudeEnv returns the variables that make claude use this server and no other, keep its files in the
+// folder home, and not repeat failed requests.
 func (s *Server) ClaudeEnv(home string) []string {
 	return append(s.commonEnv(home),
 		"CLAUDE_CONFIG_DIR="+filepath.Join(home, ".claude"),
@@ -90,7 +90,7 @@ func (s *Server) ClaudeEnv(home string) []string {
 	)
 }
 
-// codexConfig is a configuration for codex with a verb for the model's address.
+// codexConfig is the format of a configuration for codex. The argument is the URL of the server.
 const codexConfig = `model = "stub-model"
 model_provider = "stub"
 check_for_update_on_startup = false

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// ClaudeTerminalEnv returns the variables of ClaudeEnv. It also writes settings, so that claude starts
-// in a terminal in the folder without a question.
+// ClaudeTerminalEnv returns the variables of ClaudeEnv. It also writes settings with which claude starts
+// in a terminal in the folder without asking questions.
 func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 	t.Helper()
 	config := filepath.Join(home, ".claude")
@@ -28,9 +28,9 @@ func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 	return s.ClaudeEnv(home)
 }
 
-// CodexTerminalEnv returns the variables of CodexEnv. It also writes settings, so that codex starts in
-// a terminal in the folders without a question. Codex does not start the process that terminals share
-// otherwise: see ShareCodex.
+// CodexTerminalEnv returns the variables of CodexEnv. It also writes settings with which codex starts in
+// a terminal in the folders without asking questions, and without the process that its terminals share by
+// default; see ShareCodex.
 func (s *Server) CodexTerminalEnv(t testing.TB, home string, folders ...string) []string {
 	t.Helper()
 	env := s.CodexEnv(t, home)
@@ -42,7 +42,7 @@ func (s *Server) CodexTerminalEnv(t testing.TB, home string, folders ...string) 
 	return env
 }
 
-// codexHook is a hook of codex, as hooks.json has it.
+// codexHook is a hook of codex in hooks.json.
 type codexHook struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
@@ -50,8 +50,8 @@ type codexHook struct {
 	Async   bool   `json:"async"`
 }
 
-// TrustCodexHooks makes codex run the hooks in a file, which is of the form of hooks.json, without a
-// question. Call it once, when the file is complete: codex asks again if a hook changes.
+// TrustCodexHooks makes codex run the hooks in a file like hooks.json without asking. Call it once, when
+// the file is complete: codex asks again if a hook changes.
 func TrustCodexHooks(t testing.TB, home, path string) {
 	t.Helper()
 	var file struct {
@@ -80,7 +80,7 @@ func TrustCodexHooks(t testing.TB, home, path string) {
 	addCodexConfig(t, home, trust.String())
 }
 
-// hash returns the hash by which codex knows the hook again.
+// hash returns the hash by which codex recognizes the hook.
 func (h codexHook) hash(t testing.TB, event string, matcher *string) string {
 	t.Helper()
 	if h.Timeout == 0 && event == "session_end" {
@@ -88,7 +88,7 @@ func (h codexHook) hash(t testing.TB, event string, matcher *string) string {
 	} else if h.Timeout == 0 {
 		h.Timeout = 600
 	}
-	// The keys are in the order of the alphabet.
+	// The keys are in alphabetical order.
 	identity := struct {
 		Event   string  `json:"event_name"`
 		Hooks   []any   `json:"hooks"`
@@ -117,7 +117,7 @@ func addCodexConfig(t testing.TB, home, lines string) {
 	}
 }
 
-// resolved returns the path without symbolic links, as the programs know it.
+// resolved returns the path without symbolic links, as the programs use it.
 func resolved(t testing.TB, path string) string {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(path)

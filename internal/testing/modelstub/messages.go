@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// messagesRequest holds the fields that are read of a request to the Messages API.
+// messagesRequest has the fields of a request to the Messages API that the stub reads.
 type messagesRequest struct {
 	Model    string  `json:"model"`
 	System   content `json:"system"`
@@ -38,17 +38,17 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]block)(c))
 }
 
-// reminder reports whether the claude program added the block to what the user said.
+// reminder reports whether claude added the block to the text of the user.
 func (b block) reminder() bool {
 	return strings.HasPrefix(strings.TrimSpace(b.Text), "<system-reminder>")
 }
 
-// text returns the text in the content, without the reminders that the claude program adds.
+// text returns the text in the content, without the reminders that claude adds.
 func (c content) text() string {
 	return text(c.texts(func(b block) bool { return !b.reminder() }))
 }
 
-// texts returns the texts of the blocks to keep.
+// texts returns the texts of the blocks for which keep returns true.
 func (c content) texts(keep func(block) bool) []string {
 	var texts []string
 	for _, b := range c {
@@ -97,7 +97,7 @@ func readMessages(r *http.Request, body []byte) (Request, error) {
 
 func streamMessages(e *events, request Request, reply Reply) {
 	usage := map[string]any{
-		"input_tokens": InputTokens - CachedTokens, "cache_read_input_tokens": CachedTokens,
+		"input_tokens": InputTokens - cachedTokens, "cache_read_input_tokens": cachedTokens,
 		"cache_creation_input_tokens": 0, "output_tokens": 1,
 	}
 	e.send("message_start", map[string]any{"message": map[string]any{

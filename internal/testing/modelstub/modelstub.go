@@ -1,5 +1,5 @@
-// Package modelstub plays the model behind the claude and codex programs in tests: a server on
-// loopback that speaks the streaming Messages and Responses APIs and answers as a script says.
+// Package modelstub replaces the model of claude and codex in tests. It is a server on the loopback
+// interface with the streaming Messages and Responses APIs, whose answers come from a script.
 package modelstub
 
 import (
@@ -16,51 +16,51 @@ import (
 	"time"
 )
 
-// Script is the model: it returns each answer. Several programs may ask at once. The context ends
-// when the asker hangs up or the test ends.
+// Script returns the answer to a request. It may be called from several goroutines. The context ends
+// when the program closes the connection or the test ends.
 type Script func(ctx context.Context, request Request) Reply
 
-// The APIs that a request can come by.
+// The APIs of requests.
 const (
 	Messages  = "messages"
 	Responses = "responses"
 )
 
-// Request is what a program asked the model.
+// Request is a request of a program.
 type Request struct {
 	// API is Messages (claude) or Responses (codex).
 	API string
 	// Session is the program's own id of its session.
 	Session string
 	Model   string
-	// Prompt is the text of the newest prompt in the conversation, without what the program adds.
+	// Prompt is the text of the newest prompt in the conversation, without additions of the program.
 	Prompt string
 	// Prompts are the texts of all prompts, oldest first.
 	Prompts []string
 	// Results are the results of the tools that the model called last, unless the prompt is newer.
 	Results []ToolResult
-	// Context are the texts beside the prompts, oldest first: what the program and its hooks add.
+	// Context are the other texts, oldest first, which the program and its hooks add.
 	Context []string
 	// Tools are the names of the tools that the model may call.
 	Tools []string
-	// Body is the request as it came.
+	// Body is the body of the request.
 	Body json.RawMessage
 }
 
-// ToolResult is what a tool gave back.
+// ToolResult is the result of a tool.
 type ToolResult struct {
 	ID     string
 	Output string
 }
 
-// Reply is what the model answers. The zero value is an answer without text.
+// Reply is an answer of the model. The zero value is an answer without text.
 type Reply struct {
 	Text string
 	// Calls are the tools to call after the text.
 	Calls []ToolCall
 	// Failure, if not nil, is sent instead.
 	Failure *Failure
-	// Hold, if not nil, delays the end of the answer until it is closed or the asker hangs up.
+	// Hold, if not nil, delays the end of the answer until it is closed or the program closes the connection.
 	Hold <-chan struct{}
 	// Cut breaks the connection in the middle of the answer.
 	Cut bool
@@ -78,20 +78,20 @@ type Failure struct {
 	Status  int
 	Type    string
 	Message string
-	// ContentType and Body, if set, are sent instead, as by a proxy with a page.
+	// ContentType and Body, if set, are sent instead, like the error page of a proxy.
 	ContentType string
 	Body        string
 }
 
-// Tokens that every answer claims to have used.
+// The tokens that every answer reports.
 const (
 	InputTokens  = 100
-	CachedTokens = 20 // of them, were in the cache
+	cachedTokens = 20 // of the input tokens
 	OutputTokens = 7
 )
 
-// Answers returns a script that gives the replies in order and fails the test when there are no
-// more.
+// Answers returns a script with the replies in order. It fails the test if there are more requests than
+// replies.
 func Answers(t testing.TB, replies ...Reply) Script {
 	var mu sync.Mutex
 	next := 0
@@ -120,9 +120,9 @@ type Server struct {
 	serial int
 }
 
-// Start runs a server until the test ends. For that time it removes variables that steer the
-// programs from the environment. A program with the environment of ClaudeEnv or CodexEnv that tries
-// to reach anything else fails the test.
+// Start runs a server until the test ends. It removes variables that configure the programs from the
+// environment. The test fails if a program with the environment of ClaudeEnv or CodexEnv tries to reach
+// another host.
 func Start(t testing.TB, script Script) *Server {
 	t.Helper()
 	isolate(t)
@@ -136,7 +136,7 @@ func Start(t testing.TB, script Script) *Server {
 		s.serve(ctx, w, r, readResponses, streamResponses)
 	})
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The server is also the programs' proxy, so it sees when they want to reach anything else.
+		// The server is also the programs' proxy, so it sees requests to other hosts.
 		if r.Method == http.MethodConnect || r.URL.Host != "" {
 			if r.Host != announcements {
 				t.Errorf("a program wanted to reach %s", r.Host)
@@ -162,15 +162,15 @@ const announcements = "raw.githubusercontent.com:443"
 // URL returns the address of the server, without a path.
 func (s *Server) URL() string { return s.http.URL }
 
-// Requests returns what was asked so far, oldest first.
+// Requests returns the requests so far, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Await returns the oldest request that matches. It waits for one, and fails the test if none comes
-// within three minutes.
+// Await returns the oldest request that matches. If there is none, it waits, and fails the test after
+// three minutes.
 func (s *Server) Await(t testing.TB, match func(Request) bool) Request {
 	t.Helper()
 	limit := time.After(3 * time.Minute)
@@ -207,8 +207,8 @@ func (s *Server) note(request Request) (serial int) {
 	return s.serial
 }
 
-// forTitle reports whether the request is the one by which codex, in a terminal, names a
-// conversation. It comes at the same time as the first of the conversation.
+// forTitle reports whether the request is the one with which codex in a terminal names a conversation. It
+// comes at the same time as the first request of the conversation.
 func (r Request) forTitle() bool {
 	return r.API == Responses && len(r.Tools) == 0 && strings.HasPrefix(r.Prompt, "Generate a concise, single-line task title")
 }
@@ -240,18 +240,18 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	stream(&events{w: w, ctx: ctx, serial: serial}, request, reply)
 }
 
-// write sends the failure in the shape of both APIs.
+// write sends the failure in the form that both APIs use.
 func (f *Failure) write(w http.ResponseWriter) {
 	if f.ContentType != "" {
 		w.Header().Set("Content-Type", f.ContentType)
 		w.WriteHeader(f.Status)
-		_, _ = io.WriteString(w, f.Body) // the asker may have hung up
+		_, _ = io.WriteString(w, f.Body) // the program may have closed the connection
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
 	problem := map[string]any{"type": f.Type, "message": f.Message}
-	// The asker may have hung up.
+	// The program may have closed the connection.
 	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": problem})
 }
 
@@ -264,18 +264,18 @@ func text(parts []string) string {
 type events struct {
 	w   http.ResponseWriter
 	ctx context.Context
-	// serial distinguishes the ids of answers.
+	// serial makes the ids of answers different.
 	serial int
 }
 
 func (e *events) id(kind string, n int) string { return fmt.Sprintf("%s_%d_%d", kind, e.serial, n) }
 
-// send writes an event. The asker notices if that fails.
+// send writes an event. The program notices if that fails.
 func (e *events) send(kind string, fields map[string]any) {
 	fields["type"] = kind
 	data, err := json.Marshal(fields)
 	if err != nil {
-		panic(err) // a script's tool input that has no JSON form
+		panic(err) // a script has a tool input without a JSON form
 	}
 	_, _ = fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
 	_ = http.NewResponseController(e.w).Flush()
@@ -296,7 +296,7 @@ func (e *events) pause(reply Reply) {
 	}
 }
 
-// pieces cuts a text in two, as a model streams it.
+// pieces cuts a text in two, as a model does when it streams.
 func pieces(text string) []string {
 	half := len(text) / 2
 	for half > 0 && text[half]&0xC0 == 0x80 {

@@ -72,7 +72,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestTitle checks that the script does not see the request by which codex names a conversation.
+// TestTitle checks that the script does not see the request with which codex names a conversation.
 func TestTitle(t *testing.T) {
 	s := Start(t, Answers(t))
 	status, body, err := post(t, s, "/v1/responses", `{"input":[{"type":"message","role":"user","content":"Generate a concise, single-line task title of one"}]}`)

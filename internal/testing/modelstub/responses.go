@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// responsesRequest holds the fields that are read of a request to the Responses API.
+// responsesRequest has the fields of a request to the Responses API that the stub reads.
 type responsesRequest struct {
 	Model        string          `json:"model"`
 	Instructions string          `json:"instructions"`
@@ -29,8 +29,8 @@ type responsesTool struct {
 	Tools []responsesTool `json:"tools"`
 }
 
-// prompt returns the text that a user said in the item, "" if there is none. The codex program adds
-// tagged items of the same role.
+// prompt returns the text of the user in the item, or "". Items that codex adds have the same role, but
+// begin with a tag or a title.
 func (i *responsesItem) prompt() string {
 	if i.Type != "message" || i.Role != "user" {
 		return ""
@@ -98,7 +98,7 @@ func streamResponses(e *events, _ Request, reply Reply) {
 	e.send("response.completed", map[string]any{"response": map[string]any{
 		"id": response,
 		"usage": map[string]any{
-			"input_tokens": InputTokens, "input_tokens_details": map[string]any{"cached_tokens": CachedTokens},
+			"input_tokens": InputTokens, "input_tokens_details": map[string]any{"cached_tokens": cachedTokens},
 			"output_tokens": OutputTokens, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
 			"total_tokens": InputTokens + OutputTokens,
 		},

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// stopper is the script of a shell that ends the shared process of codex, which $0 is, when its input ends.
+// stopper is a shell script that ends the shared process of codex when its input ends. $0 is the program.
 const stopper = `trap "" HUP INT TERM; cat >/dev/null; exec "$0" app-server daemon stop`
 
 // ShareCodex makes the terminals of codex share a process, as they do by default. The first of them
-// starts it. Env is that of CodexTerminalEnv. The process ends with the test, even if that is killed, and
-// removes its socket then, which codex puts into a folder in /tmp in any case.
+// starts it. env is the result of CodexTerminalEnv. The process ends with the test, even if that is killed,
+// and removes its socket, for which codex always uses a folder in /tmp.
 func ShareCodex(t testing.TB, home string, env []string) {
 	t.Helper()
 	program := Program(t, "codex")
@@ -31,7 +31,7 @@ func ShareCodex(t testing.TB, home string, env []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := os.Create(filepath.Join(home, "stopper")) // codex fails if nobody reads what it says
+	said, err := os.Create(filepath.Join(home, "stopper")) // codex would fail to write to a pipe that nobody reads
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,8 @@ func ShareCodex(t testing.TB, home string, env []string) {
 	})
 }
 
-// installCodex links the installed codex to where codex copies itself, which takes 400 MB, when it starts
-// the shared process.
+// installCodex makes a link to the installed codex where codex would otherwise copy itself, which takes
+// 400 MB, when it starts the shared process.
 func installCodex(t testing.TB, program, packages string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(resolved(t, program), "..", "..", "..", "codex-*", "vendor", "*", "codex-package.json"))

@@ -1,4 +1,4 @@
-// Package terminal runs programs in a terminal for tests, with tmux.
+// Package terminal runs programs in a terminal of tmux for tests.
 package terminal
 
 import (
@@ -30,16 +30,16 @@ type Options struct {
 	Columns, Lines int
 }
 
-// A Terminal has a program in it. The program knows nothing of tmux. The screen stays when the
+// A Terminal runs a program, which cannot see that tmux provides the terminal. The screen stays when the
 // program has ended. When the test ends, the terminal kills the program and waits for its end.
 type Terminal struct {
 	t testing.TB
-	// folder holds the socket and the settings of the tmux server, and what the shell that starts the
-	// program writes: the program's number, and its exit status.
+	// folder holds the socket and the settings of the tmux server, and two files that the holder writes: the
+	// process id of the program, and its exit status.
 	folder string
-	// program leads the group of processes that the terminal belongs to.
+	// program is the process of the command.
 	program *os.Process
-	// changes has an element if the screen may have changed. It is closed with the server.
+	// changes has an element if the screen may have changed. It is closed when the server ends.
 	changes chan struct{}
 	// watched is closed when the tmux client that reports changes has ended.
 	watched chan struct{}
@@ -49,8 +49,8 @@ type Terminal struct {
 const (
 	// settings configure the tmux server.
 	settings = "set -g status off\nset -g escape-time 0\n"
-	// holder is the script of the shell that starts the program as a job of its own. It prints what
-	// changes nothing on the screen when there is news in the folder. The name of the folder is $0.
+	// holder is a shell script that starts the program as a job of its own. $0 is the folder. When it has written a
+	// file there, it prints a sequence without effect, so that await looks again.
 	holder = `exec 3>&2 2>/dev/null
 set -m
 sh -c 'echo $$ >"$0/new" && mv "$0/new" "$0/program" && printf "\033[0m"; exec "$@"' "$0" "$@" 2>&3 3>&-
@@ -64,7 +64,7 @@ exec sleep 1000000
 )
 
 // Start runs a program in a terminal until the test ends. Without tmux it skips the test, or fails
-// it if modelstub.RequireVariable is set.
+// it if OACP_REQUIRE_CLIS is set.
 func Start(t testing.TB, options Options) *Terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -132,7 +132,7 @@ func (term *Terminal) watch() error {
 	return nil
 }
 
-// await waits until the condition holds, and reports whether it does. It looks when the screen may
+// await waits until the condition is true, and reports whether it is. It checks whenever the screen may
 // have changed.
 func (term *Terminal) await(condition func() bool) bool {
 	limit := time.After(patience)
@@ -149,7 +149,7 @@ func (term *Terminal) await(condition func() bool) bool {
 	return true
 }
 
-// number reads a file that the holder wrote.
+// number reads the number in a file of the holder.
 func (term *Terminal) number(name string) (number int, ok bool) {
 	data, err := os.ReadFile(filepath.Join(term.folder, name))
 	if err == nil {
@@ -188,13 +188,13 @@ func (term *Terminal) end() {
 		if !term.kill() {
 			term.t.Errorf("the program was killed and has not ended after %v", patience)
 		}
-	case term.program.Signal(syscall.Signal(0)) == nil: // it has outlived its terminal
+	case term.program.Signal(syscall.Signal(0)) == nil: // it runs without its terminal
 		processgroup.Kill(term.program)
 	}
 	term.Close()
 }
 
-// Close closes the terminal, as a person closes a window. The program may go on until the test ends.
+// Close closes the terminal like a window. The program may continue until the test ends.
 func (term *Terminal) Close() {
 	if term.closed {
 		return
@@ -206,8 +206,7 @@ func (term *Terminal) Close() {
 	<-term.watched
 }
 
-// Program returns the process of the command, which leads the group of processes that the terminal
-// belongs to.
+// Program returns the process of the command, which leads the foreground process group of the terminal.
 func (term *Terminal) Program() *os.Process { return term.program }
 
 // Kill kills the program with the processes of its group, and waits for its end. The screen stays.
@@ -258,7 +257,7 @@ func (term *Terminal) Resize(columns, lines int) {
 	term.tmux("resize-window", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(lines))
 }
 
-// Await waits until the screen shows all of the texts at the same time.
+// Await waits until the screen shows all the texts at the same time.
 func (term *Terminal) Await(texts ...string) {
 	term.t.Helper()
 	term.awaitScreen(func(screen string) (missing string) {
@@ -294,24 +293,18 @@ func (term *Terminal) awaitScreen(missing func(screen string) string) {
 	}
 }
 
-// Type types a text.
-func (term *Terminal) Type(text string) {
-	term.t.Helper()
-	term.tmux("send-keys", "-l", "--", text)
-}
-
-// Press presses keys, named as for tmux: Enter, Escape, Tab, BTab, Up, C-c.
+// Press presses keys, which have the names of tmux: Enter, Escape, Tab, BTab, Up, C-c.
 func (term *Terminal) Press(keys ...string) {
 	term.t.Helper()
 	term.tmux(append([]string{"send-keys", "--"}, keys...)...)
 }
 
-// Say pastes a text, waits until the screen shows it once more than before, and presses Enter. Programs take
-// an Enter that follows quickly typed text for a part of it, but know where a pasted text ends.
+// Say pastes a text, waits until the screen shows it once more than before, and presses Enter. It does not type
+// the text, because programs take an Enter soon after typed text for a part of it.
 func (term *Terminal) Say(text string) {
 	term.t.Helper()
-	// It counts the whole text, as programs show other words for a moment, and without white space, as they
-	// wrap lines there.
+	// The texts are compared without white space, because programs wrap lines there. The whole text counts, because
+	// programs may show some of its words for other reasons.
 	wanted := withoutSpace(text)
 	before := strings.Count(withoutSpace(term.Screen()), wanted)
 	term.tmux("set-buffer", "--", text)

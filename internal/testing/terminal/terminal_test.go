@@ -12,7 +12,7 @@ import (
 )
 
 // TestProgram checks that a program gets its folder, its environment, the size of the terminal, and
-// keys, and does not know of tmux.
+// keys, and does not see tmux.
 func TestProgram(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "here"), nil, 0o600); err != nil {
@@ -36,8 +36,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestSay checks that Say finds a pasted text that the program wraps, also when other text that has its last
-// word leaves the screen at the same time.
+// TestSay checks that Say finds a pasted text that the program wraps, even if other text with its last word
+// leaves the screen at the same time.
 func TestSay(t *testing.T) {
 	term := Start(t, Options{Command: []string{"sh", "-c",
 		`stty -echo -icanon; echo UserPromptSubmit; head -c 9 >/dev/null; printf '\033[2J\033[Hhow is\n  it'; read -r line; printf '\nsaid\n'`}})

@@ -8,10 +8,11 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// TestReasonComesFirst checks that who sees a dead letter of another machine finds its reason.
+// TestReasonComesFirst checks that the reason of a dead letter arrives before the letter.
 func TestReasonComesFirst(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, "alice", "bob")
@@ -45,8 +46,8 @@ func TestReasonComesFirst(t *testing.T) {
 	}
 }
 
-// TestGivenUpTwice gives a message up on two machines, and one that was archived and restored again. Both
-// machines get into step.
+// TestGivenUpTwice gives up a message on two machines, and one that was archived and restored again. Both machines agree
+// in the end.
 func TestGivenUpTwice(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, both...)
@@ -73,7 +74,7 @@ func TestGivenUpTwice(t *testing.T) {
 	}
 	for _, path := range reasons {
 		other := filepath.Join(there.w.BoxPath("codex", mailbox.DeadLetters), filepath.Base(path))
-		if a, b := readFile(t, path), readFile(t, other); a != b {
+		if a, b := check.ReadFile(t, path), check.ReadFile(t, other); a != b {
 			t.Errorf("one machine has the reason %s, the other %s", a, b)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// obstructions make a folder refuse mail. Each returns what ends that.
+// obstructions make a folder refuse mail. Each returns a function that ends that.
 var obstructions = map[string]func(t *testing.T, dir string) (end func()){
 	"no folder": func(t *testing.T, dir string) func() {
 		away := dir + "-away"
@@ -19,9 +20,9 @@ var obstructions = map[string]func(t *testing.T, dir string) (end func()){
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		writeFile(t, dir, "in the way\n")
+		check.WriteFile(t, dir, "in the way\n")
 		return func() {
-			removeAll(t, dir)
+			check.Remove(t, dir)
 			if err := os.Rename(away, dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
 			}
@@ -31,9 +32,8 @@ var obstructions = map[string]func(t *testing.T, dir string) (end func()){
 	"immutable": makeImmutable,
 }
 
-// TestBoxRefusesMail has another machine do all that can be done in the boxes of an agent, while one of
-// them refuses every change here. All other mail comes and goes, and the rest follows once the box takes
-// it.
+// TestBoxRefusesMail has another machine do everything that is possible in the boxes of an agent, while one of
+// them refuses every change here. All other mail is exchanged, and the rest follows once the box takes it.
 func TestBoxRefusesMail(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

@@ -1,4 +1,4 @@
-package live
+package process
 
 import (
 	"fmt"
@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readProcess describes a process.
-func readProcess(pid int) runningProcess {
+// Read describes a process.
+func Read(pid int) Info {
 	const zombie = 5 // SZOMB of sys/proc.h
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(info.Proc.P_pid) != pid || info.Proc.P_stat == zombie {
-		return runningProcess{}
+		return Info{}
 	}
 	start := info.Proc.P_starttime
 	arguments, _ := unix.SysctlRaw("kern.procargs2", pid) // it may have ended, or belong to another user
-	return runningProcess{
+	return Info{
 		Process: Process{PID: pid, Started: fmt.Sprintf("%d.%06d", start.Sec, start.Usec)},
-		parent:  int(info.Eproc.Ppid), name: unix.ByteSliceToString(info.Proc.P_comm[:]),
+		Parent:  int(info.Eproc.Ppid), Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
 		// The number of arguments and the path of the program are before them, and the environment is behind them.
-		arguments: string(arguments),
+		Arguments: string(arguments),
 	}
 }

@@ -8,26 +8,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
-// recorded returns the machines here and there as the version before this rule left them, with the branch. Here, three
-// messages were handled: two before its last sync, and one after. There, nobody has heard of that.
+// recorded returns the machines here and there, and the branch, as the previous version left them. Here, three messages
+// were handled: two before the last sync, and one after it. The machine there does not know of that.
 func recorded(t *testing.T) *network {
 	t.Helper()
 	n := newRemote(t)
 	n.tolerant = true
-	n.gitInput(n.remote, readFile(t, "testdata/landed/branch.txt"), "fast-import", "--quiet", "--force")
+	n.gitInput(n.remote, check.ReadFile(t, "testdata/landed/branch.txt"), "fast-import", "--quiet", "--force")
 	for _, name := range []string{"here", "there"} {
 		m := &machine{n: n, name: name, clone: n.dir, dir: filepath.Join(n.dir, name)}
 		if err := os.CopyFS(m.dir, os.DirFS("testdata/landed/"+name)); err != nil {
 			t.Fatal(err)
 		}
 		n.git(m.dir, "init", "--quiet", "--bare", ".git")
-		config := strings.ReplaceAll(readFile(t, filepath.Join(m.dir, "config.txt")), "ROOT/hub.git", n.remote)
-		writeFile(t, filepath.Join(m.dir, ".git/config"), config)
-		n.gitInput(m.dir, readFile(t, filepath.Join(m.dir, "base.txt")), "fast-import", "--quiet", "--force")
+		config := strings.ReplaceAll(check.ReadFile(t, filepath.Join(m.dir, "config.txt")), "ROOT/hub.git", n.remote)
+		check.WriteFile(t, filepath.Join(m.dir, ".git/config"), config)
+		n.gitInput(m.dir, check.ReadFile(t, filepath.Join(m.dir, "base.txt")), "fast-import", "--quiet", "--force")
 		if err := m.open(); err != nil {
 			t.Fatal(err)
 		}
@@ -50,8 +51,8 @@ func (m *machine) subjects(box mailbox.Box) (subjects []string) {
 	return subjects
 }
 
-// TestLandedVersion goes on with workspaces and a branch of the version before, in which a missing inbox copy said that
-// a message was handled. Handled messages stay handled, no matter which machine syncs first.
+// TestLandedVersion syncs workspaces and a branch of the previous version, in which a missing inbox copy said that a
+// message was handled. Handled messages stay handled, no matter which machine syncs first.
 func TestLandedVersion(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"here", "there", "new"} {

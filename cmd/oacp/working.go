@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+func newWorkingCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "working",
+		Category:  command.CategoryMessages,
+		Usage:     "say how far you are",
+		ArgsUsage: "ID [TEXT]",
+		Description: `working tells the sender of a pending message that this agent works on it. TEXT is one
+line of at most 200 characters; saying it again replaces it. status shows it. It also
+sets status, current_task and updated_at in the agent's status.yaml.
+
+--done says that the agent works on no message any more. It acknowledges none.
+
+EXAMPLES:
+   oacp working ID "tests pass, now the docs"
+   oacp working --done`,
+		Flags: flagsWith(
+			&cli.StringFlag{Name: "agent", Usage: "say it as `AGENT` (default: $OACP_AGENT)"},
+			&cli.BoolFlag{Name: "done", Usage: "say that the agent is finished"}),
+		Action: inWorkspace(s, 2, runWorking),
+	}
+}
+
+// workingJSON is the answer of working.
+type workingJSON struct {
+	Agent     schema.AgentName `json:"agent"`
+	MessageID schema.ID        `json:"message_id,omitempty"`
+	Text      string           `json:"text,omitempty"`
+	Status    string           `json:"status"`
+}
+
+func runWorking(c *call, w *mailbox.Workspace) error {
+	if c.isOn("done") == (len(c.words) > 0) {
+		return failure.Usagef("working needs either an id or --done").WithHint("oacp inbox lists the ids of pending messages")
+	}
+	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	if err != nil {
+		return err
+	}
+	answer := workingJSON{Agent: agent, Status: project.Available}
+	task, line := "", fmt.Sprintf("OK: %s is finished", agent)
+	if c.isOn("done") {
+		err = track.NoteFinished(w, agent)
+	} else {
+		answer.Status = project.Busy
+		if len(c.words) > 1 {
+			answer.Text = c.words[1]
+		}
+		var m *schema.Message
+		if m, err = noteWorking(c, w, agent, answer.Text); err == nil {
+			answer.MessageID, task = m.ID, m.Subject
+			line = fmt.Sprintf("OK: %s works on %s", agent, visible.Line(m.ID.Short()))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := project.SetStatus(w, agent, answer.Status, task, c.Now()); err != nil {
+		c.Warn("the journal has it, but not the file: " + failure.OneLine(err.Error()))
+	}
+	return c.answer(answer, func() { c.printf("%s\n", line) })
+}
+
+// noteWorking records that the agent works on the message that the first argument names.
+func noteWorking(c *call, w *mailbox.Workspace, agent schema.AgentName, text string) (*schema.Message, error) {
+	e, err := w.Pending(c.ctx, c.words[0], agent)
+	if err == nil {
+		err = e.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := track.KeyOf(e.Message)
+	if err == nil {
+		err = track.NoteWorking(w, agent, key, text)
+	}
+	if errors.Is(err, track.ErrWorkingText) {
+		err = failure.Usagef("TEXT: %w", err).WithHint("say it in one line of at most 200 characters: oacp working " + e.Message.ID.Short() + ` "half done"`)
+	}
+	return e.Message, err
+}

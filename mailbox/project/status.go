@@ -1,0 +1,69 @@
+package project
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Values of status in a status file.
+const (
+	Available = "available"
+	Busy      = "busy"
+)
+
+// SetStatus writes to the status file of an agent what it does now. All other fields and comments stay. A file that is
+// not a YAML mapping stays as it is, and is an error.
+func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string, now time.Time) error {
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	name := schema.AgentPath(agent, statusName)
+	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var file yaml.Node
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), name), err)
+	}
+	if file.Kind == 0 { // it is empty
+		file = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	}
+	fields := file.Content[0]
+	if fields.Kind != yaml.MappingNode {
+		return fmt.Errorf("reading %s: it has no fields", filepath.Join(w.Dir(), name))
+	}
+	setField(fields, "status", status, 0)
+	setField(fields, "current_task", task, yaml.DoubleQuotedStyle)
+	setField(fields, "updated_at", string(schema.NewTimestamp(now)), yaml.DoubleQuotedStyle)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(&file), encoder.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Join(w.Dir(), name), err)
+	}
+	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
+}
+
+// setField gives a field of a mapping a text, and keeps its comments.
+func setField(fields *yaml.Node, key, value string, style yaml.Style) {
+	for i := 0; i+1 < len(fields.Content); i += 2 {
+		if at := fields.Content[i+1]; fields.Content[i].Value == key {
+			fields.Content[i+1] = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: style,
+				HeadComment: at.HeadComment, LineComment: at.LineComment, FootComment: at.FootComment}
+			return
+		}
+	}
+	fields.Content = append(fields.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key},
+		&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: style})
+}

@@ -1,0 +1,175 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The lines of context_keys that offer choices and name the chosen one begin with these marks.
+const (
+	choicesMark = "choices:"
+	choiceMark  = "choice:"
+)
+
+const (
+	minChoices   = 2
+	maxChoices   = 9
+	maxChoiceLen = 60
+)
+
+// ChoicesError says what is wrong with choices.
+type ChoicesError struct{ Reason string }
+
+// Error returns the reason.
+func (e *ChoicesError) Error() string { return e.Reason }
+
+// A NoChoiceError reports that a text names none of the choices of a message, or several.
+type NoChoiceError struct {
+	Message *Message
+	Text    string
+}
+
+// Error names the choices.
+func (e *NoChoiceError) Error() string {
+	if choices := e.Message.Choices(); choices != nil {
+		return fmt.Sprintf("%q is not one of the choices of message %s: %s", e.Text, e.Message.ID, strings.Join(choices, ", "))
+	}
+	return fmt.Sprintf("message %s offers no choices", e.Message.ID)
+}
+
+// CheckChoices returns a *ChoicesError unless these can be the choices of a message.
+func CheckChoices(choices []string) error {
+	if len(choices) < minChoices || len(choices) > maxChoices {
+		return &ChoicesError{fmt.Sprintf("want %d to %d choices, not %d", minChoices, maxChoices, len(choices))}
+	}
+	for i, c := range choices {
+		if err := checkChoice(c); err != nil {
+			return err
+		}
+		if number, err := strconv.Atoi(c); err == nil && number >= 1 && number <= len(choices) && number != i+1 {
+			return &ChoicesError{fmt.Sprintf("choice %q reads like the number of another one", c)}
+		}
+		for _, before := range choices[:i] {
+			if strings.EqualFold(before, c) {
+				return &ChoicesError{fmt.Sprintf("choice %q is there twice", c)}
+			}
+		}
+	}
+	return nil
+}
+
+func checkChoice(c string) error {
+	switch {
+	case c == "" || c != strings.TrimSpace(c):
+		return &ChoicesError{"a choice is empty, or begins or ends with a space"}
+	case utf8.RuneCountInString(c) > maxChoiceLen:
+		return &ChoicesError{fmt.Sprintf("a choice has at most %d characters, not %d", maxChoiceLen, utf8.RuneCountInString(c))}
+	case strings.ContainsFunc(c, func(r rune) bool { return r == ',' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
+		return &ChoicesError{fmt.Sprintf("choice %q contains a comma, a line break or another control character", c)}
+	}
+	return nil
+}
+
+// ParseChoices returns the choices in a text that has commas between them.
+func ParseChoices(text string) ([]string, error) {
+	choices := strings.Split(text, ",")
+	for i, c := range choices {
+		choices[i] = strings.Trim(c, " ")
+	}
+	return choices, CheckChoices(choices)
+}
+
+// Offer adds the line with choices to context_keys. A message can offer choices only once.
+func (m *Message) Offer(choices []string) error {
+	if _, found := m.contextLine(choicesMark); found {
+		return &ChoicesError{"context_keys has a line with choices already"}
+	}
+	if err := CheckChoices(choices); err != nil {
+		return err
+	}
+	m.addContextLine(choicesMark + " " + strings.Join(choices, ", "))
+	return nil
+}
+
+// Choices returns the choices that the message offers to its recipients, nil if it offers none that are valid.
+func (m *Message) Choices() []string {
+	text, _ := m.contextLine(choicesMark)
+	choices, err := ParseChoices(text)
+	if err != nil {
+		return nil
+	}
+	return choices
+}
+
+// Choice returns the choice that the message makes; empty if it makes none.
+func (m *Message) Choice() string {
+	text, _ := m.contextLine(choiceMark)
+	if checkChoice(text) != nil {
+		return ""
+	}
+	return text
+}
+
+// Choose makes the message the answer that the text names: a choice of the request, its number, or a beginning that no
+// other choice has. The choice becomes the first line of the body.
+func (m *Message) Choose(request *Message, text string) error {
+	choice, err := request.findChoice(strings.TrimSpace(text))
+	if err != nil {
+		return err
+	}
+	if m.Body.Kind == Absent {
+		m.Body = TextValue("")
+	}
+	if m.Body.Kind != Text {
+		return errors.New("body: a choice needs a body that is a text")
+	}
+	if m.Body.Text = strings.TrimLeft(m.Body.Text, "\r\n"); m.Body.Text != "" {
+		m.Body.Text = "\n\n" + m.Body.Text
+	}
+	m.Body.Text = choice + m.Body.Text
+	m.addContextLine(choiceMark + " " + choice)
+	return nil
+}
+
+func (m *Message) findChoice(text string) (found string, err error) {
+	choices := m.Choices()
+	if number, err := strconv.Atoi(text); err == nil && number >= 1 && number <= len(choices) {
+		return choices[number-1], nil
+	}
+	several := false
+	for _, c := range choices {
+		if strings.EqualFold(c, text) {
+			return c, nil
+		}
+		if text != "" && strings.HasPrefix(strings.ToLower(c), strings.ToLower(text)) {
+			several = found != ""
+			found = c
+		}
+	}
+	if found == "" || several {
+		return "", &NoChoiceError{m, text}
+	}
+	return found, nil
+}
+
+// contextLine returns what follows the mark in the first line of context_keys that begins with it.
+func (m *Message) contextLine(mark string) (text string, found bool) {
+	for line := range strings.Lines(m.ContextKeys) {
+		if text, found = strings.CutPrefix(strings.TrimSpace(line), mark); found {
+			return strings.TrimSpace(text), true
+		}
+	}
+	return "", false
+}
+
+// addContextLine adds a line to context_keys.
+func (m *Message) addContextLine(line string) {
+	if strings.TrimSpace(m.ContextKeys) != "" {
+		line = strings.TrimRight(m.ContextKeys, "\r\n") + "\n" + line
+	}
+	m.ContextKeys = line
+}

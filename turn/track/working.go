@@ -1,0 +1,55 @@
+package track
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Working is what a recipient says about its work on a message.
+type Working struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text,omitempty"`
+	// Finished reports whether the recipient has said since then that it works on no message any more.
+	Finished bool `json:"finished,omitempty"`
+}
+
+// MaxWorking is the greatest length of the text of a Working, in characters.
+const MaxWorking = 200
+
+// ErrWorkingText reports a text that a Working cannot have.
+var ErrWorkingText = errors.New("not a line about the work")
+
+// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. It does not
+// read the journal.
+func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string) error {
+	switch {
+	case utf8.RuneCountInString(text) > MaxWorking:
+		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), MaxWorking)
+	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
+		return fmt.Errorf("%w: it has a line break or another control character", ErrWorkingText)
+	}
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text})
+}
+
+// NoteFinished durably records that an agent works on none of its messages any more.
+func NoteFinished(w *mailbox.Workspace, agent schema.AgentName) error {
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	return appendFacts(w, agent, Fact{Kind: finished})
+}
+
+// saysWorking reports whether the recipient has said that it works on the message since its last turn.
+func (rec *Record) saysWorking() bool {
+	return rec.Working != nil && !rec.Working.Finished && rec.Working.At.After(rec.Started) && rec.Working.At.After(rec.Ended)
+}
