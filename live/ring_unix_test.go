@@ -286,7 +286,7 @@ func TestYields(t *testing.T) {
 	for _, step := range []struct {
 		ahead time.Duration
 		want  int
-	}{{0, 0}, {noticeLimit - time.Second, 0}, {noticeLimit + time.Second, 1}} {
+	}{{0, 0}, {noticeLimit - 2*time.Second, 0}, {noticeLimit + time.Second, 1}} {
 		s.ahead = step.ahead
 		if files, _, err := f.due(t.Context()); len(files) != step.want || err != nil {
 			t.Errorf("after %v it rings for %d files, %v; want %d", step.ahead, len(files), err, step.want)
