@@ -30,7 +30,7 @@ func IsScripted(program Program, getenv func(string) string) bool {
 
 // caller returns the process that called this hook. The environment of codex may have the process of a claude.
 func caller(program Program, getenv func(string) string) process.Info {
-	if program == Claude {
+	if program == Claude && getenv("CLAUDE_PID") != "" {
 		return process.Caller(getenv)
 	}
 	return process.Ancestor()

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +100,8 @@ type DeadLetterReason struct {
 	Attempts int `json:"attempts,omitempty"`
 	// Output is the end of the last turn's output.
 	Output string `json:"output,omitempty"`
+	// RecalledBy is the sender if it took the message back before the agent had noticed it.
+	RecalledBy schema.AgentName `json:"recalled_by,omitempty"`
 }
 
 // ReasonSuffix ends the name of the file that holds a dead letter's reason.
@@ -114,6 +117,50 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 		reason.ID, reason.From = m.ID, m.From
 	}
 	return (folder{w, e.Agent, e.Box}).move(e.Name, DeadLetters, &reason)
+}
+
+// Recall moves a message that is in the inbox of an agent, or on its way there, to the agent's dead letters, because its
+// sender takes it back. If it is neither, IsGone recognizes the error.
+func (w *Workspace) Recall(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
+	reason := DeadLetterReason{
+		Reason: string(m.From) + " took it back", RecalledBy: m.From, ID: m.ID, From: m.From, At: schema.NewTimestamp(w.now()),
+	}
+	err := w.recallQueued(m, agent, reason)
+	if !IsGone(err) {
+		return err
+	}
+	entries, err := w.ListNamed(ctx, agent, Inbox, func(name string) bool { return mayHold(string(m.ID), name) }, func(e *Entry) bool {
+		return e.Message != nil && e.Message.ID == m.ID
+	})
+	if err == nil && len(entries) == 0 {
+		err = fmt.Errorf("message %s is not in the inbox of %s: %w", m.ID, agent, fs.ErrNotExist)
+	}
+	for _, e := range entries {
+		_, moveErr := w.DeadLetter(e, reason)
+		err = errors.Join(err, moveErr)
+	}
+	return err
+}
+
+// recallQueued is Recall for the copies that are not in the inbox yet.
+func (w *Workspace) recallQueued(m *schema.Message, agent schema.AgentName, reason DeadLetterReason) error {
+	b, err := openBatch(w, nil)
+	if err != nil {
+		return err
+	}
+	names, err := b.outgoing.Names()
+	moveErr := fs.ErrNotExist
+	for _, entry := range names {
+		if !isQueued(entry, m.ID, agent) {
+			continue
+		}
+		letters, openErr := b.open(agent, DeadLetters)
+		if moveErr = openErr; openErr == nil {
+			_, moveErr = move(w.files, b.outgoing, entry, letters, string(m.ID)+schema.FileExtension, &reason)
+			moveErr = errors.Join(moveErr, w.files.SyncDir(letters), w.files.SyncDir(b.outgoing))
+		}
+	}
+	return errors.Join(err, moveErr, b.close())
 }
 
 // Reason returns the reason for a dead letter.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -85,9 +86,10 @@ func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 		return outcome{item: it, unavailable: err}
 	}
 	mark := orphans.NewMark()
-	rec, err := k.begin(it, held.attempt, driver.(*markedDriver).mark, mark)
-	if err != nil {
-		return outcome{item: it, failure: errors.Join(err, driver.Stop(unstopped))}
+	rec, begun, err := k.begin(ctx, it, held.attempt, driver.(*markedDriver).mark, mark)
+	if err != nil || !begun {
+		err = errors.Join(err, driver.Stop(unstopped))
+		return outcome{item: it, done: err == nil, failure: err}
 	}
 	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, k.request(k.entryOf(it), m, raw, rec.Attempts), &rec)
 	if err = k.confirm(ctx, held, it, err); err != nil {
@@ -108,23 +110,41 @@ func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 	return o
 }
 
-// begin records that a turn begins, with the marks of its processes. If the message is a dead letter that
-// somebody put back, its earlier turns no longer count. With claims, attempt is the number of the turn.
-func (k *worker) begin(it *item, attempt int, marks ...orphans.Mark) (track.Record, error) {
+// begin records that a turn begins, with the marks of its processes. With claims, attempt is the number of the turn. No
+// turn begins if somebody has just acknowledged the message or taken it back.
+func (k *worker) begin(ctx context.Context, it *item, attempt int, marks ...orphans.Mark) (rec track.Record, begun bool, err error) {
+	err = track.Exclusively(ctx, k.workspace, k.config.Agent, func() error {
+		_, err := os.Lstat(k.entryOf(it).Path)
+		if begun = err == nil; begun {
+			return k.recordStart(it, attempt, marks)
+		}
+		if mailbox.IsGone(err) {
+			return nil
+		}
+		return err
+	})
+	if err == nil && begun {
+		rec, _ = k.journal.Get(it.Key)
+		k.events.publish(EventStarted.about(&rec))
+	}
+	return rec, begun, err
+}
+
+// recordStart writes that a turn begins. If the message is a dead letter that somebody put back, its earlier turns no
+// longer count.
+func (k *worker) recordStart(it *item, attempt int, marks []orphans.Mark) error {
 	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
 		if err := k.journal.Append(track.Revived.Of(&rec.Envelope), false); err != nil {
-			return track.Record{}, err
+			return err
 		}
 	}
 	f := track.Started.Of(&it.Envelope)
 	f.Marks, f.Attempt = marks, attempt
 	if err := k.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return track.Record{}, cmp.Or(k.journal.Append(track.Interrupted.Of(&it.Envelope), false), err)
+		return cmp.Or(k.journal.Append(track.Interrupted.Of(&it.Envelope), false), err)
 	}
-	rec, _ := k.journal.Get(it.Key)
-	k.events.publish(EventStarted.about(&rec))
-	return rec, nil
+	return nil
 }
 
 func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *track.Record) (agent.Result, error) {

@@ -187,6 +187,7 @@ var enforceLines = map[string][]string{
 	"reply":      {"reply " + planted + " --body b", "reply " + planted + " --body b --from codex", "reply zzz1 --body b"},
 	"decide":     {"decide", "decide --agent codex"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
+	"recall":     {"recall " + planted, "recall good"},
 	"working":    {"working " + planted, "working zzz1 x", "working --done"},
 	"owed":       {"+owed", "owed --json"},
 	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "inbox --agent claude"},

@@ -38,6 +38,7 @@ func program() *command.Program {
 			{Name: "ack", New: newAckCommand},
 			{Name: "decide", New: newDecideCommand},
 			{Name: "working", New: newWorkingCommand},
+			{Name: "recall", New: newRecallCommand},
 			{Name: "owed", New: newOwedCommand},
 			{Name: "inbox", New: newInboxCommand},
 			{Name: "thread", New: newThreadCommand},

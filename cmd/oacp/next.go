@@ -10,12 +10,14 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newNextCommand(s *command.Streams) *cli.Command {
@@ -24,9 +26,11 @@ func newNextCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "show the next message, or wait for one",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
-		Description: `next shows the first pending message, in the order of oacp inbox, or waits for one
-if there is none. It never misses a message, and it removes none: until you
-acknowledge the message, next shows it again.
+		Description: `next shows the first pending message that is new to the agent, in the order of oacp
+inbox, or waits for one, also while others are open. A message stays in the inbox until
+it is acknowledged, but next shows it once: --again shows all that are pending. What it
+showed to a process that has ended is new again, so an agent that starts again finds its
+work. Two processes of one agent never get the same message.
 
 The exit status is 3 if no message arrives in time.
 
@@ -39,7 +43,8 @@ EXAMPLES:
 			timeoutFlag(),
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message"},
-			&cli.BoolFlag{Name: "all", Usage: "show all pending messages"},
+			&cli.BoolFlag{Name: "all", Usage: "show all new messages"},
+			&cli.BoolFlag{Name: "again", Usage: "also show messages that the agent was shown before"},
 		}, selectionFlags("only")...)...),
 		Action: ofProject(s, func(c *call) error {
 			defer c.catchSignals()()
@@ -64,30 +69,57 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	options := watch.PendingOptions{Match: selected.matches, Timeout: limit, Most: 1}
-	if c.isOn("all") {
-		options.Most = 0
-	}
 	synchronizer, err := c.synchronizer(w)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	defer synchronizer.Begin(c.ctx, cmp.Or(limit, defaultWait))()
-	found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, selected.String(), options, began)
-	if err != nil {
-		return timeoutError(err, fmt.Sprintf("no %s came for %s within %s", selected, agent, shortDuration(limit)),
-			"run oacp next again to wait longer: it misses nothing in between")
+	if open := c.openMessages(w, agent); open != "" && !c.json() {
+		fmt.Fprintln(c.Err, open)
 	}
-	shown := found
+	isAgain, news := c.isOn("again"), track.NewsOf(w, agent)
+	options := watch.PendingOptions{Timeout: limit, Match: func(m *schema.Message) bool {
+		return selected.matches(m) && (isAgain || news.Has(m))
+	}}
+	what := selected.String()
+	if !isAgain {
+		what = "new " + what
+	}
+	most := 1
+	if c.isOn("all") {
+		most = 0
+	}
+	by := track.Noticed{At: c.Now(), Process: process.Caller(c.Getenv).Process}
+	for isShown := false; !isShown; { // another process of the agent may be faster
+		found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, what, options, began)
+		if err == nil {
+			isShown, err = track.Show(c.ctx, w, agent, by, found, most, isAgain, func(chosen []mailbox.Entry) error {
+				return c.showNext(w, agent, chosen)
+			})
+		}
+		if err != nil {
+			text := fmt.Sprintf("no %s came for %s within %s", what, agent, shortDuration(limit))
+			if open := c.openMessages(w, agent); open != "" {
+				text += "; " + open
+			}
+			return timeoutError(err, text, "run oacp next again to wait longer: it misses nothing in between")
+		}
+	}
+	return nil
+}
+
+// showNext prints what next found.
+func (c *call) showNext(w *mailbox.Workspace, agent schema.AgentName, found []mailbox.Entry) error {
+	messages := found
 	if c.isOn("thread") {
 		thread, err := conversation.Thread(c.ctx, w, string(found[0].Message.ID))
 		if _, err = warnUnreadable(err, c.Streams); err != nil {
 			return err
 		}
-		shown = conversation.NewFor(thread, agent, found[0])
+		messages = conversation.NewFor(thread, agent, found[0])
 	}
-	if err := printAll(withReplies(c.ctx, w, agent, shown), c.json(), !c.isOn("all") && !c.isOn("thread"), c.Streams); err != nil {
+	if err := printAll(withReplies(c.ctx, w, agent, messages), c.json(), !c.isOn("all") && !c.isOn("thread"), c.Streams); err != nil {
 		return err
 	}
 	if err := c.Out.Flush(); err != nil || c.json() {
@@ -97,8 +129,26 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	if len(found) == 1 {
 		whenDone = afterWork(found[0].Message, c.text("agent"))
 	}
-	_, err = fmt.Fprintln(c.Err, "when done:", whenDone)
+	_, err := fmt.Fprintln(c.Err, "when done:", whenDone)
 	return err
+}
+
+// openMessages says in a line which messages the agent was shown and has not handled. It is empty if there are none.
+func (c *call) openMessages(w *mailbox.Workspace, agent schema.AgentName) string {
+	inbox, _ := w.Inbox(c.ctx, agent) // the wait reports what cannot be read
+	const most = 3
+	var parts []string
+	open := track.NewsOf(w, agent).Open(inbox)
+	for _, m := range open[:min(most, len(open))] {
+		parts = append(parts, fmt.Sprintf("%s %s, shown %s", visible.Line(m.ID.Short()), visible.Line(m.Subject), c.Clock(m.Shown)))
+	}
+	if len(open) > most {
+		parts = append(parts, fmt.Sprintf("and %d more: oacp owed", len(open)-most))
+	}
+	if open == nil {
+		return ""
+	}
+	return "open: " + strings.Join(parts, "; ")
 }
 
 // awaitPending calls watch.AwaitPending with a timeout that counts from the start of the command. On

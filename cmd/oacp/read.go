@@ -83,43 +83,57 @@ func runRead(c *call) error {
 		if c.agent() != "" {
 			w.ViewAs(c.agent())
 		}
+		read := func() error { return readNamed(c, w) }
 		if c.isOn("all") {
-			return readAll(c, w)
+			read = func() error { return readAll(c, w) }
 		}
-		var messages []shown
-		var pending []mailbox.Entry
-		for _, id := range c.words {
-			found, err := findToRead(c, w, id)
-			if err != nil {
-				return err
-			}
-			e := found[0]
-			switch {
-			case e.IsHeld():
-				return e.Err
-			case c.isOn("raw"):
-				data, err := w.ReadRaw(e)
-				if err == nil {
-					_, err = c.Out.Write(data)
-				}
-				return err
-			case e.Message == nil:
-				return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
-			}
-			list := places(w, found)
-			for i := range list {
-				if e := found[i : i+1]; e[0].Box == mailbox.Inbox {
-					list[i].setReply(responses(c.ctx, w, e[0].Agent, e)[e[0].Message.ID])
-				}
-			}
-			messages = append(messages, shown{e, list})
-			pending = append(pending, found...)
+		if w.CheckAgent(c.reader()) != nil {
+			return read()
 		}
-		if err := printAll(messages, c.json(), len(c.words) == 1, c.Streams); err != nil {
+		return track.WhileReading(c.ctx, w, c.reader(), read)
+	})
+}
+
+// reader is the agent that reads, or empty.
+func (c *call) reader() schema.AgentName {
+	return cmp.Or(c.agent(), schema.AgentName(c.Getenv("OACP_AGENT")))
+}
+
+// readNamed shows the messages that the arguments name.
+func readNamed(c *call, w *mailbox.Workspace) error {
+	var messages []shown
+	var pending []mailbox.Entry
+	for _, id := range c.words {
+		found, err := findToRead(c, w, id)
+		if err != nil {
 			return err
 		}
-		return c.noteRead(w, pending)
-	})
+		e := found[0]
+		switch {
+		case e.IsHeld():
+			return e.Err
+		case c.isOn("raw"):
+			data, err := w.ReadRaw(e)
+			if err == nil {
+				_, err = c.Out.Write(data)
+			}
+			return err
+		case e.Message == nil:
+			return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
+		}
+		list := places(w, found)
+		for i := range list {
+			if e := found[i : i+1]; e[0].Box == mailbox.Inbox {
+				list[i].setReply(responses(c.ctx, w, e[0].Agent, e)[e[0].Message.ID])
+			}
+		}
+		messages = append(messages, shown{e, list})
+		pending = append(pending, found...)
+	}
+	if err := printAll(messages, c.json(), len(c.words) == 1, c.Streams); err != nil {
+		return err
+	}
+	return c.noteRead(w, pending)
 }
 
 // noteRead records that the agent that reads them was shown those of the messages that are in its inbox. If that cannot
@@ -128,7 +142,7 @@ func (c *call) noteRead(w *mailbox.Workspace, entries []mailbox.Entry) error {
 	if err := c.Out.Flush(); err != nil {
 		return err
 	}
-	agent := cmp.Or(c.agent(), schema.AgentName(c.Getenv("OACP_AGENT")))
+	agent := c.reader()
 	var keys []track.Key
 	for _, e := range entries {
 		if e.Agent != agent || e.Box != mailbox.Inbox || e.Err != nil {

@@ -325,7 +325,7 @@ func stageWord(stage track.Stage, s *command.Streams) string {
 	switch stage {
 	case track.StageDead:
 		return paint(s, red, string(stage))
-	case track.StageDone, track.StageAnswered, track.StageUnknown:
+	case track.StageDone, track.StageAnswered, track.StageUnknown, track.StageRecalled:
 		return string(stage)
 	}
 	return paint(s, yellow, string(stage))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -88,7 +89,7 @@ func noteWorking(c *call, w *mailbox.Workspace, agent schema.AgentName, text str
 	}
 	key, err := track.KeyOf(e.Message)
 	if err == nil {
-		err = track.NoteWorking(w, agent, key, text)
+		err = track.NoteWorking(w, agent, key, text, process.Caller(c.Getenv).Process)
 	}
 	if errors.Is(err, track.ErrWorkingText) {
 		err = failure.Usagef("TEXT: %w", err).WithHint("say it in one line of at most 200 characters: oacp working " + e.Message.ID.Short() + ` "half done"`)

@@ -29,26 +29,56 @@ type Info struct {
 // shells are programs that may be between a program and the commands that it runs.
 var shells = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env", "busybox"}
 
+func (p Info) isShell() bool {
+	return slices.Contains(shells, strings.TrimPrefix(path.Base(p.Name), "-"))
+}
+
+// runsText reports whether the process is a shell that runs a text, as programs start it for one command.
+func (p Info) runsText() bool {
+	if !p.isShell() {
+		return false
+	}
+	for _, option := range strings.Split(p.Arguments, "\x00")[1:] {
+		if !strings.HasPrefix(option, "-") {
+			break
+		}
+		if !strings.HasPrefix(option, "--") && strings.Contains(option, "c") {
+			return true
+		}
+	}
+	return false
+}
+
 // Caller returns the program that called this process: the one that claude names in the environment, or the nearest
-// ancestor that is not a shell.
+// ancestor that is not a shell for one command. So a script is a program, and so is the shell of a terminal.
 func Caller(getenv func(string) string) Info {
 	if pid, err := strconv.Atoi(getenv("CLAUDE_PID")); err == nil && pid > 1 {
 		if p := Read(pid); p.PID > 0 {
 			return p
 		}
 	}
-	return Ancestor()
+	return ancestor(func(p, parent Info) bool {
+		return p.runsText() || p.isShell() && p.Arguments == parent.Arguments // a subshell
+	})
 }
 
 // Ancestor returns the nearest ancestor of this process that is not a shell.
 func Ancestor() Info {
-	pid := os.Getppid()
+	return ancestor(func(p, _ Info) bool { return p.isShell() })
+}
+
+// ancestor returns the nearest ancestor of this process that skip does not return true for. Skip also gets its parent.
+func ancestor(skip func(p, parent Info) bool) Info {
+	p := Read(os.Getppid())
 	for range 8 {
-		p := Read(pid)
-		if !slices.Contains(shells, strings.TrimPrefix(path.Base(p.Name), "-")) || p.Parent <= 1 {
+		if p.Parent <= 1 {
 			return p
 		}
-		pid = p.Parent
+		parent := Read(p.Parent)
+		if !skip(p, parent) {
+			return p
+		}
+		p = parent
 	}
 	return Info{}
 }

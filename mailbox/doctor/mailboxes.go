@@ -51,7 +51,10 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 		i.fail(string(agent), err)
 		return
 	}
-	letters := len(slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) }))
+	letters := len(slices.DeleteFunc(names, func(name string) bool {
+		reason, err := i.w.Reason(mailbox.Entry{Agent: agent, Name: name})
+		return !schema.IsMessageFile(name) || err == nil && reason.RecalledBy != ""
+	}))
 	if letters > 0 {
 		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again",
 			"%s", spelling.Plural(letters, "dead letter"))

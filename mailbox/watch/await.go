@@ -22,6 +22,9 @@ type DeadLetterError struct {
 
 // Error names the agent and the reason.
 func (e *DeadLetterError) Error() string {
+	if e.Reason.RecalledBy != "" {
+		return fmt.Sprintf("%s took message %s back before %s had noticed it", e.Reason.RecalledBy, e.Reason.ID, e.Agent)
+	}
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
 }
 

@@ -231,21 +231,29 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
 	case working:
 		rec.Working = &Working{At: f.At, Text: f.Text}
+		rec.addNoticed(Noticed{At: f.At, Process: f.Process})
 	case Revived:
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Last: f.At}
 		h.Released++
 	}
 }
 
-// addNoticed adds who noticed the message. A session that goes on in another process stays one.
+// addNoticed adds who noticed the message. A session that goes on in another process stays one. After another turn,
+// noticing it again counts again.
 func (rec *Record) addNoticed(by Noticed) {
 	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool {
 		return n.Session == by.Session && n.Program == by.Program && (by.Session != "" || n.Process == by.Process)
 	})
 	if i < 0 {
 		rec.Noticed = append(rec.Noticed, by)
-	} else if by.Process.PID > 0 {
-		rec.Noticed[i].Process = by.Process
+		return
+	}
+	n := &rec.Noticed[i]
+	if by.Process.PID > 0 {
+		n.Process = by.Process
+	}
+	if !n.At.After(rec.Started) {
+		n.At = by.At
 	}
 }
 

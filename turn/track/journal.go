@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -245,6 +246,11 @@ func (j *Journal) Get(k Key) (rec Record, known bool) {
 
 // Compact replaces a journal of more bytes than above with snapshots of what still matters.
 func (j *Journal) Compact(above int64) error {
+	return j.compact(above, func(*Record) bool { return true })
+}
+
+// compact is Compact, for the messages that keep returns true for.
+func (j *Journal) compact(above int64, keep func(*Record) bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.history.end <= above {
@@ -254,6 +260,7 @@ func (j *Journal) Compact(above int64) error {
 		if err := errors.Join(j.check(), j.history.Read(j.file)); err != nil {
 			return err
 		}
+		maps.DeleteFunc(j.history.Records, func(_ Key, rec *Record) bool { return !keep(rec) })
 		lines, err := j.encode(j.history.Snapshots(j.now().UTC()))
 		if err != nil {
 			return err
@@ -309,6 +316,24 @@ func lockOf(w *mailbox.Workspace, agent schema.AgentName) exclusive.Lock {
 func IsRunning(w *mailbox.Workspace, agent schema.AgentName) (bool, error) {
 	running, _, err := lockOf(w, agent).Held()
 	return running, err
+}
+
+// whileIdle calls do if no process works the inbox of an agent. Until do returns, none begins.
+func whileIdle(w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
+	if err := w.MakeStateFolder(runFolder); err != nil {
+		return err
+	}
+	l := lockOf(w, agent)
+	dir, err := l.Open()
+	if err != nil {
+		return err
+	}
+	lock := dir.NewLock(l.Name)
+	free, err := lock.TryLock()
+	if free {
+		err = do()
+	}
+	return errors.Join(err, lock.Close(), dir.Close())
 }
 
 // LockInbox makes this process the one that works the inbox, until it releases the lock or dies.

@@ -77,7 +77,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 			open.add(t.replies[m.ID])
 		}
 		for _, p := range n.Recipients {
-			if n.Err != nil || p.Answer != "" || p.Agent == mailbox.Postmaster || !m.IsFor(p.Agent) || m.From != agent && p.Agent != agent {
+			if n.Err != nil || p.Answer != "" || p.Stage == StageRecalled || p.Agent == mailbox.Postmaster || !m.IsFor(p.Agent) || m.From != agent && p.Agent != agent {
 				continue
 			}
 			open.add(n.Files)

@@ -35,6 +35,8 @@ const (
 	StageNoticed Stage = "noticed"
 	// StageWorking is a message in the inbox that has a turn, or on which the recipient says it works; see NoteWorking.
 	StageWorking Stage = "working"
+	// StageRecalled is a message that its sender took back before the recipient had noticed it; see Recall.
+	StageRecalled Stage = "recalled"
 	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
 	// an answer; see schema.Message.Answers.
 	StageDone     Stage = "done"
@@ -43,7 +45,7 @@ const (
 
 var urgency = []Stage{
 	StageDead, StageUnknown, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageWorking,
-	StageDone, StageAnswered,
+	StageRecalled, StageDone, StageAnswered,
 }
 
 // IsPending reports whether the message is in the inbox and has no outcome.
@@ -305,6 +307,12 @@ func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mai
 		if err == nil {
 			p.Reason = reason.Reason
 			p.Attempts = reason.Attempts
+			if reason.RecalledBy != "" {
+				p.Stage = StageRecalled
+			}
+			if reason.RecalledBy != "" && p.Answer != "" { // on another machine, the recipient had noticed it
+				p.Stage = StageAnswered
+			}
 		} else if !mailbox.IsGone(err) {
 			return err
 		}

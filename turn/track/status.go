@@ -76,7 +76,11 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	if err != nil {
 		return s, err
 	}
-	s.DeadLetters = len(dead)
+	for _, e := range dead {
+		if reason, err := w.Reason(e); err != nil || reason.RecalledBy == "" {
+			s.DeadLetters++
+		}
+	}
 	t := newTracker(w)
 	state, err := t.inbox(name)
 	if err != nil {

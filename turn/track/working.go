@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -26,9 +27,9 @@ const MaxWorking = 200
 // ErrWorkingText reports a text that a Working cannot have.
 var ErrWorkingText = errors.New("not a line about the work")
 
-// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. It does not
-// read the journal.
-func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string) error {
+// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. So it has noticed
+// the message, in this process. NoteWorking does not read the journal.
+func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string, by process.Process) error {
 	switch {
 	case utf8.RuneCountInString(text) > MaxWorking:
 		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), MaxWorking)
@@ -38,7 +39,7 @@ func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text})
+	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text, Process: by})
 }
 
 // NoteFinished durably records that an agent works on none of its messages any more.

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 type messageIDInput struct {
@@ -56,6 +57,16 @@ type bodyPart struct {
 }
 
 func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMessage, error) {
+	var result fullMessage
+	err := track.WhileReading(ctx, s.workspace, s.agent, func() (err error) {
+		result, err = s.read(ctx, in)
+		return err
+	})
+	return result, err
+}
+
+// read returns a message, and records that the agent has noticed it if it is pending.
+func (s *Server) read(ctx context.Context, in readMessageInput) (fullMessage, error) {
 	found, err := s.workspace.Find(ctx, in.MessageID)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return fullMessage{}, err
@@ -72,7 +83,17 @@ func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMess
 			result.DeadLetter = s.deadLetter(e)
 		}
 	}
-	return result, s.fill(&result, shown, int(in.Offset), answerTokens)
+	if err := s.fill(&result, shown, int(in.Offset), answerTokens); err != nil || !result.Waits || shown.Err != nil {
+		return result, err
+	}
+	k, err := track.KeyOf(shown.Message)
+	if err == nil {
+		err = track.NoteNoticed(s.workspace, s.agent, []track.Key{k}, s.noticed())
+	}
+	if err != nil { // the message counts as new
+		s.warn(err)
+	}
+	return result, nil
 }
 
 func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {

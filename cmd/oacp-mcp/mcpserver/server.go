@@ -128,7 +128,7 @@ func (s *Server) addMailTools() {
 		"List the requests that wait for your answer, and yours that wait for others.",
 		reads, s.listOwed)
 	addTool(s, "next_message",
-		"Get the first pending message in full, or wait for one. It comes again until it is acknowledged.",
+		"Get the first pending message that you have not seen, or wait for one.",
 		reads, s.nextMessage)
 	addTool(s, "send_message",
 		"Send a message to agents: the inbox of every recipient gets it, or the call fails. To answer, use reply_message.",

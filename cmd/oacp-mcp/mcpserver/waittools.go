@@ -3,11 +3,15 @@ package mcpserver
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // defaultWait is how long next_message waits by default. Many clients abandon a call after a minute.
@@ -15,6 +19,7 @@ const defaultWait = seconds(50)
 
 type nextMessageInput struct {
 	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"Default 50, at most 480."`
+	Again   bool    `json:"again,omitempty" jsonschema:"Also get one you got before."`
 }
 
 func (in *nextMessageInput) setDefaults() { in.Seconds = defaultWait }
@@ -23,10 +28,20 @@ func (in nextMessageInput) wait() time.Duration { return in.Seconds.wait() }
 
 type nextMessage struct {
 	// Pending is false if no message arrived in time.
-	Pending    bool         `json:"pending"`
-	Unreadable []unreadable `json:"unreadable,omitempty"`
+	Pending bool `json:"pending"`
+	// Open are messages that the agent got before and has not handled, if none is new.
+	Open       []openMessage `json:"open,omitempty"`
+	Unreadable []unreadable  `json:"unreadable,omitempty"`
 	fullMessage
 }
+
+type openMessage struct {
+	ID      schema.ID `json:"message_id"`
+	Subject string    `json:"subject"`
+}
+
+// openShown is how many open messages next_message names.
+const openShown = 3
 
 // unreadableShown is how many files that are not valid messages next_message names. It is small because each call
 // names them again.
@@ -34,8 +49,10 @@ const unreadableShown = 2
 
 func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMessage, error) {
 	result := nextMessage{}
-	found, err := watch.AwaitPending(ctx, []watch.Target{{Workspace: s.workspace, Agent: s.agent}}, watch.PendingOptions{
-		Most: 1, Timeout: max(in.wait(), time.Nanosecond),
+	deadline := time.Now().Add(in.wait())
+	news := track.NewsOf(s.workspace, s.agent)
+	options := watch.PendingOptions{
+		Match: func(m *schema.Message) bool { return in.Again || news.Has(m) },
 		Problem: func(e mailbox.Entry) {
 			if e.Name == "" {
 				s.warn(e.Err)
@@ -43,15 +60,43 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 				result.Unreadable = append(result.Unreadable, newUnreadable(e))
 			}
 		},
-	})
-	if errors.Is(err, watch.ErrTimeout) {
-		return result, nil
 	}
-	if err == nil {
-		result.Pending = true
-		err = s.fill(&result.fullMessage, found[0], 0, answerTokens-costAsJSON(result))
+	for !result.Pending { // another session of the agent may be faster
+		options.Timeout = max(time.Until(deadline), time.Nanosecond) // a first look is made in any case
+		found, err := watch.AwaitPending(ctx, []watch.Target{{Workspace: s.workspace, Agent: s.agent}}, options)
+		if errors.Is(err, watch.ErrTimeout) {
+			return result, s.addOpen(ctx, &result)
+		}
+		if err != nil {
+			return result, err
+		}
+		result.Pending, err = track.Show(ctx, s.workspace, s.agent, s.noticed(), found, 1, in.Again, func(chosen []mailbox.Entry) error {
+			err := s.fill(&result.fullMessage, chosen[0], 0, answerTokens-costAsJSON(result))
+			return errors.Join(err, context.Cause(ctx)) // a client that gave up did not get it
+		})
+		if err != nil {
+			return result, err
+		}
 	}
-	return result, err
+	return result, nil
+}
+
+// addOpen adds the open messages to a result.
+func (s *Server) addOpen(ctx context.Context, result *nextMessage) error {
+	inbox, err := s.workspace.Inbox(ctx, s.agent)
+	if err != nil {
+		return err
+	}
+	open := track.NewsOf(s.workspace, s.agent).Open(inbox)
+	for _, m := range open[:min(openShown, len(open))] {
+		result.Open = append(result.Open, openMessage{m.ID, cut(m.Subject, nameTokens)})
+	}
+	return nil
+}
+
+// noticed is what the journal says about messages that the server shows. Its client is gone when the server is.
+func (s *Server) noticed() track.Noticed {
+	return track.Noticed{Process: process.Read(os.Getpid()).Process}
 }
 
 // awaitRecords is like receiveRecords, but waits until there is a message or the time is up.

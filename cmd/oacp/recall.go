@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+func newRecallCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "recall",
+		Hidden:    true, // the page for agents names it
+		Category:  command.CategoryMessages,
+		Usage:     "take a sent message back",
+		ArgsUsage: "ID",
+		Description: `recall takes a message back from every recipient that has not noticed it: no session
+and no command has shown it, and it has had no turn. It becomes a dead letter there, and
+its stage is recalled. If a recipient has noticed it, recall says what to do, and the
+exit status is 1.
+
+With a git mailbox, recall knows only what this machine knows. Another machine learns of
+it with its next sync; an agent that has noticed the message there may still answer it.
+
+EXAMPLE:
+   oacp recall ID`,
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "act as `AGENT`, the sender (default: $OACP_AGENT)"}),
+		Action: inWorkspace(s, 1, runRecall),
+	}
+}
+
+// recalledJSON is the answer of recall.
+type recalledJSON struct {
+	MessageID  schema.ID           `json:"message_id"`
+	Recipients []recalledRecipient `json:"recipients"`
+}
+
+type recalledRecipient struct {
+	Agent    schema.AgentName `json:"agent"`
+	Recalled bool             `json:"recalled"`
+	Stage    track.Stage      `json:"stage"`
+}
+
+func runRecall(c *call, w *mailbox.Workspace) error {
+	id, err := c.only(errNoSentID())
+	if err != nil {
+		return err
+	}
+	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	if err != nil && !errors.Is(err, project.ErrNoSender) {
+		return err
+	}
+	found, err := w.Find(c.ctx, id)
+	if _, err = warnUnreadable(err, c.Streams); err != nil {
+		return err
+	}
+	m := found[0].Message
+	switch {
+	case found[0].Err != nil:
+		return found[0].Err
+	case agent != "" && m.From != agent:
+		return failure.WithHint(fmt.Errorf("message %s is from %s, and only its sender can take it back", m.ID, m.From),
+			"oacp list --box outbox --agent "+string(agent)+" lists what "+string(agent)+" sent")
+	}
+	progress, err := track.Recall(c.ctx, w, m)
+	if _, err = warnUnreadable(err, c.Streams); err != nil {
+		return err
+	}
+	answer, missed := recalledJSON{MessageID: m.ID}, false
+	for _, p := range progress {
+		isRecalled := p.Stage == track.StageRecalled
+		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage})
+		missed = missed || !isRecalled
+	}
+	err = c.answer(answer, func() { c.printRecalled(m, progress) })
+	if missed && err == nil {
+		err = &failure.StatusError{Status: 1}
+	}
+	return err
+}
+
+func errNoSentID() *failure.Error {
+	return failure.Usagef("which message? needs an id").WithHint("oacp list --box outbox lists sent messages")
+}
+
+// printRecalled says for each recipient whether the message was taken back, and what to do if it was not.
+func (c *call) printRecalled(m *schema.Message, progress []track.Progress) {
+	var noticed []string
+	for _, p := range progress {
+		if p.Stage == track.StageRecalled {
+			c.printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
+			continue
+		}
+		noticed = append(noticed, string(p.Agent))
+		by := ""
+		if len(p.Noticed) > 0 {
+			by = noticedText(p.Noticed, c.Streams)
+		}
+		fmt.Fprintf(c.Err, "%s is not taken back from %s, where it is %s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by)
+	}
+	if noticed != nil {
+		fmt.Fprintf(c.Err, "hint: oacp send --from %s --to %s --type follow_up --in-reply-to %s --subject Correction --body TEXT corrects it\n",
+			m.From, strings.Join(noticed, ","), visible.Line(m.ID.Short()))
+	}
+}

@@ -1,0 +1,238 @@
+package track
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// News tells which messages in the inbox of an agent are new to it: no turn works on them, and no living process or
+// session of the agent was shown them. After a process has ended, what it was shown is new again, so that an agent
+// that starts again finds its work.
+type News struct {
+	w       *mailbox.Workspace
+	agent   schema.AgentName
+	journal os.FileInfo
+	state   *inboxState
+	ids     map[schema.ID]bool
+}
+
+// NewsOf returns the news of an agent.
+func NewsOf(w *mailbox.Workspace, agent schema.AgentName) *News { return &News{w: w, agent: agent} }
+
+// refresh reads the journal if it has changed.
+func (n *News) refresh() error {
+	info, err := os.Stat(filepath.Join(n.w.Dir(), TurnsFolder, JournalName(n.agent)))
+	isSame := err == nil && n.journal != nil && os.SameFile(info, n.journal) && info.Size() == n.journal.Size()
+	if isSame || err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	n.journal = info
+	if n.state, err = newTracker(n.w).inbox(n.agent); err != nil {
+		return err
+	}
+	n.ids = make(map[schema.ID]bool, len(n.state.records))
+	for k := range n.state.history.Records {
+		n.ids[k.ID] = true
+	}
+	return nil
+}
+
+// Has reports whether a message in the inbox is new. It returns true if that is unknown, so that no message is missed.
+func (n *News) Has(m *schema.Message) bool {
+	rec := n.record(m)
+	return rec == nil || rec.isNew(n.state.running)
+}
+
+// record returns what the journal has about a message, or nil.
+func (n *News) record(m *schema.Message) *Record {
+	if n.refresh() != nil || !n.ids[m.ID] { // most messages have no record
+		return nil
+	}
+	k, err := KeyOf(m)
+	if err != nil {
+		return nil
+	}
+	return n.state.history.Records[k]
+}
+
+// OpenMessage is a message that the agent was shown, and that is in its inbox.
+type OpenMessage struct {
+	*schema.Message
+	// Shown is when that was first.
+	Shown time.Time
+}
+
+// Open returns those of the messages in the inbox that were shown and are not handled, in the order of the entries. The
+// id of a message is precise enough for that, so the entries need no bodies.
+func (n *News) Open(inbox []mailbox.Entry) (open []OpenMessage) {
+	if n.refresh() != nil {
+		return nil
+	}
+	for _, e := range inbox {
+		if e.Err != nil {
+			continue
+		}
+		if rec := n.state.records[e.Message.ID]; rec != nil && !rec.isNew(n.state.running) && len(rec.Noticed) > 0 {
+			open = append(open, OpenMessage{e.Message, inSeconds(rec.Noticed[0].At)})
+		}
+	}
+	return open
+}
+
+// isNew reports whether the message is new to the agent. A Runner at work decides about it during a turn and after it.
+func (rec *Record) isNew(runs bool) bool {
+	if rec.Running && runs || rec.Outcome == Succeeded {
+		return false
+	}
+	return !slices.ContainsFunc(rec.Noticed, func(n Noticed) bool {
+		return n.At.After(rec.Started) && (n.Process.PID == 0 || n.Process.IsAlive())
+	})
+}
+
+// Exclusively calls do while no other process shows messages to the agent, takes one back from it, or begins a turn on
+// one. It waits for the others.
+func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) (err error) {
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	if err := w.MakeStateFolder(TurnsFolder); err != nil {
+		return err
+	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
+	if err != nil {
+		return err
+	}
+	lock := dir.NewLock(string(agent) + ".shown.lock")
+	defer func() { err = errors.Join(err, lock.Close(), dir.Close()) }()
+	const retry = 5 * time.Millisecond
+	if _, err := lock.TryLockContext(ctx, retry); err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return do()
+}
+
+// WhileReading is Exclusively for a reader, who does without it in a workspace that cannot be written.
+func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
+	begun := false
+	err := Exclusively(ctx, w, agent, func() error {
+		begun = true
+		return do()
+	})
+	if begun || ctx.Err() != nil {
+		return err
+	}
+	return do()
+}
+
+// Show calls show with the first of the messages that are in the inbox of the agent and new, or that are in the inbox
+// if again is true; most of them at most, or all if it is 0. It then records that the agent has noticed them. No two
+// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster.
+//
+// A process that is killed before it has recorded that may have shown them.
+func Show(
+	ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, by Noticed, pending []mailbox.Entry, most int, again bool,
+	show func([]mailbox.Entry) error,
+) (shown bool, err error) {
+	err = Exclusively(ctx, w, agent, func() error {
+		news := NewsOf(w, agent)
+		var chosen []mailbox.Entry
+		var keys []Key
+		for _, e := range pending {
+			if most > 0 && len(chosen) == most {
+				break
+			}
+			isNew := news.Has(e.Message)
+			if _, err := os.Lstat(e.Path); err != nil || !again && !isNew {
+				continue
+			}
+			chosen = append(chosen, e)
+			if k, err := KeyOf(e.Message); err != nil {
+				return err
+			} else if isNew {
+				keys = append(keys, k)
+			}
+		}
+		if shown = len(chosen) > 0; !shown {
+			return nil
+		}
+		if err := show(chosen); err != nil {
+			return err
+		}
+		if err := NoteNoticed(w, agent, keys, by); err != nil {
+			return err
+		}
+		return news.compact(ctx)
+	})
+	return shown, err
+}
+
+// Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
+// Recall returns how far the message then is. What a recipient noticed on another machine stays there.
+func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Progress, error) {
+	for i, agent := range m.To {
+		if !w.Knows(agent) {
+			continue
+		}
+		err := Exclusively(ctx, w, agent, func() error {
+			progress, err := Track(ctx, w, string(m.ID))
+			if err != nil || !progress[i].isUnnoticed() {
+				return err
+			}
+			return w.Recall(ctx, m, agent)
+		})
+		if err != nil && !mailbox.IsGone(err) {
+			return nil, err
+		}
+	}
+	return Track(ctx, w, string(m.ID))
+}
+
+// compactNoticed is the size of a journal, in bytes, above which Show looks whether it may forget messages that were
+// only noticed and have left the inbox. A command that reads the journal shall not get slower from day to day.
+const compactNoticed = 256 << 10
+
+// compact removes from a large journal what is known of messages that had no turn and left the inbox, if these are the
+// most. A Runner compacts its journal itself.
+func (n *News) compact(ctx context.Context) (err error) {
+	if n.journal == nil || n.journal.Size() < compactNoticed || n.state.running {
+		return nil
+	}
+	noticed := 0
+	for _, rec := range n.state.history.Records {
+		if rec.hadNoTurn() {
+			noticed++
+		}
+	}
+	inbox, err := n.w.Inbox(ctx, n.agent)
+	if err != nil || noticed < 2*len(inbox)+len(n.state.history.Records)/2 {
+		return err
+	}
+	pending := make(map[schema.ID]bool, len(inbox))
+	for _, e := range inbox {
+		if e.Message != nil {
+			pending[e.Message.ID] = true
+		}
+	}
+	return whileIdle(n.w, n.agent, func() error {
+		j, err := OpenJournal(n.w, n.agent, time.Now)
+		if err != nil {
+			return err
+		}
+		err = j.compact(0, func(rec *Record) bool { return !rec.hadNoTurn() || pending[rec.ID] })
+		return errors.Join(err, j.Close())
+	})
+}
+
+// hadNoTurn reports whether all that is known of the message is who noticed it, and what the recipient said.
+func (rec *Record) hadNoTurn() bool {
+	return rec.Started.IsZero() && rec.Outcome == "" && rec.Held == ""
+}
