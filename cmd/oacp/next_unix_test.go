@@ -63,7 +63,7 @@ func TestNextMissesNothing(t *testing.T) {
 		recalled: make(map[schema.ID]bool), shown: make(map[schema.ID][]*reader), unfinished: make(map[string][]byte),
 		turns: filepath.Join(t.TempDir(), "turns"),
 	}
-	for range 40 {
+	for range 30 {
 		x.round(1+x.random.IntN(3), 6)
 	}
 	x.finishFiles()
@@ -247,7 +247,7 @@ func (x *traffic) happen() {
 		}
 	case 7:
 		x.endRun()
-		x.runner = exec.CommandContext(x.t.Context(), "oacp", "run", "--dir", x.w.Dir(), "--agent", "b", "--once", "--types", "question",
+		x.runner = exec.CommandContext(x.t.Context(), "oacp", "run", "--dir", x.w.Dir(), "--agent", "b", "--once",
 			"--", "sh", "-c", `echo "$OACP_MESSAGE_ID" >>"$0"`, x.turns)
 		if err := x.runner.Start(); err != nil {
 			x.t.Fatal(err)
