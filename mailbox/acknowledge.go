@@ -121,11 +121,11 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 
 // Recall moves a message that is in the inbox of an agent, or on its way there, to the agent's dead letters, because its
 // sender takes it back. If it is neither, IsGone recognizes the error.
-func (w *Workspace) Recall(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
+func Recall(ctx context.Context, w *Workspace, m *schema.Message, agent schema.AgentName) error {
 	reason := DeadLetterReason{
 		Reason: string(m.From) + " took it back", RecalledBy: m.From, ID: m.ID, From: m.From, At: schema.NewTimestamp(w.now()),
 	}
-	err := w.recallQueued(m, agent, reason)
+	err := recallQueued(w, m, agent, reason)
 	if !IsGone(err) {
 		return err
 	}
@@ -143,7 +143,7 @@ func (w *Workspace) Recall(ctx context.Context, m *schema.Message, agent schema.
 }
 
 // recallQueued is Recall for the copies that are not in the inbox yet.
-func (w *Workspace) recallQueued(m *schema.Message, agent schema.AgentName, reason DeadLetterReason) error {
+func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reason DeadLetterReason) error {
 	b, err := openBatch(w, nil)
 	if err != nil {
 		return err

@@ -187,7 +187,7 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 			if err != nil || !progress[i].isUnnoticed() {
 				return err
 			}
-			return w.Recall(ctx, m, agent)
+			return mailbox.Recall(ctx, w, m, agent)
 		})
 		if err != nil && !mailbox.IsGone(err) {
 			return nil, err

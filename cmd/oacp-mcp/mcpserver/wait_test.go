@@ -4,10 +4,12 @@ import "testing"
 
 type nextMessage struct {
 	Pending bool
+	Open    []struct{ Subject string }
 	Message struct{ ID, Subject, Body string }
 }
 
-// TestNextMessage gets what is pending, the same again, and what comes while it waits.
+// TestNextMessage gets what is pending once, one of them again, and what comes while it waits. A server that starts again
+// has shown nothing yet.
 func TestNextMessage(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
@@ -19,12 +21,21 @@ func TestNextMessage(t *testing.T) {
 	var first, urgent sentMessage
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "notification", "subject": "First", "body": "B"}, &first)
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Urgent", "body": "Now?", "priority": "P0"}, &urgent)
-	for range 2 {
-		codex.call(t, "next_message", nil, &got)
-		if !got.Pending || got.Message.ID != urgent.MessageID || got.Message.Body != "Now?" {
-			t.Errorf("got %+v, want the urgent question", got)
+	for _, step := range []struct {
+		arguments arguments
+		want      string
+		open      int
+	}{
+		{nil, "Urgent", 0}, {nil, "First", 0}, {arguments{"wait_seconds": 0}, "", 2},
+		{arguments{"again": true}, "Urgent", 0}, {arguments{"wait_seconds": 0}, "", 2},
+	} {
+		var got nextMessage
+		codex.call(t, "next_message", step.arguments, &got)
+		if got.Pending != (step.want != "") || got.Message.Subject != step.want || len(got.Open) != step.open {
+			t.Errorf("with %v: got %+v, want %q and %d open messages", step.arguments, got, step.want, step.open)
 		}
 	}
+	wantText(t, "the status", claude.call(t, "show_thread", arguments{"message_id": urgent.MessageID}, nil), `"noticed"`)
 	for _, id := range []string{first.MessageID, urgent.MessageID} {
 		codex.call(t, "acknowledge_message", arguments{"message_id": id}, nil)
 	}
