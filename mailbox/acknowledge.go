@@ -163,6 +163,12 @@ func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reaso
 	return errors.Join(err, moveErr, b.close())
 }
 
+// RecalledBy returns the sender of a dead letter if it took the message back.
+func RecalledBy(w *Workspace, e Entry) schema.AgentName {
+	reason, _ := w.Reason(e) // other tools leave none
+	return reason.RecalledBy
+}
+
 // Reason returns the reason for a dead letter.
 func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 	file := Entry{Agent: e.Agent, Box: DeadLetters, Name: e.Name + ReasonSuffix}

@@ -133,16 +133,15 @@ func readNamed(c *call, w *mailbox.Workspace) error {
 	if err := printAll(messages, c.json(), len(c.words) == 1, c.Streams); err != nil {
 		return err
 	}
-	return c.noteRead(w, pending)
+	return c.noteRead(w, c.reader(), pending)
 }
 
-// noteRead records that the agent that reads them was shown those of the messages that are in its inbox. If that cannot
+// noteRead records that the agent was shown those of the messages that are in its inbox. If that cannot
 // be recorded, they count as new, which is no reason to fail.
-func (c *call) noteRead(w *mailbox.Workspace, entries []mailbox.Entry) error {
+func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) error {
 	if err := c.Out.Flush(); err != nil {
 		return err
 	}
-	agent := c.reader()
 	var keys []track.Key
 	for _, e := range entries {
 		if e.Agent != agent || e.Box != mailbox.Inbox || e.Err != nil {
@@ -192,7 +191,7 @@ func readAll(c *call, w *mailbox.Workspace) error {
 	if err := printAll(withReplies(c.ctx, w, agent, entries), c.json(), false, c.Streams); err != nil {
 		return err
 	}
-	return c.noteRead(w, entries)
+	return c.noteRead(w, c.reader(), entries)
 }
 
 // withReplies returns entries as an agent sees them: with its replies to those that are in its inbox.

@@ -249,7 +249,7 @@ func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (er
 		if line.Reply = arrived.Message; !arrived.Answers {
 			line.Mail, line.Reply = line.Reply, nil
 		}
-		return cmp.Or(command.WriteJSONLine(d.Out, line), err)
+		return cmp.Or(command.WriteJSONLine(d.Out, line), d.noteRead(d.w, sent.From, []mailbox.Entry{arrived.Entry}), err)
 	}
 	pending := arrived.Box == mailbox.Inbox
 	if copied, findErr := d.w.Pending(d.ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
@@ -257,7 +257,7 @@ func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (er
 	}
 	d.printf("\n")
 	printMessage(d.Streams, arrived.Entry, places(d.w, []mailbox.Entry{arrived.Entry}))
-	if flushErr := d.Out.Flush(); flushErr != nil {
+	if flushErr := d.noteRead(d.w, sent.From, []mailbox.Entry{arrived.Entry}); flushErr != nil {
 		return flushErr
 	}
 	if !arrived.Answers {

@@ -21,10 +21,10 @@ type Copy struct {
 }
 
 // FindCopy returns the agent's copy of a message that w.FindNamed finds. If the message has left the
-// inbox and did not become a dead letter, the copy is gone. Errors are those of w.Pending.
+// inbox and did not become a dead letter, or only because its sender took it back, the copy is gone. Errors are those of w.Pending.
 func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent schema.AgentName) (Copy, error) {
 	e, err := w.Pending(ctx, idOrName, agent)
-	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && acknowledgedBy(agent, gone) {
+	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && acknowledgedBy(w, agent, gone) {
 		return Copy{ID: gone.ID, Gone: true}, nil
 	}
 	c := Copy{entry: e}
@@ -35,9 +35,11 @@ func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent 
 }
 
 // acknowledgedBy reports whether a message that is not in the agent's inbox was for the agent and is
-// not among its dead letters.
-func acknowledgedBy(agent schema.AgentName, gone *mailbox.NotPendingError) bool {
-	isDeadLetter := func(e mailbox.Entry) bool { return e.Agent == agent && e.Box == mailbox.DeadLetters }
+// not among its dead letters, except as one that its sender took back.
+func acknowledgedBy(w *mailbox.Workspace, agent schema.AgentName, gone *mailbox.NotPendingError) bool {
+	isDeadLetter := func(e mailbox.Entry) bool { 
+		return e.Agent == agent && e.Box == mailbox.DeadLetters && mailbox.RecalledBy(w, e) == ""
+	}
 	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(agent) }
 	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !slices.ContainsFunc(gone.Elsewhere, isDeadLetter)
 }

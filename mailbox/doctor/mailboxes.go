@@ -52,8 +52,7 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 		return
 	}
 	letters := len(slices.DeleteFunc(names, func(name string) bool {
-		reason, err := i.w.Reason(mailbox.Entry{Agent: agent, Name: name})
-		return !schema.IsMessageFile(name) || err == nil && reason.RecalledBy != ""
+		return !schema.IsMessageFile(name) || mailbox.RecalledBy(i.w, mailbox.Entry{Agent: agent, Name: name}) != ""
 	}))
 	if letters > 0 {
 		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again",

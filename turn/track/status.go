@@ -77,7 +77,7 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 		return s, err
 	}
 	for _, e := range dead {
-		if reason, err := w.Reason(e); err != nil || reason.RecalledBy == "" {
+		if mailbox.RecalledBy(w, e) == "" {
 			s.DeadLetters++
 		}
 	}
