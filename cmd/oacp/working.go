@@ -49,7 +49,7 @@ func runWorking(c *call, w *mailbox.Workspace) error {
 	if c.isOn("done") == (len(c.words) > 0) {
 		return failure.Usagef("working needs either an id or --done").WithHint("oacp inbox lists the ids of pending messages")
 	}
-	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	agent, err := c.actingAgent(w, c.text("agent"))
 	if err != nil {
 		return err
 	}
