@@ -203,8 +203,10 @@ func stageMarks(inbox listing, i int, s *command.Streams) (marks []string) {
 	if p.Stage == track.StageHeld && p.Reason != "" {
 		words += ": " + p.Reason
 	}
-	if words != string(track.StageWaiting) {
+	if more, waits := strings.CutPrefix(words, string(track.StageWaiting)); !waits {
 		marks = append(marks, stageWord(p.Stage, s)+visible.Line(strings.TrimPrefix(words, string(p.Stage))))
+	} else if more != "" {
+		marks = append(marks, visible.Line(strings.TrimPrefix(more, ", ")))
 	}
 	if m.ExpiresAt != "" && p.Stage != track.StageExpired {
 		marks = append(marks, paint(s, yellow, expiry(m, now)))

@@ -250,7 +250,11 @@ func printReplies(p track.Progress, s *command.Streams) {
 			what = "answer:"
 		}
 		isListed = isListed || r.ID == p.Answer
-		fmt.Fprintf(s.Out, "    %s %s, a %s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)))
+		answer := ""
+		if r.Answer != "" {
+			answer = ", answered with " + visible.Line(r.Answer.Short())
+		}
+		fmt.Fprintf(s.Out, "    %s %s, a %s%s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)), answer)
 	}
 	if p.Answer != "" && !isListed { // its file is gone
 		fmt.Fprintf(s.Out, "    answer: %s\n", visible.Line(string(p.Answer)))

@@ -75,13 +75,15 @@ func CommandsOf(w *mailbox.Workspace, agent schema.AgentName) (last, waiting *Co
 			continue
 		}
 		lives := c.Host == host && c.Process.Started != "" && c.Process.IsAlive()
-		*c = Command{Name: c.Name, At: inSeconds(c.At)}
 		if suffix == waitingSuffix && lives {
-			waiting = c
+			waiting = &Command{Name: c.Name, At: inSeconds(c.At)}
 		}
 		if last == nil || last.At.Before(c.At) {
 			last = c
 		}
+	}
+	if last != nil {
+		last = &Command{Name: last.Name, At: inSeconds(last.At)}
 	}
 	return last, waiting
 }

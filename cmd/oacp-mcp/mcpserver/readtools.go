@@ -162,7 +162,8 @@ func (s *Server) present(ctx context.Context, open []track.OpenRequest) map[sche
 			continue
 		}
 		if status, err := track.Status(ctx, s.workspace, r.To); err == nil { // else nothing is known
-			present[r.To] = cut(strings.Join(live.Presence(s.workspace, &status[0], time.Now()), "; "), reasonTokens)
+			facts := strings.Join(live.Presence(s.workspace, &status[0], time.Now()), "; ")
+			present[r.To] = cut(cmp.Or(facts, "nothing known"), reasonTokens)
 		}
 	}
 	return present
