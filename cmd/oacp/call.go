@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // A call is one run of a command.
@@ -31,11 +32,17 @@ type call struct {
 	words []string
 	// place selects the workspace.
 	place command.Workspace
+
+	// acting is the agent that the command acts for in the workspace; see actsFor. It may be empty.
+	acting    schema.AgentName
+	workspace *mailbox.Workspace
+	// waited ends what the command records about its wait. It may be nil.
+	waited func()
 }
 
 func newCall(s *command.Streams, c *cli.Context) *call {
 	place := command.Workspace{Dir: c.String("dir"), Home: c.String("oacp-dir"), Project: c.String("project")}
-	return &call{s, c.Context, c, command.Positionals(c), place}
+	return &call{Streams: s, ctx: c.Context, flags: c, words: command.Positionals(c), place: place}
 }
 
 // anyNumber is the limit for a command that takes any number of arguments.
@@ -86,7 +93,47 @@ func needsCommand(c *cli.Context) error {
 
 // open calls run with the selected workspace.
 func (c *call) open(run func(*call, *mailbox.Workspace) error) error {
-	return c.place.With(c.Streams, nil, func(w *mailbox.Workspace) error { return run(c, w) })
+	return c.with(nil, func(w *mailbox.Workspace) error { return run(c, w) })
+}
+
+// with opens the workspace, calls use and closes it.
+func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error) error {
+	return c.place.With(c.Streams, options, func(w *mailbox.Workspace) error {
+		defer c.finish()
+		return use(w)
+	})
+}
+
+// finish ends a command that may have acted for an agent, before its workspace is closed.
+func (c *call) finish() {
+	if c.waited != nil {
+		c.waited()
+	}
+}
+
+// actingAgent is command.ActingAgent for the agent that a flag names, and records that the command acts for it.
+func (c *call) actingAgent(w *mailbox.Workspace, flag string) (schema.AgentName, error) {
+	agent, err := command.ActingAgent(w, flag, c.Streams)
+	if err == nil {
+		c.actsFor(w, agent)
+	}
+	return agent, err
+}
+
+// readingAgent is command.AgentOf, and records that the command acts for the agent unless another one looks.
+func (c *call) readingAgent(w *mailbox.Workspace, flag string) (schema.AgentName, error) {
+	agent, err := command.AgentOf(w, flag, c.Streams)
+	if own, ownErr := project.InferAgent(w, c.Getenv); err == nil && (ownErr != nil || own == agent) {
+		c.actsFor(w, agent)
+	}
+	return agent, err
+}
+
+// actsFor records that the command acts for an agent.
+func (c *call) actsFor(w *mailbox.Workspace, agent schema.AgentName) {
+	c.acting, c.workspace = agent, w
+	name := c.flags.Command.Name
+	c.waited = track.NoteCommand(w, agent, "oacp "+name, name == "next" || c.isSet("wait"), c.Now)
 }
 
 func (c *call) text(flag string) string    { return c.flags.String(flag) }

@@ -66,7 +66,7 @@ func (d *delivery) inWorkspace(run func() error) error {
 			return err
 		}
 	}
-	return d.place.With(d.Streams, &mailbox.Options{NoSync: d.isOn("no-sync")}, func(w *mailbox.Workspace) (err error) {
+	return d.with(&mailbox.Options{NoSync: d.isOn("no-sync")}, func(w *mailbox.Workspace) (err error) {
 		d.w = w
 		if !d.isOn("dry-run") {
 			d.exchanger, err = d.synchronizer(w)

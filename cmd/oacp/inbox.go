@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -24,6 +25,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newInboxCommand(s *command.Streams) *cli.Command {
@@ -59,8 +61,9 @@ type listing struct {
 	err   error
 	// signatures has a finding for each entry.
 	signatures []trust.Finding
-	// replies are the replies that the agent has sent.
-	replies map[schema.ID]conversation.Response
+	// replies are the replies that the agent has sent, and progress says how far it got with each entry.
+	replies  map[schema.ID]conversation.Response
+	progress []track.Progress
 }
 
 func runInbox(c *call, w *mailbox.Workspace) error {
@@ -99,7 +102,7 @@ func listedAgents(c *call, w *mailbox.Workspace) ([]schema.AgentName, error) {
 	if c.isOn("all") {
 		return w.Agents()
 	}
-	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	agent, err := c.readingAgent(w, c.text("agent"))
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
 	}
@@ -121,7 +124,12 @@ func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName, selec
 				return e.Message == nil || e.IsHeld() || !selected.matches(e.Message)
 			})
 		}
-		inboxes[i] = listing{agent, entries, total, err, make([]trust.Finding, len(entries)), responses(c.ctx, w, agent, entries)}
+		replies := responses(c.ctx, w, agent, entries)
+		progress, progressErr := track.InInbox(c.ctx, w, agent, entries, replies)
+		if progressErr != nil {
+			return nil, progressErr
+		}
+		inboxes[i] = listing{agent, entries, total, err, make([]trust.Finding, len(entries)), replies, progress}
 		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
@@ -172,11 +180,8 @@ func printInbox(inbox listing, s *command.Streams) {
 			if e.Message == nil {
 				m.Subject = e.Name
 			}
-		} else if m.ExpiresAt != "" {
-			marks = append(marks, paint(s, yellow, expiry(m, now)))
-		}
-		if r := inbox.replies[m.ID]; r.Message != nil {
-			marks = append(marks, replyMark(r.Answers))
+		} else {
+			marks = stageMarks(inbox, i, s)
 		}
 		if v := inbox.signatures[i].Verdict; v != "" && !e.IsHeld() {
 			marks = append(marks, signatureText(s, v))
@@ -189,6 +194,27 @@ func printInbox(inbox listing, s *command.Streams) {
 	if last := entries[len(entries)-1]; last.Err != nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
+}
+
+// stageMarks returns the stage of entry i unless it only waits, and when it expires.
+func stageMarks(inbox listing, i int, s *command.Streams) (marks []string) {
+	m, p, now := inbox.entries[i].Message, inbox.progress[i], s.Now()
+	words := p.Words(now)
+	if p.Stage == track.StageHeld && p.Reason != "" {
+		words += ": " + p.Reason
+	}
+	if more, waits := strings.CutPrefix(words, string(track.StageWaiting)); !waits {
+		marks = append(marks, stageWord(p.Stage, s)+visible.Line(strings.TrimPrefix(words, string(p.Stage))))
+	} else if more != "" {
+		marks = append(marks, visible.Line(strings.TrimPrefix(more, ", ")))
+	}
+	if m.ExpiresAt != "" && p.Stage != track.StageExpired {
+		marks = append(marks, paint(s, yellow, expiry(m, now)))
+	}
+	if r := inbox.replies[m.ID]; r.Message != nil && !r.Answers && !r.Message.Type.IsRequest() {
+		marks = append(marks, replyMark(false))
+	}
+	return marks
 }
 
 // signatureText returns a verdict on a signature for people.
@@ -309,6 +335,11 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 			answered = "true"
 		}
 	}
+	stage, working := inbox.progress[i].Stage, ""
+	if by := inbox.progress[i].Working; by != nil {
+		data, _ := json.Marshal(by) // it can always be encoded
+		working = string(data)
+	}
 	out = append(out, "\n        {"...)
 	for i, field := range [...]struct {
 		key, value string
@@ -328,6 +359,8 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{key: "expired", value: expired},
 		{"reply", string(reply), true},
 		{"answered", answered, true},
+		{"stage", string(stage), true},
+		{"working", working, true},
 		{"signature", string(signature.Verdict), true},
 		{"signature_reason", signature.Reason, true},
 		{"auth", string(signature.Status), true},
@@ -342,7 +375,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 			out = append(out, ',')
 		}
 		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
-		if field.key == "expired" || field.key == "answered" {
+		if field.key == "expired" || field.key == "answered" || field.key == "working" {
 			out = append(out, field.value...)
 		} else {
 			out = appendString(out, field.value)

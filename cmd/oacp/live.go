@@ -101,10 +101,7 @@ type sessionEntry struct {
 func entryOf(session *live.Session) sessionEntry {
 	e := sessionEntry{
 		Agent: session.Agent, Program: session.Program, ID: session.ID, Process: session.Process.PID, Dir: session.Dir,
-		Since: session.Began.UTC().Truncate(time.Second), State: "idle", Shown: []schema.ID{}, Noticed: []schema.ID{},
-	}
-	if session.Working {
-		e.State = "working"
+		Since: session.Began.UTC().Truncate(time.Second), State: session.State(), Shown: []schema.ID{}, Noticed: []schema.ID{},
 	}
 	for _, shown := range session.Shown {
 		switch {

@@ -65,7 +65,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	agent, err := c.actingAgent(w, c.text("agent"))
 	if err != nil {
 		return err
 	}

@@ -140,11 +140,11 @@ const (
 
 // svgStyle has the colours of a light and of a dark screen.
 const svgStyle = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1f2328}` +
-	`rect{fill:#f6f8fa}.bold{font-weight:bold}.cyan{fill:#0969da}` +
-	`@media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#161b22}.cyan{fill:#79c0ff}}`
+	`rect{fill:#f6f8fa}.bold{font-weight:bold}.cyan{fill:#0969da}.yellow{fill:#9a6700}` +
+	`@media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#161b22}.cyan{fill:#79c0ff}.yellow{fill:#d29922}}`
 
 // classes are the styles of escape sequences.
-var classes = map[string]string{"0": "", "22": "", "0;22": "", "1": ` class="bold"`, "36": ` class="cyan"`}
+var classes = map[string]string{"0": "", "22": "", "0;22": "", "1": ` class="bold"`, "33": ` class="yellow"`, "36": ` class="cyan"`}
 
 // svg draws the screen.
 func (p *photographer) svg(title string) []byte {

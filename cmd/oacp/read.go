@@ -79,7 +79,7 @@ func runRead(c *call) error {
 	if c.isOn("unverified") {
 		options.Screen = mailbox.Unscreened
 	}
-	return c.place.With(c.Streams, &options, func(w *mailbox.Workspace) error {
+	return c.with(&options, func(w *mailbox.Workspace) error {
 		if c.agent() != "" {
 			w.ViewAs(c.agent())
 		}
@@ -152,6 +152,7 @@ func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []
 		}
 	}
 	if len(keys) > 0 {
+		c.actsFor(w, agent)
 		by := track.Noticed{At: c.Now(), Process: process.Caller(c.Getenv).Process}
 		_ = track.NoteNoticed(w, agent, keys, by)
 	}
@@ -177,7 +178,7 @@ func findToRead(c *call, w *mailbox.Workspace, id string) ([]mailbox.Entry, erro
 
 // readAll shows the inbox of the agent.
 func readAll(c *call, w *mailbox.Workspace) error {
-	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	agent, err := c.readingAgent(w, c.text("agent"))
 	if err != nil {
 		return err
 	}

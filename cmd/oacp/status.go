@@ -83,13 +83,29 @@ func showStatuses(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
+	var synced time.Time
+	repository, _ := openRepository(c.ctx, w) // the rest is true without it
+	if repository != nil {
+		synced, _ = repository.LastSync()
+	}
 	return c.answer(struct {
 		envelope
 		Agents []agentStatus `json:"agents"`
-	}{envelopeOf(w), statuses}, func() { printStatuses(statuses, c.Streams) })
+		// LastSync is when the last successful sync with the git remote began.
+		LastSync time.Time `json:"last_sync,omitzero"`
+	}{envelopeOf(w), statuses, synced.UTC().Truncate(time.Second)}, func() {
+		printStatuses(w, statuses, c.Streams)
+		switch {
+		case repository == nil:
+		case synced.IsZero():
+			c.printf("there was no sync with %s yet\n", visible.Line(repository.Settings().Name()))
+		default:
+			c.printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
+		}
+	})
 }
 
-func printStatuses(statuses []agentStatus, s *command.Streams) {
+func printStatuses(w *mailbox.Workspace, statuses []agentStatus, s *command.Streams) {
 	if len(statuses) == 0 {
 		printNoAgents(s)
 		return
@@ -105,12 +121,12 @@ func printStatuses(statuses []agentStatus, s *command.Streams) {
 	}
 	t.print()
 	for _, a := range statuses {
-		printDetails(a, now, s)
+		printDetails(w, a, now, s)
 	}
 }
 
 // printDetails prints the parts of a status that most agents do not have.
-func printDetails(a agentStatus, now time.Time, s *command.Streams) {
+func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command.Streams) {
 	for _, idle := range []struct {
 		count int
 		what  string
@@ -119,12 +135,8 @@ func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 			fmt.Fprintf(s.Out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
 		}
 	}
-	for _, e := range a.Sessions {
-		fmt.Fprintf(s.Out, "%s: a live session of %s is %s\n", a.Agent, visible.Line(string(e.Program)), e.State)
-	}
-	for _, t := range a.InTurn {
-		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, spelling.Age(t.Started, now),
-			visible.Line(string(t.ID)), t.From, visible.Line(t.Subject))
+	for _, fact := range live.Presence(w, &a.AgentStatus, now) {
+		fmt.Fprintf(s.Out, "%s: %s\n", a.Agent, visible.Line(fact))
 	}
 	for _, c := range a.Conversations {
 		bound := ""
@@ -177,7 +189,7 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 			line += noticedText(p.Noticed, s)
 		}
 		if p.Working != nil && (p.Stage == track.StageWorking || p.Stage == track.StageNoticed) {
-			line += workingText(*p.Working, s.Now())
+			line += visible.Line(p.Working.Said(s.Now()))
 		}
 		if p.Attempts > 1 && p.Stage != track.StageDead { // the reason says so
 			line += ", after " + spelling.Plural(p.Attempts, "turn")
@@ -229,18 +241,6 @@ func noticedText(by []track.Noticed, s *command.Streams) string {
 	return text
 }
 
-// workingText returns what a recipient said about its work, and when.
-func workingText(by track.Working, now time.Time) string {
-	text := fmt.Sprintf(", said %s ago", spelling.Age(by.At, now))
-	if by.Finished {
-		text += " and finished since"
-	}
-	if by.Text != "" {
-		text += ": " + visible.Line(by.Text)
-	}
-	return text
-}
-
 // printReplies prints a line for each reply.
 func printReplies(p track.Progress, s *command.Streams) {
 	isListed := false
@@ -250,7 +250,11 @@ func printReplies(p track.Progress, s *command.Streams) {
 			what = "answer:"
 		}
 		isListed = isListed || r.ID == p.Answer
-		fmt.Fprintf(s.Out, "    %s %s, a %s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)))
+		answer := ""
+		if r.Answer != "" {
+			answer = ", answered with " + visible.Line(r.Answer.Short())
+		}
+		fmt.Fprintf(s.Out, "    %s %s, a %s%s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)), answer)
 	}
 	if p.Answer != "" && !isListed { // its file is gone
 		fmt.Fprintf(s.Out, "    answer: %s\n", visible.Line(string(p.Answer)))
@@ -279,7 +283,7 @@ EXAMPLES:
 
 func runOwed(c *call, w *mailbox.Workspace) error {
 	defer lessGarbageCollection()()
-	agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	agent, err := c.readingAgent(w, c.text("agent"))
 	if err != nil {
 		return err
 	}
@@ -338,11 +342,8 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 
 // openText returns the stage of a request, the last reply and the expiry.
 func openText(r track.OpenRequest, now time.Time) string {
-	text := string(r.Stage)
-	if r.Working != nil && r.Stage == track.StageWorking {
-		text += workingText(*r.Working, now)
-	}
-	if n := len(r.Replies); n > 0 {
+	text := visible.Line(track.Progress{Stage: r.Stage, Working: r.Working, Replies: r.Replies}.Words(now))
+	if n := len(r.Replies); n > 0 && !r.Replies[n-1].AsksBack() {
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
 	}
 	if r.ExpiresAt != "" {

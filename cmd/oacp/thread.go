@@ -29,7 +29,8 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
 		Description: `thread shows every message of the conversation, in any mailbox, with answers below
 the message they answer. STAGE is the stage of a message as in oacp status ID; if
-there are several recipients, the least advanced one.
+there are several recipients, the least advanced one. "asked ID" beside it is a
+question back, and "ID answered" one that has its answer.
 
 EXAMPLES:
    oacp thread ID
@@ -84,7 +85,7 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
 		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
-			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
+			visible.Line(n.Words(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
 	fmt.Fprintln(s.Out, lines[0])
@@ -114,7 +115,9 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.No
 				Depth  int                              `json:"depth"`
 				Stage  track.Stage                      `json:"stage"`
 				Stages map[schema.AgentName]track.Stage `json:"stages"`
-			}{n.Depth, n.Stage(), n.Stages()})
+				// Recipients is as in the JSON of status.
+				Recipients []track.Progress `json:"recipients"`
+			}{n.Depth, n.Stage(), n.Stages(), n.Recipients})
 		}
 		if err != nil {
 			return err

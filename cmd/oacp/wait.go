@@ -141,8 +141,8 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	return nil
 }
 
-// announceWait prints what the command waits for, which recipients have open sessions, and which have
-// neither a session nor a runner.
+// announceWait prints what the command waits for, what is known of the recipients, and which have
+// neither a session nor a runner nor a command that waits.
 func (d *delivery) announceWait(m *schema.Message) error {
 	limit := "without a limit"
 	if d.limit > 0 {
@@ -153,35 +153,27 @@ func (d *delivery) announceWait(m *schema.Message) error {
 		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
 		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
 	}[d.wait]
-	var open, idle []schema.AgentName
-	for _, to := range m.To {
-		sessions, err := live.Sessions(d.w, to)
+	statuses, err := track.Status(d.ctx, d.w, m.To...)
+	if err != nil {
+		return err
+	}
+	var idle []schema.AgentName
+	for _, to := range statuses {
+		facts := live.Presence(d.w, &to, d.Now())
+		if len(facts) > 0 {
+			limit += fmt.Sprintf("; %s: %s", to.Agent, strings.Join(facts, "; "))
+		}
+		sessions, err := live.Sessions(d.w, to.Agent)
 		if err != nil {
 			return err
 		}
-		if len(sessions) > 0 {
-			open = append(open, to)
-			continue
-		}
-		if d.exchanger != nil {
-			continue // it may run on another machine
-		}
-		running, err := track.IsRunning(d.w, to)
-		if err != nil {
-			return err
-		}
-		if !running {
-			idle = append(idle, to)
+		isThere := len(sessions) > 0 || to.Running || to.Waiting != nil
+		if !isThere && d.exchanger == nil { // else it may run on another machine
+			idle = append(idle, to.Agent)
 		}
 	}
-	if len(open) > 0 {
-		limit += "; open sessions: " + joinNames(open)
-	}
-	switch {
-	case len(idle) > 0 && d.wait == waitForNoticed:
-		limit += "; neither an open session nor oacp run gets the mail of " + joinNames(idle)
-	case len(idle) > 0:
-		limit += "; no oacp run works the inbox of " + joinNames(idle)
+	if len(idle) > 0 {
+		limit += "; no session, oacp run or oacp next waits for the mail of " + joinNames(idle)
 	}
 	d.Note(what + ", " + limit)
 	return nil

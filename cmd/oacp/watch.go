@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newWatchCommand(s *command.Streams) *cli.Command {
@@ -193,6 +194,9 @@ func watchTargets(c *call, projects []string) (targets []watch.Target, failed []
 		}
 		agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
 		if err == nil && w.Knows(agent) {
+			if c.isOn("follow") {
+				track.NoteCommand(w, agent, "oacp watch", true, c.Now) // until the process ends
+			}
 			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
 			continue
 		}

@@ -50,7 +50,7 @@ func runWorking(c *call, w *mailbox.Workspace) error {
 	if c.isOn("done") == (len(c.words) > 0) {
 		return failure.Usagef("working needs either an id or --done").WithHint("oacp inbox lists the ids of pending messages")
 	}
-	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	agent, err := c.actingAgent(w, c.text("agent"))
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,12 @@ func runWorking(c *call, w *mailbox.Workspace) error {
 			answer.Text = c.words[1]
 		}
 		var m *schema.Message
-		if m, err = noteWorking(c, w, agent, answer.Text); err == nil {
+		if m, err = track.SayWorking(c.ctx, w, agent, c.words[0], answer.Text, process.Caller(c.Getenv).Process); err == nil {
 			answer.MessageID, task = m.ID, m.Subject
 			line = fmt.Sprintf("OK: %s works on %s", agent, visible.Line(m.ID.Short()))
+		}
+		if errors.Is(err, track.ErrWorkingText) {
+			err = failure.Usagef("TEXT: %w", err).WithHint("say it in one line of at most 200 characters: oacp working " + m.ID.Short() + ` "half done"`)
 		}
 	}
 	if err != nil {
@@ -76,23 +79,4 @@ func runWorking(c *call, w *mailbox.Workspace) error {
 		c.Warn("the journal has it, but not the file: " + failure.OneLine(err.Error()))
 	}
 	return c.answer(answer, func() { c.printf("%s\n", line) })
-}
-
-// noteWorking records that the agent works on the message that the first argument names.
-func noteWorking(c *call, w *mailbox.Workspace, agent schema.AgentName, text string) (*schema.Message, error) {
-	e, err := w.Pending(c.ctx, c.words[0], agent)
-	if err == nil {
-		err = e.Err
-	}
-	if err != nil {
-		return nil, err
-	}
-	key, err := track.KeyOf(e.Message)
-	if err == nil {
-		err = track.NoteWorking(w, agent, key, text, process.Caller(c.Getenv).Process)
-	}
-	if errors.Is(err, track.ErrWorkingText) {
-		err = failure.Usagef("TEXT: %w", err).WithHint("say it in one line of at most 200 characters: oacp working " + e.Message.ID.Short() + ` "half done"`)
-	}
-	return e.Message, err
 }

@@ -58,6 +58,8 @@ type Record struct {
 	Noticed []Noticed `json:"noticed,omitempty"`
 	// Working is what the recipient said last about its work on the message.
 	Working *Working `json:"working,omitempty"`
+	// Revived is when a person restored the message to the inbox.
+	Revived time.Time `json:"revived,omitzero"`
 	// Last is the time of the last fact.
 	Last time.Time `json:"last,omitzero"`
 
@@ -233,7 +235,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Working = &Working{At: f.At, Text: f.Text}
 		rec.addNoticed(Noticed{At: f.At, Process: f.Process})
 	case Revived:
-		*rec = Record{Envelope: Envelope{Key: rec.Key}, Last: f.At}
+		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, Last: f.At}
 		h.Released++
 	}
 }

@@ -46,12 +46,17 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 	return nodes, t.result()
 }
 
-// Stage returns the most urgent of the stages of the message.
-func (n Node) Stage() Stage {
-	least := slices.MinFunc(n.Recipients, func(a, b Progress) int {
-		return slices.Index(urgency, a.Stage) - slices.Index(urgency, b.Stage)
-	})
-	return least.Stage
+// Stage returns the most urgent of the stages of the message, or nothing if no recipient is known.
+func (n Node) Stage() Stage { return n.least().Stage }
+
+// least returns the progress with the recipient whose stage is the most urgent.
+func (n Node) least() (least Progress) {
+	if len(n.Recipients) > 0 {
+		least = slices.MinFunc(n.Recipients, func(a, b Progress) int {
+			return slices.Index(urgency, a.Stage) - slices.Index(urgency, b.Stage)
+		})
+	}
+	return least
 }
 
 // Stages returns the stage of the message with each recipient.

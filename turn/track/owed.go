@@ -74,14 +74,14 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 		isPending := slices.ContainsFunc(n.Files, func(e mailbox.Entry) bool { return e.Box == mailbox.Inbox })
 		if isPending || !m.CreatedAt.Time().Before(recently) {
 			open.add(n.Files)
-			open.add(t.replies[m.ID])
+			open.addReplies(t, m.ID)
 		}
 		for _, p := range n.Recipients {
 			if n.Err != nil || p.Answer != "" || p.Stage == StageRecalled || p.Agent == mailbox.Postmaster || !m.IsFor(p.Agent) || m.From != agent && p.Agent != agent {
 				continue
 			}
 			open.add(n.Files)
-			open.add(t.replies[m.ID])
+			open.addReplies(t, m.ID)
 			request := OpenRequest{
 				ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
 				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working, Replies: p.Replies,
@@ -126,7 +126,7 @@ type memory struct {
 	Trust string `json:"trust"`
 	// Folders are the boxes that were searched, and when they last changed, in nanoseconds.
 	Folders map[string]int64 `json:"folders"`
-	// Names are the names of the files that held open requests and replies to them, and those of requests that are
+	// Names are the names of the files that held open requests, replies to them and to these, and those of requests that are
 	// pending or new: these will be acknowledged, which adds their files to the archive.
 	Names []string `json:"names"`
 }
@@ -222,6 +222,14 @@ func (t *tracker) added(ctx context.Context, last, now *memory) (names []string,
 func (m *memory) add(files []mailbox.Entry) {
 	for _, e := range files {
 		m.Names = append(m.Names, e.Name)
+	}
+}
+
+// addReplies adds the replies to a request, and those to replies that ask back.
+func (m *memory) addReplies(t *tracker, request schema.ID) {
+	m.add(t.replies[request])
+	for _, e := range t.replies[request] {
+		m.add(t.replies[e.Message.ID])
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -38,7 +37,7 @@ const (
 	// StageRecalled is a message that its sender took back before the recipient had noticed it; see Recall.
 	StageRecalled Stage = "recalled"
 	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
-	// an answer; see schema.Message.Answers.
+	// an answer, even if it is still in the inbox; see schema.Message.Answers.
 	StageDone     Stage = "done"
 	StageAnswered Stage = "answered"
 )
@@ -90,15 +89,6 @@ type Claim struct {
 	Attempt int       `json:"attempt"`
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
-}
-
-// Reply is a message of a recipient that names another one as its parent.
-type Reply struct {
-	ID        schema.ID        `json:"id"`
-	Type      schema.Type      `json:"type"`
-	CreatedAt schema.Timestamp `json:"created_at_utc"`
-	// Answers reports whether it answers that message.
-	Answers bool `json:"answers"`
 }
 
 // Track returns how far a message got with each of its recipients. The id may be the unique
@@ -157,41 +147,6 @@ func (t *tracker) result() error {
 	return t.unreadable
 }
 
-// readReplies finds the replies to messages among the listed files: in the outboxes of the recipients, and in the
-// other boxes of the senders. Without a listing, it lists the outboxes of the recipients.
-func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, messages ...*schema.Message) (err error) {
-	recipients, senders := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
-	asked := make(map[schema.ID]bool, len(messages))
-	var oldest time.Time
-	for _, m := range messages {
-		asked[m.ID] = m.ID != ""
-		senders[m.From] = true
-		for _, to := range m.To {
-			recipients[to] = true
-		}
-		if at := m.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
-			oldest = at
-		}
-	}
-	if listing == nil {
-		listing, err = t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return box == mailbox.Outbox && recipients[agent] })
-		if err != nil {
-			return err
-		}
-	}
-	listing = listing.Only(func(agent schema.AgentName, box mailbox.Box) bool {
-		return box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]
-	})
-	found, err := listing.Search(ctx, conversation.Following(oldest), func(m *schema.Message) bool {
-		m.Body = schema.Value{}
-		return asked[m.ParentID]
-	})
-	for _, e := range found {
-		t.replies[e.Message.ParentID] = append(t.replies[e.Message.ParentID], e)
-	}
-	return t.note(err)
-}
-
 // track returns how far a message got with each of its recipients or, if it is not valid, with the owner of its
 // first file. There is at least one file, and valid ones come first.
 func (t *tracker) track(m *schema.Message, files []mailbox.Entry) ([]Progress, error) {
@@ -228,7 +183,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if rec.Working != nil {
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}
-	p.addReplies(m, rec, t.replies[m.ID])
+	p.addReplies(m, rec, t.replies)
 	places := make(map[mailbox.Box]mailbox.Entry)
 	for _, e := range files {
 		if e.Box == mailbox.Outbox || e.Agent == name {
@@ -245,6 +200,10 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		return p, p.trackGone(t, rec, places)
 	}
 	p.Stage = state.stage(m, rec, t.now)
+	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.CreatedAt.Time().Before(rec.Revived) })
+	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
+		p.Stage = StageAnswered
+	}
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
 	switch {
 	case isHeld && held.Agent == name:
@@ -269,32 +228,6 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 
 // inSeconds returns a time as programs and people get it.
 func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
-
-// addReplies adds those of the messages that are replies of the recipient.
-func (p *Progress) addReplies(m *schema.Message, rec *Record, all []mailbox.Entry) {
-	var replies []*schema.Message
-	for _, e := range all {
-		if r := e.Message; e.Err == nil && r.From == p.Agent && r.ParentID == m.ID && r.ID != m.ID && r.IsFor(m.From) {
-			replies = append(replies, r)
-		}
-	}
-	slices.SortFunc(replies, schema.CompareAge)
-	replies = slices.CompactFunc(replies, func(a, b *schema.Message) bool { return a.ID == b.ID })
-	var automatic schema.ID // the journal knows which of several replies is the answer
-	if rec.Outcome == Succeeded {
-		automatic = rec.Sent
-	}
-	for _, r := range replies {
-		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m)}
-		if one.Answers && p.Answer == "" {
-			p.Answer = r.ID
-		}
-		p.Replies = append(p.Replies, one)
-	}
-	if p.Answer == "" {
-		p.Answer = automatic
-	}
-}
 
 // trackGone completes the progress of a message that is not in the inbox.
 func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mailbox.Entry) error {

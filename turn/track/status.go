@@ -32,6 +32,18 @@ type AgentStatus struct {
 	Failures int   `json:"failures"`
 	// Conversations are those with a turn within the last hour, and those that need Resume; the latest first.
 	Conversations []Conversation `json:"conversations,omitempty"`
+	// Working are the pending messages on which the agent says it works.
+	Working []WorkingOn `json:"working,omitempty"`
+	// LastCommand is the command that acted last for the agent, and Waiting the one that waits for its mail now.
+	LastCommand *Command `json:"last_command,omitempty"`
+	Waiting     *Command `json:"waiting,omitempty"`
+}
+
+// WorkingOn is what an agent says about its work on a message.
+type WorkingOn struct {
+	ID      schema.ID `json:"id"`
+	Subject string    `json:"subject"`
+	Working
 }
 
 // Turn is a turn on a message.
@@ -81,6 +93,7 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 			s.DeadLetters++
 		}
 	}
+	s.LastCommand, s.Waiting = CommandsOf(w, name)
 	t := newTracker(w)
 	state, err := t.inbox(name)
 	if err != nil {
@@ -127,7 +140,12 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 		s.Invalid++
 		return
 	}
-	switch state.stage(e.Message, state.record(e.Message.ID), now) {
+	rec := state.record(e.Message.ID)
+	stage := state.stage(e.Message, rec, now)
+	if stage == StageWorking && rec.saysWorking() {
+		s.Working = append(s.Working, WorkingOn{e.Message.ID, e.Message.Subject, Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text}})
+	}
+	switch stage {
 	case StageHeld:
 		s.Held++
 	case StageExpired:

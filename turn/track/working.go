@@ -1,6 +1,7 @@
 package track
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,6 +41,22 @@ func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text
 		return err
 	}
 	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text, Process: by})
+}
+
+// SayWorking is NoteWorking for the pending message that the id names.
+func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id, text string, by process.Process) (*schema.Message, error) {
+	e, err := w.Pending(ctx, id, agent)
+	if err == nil {
+		err = e.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := KeyOf(e.Message)
+	if err == nil {
+		err = NoteWorking(w, agent, key, text, by)
+	}
+	return e.Message, err
 }
 
 // NoteFinished durably records that an agent works on none of its messages any more.

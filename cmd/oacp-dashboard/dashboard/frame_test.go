@@ -47,23 +47,23 @@ func sample() Snapshot {
 	failing := track.AgentStatus{Agent: "gemini", Running: true, Failures: 2, DeadLetters: 1, Last: &track.Turn{Reason: "the command ended with exit status 3"}}
 	s := Snapshot{At: now}
 	w := Workspace{Dir: "/w", Project: "shop", Agents: []Agent{
-		{AgentStatus: track.AgentStatus{Agent: "claude"}, Activity: ago(3 * time.Second)},
+		{AgentStatus: track.AgentStatus{Agent: "claude"}, Activity: ago(3 * time.Second), presence: []string{"waiting in oacp next for 4m"}},
 		{AgentStatus: running, Inbox: 2, Activity: ago(75 * time.Second)},
 		{AgentStatus: failing, Inbox: 12345, Activity: ago(50 * time.Hour)},
-		{AgentStatus: track.AgentStatus{Agent: "a-very-long-name-of-an-agent-indeed", Running: true}},
+		{AgentStatus: track.AgentStatus{Agent: "a-very-long-name-of-an-agent-indeed", Running: true}, presence: []string{"a live session of claude is idle", "oacp run works the inbox"}},
 	}}
 	for i := range 30 {
 		m := Message{
 			ID: schema.ID(fmt.Sprintf("msg-20260304T10%02dZ-claude-ab%02d", i, i)), From: "claude", To: []schema.AgentName{"codex"},
-			Type: schema.TaskRequest, Priority: schema.P1, CreatedAt: schema.NewTimestamp(now.Add(time.Duration(i-30) * time.Minute)),
+			Stage: track.StageDone, Type: schema.TaskRequest, Priority: schema.P1, CreatedAt: schema.NewTimestamp(now.Add(time.Duration(i-30) * time.Minute)),
 			Subject: fmt.Sprintf("Message %d, whose subject is 漢字 and long enough to be cut on every terminal that is not wide", i),
 		}
 		if i > 27 {
-			m.Waiting = []schema.AgentName{"codex"}
+			m.Waiting, m.Stage = []schema.AgentName{"codex"}, track.StageWaiting
 			m.Subject = "\u202eevil\x1b]0;title\a"
 		}
 		if i == 27 {
-			m.Dead = []schema.AgentName{"codex"}
+			m.Dead, m.Stage = []schema.AgentName{"codex"}, track.StageDead
 		}
 		w.Messages = append(w.Messages, m)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -60,6 +61,8 @@ type Agent struct {
 	Activity time.Time `json:"activity,omitzero"`
 	// Problem says what could not be read.
 	Problem string `json:"problem,omitempty"`
+
+	presence []string // see live.Presence
 }
 
 // Message is a message without its body.
@@ -76,6 +79,9 @@ type Message struct {
 	// letters.
 	Waiting []schema.AgentName `json:"waiting,omitempty"`
 	Dead    []schema.AgentName `json:"dead,omitempty"`
+	// Stage is the most urgent of its Stages, one for each recipient.
+	Stage  track.Stage                      `json:"stage,omitempty"`
+	Stages map[schema.AgentName]track.Stage `json:"stages,omitempty"`
 	// Error says why the message is not valid. The rest is what could be read of it.
 	Error string `json:"error,omitempty"`
 
@@ -192,6 +198,7 @@ func agentOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) A
 		result.Problem = err.Error()
 	} else {
 		result.AgentStatus = statuses[0]
+		result.presence = live.Presence(w, &statuses[0], time.Now())
 	}
 	result.Inbox = result.Pending + result.Held + result.Expired + result.Invalid
 	journal := filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName(name))
@@ -211,6 +218,10 @@ func messageOf(listed *track.Node) Message {
 	result := Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
 		Subject: m.Subject, ConversationID: m.ConversationID, Error: problem, parent: m.ParentID,
+		Stage: listed.Stage(), Stages: listed.Stages(),
+	}
+	if listed.IsHeld() {
+		result.Stage = track.StageHeld
 	}
 	for _, e := range listed.Files {
 		switch e.Box {

@@ -74,14 +74,14 @@ func TestGatherFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := gather(t, s).Workspaces[0].Messages[1]; m.state() != "dead" || len(m.Dead) != 1 || m.Dead[0] != "codex" {
-		t.Errorf("the dead letter is %s, %+v", m.state(), m)
+	if m := gather(t, s).Workspaces[0].Messages[1]; m.stageText() != "dead" || len(m.Dead) != 1 || m.Dead[0] != "codex" {
+		t.Errorf("the dead letter is %s, %+v", m.stageText(), m)
 	}
 	if err := os.Rename(letter, entry.Path); err != nil { // somebody puts it back
 		t.Fatal(err)
 	}
-	if m := gather(t, s).Workspaces[0].Messages[1]; m.state() != "waiting" || len(m.Dead) != 0 {
-		t.Errorf("the message that is back in the inbox is %s, %+v", m.state(), m)
+	if m := gather(t, s).Workspaces[0].Messages[1]; m.stageText() != "waiting" || len(m.Dead) != 0 {
+		t.Errorf("the message that is back in the inbox is %s, %+v", m.stageText(), m)
 	}
 }
 

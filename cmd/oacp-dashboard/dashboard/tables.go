@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // grids returns the tables of the panes. A target limits the messages to those of an agent.
@@ -59,10 +60,10 @@ func (a Agent) turnText(now time.Time) string {
 		return fmt.Sprintf("for %s on %s: %s%s", age(t.Started, now), t.From, t.Subject, more)
 	case a.Failures > 0 && a.Last != nil:
 		return fmt.Sprintf("failed %s: %s", times(a.Failures), a.Last.Reason)
-	case a.Running:
-		return "waiting for messages"
+	case len(a.presence) > 0:
+		return strings.Join(a.presence, "; ")
 	}
-	return "nobody runs it"
+	return "nothing known"
 }
 
 func times(n int) string {
@@ -153,28 +154,21 @@ func (r Run) task() string {
 }
 
 func messagesGrid(messages []Message, now time.Time) grid {
-	g := grid{header: []string{"TIME", "FROM", "TO", "TYPE", "PRIO", "STATE", "SUBJECT"}}
+	g := grid{header: []string{"TIME", "FROM", "TO", "TYPE", "PRIO", "STAGE", "SUBJECT"}}
 	for _, m := range messages {
 		g.rows = append(g.rows, row{target{message: m.ID}, []string{
-			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), m.state(), m.Subject,
+			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), m.stageText(), m.Subject,
 		}})
 	}
 	return g
 }
 
-// state returns one word for where the message is at all of its recipients. A dead letter that was put back
-// into the inbox is waiting.
-func (m *Message) state() string {
-	givenUp := func(name schema.AgentName) bool { return !slices.Contains(m.Waiting, name) }
-	switch {
-	case slices.ContainsFunc(m.Dead, givenUp):
-		return "dead"
-	case m.Error != "":
-		return "invalid"
-	case len(m.Waiting) > 0:
-		return "waiting"
+// stageText returns the most urgent of the stages, and whether the message is not valid.
+func (m *Message) stageText() string {
+	if m.Error != "" && m.Stage != track.StageHeld {
+		return strings.TrimPrefix(string(m.Stage)+", not valid", ", ")
 	}
-	return "handled"
+	return string(m.Stage)
 }
 
 func joinNames(names []schema.AgentName) string {

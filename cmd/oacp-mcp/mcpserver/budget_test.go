@@ -19,8 +19,8 @@ import (
 
 // What a model may have to read, in tokens as live.Tokens estimates them. docs/mcp.md names both.
 const (
-	mostTokensOfTools  = 1500
-	mostTokensOfAll    = 2100 // the tools, those of the bridge too, and the instructions
+	mostTokensOfTools  = 1600
+	mostTokensOfAll    = 2250 // the tools, those of the bridge too, and the instructions
 	mostTokensOfAnswer = 2500
 )
 

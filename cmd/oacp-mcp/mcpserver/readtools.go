@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -33,6 +34,9 @@ type summary struct {
 	Excerpt        string                `json:"excerpt,omitempty"`
 	Reply          schema.ID             `json:"reply,omitempty"`
 	Answered       bool                  `json:"answered,omitempty"`
+	Stage          track.Stage           `json:"stage,omitempty"`
+	// Progress is the Stage with what the recipient said and asked back, if it did.
+	Progress string `json:"progress,omitempty"`
 	trust.Finding
 }
 
@@ -42,6 +46,12 @@ func newSummary(m *schema.Message, now time.Time) summary {
 		Type: cut(m.Type, nameTokens), Priority: cut(m.Priority, nameTokens), Subject: cut(m.Subject, subjectTokens),
 		Age: spelling.Age(m.CreatedAt.Time(), now), ExpiresAt: cut(m.ExpiresAt, nameTokens), Expired: m.ExpiredAt(now),
 		ExpectsAnswer: m.Type.ExpectsAnswer(), ConversationID: cut(m.ConversationID, idTokens),
+	}
+}
+
+func (s *summary) setStage(stage track.Stage, words string) {
+	if s.Stage = stage; words != string(stage) {
+		s.Progress = cut(words, reasonTokens)
 	}
 }
 
@@ -84,6 +94,14 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
 	result.Invalid = len(entries) - result.Total
 	slices.SortFunc(entries[result.Total:], func(a, b mailbox.Entry) int { return cmp.Compare(a.Name, b.Name) })
 	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, entries[:result.Total]) // if the outbox cannot be read, only the replies are missing
+	progress, err := track.InInbox(ctx, s.workspace, s.agent, entries, replies)
+	if err != nil {
+		return result, err
+	}
+	stages := make(map[string]track.Progress, len(entries))
+	for i, e := range entries {
+		stages[e.Name] = progress[i]
+	}
 	checker, now, page := trust.NewChecker(s.workspace), time.Now(), newPage(in.Limit)
 	result.more, err = paginate(in.After, entries, func(e mailbox.Entry) string { return e.Name }, func(e mailbox.Entry) bool {
 		if e.Err != nil {
@@ -91,6 +109,7 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
 		}
 		one := newSummary(e.Message, now)
 		one.Finding = shortFinding(checker.Check(e))
+		one.setStage(stages[e.Name].Stage, stages[e.Name].Words(now))
 		if r := replies[e.Message.ID]; r.Message != nil {
 			one.Reply, one.Answered = r.Message.ID, r.Answers
 		}
@@ -100,11 +119,13 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
 }
 
 type owedList struct {
-	Mine       []track.OpenRequest `json:"mine"`
-	Theirs     []track.OpenRequest `json:"theirs"`
-	Total      int                 `json:"total"`
-	Unread     int                 `json:"unread"`
-	Unreadable string              `json:"unreadable,omitempty"`
+	Mine   []track.OpenRequest `json:"mine"`
+	Theirs []track.OpenRequest `json:"theirs"`
+	Total  int                 `json:"total"`
+	Unread int                 `json:"unread"`
+	// Present says what is known of the agents that owe an answer; see live.Presence.
+	Present    map[schema.AgentName]string `json:"present,omitempty"`
+	Unreadable string                      `json:"unreadable,omitempty"`
 	more
 }
 
@@ -118,6 +139,8 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, error) {
 	result.Total, result.Unread = len(all), owed.Unread
 	name := func(r track.OpenRequest) string { return string(r.ID) + " " + string(r.To) }
 	page := newPage(in.Limit)
+	result.Present = s.present(ctx, owed.Theirs)
+	page.left -= costAsJSON(result.Present)
 	result.more, err = paginate(in.After, all, name, func(r track.OpenRequest) bool {
 		r.Subject, r.Reason, r.ConversationID = cut(r.Subject, subjectTokens), cut(r.Reason, reasonTokens), ""
 		r.Replies = r.Replies[max(0, len(r.Replies)-1):]
@@ -128,6 +151,22 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, error) {
 		return addTo(list, r, page)
 	})
 	return result, err
+}
+
+// present says what is known of the agents that owe the first answers.
+func (s *Server) present(ctx context.Context, open []track.OpenRequest) map[schema.AgentName]string {
+	const most = 4
+	present := make(map[schema.AgentName]string)
+	for _, r := range open {
+		if _, known := present[r.To]; known || len(present) == most {
+			continue
+		}
+		if status, err := track.Status(ctx, s.workspace, r.To); err == nil { // else nothing is known
+			facts := strings.Join(live.Presence(s.workspace, &status[0], time.Now()), "; ")
+			present[r.To] = cut(cmp.Or(facts, "nothing known"), reasonTokens)
+		}
+	}
+	return present
 }
 
 // splitUnreadable returns the text of an error that only reports unreadable files, and any other error.
@@ -154,7 +193,6 @@ type thread struct {
 type threadMessage struct {
 	summary
 	Depth int         `json:"depth,omitempty"`
-	Stage track.Stage `json:"stage"`
 	Box   mailbox.Box `json:"box"`
 	Error string      `json:"error,omitempty"`
 }
@@ -175,7 +213,8 @@ func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, er
 	name := func(n track.Node) string { return string(cut(n.Message.ID, idTokens)) }
 	page, now := newPage(in.Limit), time.Now()
 	result.more, err = paginate(in.After, nodes, name, func(n track.Node) bool {
-		one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, shortError(n.Err)}
+		one := threadMessage{newSummary(n.Message, now), n.Depth, n.Box, shortError(n.Err)}
+		one.setStage(n.Stage(), n.Words(now))
 		one.Excerpt = cut(strings.Join(strings.Fields(n.Message.Body.Text), " "), excerptTokens)
 		if one.ConversationID == result.ConversationID {
 			one.ConversationID = ""

@@ -3,8 +3,10 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -166,6 +168,28 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 	const most = 10
 	result.Warnings = cutAll(append(result.Warnings, project.OfflineNotes(s.workspace, m)...), most, reasonTokens)
 	return result, nil
+}
+
+type reportWorkingInput struct {
+	messageIDInput
+	Text string `json:"text,omitempty" jsonschema:"A line, at most 200 characters."`
+}
+
+type reportedWorking struct {
+	MessageID schema.ID `json:"message_id"`
+	Warning   string    `json:"warning,omitempty"`
+}
+
+func (s *Server) reportWorking(ctx context.Context, in reportWorkingInput) (reportedWorking, error) {
+	m, err := track.SayWorking(ctx, s.workspace, s.agent, in.MessageID, in.Text, s.noticed().Process)
+	if errors.Is(err, track.ErrWorkingText) {
+		err = argumentErrorf("text: %v", err)
+	}
+	if err != nil {
+		return reportedWorking{}, err
+	}
+	err = project.SetStatus(s.workspace, s.agent, project.Busy, m.Subject, time.Now())
+	return reportedWorking{cut(m.ID, idTokens), shortError(err)}, nil // the journal has it, which is what others see
 }
 
 type acknowledged struct {

@@ -136,6 +136,9 @@ func (s *Server) addMailTools() {
 	addTool(s, "reply_message",
 		"Answer a message, in its conversation. It stays in your inbox without acknowledge.",
 		mcp.ToolAnnotations{}, s.replyMessage)
+	addTool(s, "report_working",
+		"Tell the sender of a pending message that you work on it, and how far you are.",
+		mcp.ToolAnnotations{IdempotentHint: true}, s.reportWorking)
 	addTool(s, "acknowledge_message",
 		"Take a message out of your inbox when its work is done, not when you read it.",
 		mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}, s.acknowledgeMessage)

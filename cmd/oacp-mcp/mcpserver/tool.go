@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // An inputWithDefaults sets its defaults before the arguments of a call are decoded.
@@ -42,6 +43,9 @@ func addTool[In, Out any](
 	}
 	definition := &mcp.Tool{Name: name, Description: description, Annotations: &effect, InputSchema: input}
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if s.workspace != nil {
+			defer track.NoteCommand(s.workspace, s.agent, name, name == "next_message", time.Now)()
+		}
 		result, err := answer(ctx, request.Params.Arguments, resolved, call)
 		if err != nil {
 			return failed(err), nil

@@ -94,7 +94,7 @@ func TestToolsAreDescribed(t *testing.T) {
 var (
 	bridgeTools = []string{"bridge_status", "receive_messages", "send_to_agent"}
 	mailTools   = []string{
-		"acknowledge_message", "list_inbox", "list_owed", "next_message", "read_message", "reply_message", "send_message", "show_thread",
+		"acknowledge_message", "list_inbox", "list_owed", "next_message", "read_message", "reply_message", "report_working", "send_message", "show_thread",
 	}
 )
 

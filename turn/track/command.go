@@ -1,0 +1,89 @@
+package track
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Command is a command of oacp, or a tool of its MCP server, that acted for an agent.
+type Command struct {
+	// Name is what an agent calls, such as "oacp next" or "next_message".
+	Name string    `json:"command"`
+	At   time.Time `json:"at"`
+	// Host and Process are those of a command that waits. CommandsOf leaves them out.
+	Host    string          `json:"host,omitempty"`
+	Process process.Process `json:"process,omitzero"`
+}
+
+// The folder of runners has two more files for each agent: the last command, and the last one that waits for mail.
+const (
+	lastSuffix    = ".last"
+	waitingSuffix = ".waiting"
+	// maxCommand bounds the size of such a file, in bytes.
+	maxCommand = 4 << 10
+)
+
+// NoteCommand records that a command acts for an agent. It neither syncs nor reports errors: only CommandsOf depends on
+// it. A command that waits for mail does so until its process ends or the caller calls end, which is never nil.
+func NoteCommand(w *mailbox.Workspace, agent schema.AgentName, name string, waits bool, now func() time.Time) (end func()) {
+	if !w.Knows(agent) {
+		return func() {}
+	}
+	if !waits {
+		noteCommand(w, agent, lastSuffix, Command{Name: name, At: now().UTC()})
+		return func() {}
+	}
+	host, _ := os.Hostname()
+	noteCommand(w, agent, waitingSuffix, Command{name, now().UTC(), host, process.Read(os.Getpid()).Process})
+	return func() {
+		noteCommand(w, agent, lastSuffix, Command{Name: name, At: now().UTC()})
+		_ = w.Root().Remove(runFolder + "/" + string(agent) + waitingSuffix)
+	}
+}
+
+func noteCommand(w *mailbox.Workspace, agent schema.AgentName, suffix string, c Command) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), runFolder)
+	if errors.Is(err, fs.ErrNotExist) && w.MakeStateFolder(runFolder) == nil {
+		dir, err = durable.OpenDir(w.Root(), w.Dir(), runFolder)
+	}
+	if err != nil {
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	data, _ := json.Marshal(c) // it can always be encoded
+	if r, err := dir.Prepare(string(agent)+suffix, data, 0o644); err == nil {
+		_ = r.Publish()
+	}
+}
+
+// CommandsOf returns the command that acted last for an agent, and the one that waits for its mail now; nil if there is
+// none, or none that is known for sure: the process must live on this host, and the system must tell when it started.
+func CommandsOf(w *mailbox.Workspace, agent schema.AgentName) (last, waiting *Command) {
+	host, _ := os.Hostname()
+	for _, suffix := range []string{lastSuffix, waitingSuffix} {
+		c := new(Command)
+		data, err := durable.ReadFile(w.Root(), w.Dir(), runFolder+"/"+string(agent)+suffix, maxCommand)
+		if err != nil || json.Unmarshal(data, c) != nil || c.Name == "" {
+			continue
+		}
+		lives := c.Host == host && c.Process.Started != "" && c.Process.IsAlive()
+		if suffix == waitingSuffix && lives {
+			waiting = &Command{Name: c.Name, At: inSeconds(c.At)}
+		}
+		if last == nil || last.At.Before(c.At) {
+			last = c
+		}
+	}
+	if last != nil {
+		last = &Command{Name: last.Name, At: inSeconds(last.At)}
+	}
+	return last, waiting
+}
