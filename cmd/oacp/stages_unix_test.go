@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -49,7 +50,7 @@ var stageMakers = []struct {
 	}},
 	{"turn", track.StageWorking, func(s *stageMaker, m *schema.Message) { s.fact(track.Started, m, "") }},
 	{"word", track.StageWorking, func(s *stageMaker, m *schema.Message) {
-		s.check(track.NoteWorking(s.w, "codex", s.key(m), "half done"))
+		s.check(track.NoteWorking(s.w, "codex", s.key(m), "half done", process.Process{}))
 	}},
 	{"hold", track.StageHeld, func(s *stageMaker, m *schema.Message) { s.fact(track.Held, m, "a person decides") }},
 	{"expi", track.StageExpired, nil},
@@ -63,6 +64,7 @@ var stageMakers = []struct {
 		_, err := s.w.DeadLetter(s.pending(m), mailbox.DeadLetterReason{Reason: "given up", Attempts: 3})
 		s.check(err)
 	}},
+	{"reca", track.StageRecalled, func(s *stageMaker, m *schema.Message) { s.check(mailbox.Recall(s.t.Context(), s.w, m, "codex")) }},
 	{"unkn", track.StageUnknown, func(s *stageMaker, m *schema.Message) {
 		s.check(os.Remove(s.pending(m).Path))
 		sent, err := s.w.List(s.t.Context(), "claude", mailbox.Outbox)
