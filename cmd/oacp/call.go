@@ -10,12 +10,14 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -104,11 +106,34 @@ func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error
 	})
 }
 
-// finish ends a command that may have acted for an agent, before its workspace is closed.
+// finish ends a command that may have acted for an agent, before its workspace is closed. It says whether the agent has
+// new mail, unless that comes by itself or the command has said so.
 func (c *call) finish() {
-	if c.waited != nil {
-		c.waited()
+	if c.waited == nil {
+		return
 	}
+	c.waited()
+	if c.json() || c.isOn("quiet") || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
+		return
+	}
+	_, inSession := command.SessionAgent(c.workspace, c.Streams)
+	runs, err := track.IsRunning(c.workspace, c.acting)
+	if inSession || runs || err != nil {
+		return
+	}
+	count, more := track.NewsOf(c.workspace, c.acting).Count(c.ctx)
+	if count == 0 {
+		return
+	}
+	line, next := spelling.Plural(count, "new message"), "oacp next"
+	if more {
+		line = fmt.Sprintf("%d new messages or more", count)
+	}
+	if c.Getenv("OACP_AGENT") != string(c.acting) {
+		next += " --agent " + string(c.acting)
+	}
+	_ = c.Out.Flush() // who flushes it next gets the error
+	fmt.Fprintf(c.Err, "%s: %s\n", line, next)
 }
 
 // actingAgent is command.ActingAgent for the agent that a flag names, and records that the command acts for it.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"

@@ -232,8 +232,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case noted:
 		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
 	case working:
-		rec.Working = &Working{At: f.At, Text: f.Text}
-		rec.addNoticed(Noticed{At: f.At, Process: f.Process})
+		rec.Working = &Working{At: f.At, Text: f.Text, Process: f.Process}
 	case Revived:
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, Last: f.At}
 		h.Released++

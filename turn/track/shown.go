@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -88,14 +89,41 @@ func (n *News) Open(inbox []mailbox.Entry) (open []OpenMessage) {
 	return open
 }
 
+// mostCounted bounds how many files Count opens.
+const mostCounted = 50
+
+// Count returns how many of the newest files in the inbox are new messages. It looks at 50 of them, so that commands can
+// call it whatever lies in the inbox; more reports whether there are others.
+func (n *News) Count(ctx context.Context) (count int, more bool) {
+	listing, err := n.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return agent == n.agent && box == mailbox.Inbox })
+	if err != nil || n.refresh() != nil {
+		return 0, false
+	}
+	var names []string
+	listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) { names = append(names, name) })
+	slices.Sort(names) // names begin with a time
+	newest := names[max(0, len(names)-mostCounted):]
+	entries, err := n.w.ListNamed(ctx, n.agent, mailbox.Inbox, func(name string) bool { return slices.Contains(newest, name) },
+		func(e *mailbox.Entry) bool { return e.Err == nil && !e.Message.ExpiredAt(time.Now()) })
+	if err != nil {
+		return 0, false
+	}
+	for _, e := range entries {
+		if n.Has(e.Message) {
+			count++
+		}
+	}
+	return count, len(names) > len(newest)
+}
+
 // isNew reports whether the message is new to the agent. A Runner at work decides about it during a turn and after it.
 func (rec *Record) isNew(runs bool) bool {
 	if rec.Running && runs || rec.Outcome == Succeeded {
 		return false
 	}
-	return !slices.ContainsFunc(rec.Noticed, func(n Noticed) bool {
-		return n.At.After(rec.Started) && (n.Process.PID == 0 || n.Process.IsAlive())
-	})
+	knows := func(at time.Time, by process.Process) bool { return at.After(rec.Started) && (by.PID == 0 || by.IsAlive()) }
+	return !(rec.Working != nil && knows(rec.Working.At, rec.Working.Process)) &&
+		!slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return knows(n.At, n.Process) })
 }
 
 // Exclusively calls do while no other process shows messages to the agent, takes one back from it, or begins a turn on

@@ -20,6 +20,8 @@ type Working struct {
 	Text string    `json:"text,omitempty"`
 	// Finished reports whether the recipient has said since then that it works on no message any more.
 	Finished bool `json:"finished,omitempty"`
+	// Process is the process of the agent, if it is known. Progress leaves it out.
+	Process process.Process `json:"process,omitzero"`
 }
 
 // MaxWorking is the greatest length of the text of a Working, in characters.
