@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -125,7 +126,7 @@ func BenchmarkBeside(b *testing.B) {
 				}
 				answer := conversation.Reply(found[0].Message, "codex")
 				answer.Type, answer.Body = schema.Question, schema.TextValue("Which one?")
-				return track.SendOnce(ctx, w, found[0].Message, &answer, false, func() error {
+				return track.SendOnce(ctx, w, found[0].Message, &answer, process.Process{}, false, func() error {
 					_, err := w.Send(ctx, answer, nil)
 					return err
 				})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -20,7 +21,7 @@ func TestAnswerBesideTurn(t *testing.T) {
 	asked := sent[0]
 	reply := &schema.Message{From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Notification, ParentID: asked.ID}
 	answer := func(again bool) (sends bool, err error) {
-		err = track.SendOnce(t.Context(), w, asked, reply, again, func() error { sends = true; return nil })
+		err = track.SendOnce(t.Context(), w, asked, reply, process.Process{}, again, func() error { sends = true; return nil })
 		return sends, err
 	}
 	turns := 0

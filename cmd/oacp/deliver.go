@@ -9,6 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -125,7 +126,7 @@ func (d *delivery) deliver() error {
 		defer d.catchSignals()()
 	}
 	var receipt *mailbox.Receipt
-	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, d.isOn("again"), func() (err error) {
+	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, process.Caller(d.Getenv).Process, d.isOn("again"), func() (err error) {
 		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
 		return err
 	})

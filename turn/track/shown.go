@@ -121,7 +121,9 @@ func (rec *Record) isNew(runs bool) bool {
 	if rec.Running && runs || rec.Outcome == Succeeded {
 		return false
 	}
-	knows := func(at time.Time, by process.Process) bool { return at.After(rec.Started) && (by.PID == 0 || by.IsAlive()) }
+	knows := func(at time.Time, by process.Process) bool {
+		return at.After(rec.Started) && (by.PID == 0 || by.IsAlive())
+	}
 	return !(rec.Working != nil && knows(rec.Working.At, rec.Working.Process)) &&
 		!slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return knows(n.At, n.Process) })
 }

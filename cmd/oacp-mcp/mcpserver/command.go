@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -96,6 +97,9 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Streams) (err error) {
 	options.Version = command.BuildVersion().Version
 	options.Warn = func(err error) { s.Warn(err.Error()) }
+	if o.listen == "" { // otherwise the clients are elsewhere
+		options.Caller = process.Caller(s.Getenv).Process
+	}
 	server, err := New(options)
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func (s *Server) read(ctx context.Context, in readMessageInput) (fullMessage, er
 	}
 	k, err := track.KeyOf(shown.Message)
 	if err == nil {
-		err = track.NoteNoticed(s.workspace, s.agent, []track.Key{k}, s.noticed())
+		err = track.NoteNoticed(s.workspace, s.agent, []track.Key{k}, track.Noticed{Process: s.caller})
 	}
 	if err != nil { // the message counts as new
 		s.warn(err)

@@ -120,7 +120,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
 	var result sentMessage
-	err = track.SendOnce(ctx, s.workspace, original, &draft, in.Again, func() (err error) {
+	err = track.SendOnce(ctx, s.workspace, original, &draft, s.caller, in.Again, func() (err error) {
 		result, err = s.deliver(ctx, draft)
 		return err
 	})
@@ -181,7 +181,7 @@ type reportedWorking struct {
 }
 
 func (s *Server) reportWorking(ctx context.Context, in reportWorkingInput) (reportedWorking, error) {
-	m, err := track.SayWorking(ctx, s.workspace, s.agent, in.MessageID, in.Text, s.noticed().Process)
+	m, err := track.SayWorking(ctx, s.workspace, s.agent, in.MessageID, in.Text, s.caller)
 	if errors.Is(err, track.ErrWorkingText) {
 		err = argumentErrorf("text: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/guide"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -51,6 +53,9 @@ type Options struct {
 	// Warn receives problems that do not stop a call. Nil ignores them. Several goroutines may call
 	// it at once.
 	Warn func(error)
+	// Caller is the process of the agent. What the server showed it is new again when it has ended. The zero value is the
+	// process of the server.
+	Caller process.Process
 }
 
 // Server offers the tools for one agent. Its methods may be called by many goroutines at once.
@@ -62,6 +67,7 @@ type Server struct {
 	run      int
 	warn     func(error)
 	protocol *mcp.Server
+	caller   process.Process
 }
 
 // New returns a server. The error is a *mailbox.UnknownAgentError if the workspace does not know the agent.
@@ -73,6 +79,9 @@ func New(options Options) (*Server, error) {
 		return nil, errors.New("neither a workspace nor a bridge log is given")
 	}
 	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn}
+	if s.caller = options.Caller; s.caller.PID == 0 {
+		s.caller = process.Read(os.Getpid()).Process
+	}
 	if s.warn == nil {
 		s.warn = func(error) {}
 	}

@@ -3,11 +3,9 @@ package mcpserver
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -70,7 +68,7 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 		if err != nil {
 			return result, err
 		}
-		result.Pending, err = track.Show(ctx, s.workspace, s.agent, s.noticed(), found, 1, in.Again, func(chosen []mailbox.Entry) error {
+		result.Pending, err = track.Show(ctx, s.workspace, s.agent, track.Noticed{Process: s.caller}, found, 1, in.Again, func(chosen []mailbox.Entry) error {
 			err := s.fill(&result.fullMessage, chosen[0], 0, answerTokens-costAsJSON(result))
 			return errors.Join(err, context.Cause(ctx)) // a client that gave up did not get it
 		})
@@ -92,11 +90,6 @@ func (s *Server) addOpen(ctx context.Context, result *nextMessage) error {
 		result.Open = append(result.Open, openMessage{m.ID, cut(m.Subject, nameTokens)})
 	}
 	return nil
-}
-
-// noticed is what the journal says about messages that the server shows. Its client is gone when the server is.
-func (s *Server) noticed() track.Noticed {
-	return track.Noticed{Process: process.Read(os.Getpid()).Process}
 }
 
 // awaitRecords is like receiveRecords, but waits until there is a message or the time is up.
