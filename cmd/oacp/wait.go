@@ -159,15 +159,10 @@ func (d *delivery) announceWait(m *schema.Message) error {
 	}
 	var idle []schema.AgentName
 	for _, to := range statuses {
-		facts := live.Presence(d.w, &to, d.Now())
+		facts, isThere := live.Presence(d.w, &to, d.Now())
 		if len(facts) > 0 {
 			limit += fmt.Sprintf("; %s: %s", to.Agent, strings.Join(facts, "; "))
 		}
-		sessions, err := live.Sessions(d.w, to.Agent)
-		if err != nil {
-			return err
-		}
-		isThere := len(sessions) > 0 || to.Running || to.Waiting != nil
 		if !isThere && d.exchanger == nil { // else it may run on another machine
 			idle = append(idle, to.Agent)
 		}

@@ -1,6 +1,7 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -19,6 +21,18 @@ type Working struct {
 	Text string    `json:"text,omitempty"`
 	// Finished reports whether the recipient has said since then that it works on no message any more.
 	Finished bool `json:"finished,omitempty"`
+}
+
+// Said returns the time and the text in words, which follow those about the message.
+func (by Working) Said(now time.Time) string {
+	text := fmt.Sprintf(", said %s ago", spelling.Age(by.At, now))
+	if by.Finished {
+		text += " and finished since"
+	}
+	if by.Text != "" {
+		text += ": " + by.Text
+	}
+	return text
 }
 
 // MaxWorking is the greatest length of the text of a Working, in characters.
@@ -45,10 +59,7 @@ func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text
 // SayWorking is NoteWorking for the pending message that the id names.
 func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id, text string) (*schema.Message, error) {
 	e, err := w.Pending(ctx, id, agent)
-	if err == nil {
-		err = e.Err
-	}
-	if err != nil {
+	if err = cmp.Or(err, e.Err); err != nil {
 		return nil, err
 	}
 	key, err := KeyOf(e.Message)
