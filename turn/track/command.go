@@ -68,8 +68,7 @@ func CommandsOf(w *mailbox.Workspace, agent schema.AgentName) (last, waiting *Co
 		if err != nil || json.Unmarshal(data, c) != nil || c.Name == "" {
 			continue
 		}
-		lives := c.Host == host && c.Process.Started != "" && c.Process.IsAlive()
-		if suffix == waitingSuffix && lives {
+		if suffix == waitingSuffix && c.Host == host && c.Process.Started != "" && c.Process.IsAlive() {
 			waiting = c
 		}
 		if last == nil || !c.At.Before(last.At) {

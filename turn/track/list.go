@@ -252,27 +252,25 @@ func group(files []mailbox.Entry) []Node {
 
 // InInbox returns how far messages in the inbox of an agent got, by the names of their files, each with the last of its
 // answers or else replies. A folder that cannot be read hides only these.
-func InInbox(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) (map[string]Progress, error) {
+func InInbox(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) (all map[string]Progress, err error) {
 	t := newTracker(w)
 	replies, _ := conversation.Responses(ctx, w, agent, entries)
 	for id, r := range replies {
 		t.replies[id] = []mailbox.Entry{{Message: r.Message}}
 		if r.Message.Type.IsRequest() {
-			if err := t.readReplies(ctx, nil, r.Message); err != nil {
+			if err = t.readReplies(ctx, nil, r.Message); err != nil {
 				return nil, err
 			}
 		}
 	}
-	all := make(map[string]Progress, len(entries))
+	all = make(map[string]Progress, len(entries))
 	for i, e := range entries {
 		if e.Message == nil {
 			continue
 		}
-		p, err := t.progress(e.Message, agent, entries[i:i+1])
-		if err != nil {
+		if all[e.Name], err = t.progress(e.Message, agent, entries[i:i+1]); err != nil {
 			return nil, err
 		}
-		all[e.Name] = p
 	}
 	return all, nil
 }
