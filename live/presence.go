@@ -10,9 +10,9 @@ import (
 )
 
 // Presence returns what is proven about an agent: its living sessions, its runner and turns, what it says about its
-// work, and the command that waits for its mail or else the last one. Each fact is a line. It ignores sessions that
-// cannot be read.
-func Presence(w *mailbox.Workspace, s *track.AgentStatus, now time.Time) (facts []string) {
+// work, and the command that waits for its mail or else the last one. Each fact is a line. It also reports whether a
+// session, runner or command gets its mail. It ignores sessions that cannot be read.
+func Presence(w *mailbox.Workspace, s *track.AgentStatus, now time.Time) (facts []string, isThere bool) {
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	sessions, _ := Sessions(w, s.Agent)
 	for _, session := range sessions {
@@ -33,7 +33,7 @@ func Presence(w *mailbox.Workspace, s *track.AgentStatus, now time.Time) (facts 
 	case s.LastCommand != nil:
 		add("last command: %s %s ago", s.LastCommand.Name, spelling.Age(s.LastCommand.At, now))
 	}
-	return facts
+	return facts, len(sessions) > 0 || s.Running || s.Waiting != nil
 }
 
 // State returns whether the session is working or idle.

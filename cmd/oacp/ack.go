@@ -62,7 +62,7 @@ func runAck(c *call, w *mailbox.Workspace) error {
 	if err := checkIDs(c); err != nil {
 		return err
 	}
-	agent, err := c.actingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
 	if err != nil && (c.isOn("all") || !errors.Is(err, project.ErrNoSender)) {
 		return err
 	}

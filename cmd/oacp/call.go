@@ -35,16 +35,16 @@ type call struct {
 	// place selects the workspace.
 	place command.Workspace
 
-	// acting is the agent that the command acts for in the workspace; see actsFor. It may be empty.
-	acting    schema.AgentName
+	// workspace is the open workspace, and acting the agent of actsFor. It may be empty.
 	workspace *mailbox.Workspace
-	// waited ends what the command records about its wait. It may be nil.
+	acting    schema.AgentName
+	// waited ends what the command records about its wait.
 	waited func()
 }
 
 func newCall(s *command.Streams, c *cli.Context) *call {
 	place := command.Workspace{Dir: c.String("dir"), Home: c.String("oacp-dir"), Project: c.String("project")}
-	return &call{Streams: s, ctx: c.Context, flags: c, words: command.Positionals(c), place: place}
+	return &call{Streams: s, ctx: c.Context, flags: c, words: command.Positionals(c), place: place, waited: func() {}}
 }
 
 // anyNumber is the limit for a command that takes any number of arguments.
@@ -101,6 +101,7 @@ func (c *call) open(run func(*call, *mailbox.Workspace) error) error {
 // with opens the workspace, calls use and closes it.
 func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error) error {
 	return c.place.With(c.Streams, options, func(w *mailbox.Workspace) error {
+		c.workspace = w
 		defer c.finish()
 		return use(w)
 	})
@@ -109,11 +110,8 @@ func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error
 // finish ends a command that may have acted for an agent, before its workspace is closed. It says whether the agent has
 // new mail, unless that comes by itself or the command has said so.
 func (c *call) finish() {
-	if c.waited == nil {
-		return
-	}
 	c.waited()
-	if c.json() || c.isOn("quiet") || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
+	if c.acting == "" || c.json() || c.isOn("quiet") || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
 		return
 	}
 	_, inSession := command.SessionAgent(c.workspace, c.Streams)
@@ -136,29 +134,15 @@ func (c *call) finish() {
 	fmt.Fprintf(c.Err, "%s: %s\n", line, next)
 }
 
-// actingAgent is command.ActingAgent for the agent that a flag names, and records that the command acts for it.
-func (c *call) actingAgent(w *mailbox.Workspace, flag string) (schema.AgentName, error) {
-	agent, err := command.ActingAgent(w, flag, c.Streams)
-	if err == nil {
-		c.actsFor(w, agent)
+// actsFor takes the agent that the command acts for, as command.ActingAgent returns it, and records that the agent did
+// something. If the environment names another agent, that one only looks.
+func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, error) {
+	if own, ownErr := project.InferAgent(c.workspace, c.Getenv); err == nil && (ownErr != nil || own == agent) {
+		c.acting = agent
+		name := c.flags.Command.Name
+		c.waited = track.NoteCommand(c.workspace, agent, "oacp "+name, name == "next" || c.isSet("wait"), c.Now)
 	}
 	return agent, err
-}
-
-// readingAgent is command.AgentOf, and records that the command acts for the agent unless another one looks.
-func (c *call) readingAgent(w *mailbox.Workspace, flag string) (schema.AgentName, error) {
-	agent, err := command.AgentOf(w, flag, c.Streams)
-	if own, ownErr := project.InferAgent(w, c.Getenv); err == nil && (ownErr != nil || own == agent) {
-		c.actsFor(w, agent)
-	}
-	return agent, err
-}
-
-// actsFor records that the command acts for an agent.
-func (c *call) actsFor(w *mailbox.Workspace, agent schema.AgentName) {
-	c.acting, c.workspace = agent, w
-	name := c.flags.Command.Name
-	c.waited = track.NoteCommand(w, agent, "oacp "+name, name == "next" || c.isSet("wait"), c.Now)
 }
 
 func (c *call) text(flag string) string    { return c.flags.String(flag) }

@@ -87,7 +87,7 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 
 // decider returns the person who decides.
 func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
-	agent, err := c.actingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
 	if !errors.Is(err, project.ErrNoSender) {
 		return agent, cmp.Or(err, w.CheckAgent(agent))
 	}
@@ -99,8 +99,7 @@ func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
 		}
 	}
 	if len(people) == 1 {
-		c.actsFor(w, people[0])
-		return people[0], nil
+		return c.actsFor(people[0], nil)
 	}
 	return "", cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
 }

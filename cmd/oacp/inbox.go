@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -19,7 +18,6 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -37,7 +35,7 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 		Description: `inbox sorts by priority, then by type, then by age. Requests come before other types,
 and notifications and follow-ups come last. Files that are not valid messages follow at
 the end, with the fields that could be decoded and the error; read and ack accept their
-names.
+names. A message that does more than wait shows its stage; see oacp help status.
 
 The other commands accept the short ids in the ID column.
 
@@ -61,9 +59,8 @@ type listing struct {
 	err   error
 	// signatures has a finding for each entry.
 	signatures []trust.Finding
-	// replies are the replies that the agent has sent, and progress says how far it got with each entry.
-	replies  map[schema.ID]conversation.Response
-	progress []track.Progress
+	// progress says how far the agent got with each entry, by its name.
+	progress map[string]track.Progress
 }
 
 func runInbox(c *call, w *mailbox.Workspace) error {
@@ -102,7 +99,7 @@ func listedAgents(c *call, w *mailbox.Workspace) ([]schema.AgentName, error) {
 	if c.isOn("all") {
 		return w.Agents()
 	}
-	agent, err := c.readingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.AgentOf(w, c.text("agent"), c.Streams))
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
 	}
@@ -124,12 +121,11 @@ func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName, selec
 				return e.Message == nil || e.IsHeld() || !selected.matches(e.Message)
 			})
 		}
-		replies := responses(c.ctx, w, agent, entries)
-		progress, progressErr := track.InInbox(c.ctx, w, agent, entries, replies)
+		progress, progressErr := track.InInbox(c.ctx, w, agent, entries)
 		if progressErr != nil {
 			return nil, progressErr
 		}
-		inboxes[i] = listing{agent, entries, total, err, make([]trust.Finding, len(entries)), replies, progress}
+		inboxes[i] = listing{agent, entries, total, err, make([]trust.Finding, len(entries)), progress}
 		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
@@ -181,7 +177,7 @@ func printInbox(inbox listing, s *command.Streams) {
 				m.Subject = e.Name
 			}
 		} else {
-			marks = stageMarks(inbox, i, s)
+			marks = stageMarks(m, inbox.progress[e.Name], s)
 		}
 		if v := inbox.signatures[i].Verdict; v != "" && !e.IsHeld() {
 			marks = append(marks, signatureText(s, v))
@@ -196,22 +192,15 @@ func printInbox(inbox listing, s *command.Streams) {
 	}
 }
 
-// stageMarks returns the stage of entry i unless it only waits, and when it expires.
-func stageMarks(inbox listing, i int, s *command.Streams) (marks []string) {
-	m, p, now := inbox.entries[i].Message, inbox.progress[i], s.Now()
-	words := p.Words(now)
-	if p.Stage == track.StageHeld && p.Reason != "" {
-		words += ": " + p.Reason
-	}
-	if more, waits := strings.CutPrefix(words, string(track.StageWaiting)); !waits {
-		marks = append(marks, stageWord(p.Stage, s)+visible.Line(strings.TrimPrefix(words, string(p.Stage))))
-	} else if more != "" {
-		marks = append(marks, visible.Line(strings.TrimPrefix(more, ", ")))
+// stageMarks returns the stage of a message unless it only waits, and when it expires.
+func stageMarks(m *schema.Message, p track.Progress, s *command.Streams) (marks []string) {
+	if more := p.Said(s.Now()); more != "" || p.Stage != track.StageWaiting {
+		marks = append(marks, stageWord(p.Stage, s)+visible.Line(more))
 	}
 	if m.ExpiresAt != "" && p.Stage != track.StageExpired {
-		marks = append(marks, paint(s, yellow, expiry(m, now)))
+		marks = append(marks, paint(s, yellow, expiry(m, s.Now())))
 	}
-	if r := inbox.replies[m.ID]; r.Message != nil && !r.Answers && !r.Message.Type.IsRequest() {
+	if len(p.Replies) > 0 && p.Answer == "" && !p.Replies[0].AsksBack() {
 		marks = append(marks, replyMark(false))
 	}
 	return marks
@@ -313,7 +302,7 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 
 // appendPending appends entry i as an element of the list of messages.
 func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
-	e, signature := &inbox.entries[i], inbox.signatures[i]
+	e, signature, p := &inbox.entries[i], inbox.signatures[i], inbox.progress[inbox.entries[i].Name]
 	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
 	var reply schema.ID
 	answered := ""
@@ -329,16 +318,11 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	if m.ExpiredAt(now) {
 		expired = "true"
 	}
-	if r := inbox.replies[m.ID]; r.Message != nil {
-		reply = r.Message.ID
+	for _, r := range p.Replies {
+		reply = r.ID
 		if r.Answers {
 			answered = "true"
 		}
-	}
-	stage, working := inbox.progress[i].Stage, ""
-	if by := inbox.progress[i].Working; by != nil {
-		data, _ := json.Marshal(by) // it can always be encoded
-		working = string(data)
 	}
 	out = append(out, "\n        {"...)
 	for i, field := range [...]struct {
@@ -359,8 +343,8 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{key: "expired", value: expired},
 		{"reply", string(reply), true},
 		{"answered", answered, true},
-		{"stage", string(stage), true},
-		{"working", working, true},
+		{"stage", string(p.Stage), true},
+		{"progress", strings.TrimPrefix(p.Said(now), ", "), true},
 		{"signature", string(signature.Verdict), true},
 		{"signature_reason", signature.Reason, true},
 		{"auth", string(signature.Status), true},
@@ -375,7 +359,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 			out = append(out, ',')
 		}
 		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
-		if field.key == "expired" || field.key == "answered" || field.key == "working" {
+		if field.key == "expired" || field.key == "answered" {
 			out = append(out, field.value...)
 		} else {
 			out = appendString(out, field.value)

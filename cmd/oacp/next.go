@@ -65,7 +65,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	agent, err := c.actingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
 	if err != nil {
 		return err
 	}

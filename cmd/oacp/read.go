@@ -152,7 +152,7 @@ func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []
 		}
 	}
 	if len(keys) > 0 {
-		c.actsFor(w, agent)
+		_, _ = c.actsFor(agent, nil)
 		by := track.Noticed{At: c.Now(), Process: process.Caller(c.Getenv).Process}
 		_ = track.NoteNoticed(w, agent, keys, by)
 	}
@@ -178,7 +178,7 @@ func findToRead(c *call, w *mailbox.Workspace, id string) ([]mailbox.Entry, erro
 
 // readAll shows the inbox of the agent.
 func readAll(c *call, w *mailbox.Workspace) error {
-	agent, err := c.readingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.AgentOf(w, c.text("agent"), c.Streams))
 	if err != nil {
 		return err
 	}

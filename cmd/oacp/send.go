@@ -290,8 +290,7 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 	}
 	from, err = d.sender(d.text("from"))
 	if to := found[0].Message.To; errors.Is(err, project.ErrNoSender) && len(to) == 1 {
-		from, err = to[0], nil // nobody else can answer
-		d.actsFor(d.w, from)
+		from, err = d.actsFor(to[0], nil) // nobody else can answer
 	}
 	if err == nil {
 		err = d.w.CheckAgent(from)
@@ -315,7 +314,7 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 // sender returns the agent that --from or a prepared message names, or else the one that the
 // environment names.
 func (d *delivery) sender(from string) (schema.AgentName, error) {
-	agent, err := d.actingAgent(d.w, from)
+	agent, err := d.actsFor(command.ActingAgent(d.w, from, d.Streams))
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --from AGENT, or set OACP_AGENT")
 	}

@@ -25,8 +25,9 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 		Usage:     "show agents, or how far a message got",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
-the number of failed turns since the last success, its live sessions and its
-conversations. With an ID, it shows the replies to the message and its stage for each
+the number of failed turns since the last success, its conversations, and what is
+proven about it: open sessions, its turn, its own word (oacp working), and a command
+that waits for its mail, or else the last one. With an ID, it shows the replies to the message and its stage for each
 recipient:
 
    stored         sent, but not in the inbox yet
@@ -35,9 +36,11 @@ recipient:
    working        a turn works on it, or the recipient says that it does
    held, expired  in the inbox, and gets no turn
    done           acknowledged, or its turn succeeded
-   answered       done, with an answer
+   answered       it has an answer
    dead           given up
    unknown        its mailbox cannot be read, or no copy is left
+
+"asked ID" beside a stage is a question back, and "ID answered" one with its answer.
 
 EXAMPLES:
    oacp status
@@ -90,16 +93,11 @@ func showStatuses(c *call, w *mailbox.Workspace) error {
 	}
 	return c.answer(struct {
 		envelope
-		Agents []agentStatus `json:"agents"`
-		// LastSync is when the last successful sync with the git remote began.
-		LastSync time.Time `json:"last_sync,omitzero"`
+		Agents   []agentStatus `json:"agents"`
+		LastSync time.Time     `json:"last_sync,omitzero"` // when it began
 	}{envelopeOf(w), statuses, synced.UTC().Truncate(time.Second)}, func() {
 		printStatuses(w, statuses, c.Streams)
-		switch {
-		case repository == nil:
-		case synced.IsZero():
-			c.printf("there was no sync with %s yet\n", visible.Line(repository.Settings().Name()))
-		default:
+		if !synced.IsZero() {
 			c.printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
 		}
 	})
@@ -135,7 +133,8 @@ func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command
 			fmt.Fprintf(s.Out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
 		}
 	}
-	for _, fact := range live.Presence(w, &a.AgentStatus, now) {
+	facts, _ := live.Presence(w, &a.AgentStatus, now)
+	for _, fact := range facts {
 		fmt.Fprintf(s.Out, "%s: %s\n", a.Agent, visible.Line(fact))
 	}
 	for _, c := range a.Conversations {
@@ -188,9 +187,7 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 		if p.Stage == track.StageNoticed && len(p.Noticed) > 0 {
 			line += noticedText(p.Noticed, s)
 		}
-		if p.Working != nil && (p.Stage == track.StageWorking || p.Stage == track.StageNoticed) {
-			line += visible.Line(p.Working.Said(s.Now()))
-		}
+		line += visible.Line(p.Said(s.Now()))
 		if p.Attempts > 1 && p.Stage != track.StageDead { // the reason says so
 			line += ", after " + spelling.Plural(p.Attempts, "turn")
 		}
@@ -250,11 +247,7 @@ func printReplies(p track.Progress, s *command.Streams) {
 			what = "answer:"
 		}
 		isListed = isListed || r.ID == p.Answer
-		answer := ""
-		if r.Answer != "" {
-			answer = ", answered with " + visible.Line(r.Answer.Short())
-		}
-		fmt.Fprintf(s.Out, "    %s %s, a %s%s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)), answer)
+		fmt.Fprintf(s.Out, "    %s %s, a %s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)))
 	}
 	if p.Answer != "" && !isListed { // its file is gone
 		fmt.Fprintf(s.Out, "    answer: %s\n", visible.Line(string(p.Answer)))
@@ -283,7 +276,7 @@ EXAMPLES:
 
 func runOwed(c *call, w *mailbox.Workspace) error {
 	defer lessGarbageCollection()()
-	agent, err := c.readingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.AgentOf(w, c.text("agent"), c.Streams))
 	if err != nil {
 		return err
 	}
@@ -342,7 +335,7 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 
 // openText returns the stage of a request, the last reply and the expiry.
 func openText(r track.OpenRequest, now time.Time) string {
-	text := visible.Line(track.Progress{Stage: r.Stage, Working: r.Working, Replies: r.Replies}.Words(now))
+	text := visible.Line(string(r.Stage) + track.Progress{Stage: r.Stage, Working: r.Working, Replies: r.Replies}.Said(now))
 	if n := len(r.Replies); n > 0 && !r.Replies[n-1].AsksBack() {
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
 	}

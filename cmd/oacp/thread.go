@@ -85,7 +85,7 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
 		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
-			visible.Line(n.Words(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
+			visible.Line(string(n.Stage())+n.Said(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
 	fmt.Fprintln(s.Out, lines[0])
@@ -115,8 +115,7 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.No
 				Depth  int                              `json:"depth"`
 				Stage  track.Stage                      `json:"stage"`
 				Stages map[schema.AgentName]track.Stage `json:"stages"`
-				// Recipients is as in the JSON of status.
-				Recipients []track.Progress `json:"recipients"`
+				All    []track.Progress                 `json:"recipients"` // as in the JSON of status
 			}{n.Depth, n.Stage(), n.Stages(), n.Recipients})
 		}
 		if err != nil {

@@ -112,9 +112,7 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 		defer cancel()
 	}
 	if !d.isOn("quiet") && !d.json() {
-		if err := d.announceWait(m); err != nil {
-			return err
-		}
+		d.announceWait(m)
 	}
 	var arrived watch.Arrival
 	switch d.wait {
@@ -143,7 +141,7 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 
 // announceWait prints what the command waits for, what is known of the recipients, and which have
 // neither a session nor a runner nor a command that waits.
-func (d *delivery) announceWait(m *schema.Message) error {
+func (d *delivery) announceWait(m *schema.Message) {
 	limit := "without a limit"
 	if d.limit > 0 {
 		limit = "for at most " + shortDuration(d.limit)
@@ -153,21 +151,13 @@ func (d *delivery) announceWait(m *schema.Message) error {
 		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
 		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
 	}[d.wait]
-	statuses, err := track.Status(d.ctx, d.w, m.To...)
-	if err != nil {
-		return err
-	}
+	statuses, _ := track.Status(d.ctx, d.w, m.To...) // without it, nothing is known
 	var idle []schema.AgentName
 	for _, to := range statuses {
-		facts := live.Presence(d.w, &to, d.Now())
+		facts, isThere := live.Presence(d.w, &to, d.Now())
 		if len(facts) > 0 {
 			limit += fmt.Sprintf("; %s: %s", to.Agent, strings.Join(facts, "; "))
 		}
-		sessions, err := live.Sessions(d.w, to.Agent)
-		if err != nil {
-			return err
-		}
-		isThere := len(sessions) > 0 || to.Running || to.Waiting != nil
 		if !isThere && d.exchanger == nil { // else it may run on another machine
 			idle = append(idle, to.Agent)
 		}
@@ -176,7 +166,6 @@ func (d *delivery) announceWait(m *schema.Message) error {
 		limit += "; no session, oacp run or oacp next waits for the mail of " + joinNames(idle)
 	}
 	d.Note(what + ", " + limit)
-	return nil
 }
 
 // stillSent adds to an error that ends the wait that the message is sent.

@@ -23,7 +23,7 @@ func newWorkingCommand(s *command.Streams) *cli.Command {
 		Usage:     "say how far you are",
 		ArgsUsage: "ID [TEXT]",
 		Description: `working tells the sender of a pending message that this agent works on it. TEXT is one
-line of at most 200 characters; saying it again replaces it. status shows it. It also
+line of at most 200 characters; saying it again replaces it. All views show it. It also
 sets status, current_task and updated_at in the agent's status.yaml.
 
 --done says that the agent works on no message any more. It acknowledges none.
@@ -50,7 +50,7 @@ func runWorking(c *call, w *mailbox.Workspace) error {
 	if c.isOn("done") == (len(c.words) > 0) {
 		return failure.Usagef("working needs either an id or --done").WithHint("oacp inbox lists the ids of pending messages")
 	}
-	agent, err := c.actingAgent(w, c.text("agent"))
+	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package track
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"time"
 
@@ -18,7 +16,7 @@ type Command struct {
 	// Name is what an agent calls, such as "oacp next" or "next_message".
 	Name string    `json:"command"`
 	At   time.Time `json:"at"`
-	// Host and Process are those of a command that waits. CommandsOf leaves them out.
+	// Host and Process are those of a command that waits.
 	Host    string          `json:"host,omitempty"`
 	Process process.Process `json:"process,omitzero"`
 }
@@ -34,33 +32,29 @@ const (
 // NoteCommand records that a command acts for an agent. It neither syncs nor reports errors: only CommandsOf depends on
 // it. A command that waits for mail does so until its process ends or the caller calls end, which is never nil.
 func NoteCommand(w *mailbox.Workspace, agent schema.AgentName, name string, waits bool, now func() time.Time) (end func()) {
-	if !w.Knows(agent) {
+	if !w.Knows(agent) || w.MakeStateFolder(runFolder) != nil {
 		return func() {}
 	}
+	note := func(suffix, host string, by process.Process) {
+		dir, err := durable.OpenDir(w.Root(), w.Dir(), runFolder)
+		if err != nil {
+			return
+		}
+		defer func() { _ = dir.Close() }()
+		data, _ := json.Marshal(Command{name, inSeconds(now()), host, by}) // it can always be encoded
+		if r, err := dir.Prepare(string(agent)+suffix, data, 0o644); err == nil {
+			_ = r.Publish()
+		}
+	}
 	if !waits {
-		noteCommand(w, agent, lastSuffix, Command{Name: name, At: now().UTC()})
+		note(lastSuffix, "", process.Process{})
 		return func() {}
 	}
 	host, _ := os.Hostname()
-	noteCommand(w, agent, waitingSuffix, Command{name, now().UTC(), host, process.Read(os.Getpid()).Process})
+	note(waitingSuffix, host, process.Read(os.Getpid()).Process)
 	return func() {
-		noteCommand(w, agent, lastSuffix, Command{Name: name, At: now().UTC()})
+		note(lastSuffix, "", process.Process{})
 		_ = w.Root().Remove(runFolder + "/" + string(agent) + waitingSuffix)
-	}
-}
-
-func noteCommand(w *mailbox.Workspace, agent schema.AgentName, suffix string, c Command) {
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), runFolder)
-	if errors.Is(err, fs.ErrNotExist) && w.MakeStateFolder(runFolder) == nil {
-		dir, err = durable.OpenDir(w.Root(), w.Dir(), runFolder)
-	}
-	if err != nil {
-		return
-	}
-	defer func() { _ = dir.Close() }()
-	data, _ := json.Marshal(c) // it can always be encoded
-	if r, err := dir.Prepare(string(agent)+suffix, data, 0o644); err == nil {
-		_ = r.Publish()
 	}
 }
 
@@ -74,16 +68,12 @@ func CommandsOf(w *mailbox.Workspace, agent schema.AgentName) (last, waiting *Co
 		if err != nil || json.Unmarshal(data, c) != nil || c.Name == "" {
 			continue
 		}
-		lives := c.Host == host && c.Process.Started != "" && c.Process.IsAlive()
-		if suffix == waitingSuffix && lives {
-			waiting = &Command{Name: c.Name, At: inSeconds(c.At)}
+		if suffix == waitingSuffix && c.Host == host && c.Process.Started != "" && c.Process.IsAlive() {
+			waiting = c
 		}
-		if last == nil || last.At.Before(c.At) {
+		if last == nil || !c.At.Before(last.At) {
 			last = c
 		}
-	}
-	if last != nil {
-		last = &Command{Name: last.Name, At: inSeconds(last.At)}
 	}
 	return last, waiting
 }

@@ -59,6 +59,17 @@ func (n Node) least() (least Progress) {
 	return least
 }
 
+// Said returns, in words that follow Stage, what the recipient in that stage said about its work, and what all asked back.
+func (n Node) Said(now time.Time) string {
+	p := n.least()
+	for _, other := range n.Recipients {
+		if other.Agent != p.Agent && other.Answer == "" {
+			p.Replies = append(slices.Clip(p.Replies), other.Replies...)
+		}
+	}
+	return p.Said(now)
+}
+
 // Stages returns the stage of the message with each recipient.
 func (n Node) Stages() map[schema.AgentName]Stage {
 	stages := make(map[schema.AgentName]Stage, len(n.Recipients))
@@ -237,6 +248,31 @@ func group(files []mailbox.Entry) []Node {
 		return cmp.Or(schema.CompareAge(a.Message, b.Message), cmp.Compare(a.Message.ID, b.Message.ID), cmp.Compare(a.Path, b.Path))
 	})
 	return messages
+}
+
+// InInbox returns how far messages in the inbox of an agent got, by the names of their files, each with the last of its
+// answers or else replies. A folder that cannot be read hides only these.
+func InInbox(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) (all map[string]Progress, err error) {
+	t := newTracker(w)
+	replies, _ := conversation.Responses(ctx, w, agent, entries)
+	for id, r := range replies {
+		t.replies[id] = []mailbox.Entry{{Message: r.Message}}
+		if r.Message.Type.IsRequest() {
+			if err = t.readReplies(ctx, nil, r.Message); err != nil {
+				return nil, err
+			}
+		}
+	}
+	all = make(map[string]Progress, len(entries))
+	for i, e := range entries {
+		if e.Message == nil {
+			continue
+		}
+		if all[e.Name], err = t.progress(e.Message, agent, entries[i:i+1]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // locate fills in how far the messages got with their recipients or, in a list of inboxes, archives or dead letters,

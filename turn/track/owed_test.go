@@ -46,7 +46,7 @@ func TestOwedRemembers(t *testing.T) {
 		}
 	}
 	random, remembered := rand.New(rand.NewPCG(1, 1)), [2]int{}
-	var asked []*schema.Message
+	var asked, back []*schema.Message
 	for step := range 70 {
 		if len(asked) == 0 || random.IntN(4) == 0 {
 			q := question(fmt.Sprint("question ", step))
@@ -67,12 +67,26 @@ func TestOwedRemembers(t *testing.T) {
 			answer := conversation.Reply(m, "codex")
 			answer.Body = schema.TextValue("x")
 			if random.IntN(2) == 0 {
-				answer.Type = schema.Question
+				answer.Type, answer.CreatedAt = schema.Question, schema.NewTimestamp(time.Now().Add(-time.Hour))
 			}
-			send(t, w, answer)
+			if sent := send(t, w, answer); answer.Type == schema.Question {
+				back = append(back, sent...)
+			}
 		case 2:
 			if _, err := Restore(t.Context(), w, string(m.ID), "codex"); err != nil {
 				t.Fatal(err)
+			}
+		case 3:
+			if len(back) > 0 {
+				question := back[random.IntN(len(back))]
+				answer := conversation.Reply(question, "claude")
+				answer.Body = schema.TextValue("x")
+				send(t, w, answer)
+				if e, err := w.Pending(t.Context(), string(question.ID), "claude"); err == nil {
+					if err := w.Acknowledge(e); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 		}
 		tick()

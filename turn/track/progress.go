@@ -120,6 +120,8 @@ type tracker struct {
 	inboxes map[schema.AgentName]*inboxState
 	// replies are those to the messages, by the ids of these.
 	replies map[schema.ID][]mailbox.Entry
+	// asked are the messages to which readReplies has looked for replies.
+	asked map[schema.ID]bool
 	// unreadable are the folders that the files of the messages may be in.
 	unreadable *mailbox.UnreadableError
 }
@@ -127,6 +129,7 @@ type tracker struct {
 func newTracker(w *mailbox.Workspace) *tracker {
 	return &tracker{
 		w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState), replies: make(map[schema.ID][]mailbox.Entry),
+		asked: make(map[schema.ID]bool),
 	}
 }
 

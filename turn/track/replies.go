@@ -17,30 +17,38 @@ type Reply struct {
 	CreatedAt schema.Timestamp `json:"created_at_utc"`
 	// Answers reports whether it answers that message.
 	Answers bool `json:"answers"`
-	// Answer is the id of the answer to a reply that asks back.
+	// Answer is the id of the first answer to a reply that asks back.
 	Answer schema.ID `json:"answer,omitempty"`
 }
 
 // AsksBack reports whether the reply is a question back: a request that does not answer the message.
 func (r Reply) AsksBack() bool { return !r.Answers && r.Type.IsRequest() }
 
-// readReplies finds the replies to messages among the listed files: in the outboxes of the recipients, and in the
-// other boxes of the senders. Without a listing, it lists the outboxes of the recipients.
-func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, messages ...*schema.Message) (err error) {
-	back, err := t.findReplies(ctx, listing, messages)
-	if err == nil && len(back) > 0 {
-		_, err = t.findReplies(ctx, listing, back)
+// Said returns, in words that follow the stage, what the recipient said about its work and asked back.
+func (p Progress) Said(now time.Time) (text string) {
+	if p.Working != nil && (p.Stage == StageWorking || p.Stage == StageNoticed) {
+		text = p.Working.Said(now)
 	}
-	return err
+	for _, r := range p.Replies {
+		switch {
+		case !r.AsksBack() || p.Answer != "":
+		case r.Answer == "":
+			text += ", asked " + r.ID.Short()
+		default:
+			text += ", " + r.ID.Short() + " answered"
+		}
+	}
+	return text
 }
 
-// findReplies is readReplies for the direct replies. It returns those that ask back, and are not among the messages.
-func (t *tracker) findReplies(ctx context.Context, listing *mailbox.Listing, messages []*schema.Message) (back []*schema.Message, err error) {
+// readReplies finds the replies to messages, and those to replies that ask back, among the listed files: in the outboxes
+// of the recipients, and in the other boxes of the senders. Without a listing, it lists the outboxes of the recipients.
+func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, messages ...*schema.Message) (err error) {
 	recipients, senders := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
 	asked := make(map[schema.ID]bool, len(messages))
 	var oldest time.Time
 	for _, m := range messages {
-		asked[m.ID] = m.ID != ""
+		asked[m.ID], t.asked[m.ID] = m.ID != "", true
 		senders[m.From] = true
 		for _, to := range m.To {
 			recipients[to] = true
@@ -49,27 +57,32 @@ func (t *tracker) findReplies(ctx context.Context, listing *mailbox.Listing, mes
 			oldest = at
 		}
 	}
-	if listing == nil {
-		listing, err = t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return box == mailbox.Outbox && recipients[agent] })
+	all := listing
+	if all == nil {
+		all, err = t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return box == mailbox.Outbox && recipients[agent] })
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	listing = listing.Only(func(agent schema.AgentName, box mailbox.Box) bool {
+	all = all.Only(func(agent schema.AgentName, box mailbox.Box) bool {
 		return box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]
 	})
-	found, err := listing.Search(ctx, conversation.Following(oldest), func(m *schema.Message) bool {
+	found, err := all.Search(ctx, conversation.Following(oldest), func(m *schema.Message) bool {
 		m.Body = schema.Value{}
 		return asked[m.ParentID]
 	})
+	var back []*schema.Message
 	for _, e := range found {
 		t.replies[e.Message.ParentID] = append(t.replies[e.Message.ParentID], e)
-		if e.Err == nil && e.Message.Type.IsRequest() && !asked[e.Message.ID] {
-			asked[e.Message.ID] = true // it has several copies
+		if e.Err == nil && e.Message.Type.IsRequest() && !t.asked[e.Message.ID] {
+			t.asked[e.Message.ID] = true
 			back = append(back, e.Message)
 		}
 	}
-	return back, t.note(err)
+	if err := t.note(err); err != nil || len(back) == 0 {
+		return err
+	}
+	return t.readReplies(ctx, listing, back...)
 }
 
 // addReplies adds those of the messages that are replies of the recipient. All are found by the ids of their parents.
@@ -91,9 +104,10 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 		if one.Answers && p.Answer == "" {
 			p.Answer = r.ID
 		}
+		var answer *schema.Message
 		for _, e := range all[r.ID] {
-			if one.AsksBack() && e.Err == nil && e.Message.From == m.From && e.Message.Answers(r) {
-				one.Answer = e.Message.ID
+			if one.AsksBack() && e.Err == nil && e.Message.Answers(r) && (answer == nil || schema.CompareAge(e.Message, answer) < 0) {
+				answer, one.Answer = e.Message, e.Message.ID
 			}
 		}
 		p.Replies = append(p.Replies, one)

@@ -1,6 +1,7 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -22,6 +24,18 @@ type Working struct {
 	Finished bool `json:"finished,omitempty"`
 	// Process is the process of the agent, if it is known. Progress leaves it out.
 	Process process.Process `json:"process,omitzero"`
+}
+
+// Said returns the time and the text in words, which follow those about the message.
+func (by Working) Said(now time.Time) string {
+	text := fmt.Sprintf(", said %s ago", spelling.Age(by.At, now))
+	if by.Finished {
+		text += " and finished since"
+	}
+	if by.Text != "" {
+		text += ": " + by.Text
+	}
+	return text
 }
 
 // MaxWorking is the greatest length of the text of a Working, in characters.
@@ -48,10 +62,7 @@ func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text
 // SayWorking is NoteWorking for the pending message that the id names.
 func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id, text string, by process.Process) (*schema.Message, error) {
 	e, err := w.Pending(ctx, id, agent)
-	if err == nil {
-		err = e.Err
-	}
-	if err != nil {
+	if err = cmp.Or(err, e.Err); err != nil {
 		return nil, err
 	}
 	key, err := KeyOf(e.Message)

@@ -59,11 +59,11 @@ func sample() Snapshot {
 			Subject: fmt.Sprintf("Message %d, whose subject is 漢字 and long enough to be cut on every terminal that is not wide", i),
 		}
 		if i > 27 {
-			m.Waiting, m.Stage = []schema.AgentName{"codex"}, track.StageWaiting
+			m.Stage = track.StageWaiting
 			m.Subject = "\u202eevil\x1b]0;title\a"
 		}
 		if i == 27 {
-			m.Dead, m.Stage = []schema.AgentName{"codex"}, track.StageDead
+			m.Stage = track.StageDead
 		}
 		w.Messages = append(w.Messages, m)
 	}

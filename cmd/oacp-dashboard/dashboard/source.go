@@ -75,10 +75,6 @@ type Message struct {
 	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
 	Subject        string                `json:"subject"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	// Waiting has the agents with the message in their inbox, and Dead those with it among their dead
-	// letters.
-	Waiting []schema.AgentName `json:"waiting,omitempty"`
-	Dead    []schema.AgentName `json:"dead,omitempty"`
 	// Stage is the most urgent of its Stages, one for each recipient.
 	Stage  track.Stage                      `json:"stage,omitempty"`
 	Stages map[schema.AgentName]track.Stage `json:"stages,omitempty"`
@@ -198,7 +194,7 @@ func agentOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) A
 		result.Problem = err.Error()
 	} else {
 		result.AgentStatus = statuses[0]
-		result.presence = live.Presence(w, &statuses[0], time.Now())
+		result.presence, _ = live.Presence(w, &statuses[0], time.Now())
 	}
 	result.Inbox = result.Pending + result.Held + result.Expired + result.Invalid
 	journal := filepath.Join(w.Dir(), track.TurnsFolder, track.JournalName(name))
@@ -222,14 +218,6 @@ func messageOf(listed *track.Node) Message {
 	}
 	if listed.IsHeld() {
 		result.Stage = track.StageHeld
-	}
-	for _, e := range listed.Files {
-		switch e.Box {
-		case mailbox.Inbox:
-			result.Waiting = append(result.Waiting, e.Agent)
-		case mailbox.DeadLetters:
-			result.Dead = append(result.Dead, e.Agent)
-		}
 	}
 	return result
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func send(t *testing.T, w *mailbox.Workspace, subject string) *mailbox.Receipt {
@@ -48,8 +49,8 @@ func TestGatherFollows(t *testing.T) {
 	if inbox := got.Agents[1].Inbox; inbox != 2 || len(got.Messages) != 2 {
 		t.Fatalf("inbox is %d and messages are %+v, want 2 of each", inbox, got.Messages)
 	}
-	if m := got.Messages[0]; len(m.Waiting) != 1 || m.Waiting[0] != "codex" {
-		t.Errorf("waiting is %v, want codex", m.Waiting)
+	if m := got.Messages[0]; len(m.Stages) != 1 || m.Stages["codex"] != track.StageWaiting {
+		t.Errorf("the stages are %v, want waiting for codex", m.Stages)
 	}
 	if got.Agents[0].Activity.IsZero() || got.Agents[1].Activity.IsZero() {
 		t.Errorf("activity is %v and %v, want times", got.Agents[0].Activity, got.Agents[1].Activity)
@@ -61,7 +62,9 @@ func TestGatherFollows(t *testing.T) {
 	got = gather(t, s).Workspaces[0]
 	waiting := 0
 	for _, m := range got.Messages {
-		waiting += len(m.Waiting)
+		if m.Stage == track.StageWaiting {
+			waiting++
+		}
 	}
 	if got.Agents[1].Inbox != 1 || len(got.Messages) != 2 || waiting != 1 {
 		t.Errorf("after one is acknowledged: inbox %d, messages %d, waiting %d, want 1, 2, 1", got.Agents[1].Inbox, len(got.Messages), waiting)
@@ -74,13 +77,13 @@ func TestGatherFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := gather(t, s).Workspaces[0].Messages[1]; m.stageText() != "dead" || len(m.Dead) != 1 || m.Dead[0] != "codex" {
+	if m := gather(t, s).Workspaces[0].Messages[1]; m.stageText() != "dead" {
 		t.Errorf("the dead letter is %s, %+v", m.stageText(), m)
 	}
 	if err := os.Rename(letter, entry.Path); err != nil { // somebody puts it back
 		t.Fatal(err)
 	}
-	if m := gather(t, s).Workspaces[0].Messages[1]; m.stageText() != "waiting" || len(m.Dead) != 0 {
+	if m := gather(t, s).Workspaces[0].Messages[1]; m.stageText() != "waiting" {
 		t.Errorf("the message that is back in the inbox is %s, %+v", m.stageText(), m)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -35,7 +34,7 @@ type summary struct {
 	Reply          schema.ID             `json:"reply,omitempty"`
 	Answered       bool                  `json:"answered,omitempty"`
 	Stage          track.Stage           `json:"stage,omitempty"`
-	// Progress is the Stage with what the recipient said and asked back, if it did.
+	// Progress is what the recipient said about its work and asked back.
 	Progress string `json:"progress,omitempty"`
 	trust.Finding
 }
@@ -46,12 +45,6 @@ func newSummary(m *schema.Message, now time.Time) summary {
 		Type: cut(m.Type, nameTokens), Priority: cut(m.Priority, nameTokens), Subject: cut(m.Subject, subjectTokens),
 		Age: spelling.Age(m.CreatedAt.Time(), now), ExpiresAt: cut(m.ExpiresAt, nameTokens), Expired: m.ExpiredAt(now),
 		ExpectsAnswer: m.Type.ExpectsAnswer(), ConversationID: cut(m.ConversationID, idTokens),
-	}
-}
-
-func (s *summary) setStage(stage track.Stage, words string) {
-	if s.Stage = stage; words != string(stage) {
-		s.Progress = cut(words, reasonTokens)
 	}
 }
 
@@ -93,14 +86,9 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
 	}
 	result.Invalid = len(entries) - result.Total
 	slices.SortFunc(entries[result.Total:], func(a, b mailbox.Entry) int { return cmp.Compare(a.Name, b.Name) })
-	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, entries[:result.Total]) // if the outbox cannot be read, only the replies are missing
-	progress, err := track.InInbox(ctx, s.workspace, s.agent, entries, replies)
+	progress, err := track.InInbox(ctx, s.workspace, s.agent, entries)
 	if err != nil {
 		return result, err
-	}
-	stages := make(map[string]track.Progress, len(entries))
-	for i, e := range entries {
-		stages[e.Name] = progress[i]
 	}
 	checker, now, page := trust.NewChecker(s.workspace), time.Now(), newPage(in.Limit)
 	result.more, err = paginate(in.After, entries, func(e mailbox.Entry) string { return e.Name }, func(e mailbox.Entry) bool {
@@ -109,9 +97,10 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, error) {
 		}
 		one := newSummary(e.Message, now)
 		one.Finding = shortFinding(checker.Check(e))
-		one.setStage(stages[e.Name].Stage, stages[e.Name].Words(now))
-		if r := replies[e.Message.ID]; r.Message != nil {
-			one.Reply, one.Answered = r.Message.ID, r.Answers
+		p := progress[e.Name]
+		one.Stage, one.Progress = p.Stage, cut(strings.TrimPrefix(p.Said(now), ", "), reasonTokens)
+		for _, r := range p.Replies {
+			one.Reply, one.Answered = r.ID, r.Answers
 		}
 		return addTo(&result.Messages, one, page)
 	})
@@ -155,15 +144,11 @@ func (s *Server) listOwed(ctx context.Context, in listing) (owedList, error) {
 
 // present says what is known of the agents that owe the first answers.
 func (s *Server) present(ctx context.Context, open []track.OpenRequest) map[schema.AgentName]string {
-	const most = 4
 	present := make(map[schema.AgentName]string)
-	for _, r := range open {
-		if _, known := present[r.To]; known || len(present) == most {
-			continue
-		}
+	for _, r := range open[:min(4, len(open))] {
 		if status, err := track.Status(ctx, s.workspace, r.To); err == nil { // else nothing is known
-			facts := strings.Join(live.Presence(s.workspace, &status[0], time.Now()), "; ")
-			present[r.To] = cut(cmp.Or(facts, "nothing known"), reasonTokens)
+			facts, _ := live.Presence(s.workspace, &status[0], time.Now())
+			present[r.To] = cut(cmp.Or(strings.Join(facts, "; "), "nothing known"), reasonTokens)
 		}
 	}
 	return present
@@ -214,7 +199,7 @@ func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, er
 	page, now := newPage(in.Limit), time.Now()
 	result.more, err = paginate(in.After, nodes, name, func(n track.Node) bool {
 		one := threadMessage{newSummary(n.Message, now), n.Depth, n.Box, shortError(n.Err)}
-		one.setStage(n.Stage(), n.Words(now))
+		one.Stage, one.Progress = n.Stage(), cut(strings.TrimPrefix(n.Said(now), ", "), reasonTokens)
 		one.Excerpt = cut(strings.Join(strings.Fields(n.Message.Body.Text), " "), excerptTokens)
 		if one.ConversationID == result.ConversationID {
 			one.ConversationID = ""

@@ -175,21 +175,18 @@ type reportWorkingInput struct {
 	Text string `json:"text,omitempty" jsonschema:"A line, at most 200 characters."`
 }
 
-type reportedWorking struct {
-	MessageID schema.ID `json:"message_id"`
-	Warning   string    `json:"warning,omitempty"`
-}
-
-func (s *Server) reportWorking(ctx context.Context, in reportWorkingInput) (reportedWorking, error) {
+func (s *Server) reportWorking(ctx context.Context, in reportWorkingInput) (messageIDInput, error) {
 	m, err := track.SayWorking(ctx, s.workspace, s.agent, in.MessageID, in.Text, s.caller)
 	if errors.Is(err, track.ErrWorkingText) {
 		err = argumentErrorf("text: %v", err)
 	}
 	if err != nil {
-		return reportedWorking{}, err
+		return messageIDInput{}, err
 	}
-	err = project.SetStatus(s.workspace, s.agent, project.Busy, m.Subject, time.Now())
-	return reportedWorking{cut(m.ID, idTokens), shortError(err)}, nil // the journal has it, which is what others see
+	if err := project.SetStatus(s.workspace, s.agent, project.Busy, m.Subject, time.Now()); err != nil {
+		s.warn(err) // the journal has it
+	}
+	return messageIDInput{string(cut(m.ID, idTokens))}, nil
 }
 
 type acknowledged struct {
