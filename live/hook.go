@@ -142,6 +142,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	}
 	if e.Name == UserPromptSubmit {
 		s.takeBack()
+		s.Woken = !e.isAsked()
 	}
 	noteErr := h.prove(&s, e.Name)
 	s.Inbox = h.inboxTime().Round(0)

@@ -50,6 +50,10 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	case running:
 		return "", later, nil
 	}
+	o := digestOptions{Agent: h.Agent, Now: h.now()}
+	if o.Owed, err = h.remind(ctx, dir, s, e); err != nil {
+		return "", later, err
+	}
 	names, err := h.look(s)
 	if err != nil {
 		return "", later, err
@@ -63,13 +67,12 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	case err != nil:
 		return "", later, err
 	case len(fresh) > 0 && !e.shows(fresh, h.now()):
-		return "", others.until, nil // a later event shows it
+		return s.show(nil, o, e.Name), others.until, nil // a later event shows it
 	}
-	o := digestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
 		if o.Budget, later = s.allowance(e, others, fresh, o, h.pace()); o.Budget == 0 {
-			return "", later, nil
+			return s.show(nil, o, e.Name), later, nil
 		}
 	}
 	var old []item
@@ -82,7 +85,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 			return "", later, err
 		}
 	}
-	if begins {
+	if o.Greeting = begins; begins {
 		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh, others)
 	}
 	if len(old) > 0 {
@@ -110,6 +113,7 @@ func (s *Session) show(mail []item, o digestOptions, event string) string {
 		}
 		if one.Key.ID != "" {
 			one.Proof = proofAfter(event, s.Working)
+			s.note(m.Message, o.Now)
 		}
 		s.Shown = append(s.Shown, one)
 		shown[m.File] = true

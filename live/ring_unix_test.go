@@ -349,7 +349,7 @@ func TestRing(t *testing.T) {
 	look(first, three)
 	s.ahead += ringAgain + time.Second
 	look(first, three, three)
-	s.event(UserPromptSubmit, Stop)
+	s.event(UserPromptSubmit, Stop, Stop)
 	look(first, three, three)
 	s.send(1, nil)
 	one := strings.Replace(first, ": 2 messages wait ", ": 1 message waits ", 1)
@@ -449,7 +449,7 @@ func TestFollow(t *testing.T) {
 			done := s.follow(t.Context())
 			s.send(10, nil)
 			s.awaitRings(1)
-			s.event(UserPromptSubmit, Stop)
+			s.event(UserPromptSubmit, Stop, Stop)
 			s.send(1, func(m *schema.Message) { m.Type = schema.Notification })
 			s.send(1, nil)
 			s.awaitRings(2)
