@@ -35,6 +35,8 @@ type item struct {
 	// File is the name of the message's file.
 	File string
 	Err  error
+	// Arrived is when the file was written.
+	Arrived time.Time
 	// Elsewhere reports whether a hook showed the message to another session of the agent.
 	Elsewhere bool
 	// Signature is the result of checking the signature; empty if nobody checks it.

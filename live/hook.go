@@ -140,6 +140,9 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	if e.Name == PostToolUse && s.wasJustWoken(h.now()) && !pause(ctx, handover) {
 		return context.Cause(ctx)
 	}
+	if e.isAsked() {
+		s.Used = h.now()
+	}
 	if e.Name == UserPromptSubmit {
 		s.takeBack()
 		s.Woken = !e.isAsked()

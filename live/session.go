@@ -31,6 +31,8 @@ type Session struct {
 	Host    string          `json:"host"`
 	Dir     string          `json:"dir"`
 	Began   time.Time       `json:"began"`
+	// Used is when a person last started the session or sent it a prompt.
+	Used time.Time `json:"used,omitzero"`
 	// Greeted reports whether a hook has told the session who its agent is, or that a Runner works the inbox. Until
 	// then each event is handled like the start of the session.
 	Greeted bool `json:"greeted"`
