@@ -70,11 +70,17 @@ func (a *Answer) write(h *Hook, e Event, text string) error {
 	return err
 }
 
-// headline returns the first line about a message in a text with a digest, and how many more there are. It returns ""
-// if the text has none.
+// headline returns the first line about a message in a text with a digest, or about a request in a reminder, and how
+// many more there are. It returns "" if the text has none.
 func headline(text string) string {
-	_, text, found := strings.Cut(text, foreign)
-	_, text, isLine := strings.Cut(text, "\n- ")
+	label := "oacp: "
+	after, found := strings.CutPrefix(text, owing)
+	if found {
+		label = "oacp: an answer is owed: "
+	} else {
+		_, after, found = strings.Cut(text, foreign)
+	}
+	_, text, isLine := strings.Cut(after, "\n- ")
 	if !found || !isLine {
 		return ""
 	}
@@ -82,5 +88,5 @@ func headline(text string) string {
 	if more := strings.Count("\n"+rest, "\n- "); more > 0 {
 		line += fmt.Sprintf("; %d more", more)
 	}
-	return "oacp: " + line
+	return label + line
 }

@@ -35,6 +35,8 @@ type item struct {
 	// File is the name of the message's file.
 	File string
 	Err  error
+	// Arrived is when the file was written.
+	Arrived time.Time
 	// Elsewhere reports whether a hook showed the message to another session of the agent.
 	Elsewhere bool
 	// Signature is the result of checking the signature; empty if nobody checks it.
@@ -224,9 +226,15 @@ func (d *digest) marks(m *item) string {
 	return " (" + strings.Join(marks, ", ") + ")"
 }
 
+// owing begins the heading of the requests that are owed.
+const owing = "You owe "
+
 // nameOwed adds a line for each of the oldest requests that are owed, as far as they fit.
 func (d *digest) nameOwed() {
-	heading := "You owe " + spelling.Plural(len(d.Owed), "answer")
+	heading := owing + spelling.Plural(len(d.Owed), "answer")
+	if !d.Greeting {
+		heading += " (" + answerCommand + "; if it goes on: oacp working ID TEXT)"
+	}
 	for i, r := range d.Owed {
 		line := d.line(&schema.Message{ID: r.ID, From: r.From, Type: r.Type, Priority: r.Priority, CreatedAt: r.CreatedAt, Subject: r.Subject}, "", math.MaxInt)
 		if i == 0 {

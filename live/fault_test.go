@@ -221,7 +221,7 @@ func TestRestored(t *testing.T) {
 		h.arrive(h.ask("m001"))
 		h.wantNamed(h.on("s", event), "m001")
 		h.leave("m001")
-		h.on("s", PostToolUse) // which does not prove what a PostToolUse showed
+		h.on("s", event) // a PostToolUse does not prove what a PostToolUse showed
 		h.arrive(h.ask("m001"))
 		h.wantNamed(h.on("s", event), "m001")
 		h.on("s", Stop)

@@ -8,8 +8,14 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// addBody adds the body of a message, or its beginning. It reports whether there may be room for more.
+// addBody adds the choices of a message and its body, or its beginning. It reports whether there may be room for more.
 func (d *digest) addBody(m *schema.Message) bool {
+	if choices := m.Choices(); choices != nil {
+		line := visible.ModelLine(strings.Join(choices, ", "))
+		if !d.add("Choices of "+d.id(m.ID)+" (oacp reply "+d.id(m.ID)+" --ack --choose CHOICE):\n| "+line+"\n", 0) {
+			return false
+		}
+	}
 	body := m.Body.Text
 	if m.Body.Kind == schema.Mapping {
 		body = string(schema.EncodeMapping(m.Body))

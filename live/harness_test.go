@@ -212,7 +212,7 @@ func (h *hooks) noticed(session string) (short []string) {
 // named returns the short ids of the messages that a text names, in its order. Files that are no messages
 // have their names.
 func named(text string) (names []string) {
-	text, _, _ = strings.Cut(text, "\nYou owe ")
+	text, _, _ = strings.Cut("\n"+text, "\nYou owe ")
 	for line := range strings.Lines(text) {
 		if name, ok := strings.CutPrefix(line, "- "); ok {
 			name, _, _ = strings.Cut(name, " ")

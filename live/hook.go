@@ -140,8 +140,12 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	if e.Name == PostToolUse && s.wasJustWoken(h.now()) && !pause(ctx, handover) {
 		return context.Cause(ctx)
 	}
+	if e.isAsked() {
+		s.Used = h.now()
+	}
 	if e.Name == UserPromptSubmit {
 		s.takeBack()
+		s.Woken = !e.isAsked()
 	}
 	noteErr := h.prove(&s, e.Name)
 	s.Inbox = h.inboxTime().Round(0)

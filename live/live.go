@@ -5,7 +5,7 @@
 //	SessionStart      names the agent, its waiting mail, and the answers that it owes
 //	UserPromptSubmit  adds new mail, and more of the mail that did not fit before
 //	PostToolUse       adds new mail
-//	Stop              holds the session if there is new mail that should wake it
+//	Stop              holds the session if there is new mail that should wake it, or an answer is owed
 //	FileChanged       wakes the session for such mail (claude only)
 //	SessionEnd        forgets the session
 //

@@ -81,7 +81,7 @@ func (m *model) hook(e Event, to map[string]bool) bool {
 		to[name], m.named[name], m.open[name] = true, true, e.Name == UserPromptSubmit
 		delete(m.again, name)
 	}
-	return len(names) > 0
+	return text != ""
 }
 
 // ask sends a request with all that waits.

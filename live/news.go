@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -50,6 +51,10 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	case running:
 		return "", later, nil
 	}
+	o := digestOptions{Agent: h.Agent, Now: h.now()}
+	if o.Owed, err = h.remind(ctx, dir, s, e); err != nil {
+		return "", later, err
+	}
 	names, err := h.look(s)
 	if err != nil {
 		return "", later, err
@@ -59,17 +64,19 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 		return "", later, err
 	}
 	fresh, err := h.read(ctx, names, others)
+	if e.Name == FileChanged {
+		fresh = others.reserve(fresh, h.now())
+	}
 	switch {
 	case err != nil:
 		return "", later, err
 	case len(fresh) > 0 && !e.shows(fresh, h.now()):
-		return "", others.until, nil // a later event shows it
+		return s.show(nil, o, e.Name), others.until, nil // a later event shows it
 	}
-	o := digestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
-		if o.Budget, later = s.allowance(e, others, fresh, o, h.pace()); o.Budget == 0 {
-			return "", later, nil
+		if o.Budget, later = s.allowance(e, fresh, o, h.pace()); o.Budget == 0 {
+			return s.show(nil, o, e.Name), later, nil
 		}
 	}
 	var old []item
@@ -82,7 +89,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 			return "", later, err
 		}
 	}
-	if begins {
+	if o.Greeting = begins; begins {
 		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh, others)
 	}
 	if len(old) > 0 {
@@ -110,6 +117,7 @@ func (s *Session) show(mail []item, o digestOptions, event string) string {
 		}
 		if one.Key.ID != "" {
 			one.Proof = proofAfter(event, s.Working)
+			s.note(m.Message, o.Now)
 		}
 		s.Shown = append(s.Shown, one)
 		shown[m.File] = true
@@ -169,7 +177,7 @@ func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail 
 			continue
 		}
 		_, elsewhere := o.shown[e.Name]
-		mail = append(mail, item{Message: e.Message, File: e.Name, Err: e.Err, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict})
+		mail = append(mail, item{Message: e.Message, File: e.Name, Err: e.Err, Arrived: e.Modified, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict})
 	}
 	return mail, err
 }
@@ -197,8 +205,8 @@ func (h *Hook) owed(ctx context.Context, mail []item, o others) []track.OpenRequ
 type others struct {
 	// shown are the files that they were shown, with the ids of the messages.
 	shown map[string]schema.ID
-	// idle reports whether one of them is idle and gets new mail first. Sessions of claude do, and among those of
-	// codex the earlier ones.
+	// idle reports whether one of them is idle and gets new mail first: a person used it later than this session, or
+	// this one is not idle.
 	idle bool
 	// until is when the first file that is reserved for them is free for this session. It is zero if there is none.
 	until time.Time
@@ -217,14 +225,14 @@ func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 		if other.ID == s.ID || s.Program == Codex && other.Process == s.Process { // codex does not say that a session has ended
 			continue
 		}
-		first := other.Program == Claude || s.Program == Codex && other.Attended() && other.Began.Before(s.Began)
-		o.idle = o.idle || first && !other.Working
+		wakes := !other.Working && (other.Program == Claude || other.Attended())
+		o.idle = o.idle || wakes && (s.Working || cmp.Or(other.Used.Compare(s.Used), strings.Compare(s.ID, other.ID)) > 0)
 		for _, t := range other.Shown {
 			o.shown[t.File] = t.Key.ID
 			until := t.At.Add(noticeLimit)
 			waits := !t.Noticed() && h.now().Before(until)
-			if waits && fresh[t.File] && (o.until.IsZero() || until.Before(o.until)) {
-				o.until = until
+			if waits && fresh[t.File] {
+				o.waitUntil(until)
 			}
 			taken[t.File] = taken[t.File] || waits || t.Noticed()
 		}
@@ -234,17 +242,35 @@ func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 	return o, err
 }
 
+func (o *others) waitUntil(at time.Time) {
+	if o.until.IsZero() || at.Before(o.until) {
+		o.until = at
+	}
+}
+
+// reserve returns the mail that may wake this session. The rest is for an idle session that gets it first, unless that
+// has not noticed it within noticeLimit.
+func (o *others) reserve(mail []item, now time.Time) []item {
+	return slices.DeleteFunc(mail, func(m item) bool {
+		isReserved := o.idle && now.Sub(m.Arrived).Abs() < noticeLimit
+		if isReserved {
+			o.waitUntil(m.Arrived.Add(noticeLimit))
+		}
+		return isReserved
+	})
+}
+
 // allowance returns how many tokens a digest may cost that no person asked for. It is 0 if the mail has to wait until
 // the returned time, because recent digests leave no room for it, or because the session works: then the hooks of its
 // tool calls show the mail, unless a person has interrupted the turn.
-func (s *Session) allowance(e Event, o others, mail []item, d digestOptions, pace time.Duration) (budget int, later time.Time) {
+func (s *Session) allowance(e Event, mail []item, d digestOptions, pace time.Duration) (budget int, later time.Time) {
 	if d.Now.Sub(s.Minute) >= pace {
 		s.Minute, s.Spent = d.Now, 0
 	}
 	d.Budget = defaultBudget - s.Spent
 	_, named := compose(mail, d)
 	full := s.Spent > 0 && (d.Budget < minBudget || named < len(mail))
-	if full || e.Name == FileChanged && s.Working && (o.idle || s.Spent > 0) {
+	if full || e.Name == FileChanged && s.Working && s.Spent > 0 {
 		return 0, s.Minute.Add(pace)
 	}
 	return d.Budget, later

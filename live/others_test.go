@@ -203,10 +203,11 @@ func TestHeadline(t *testing.T) {
 		{"a wake", UserPromptSubmit, "<task-notification>\n</task-notification>\nStop hook blocking error from command \"FileChanged\": " + digest, `"oacp: m001 question P2 from codex, 1m: Question m001"`},
 		{"a prompt", UserPromptSubmit, "Why did you say\n" + digest, ""},
 		{"another notification", UserPromptSubmit, "<task-notification>\n- a task has ended", ""},
+		{"an owed answer", Stop, "", `"oacp: an answer is owed: m001 question P2 from codex, 1m: Question m001"`},
 		{"no prompt", Stop, "", ""},
 	} {
 		a, err := h.handle(Event{Name: test.event, Session: "s", Prompt: test.prompt})
-		if text := shown(t, test.event, a); err != nil || text != "" || !strings.Contains(string(a.Stdout), test.want) || test.want == "" && len(a.Stdout) > 0 {
+		if text := shown(t, test.event, a); err != nil || len(named(text)) > 0 || !strings.Contains(string(a.Stdout), test.want) || test.want == "" && len(a.Stdout) > 0 {
 			t.Errorf("%s: the hook says %s (%v), want only %s for the person", test.name, a.Stdout, err, test.want)
 		}
 	}

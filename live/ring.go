@@ -189,9 +189,8 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	}
 	mail, err := f.hook.read(ctx, names, others)
 	now := f.hook.now()
-	for _, m := range mail {
-		isForOther := others.idle && m.Message != nil && now.Sub(m.Message.CreatedAt.Time()) < noticeLimit
-		if m.isMessage() && wakes(m.Message, now) && !isForOther {
+	for _, m := range others.reserve(mail, now) {
+		if m.isMessage() && wakes(m.Message, now) {
 			files = append(files, m.File)
 		}
 	}

@@ -232,16 +232,16 @@ func TestDue(t *testing.T) {
 			s.begin()
 			s.send(1, nil)
 		}, 1},
-		"another terminal": {func(s *seat) {
+		"a session of another terminal, used later": {func(s *seat) {
 			s.begin()
 			s.eventOf("other", s.child(), SessionStart)
-			s.send(1, nil)
-		}, 1},
-		"an earlier session of another terminal": {func(s *seat) {
-			s.eventOf("other", s.child(), SessionStart)
-			s.begin()
 			s.send(1, nil)
 		}, 0},
+		"a session of another terminal, used earlier": {func(s *seat) {
+			s.eventOf("other", s.child(), SessionStart)
+			s.begin()
+			s.send(1, nil)
+		}, 1},
 		"an earlier session that works": {func(s *seat) {
 			other := s.child()
 			s.eventOf("other", other, SessionStart)
@@ -276,11 +276,11 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestYields checks that a session is rung if an earlier one, which is idle, has not noticed the mail in time.
+// TestYields checks that a session is rung if one that was used later, and is idle, has not noticed the mail in time.
 func TestYields(t *testing.T) {
 	s := newSeat(t)
-	s.eventOf("other", s.child(), SessionStart)
 	s.begin()
+	s.eventOf("other", s.child(), SessionStart)
 	s.send(1, nil)
 	f := s.follower()
 	for _, step := range []struct {
@@ -349,7 +349,7 @@ func TestRing(t *testing.T) {
 	look(first, three)
 	s.ahead += ringAgain + time.Second
 	look(first, three, three)
-	s.event(UserPromptSubmit, Stop)
+	s.event(UserPromptSubmit, Stop, Stop)
 	look(first, three, three)
 	s.send(1, nil)
 	one := strings.Replace(first, ": 2 messages wait ", ": 1 message waits ", 1)
@@ -449,7 +449,7 @@ func TestFollow(t *testing.T) {
 			done := s.follow(t.Context())
 			s.send(10, nil)
 			s.awaitRings(1)
-			s.event(UserPromptSubmit, Stop)
+			s.event(UserPromptSubmit, Stop, Stop)
 			s.send(1, func(m *schema.Message) { m.Type = schema.Notification })
 			s.send(1, nil)
 			s.awaitRings(2)

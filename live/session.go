@@ -31,6 +31,8 @@ type Session struct {
 	Host    string          `json:"host"`
 	Dir     string          `json:"dir"`
 	Began   time.Time       `json:"began"`
+	// Used is when a person last started the session or sent it a prompt.
+	Used time.Time `json:"used,omitzero"`
 	// Greeted reports whether a hook has told the session who its agent is, or that a Runner works the inbox. Until
 	// then each event is handled like the start of the session.
 	Greeted bool `json:"greeted"`
@@ -45,6 +47,10 @@ type Session struct {
 	Spent  int       `json:"spent,omitempty"`
 	Minute time.Time `json:"minute,omitzero"`
 	Retry  time.Time `json:"retry,omitzero"`
+	// Requests are those that were shown to the session, and when, unless a Stop has said that it owes the answer.
+	Requests map[schema.ID]time.Time `json:"requests,omitempty"`
+	// Woken reports whether mail began the turn.
+	Woken bool `json:"woken,omitempty"`
 	// Shown are the files in the inbox that were shown to the session, the oldest first.
 	Shown []Shown `json:"shown,omitempty"`
 }
@@ -197,7 +203,12 @@ func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
 func (s *Session) register(dir *durable.Dir) error {
 	registered := *s
 	registered.Greeted = false
-	written, err := registered.prepare(dir)
+	return registered.save(dir)
+}
+
+// save writes the state of a session.
+func (s *Session) save(dir *durable.Dir) error {
+	written, err := s.prepare(dir)
 	if err != nil || written == nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -269,41 +268,18 @@ func failureReason(err error, lastLine string) string {
 	return reason + ": " + lastLine
 }
 
-// request returns the agent's input and the variables that describe the message. The variable of a missing
-// field is empty, so that the turn does not inherit the one of an outer turn.
+// request returns the agent's input and the variables that describe the message.
 func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
-	to := make([]string, len(m.To))
-	for i, name := range m.To {
-		to[i] = string(name)
-	}
-	env := []string{
-		"OACP_MESSAGE_ID=" + string(m.ID),
-		"OACP_MESSAGE_FROM=" + string(m.From),
-		"OACP_MESSAGE_TO=" + strings.Join(to, ","),
-		"OACP_MESSAGE_TYPE=" + string(m.Type),
-		"OACP_MESSAGE_PRIORITY=" + string(m.Priority),
-		"OACP_MESSAGE_SUBJECT=" + m.Subject,
-		"OACP_MESSAGE_CREATED_AT=" + string(m.CreatedAt),
-		"OACP_MESSAGE_EXPIRES_AT=" + string(m.ExpiresAt),
-		"OACP_MESSAGE_CHANNEL=" + m.Channel,
-		"OACP_MESSAGE_CONVERSATION_ID=" + string(conversation.Of(m)),
-		"OACP_MESSAGE_PARENT_ID=" + string(m.ParentID),
-		"OACP_MESSAGE_RELATED_PR=" + m.RelatedPR,
-		"OACP_MESSAGE_RELATED_PACKET=" + m.RelatedPacket,
-		"OACP_FILE=" + entry.Path,
-		"OACP_WORKSPACE=" + k.workspace.Dir(),
-		"OACP_AGENT=" + string(k.config.Agent),
-		"OACP_ATTEMPT=" + strconv.Itoa(attempt),
-		fenceVariable + "=",
-	}
+	env := append(Variables(k.workspace, k.config.Agent, entry.Path, m),
+		"OACP_ATTEMPT="+strconv.Itoa(attempt),
+		fenceVariable+"=",
+	)
 	if k.config.Claims != nil {
 		env[len(env)-1] += strconv.Itoa(attempt)
 	}
 	prompt := string(raw)
 	if k.config.Input == InputBody {
-		if prompt = m.Body.Text; m.Body.Kind == schema.Mapping {
-			prompt = string(schema.EncodeMapping(m.Body))
-		}
+		prompt = BodyText(m)
 	}
 	return agent.Request{Prompt: prompt, Env: env}
 }

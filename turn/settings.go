@@ -51,6 +51,9 @@ type Settings struct {
 	// if there is one machine. Lease is how long a claim holds that is not renewed.
 	Claim string        `yaml:"claim"`
 	Lease time.Duration `yaml:"lease"`
+	// Notify is a program and its arguments that tell a person about new mail; see package notify. It is not in the
+	// section run.
+	Notify []string `yaml:"-"`
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
@@ -91,6 +94,7 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), schema.MarkerName), err)
 	}
+	s.Notify = nil // it is a setting of one person
 	if data, err = trust.ReadConfig(w, name); err == nil {
 		err = s.load(data)
 	}
@@ -109,6 +113,7 @@ type (
 	settingsFile struct {
 		Run      yaml.Node       `yaml:"run"`
 		Autonomy autonomySection `yaml:"autonomy"`
+		Notify   yaml.Node       `yaml:"notify"`
 	}
 	autonomySection struct {
 		DefaultMode project.Autonomy `yaml:"default_mode"`
@@ -123,6 +128,11 @@ func (s *Settings) load(data []byte) error {
 	}
 	if mode := file.Autonomy.DefaultMode; mode != "" {
 		s.Autonomy = mode
+	}
+	if !file.Notify.IsZero() && file.Notify.Tag != "!!null" {
+		if err := file.Notify.Decode(&s.Notify); err != nil || len(s.Notify) == 0 || s.Notify[0] == "" {
+			return fmt.Errorf("line %d: notify is a list of words, a program and its arguments, such as [notify-send, \"New mail\"]", file.Notify.Line)
+		}
 	}
 	if file.Run.IsZero() || file.Run.Tag == "!!null" {
 		return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/notify"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -102,6 +103,15 @@ func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
 		return c.actsFor(people[0], nil)
 	}
 	return "", cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
+}
+
+// notify tells people about new mail: until the caller calls stop or, if the command ends by itself, then.
+func (c *call) notify(ends bool, workspaces ...*mailbox.Workspace) (stop func()) {
+	warn := func(err error) { c.Warn(failure.OneLine(err.Error())) }
+	if ends {
+		return func() { notify.Once(c.ctx, warn, workspaces...) }
+	}
+	return notify.Start(c.ctx, warn, workspaces...)
 }
 
 // A decision is about a message that waits for a person.

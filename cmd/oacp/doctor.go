@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/notify"
 )
 
 func newDoctorCommand(s *command.Streams) *cli.Command {
@@ -82,7 +83,7 @@ func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) erro
 		return err
 	}
 	options := doctor.Options{
-		Now: c.Now(), Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
+		Now: c.Now(), Autonomy: autonomyOf, Notify: notify.Check, Contract: command.ContractProgram(), Enclosing: enclosing,
 	}
 	var findings []doctor.Finding
 	if c.isOn("fix") {

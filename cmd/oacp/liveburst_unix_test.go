@@ -84,7 +84,10 @@ func TestClaudeBurst(t *testing.T) {
 		t.Errorf("%d digests cost %d tokens, and the model was asked %d times, want less than 4000 and 12", digests, tokens, len(requests))
 	}
 	for n := range messages {
-		wantCount(t, last, 1, fmt.Sprintf("Question %02d of many", n))
+		subject := fmt.Sprintf("Question %02d of many", n)
+		if named := strings.Count(string(last.Body), subject); named != 1 && named != 2 { // the second time, it is owed
+			t.Errorf("the last request has %q %d times, want once or twice", subject, named)
+		}
 	}
 	term.Await("oacp: ", "from codex, ") // which says why the session works
 	wantNoErrors(t, s.w)

@@ -277,10 +277,13 @@ func TestCodexIsRung(t *testing.T) {
 		return errors.Is(err, fs.ErrNotExist) && !isRunning(t, follower)
 	})
 	var prompts []string
-	for _, r := range s.server.Requests() {
+	requests := s.server.Requests()
+	wantCount(t, requests[len(requests)-1], 1, "You owe 1 answer (oacp reply ID --ack --body TEXT; if it goes on: oacp working ID TEXT)", "You owe 10 answers")
+	for _, r := range requests {
 		prompts = append(prompts, regexp.MustCompile(`^oacp: \d+ messages? waits? for codex$`).ReplaceAllString(r.Prompt, "(a ring)"))
 	}
-	want := []string{"good morning", "good morning again", "(a ring)", "how is it", "(a ring)", "please take long", "please take long"}
+	// A reminder that an answer is owed follows the rings.
+	want := []string{"good morning", "good morning again", "(a ring)", "(a ring)", "how is it", "(a ring)", "(a ring)", "please take long", "please take long"}
 	if !slices.Equal(prompts, want) {
 		t.Errorf("the prompts are %q, want %q", prompts, want)
 	}

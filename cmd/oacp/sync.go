@@ -82,6 +82,9 @@ func runSync(c *call) (err error) {
 		if c.isOn("squash") {
 			return squash(c, w, repository)
 		}
+		if !c.isOn("dry-run") {
+			defer c.notify(every == 0, w)()
+		}
 		settings := repository.Settings()
 		p := &syncPrinter{
 			call: c, every: every, remote: command.RemoteState{Name: settings.Name()},

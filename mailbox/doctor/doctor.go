@@ -68,6 +68,8 @@ type Options struct {
 	Now time.Time
 	// Autonomy returns the autonomy of an agent for oacp run, or why the agent cannot run.
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
+	// Notify returns why mail to an agent does not run the command of its settings.
+	Notify func(*mailbox.Workspace, schema.AgentName) error
 	// Contract is the path of oacp-contract, or empty.
 	Contract string
 	// Enclosing is the top of the git repository around the workspace, or empty.
@@ -176,12 +178,17 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 	name := string(agent) + "/" + project.ConfigName
 	switch mode, err := i.Autonomy(i.w, agent); {
 	case err != nil && i.badMarker: // workspace.json is to blame
+		return
 	case err != nil:
 		i.add(name, SeverityError, "oacp run does not start until that is fixed", "%v", err)
+		return
 	case mode.Holds():
 		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
 	default:
 		i.add(name, SeverityOK, "", "oacp run gives turns")
+	}
+	if err := i.Notify(i.w, agent); err != nil {
+		i.add(name, SeverityWarning, "correct notify in "+project.ConfigPath(agent), "nobody is told about mail to %s: %v", agent, err)
 	}
 }
 

@@ -108,7 +108,7 @@ func unset(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error) { ret
 
 func inspect(t *testing.T, w *mailbox.Workspace) []Finding {
 	t.Helper()
-	findings, err := Inspect(t.Context(), w, Options{Now: mailboxtest.Time, Autonomy: unset})
+	findings, err := Inspect(t.Context(), w, Options{Now: mailboxtest.Time, Autonomy: unset, Notify: silent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestRepairSaysAllThatItDid(t *testing.T) {
 // repair repairs what is safe to repair.
 func repair(t *testing.T, w *mailbox.Workspace) (done []string, left []Finding) {
 	t.Helper()
-	done, left, err := Repair(t.Context(), w, Options{Now: mailboxtest.Time, Autonomy: unset})
+	done, left, err := Repair(t.Context(), w, Options{Now: mailboxtest.Time, Autonomy: unset, Notify: silent})
 	if err != nil {
 		t.Fatal(err)
 	}

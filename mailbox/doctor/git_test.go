@@ -56,7 +56,7 @@ func (p *gitPlace) sync(t testing.TB) {
 }
 
 func (p *gitPlace) options(now time.Time) Options {
-	return Options{Now: now, Autonomy: unset, Enclosing: p.clone}
+	return Options{Now: now, Autonomy: unset, Notify: silent, Enclosing: p.clone}
 }
 
 // inspect returns the findings about git, each in a line.

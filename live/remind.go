@@ -1,0 +1,63 @@
+package live
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// note remembers a request that is shown to the session.
+func (s *Session) note(m *schema.Message, now time.Time) {
+	if !m.Type.IsRequest() {
+		return
+	}
+	if s.Requests == nil {
+		s.Requests = make(map[schema.ID]time.Time)
+	}
+	s.Requests[m.ID] = now
+}
+
+// remind returns the requests whose answer the agent owes at a Stop, of those that were shown to the session. It records
+// them first, so that no other Stop says so again. A session that a hook held gets no reminder, but one whose turn
+// mail began does: claude calls that held, too. A request on which the agent says it works, or about which it has asked
+// back, is kept for a later Stop.
+func (h *Hook) remind(ctx context.Context, dir *durable.Dir, s *Session, e Event) (due []track.OpenRequest, err error) {
+	if e.Name != Stop {
+		return nil, nil
+	}
+	held := e.StopActive && !s.Woken
+	if s.Woken = false; held || len(s.Requests) == 0 {
+		return nil, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, owedLimit)
+	defer cancel()
+	owed, err := track.OwedBy(limited, h.Workspace, h.Agent)
+	if err != nil {
+		return nil, nil // a later Stop tries again
+	}
+	asked := make(map[schema.ID]bool)
+	for _, r := range owed.Theirs {
+		asked[r.ID] = true
+	}
+	before := s.Requests
+	s.Requests = make(map[schema.ID]time.Time)
+	for _, r := range owed.Mine {
+		at, shown := before[r.ID]
+		works := r.Working != nil && !r.Working.Finished && !r.Working.At.Before(at.Truncate(time.Second))
+		switch {
+		case !shown:
+		case works, slices.ContainsFunc(r.Replies, func(reply track.Reply) bool { return asked[reply.ID] }):
+			s.Requests[r.ID] = at
+		default:
+			due = append(due, r)
+		}
+	}
+	if len(due) == 0 {
+		return nil, nil
+	}
+	return due, s.save(dir)
+}

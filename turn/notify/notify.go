@@ -1,0 +1,192 @@
+// Package notify tells people about new mail: it runs the command of the setting notify in a person's config.yaml once
+// for each message, with the message's body as standard input and the variables of a turn.
+//
+// An empty file state/notify/AGENT/NAME says that the message in the file NAME of the inbox is dealt with. It is made
+// before the command starts, so only one process runs it, and a command that fails or hangs does not run again.
+// Mail from before the last change of config.yaml runs no command.
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// limit is how long a command may take. Then it is stopped with its children. Tests change it.
+var limit = 30 * time.Second
+
+var errLimit = errors.New("the command took too long")
+
+// A person is an agent with the setting.
+type person struct {
+	w       *mailbox.Workspace
+	name    schema.AgentName
+	command []string
+	// since is when config.yaml was last changed.
+	since time.Time
+	// done are the files in the inbox that need no command any more.
+	done map[string]bool
+	// failure is the last error that was reported.
+	failure string
+}
+
+// Check returns why new mail of an agent runs no command although it has the setting.
+func Check(w *mailbox.Workspace, name schema.AgentName) error {
+	settings, err := turn.LoadSettings(w, name)
+	switch {
+	case err != nil || len(settings.Notify) == 0:
+		return err
+	case !project.IsPerson(w, name):
+		return fmt.Errorf("notify has no effect: %s is no person, because its runtime is not human", name)
+	}
+	return driver(w, settings.Notify).Start(context.Background())
+}
+
+// Once runs the commands for the new mail of all people in the workspaces, for each of them until one fails: a later
+// call goes on with the next message. It passes failures to warn.
+func Once(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspace) {
+	for _, p := range people(warn, workspaces) {
+		p.look(ctx, warn)
+	}
+}
+
+// Start does what Once does now, and whenever mail arrives, until the caller calls stop. It reads the settings only
+// once.
+func Start(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspace) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, p := range people(warn, workspaces) {
+		running.Go(func() {
+			inbox := []string{p.w.BoxPath(p.name, mailbox.Inbox)}
+			_ = watch.Await(ctx, inbox, func() (bool, error) { p.look(ctx, warn); return false, nil }) // it ends with the context
+		})
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// people returns the people in the workspaces who have the setting.
+func people(warn func(error), workspaces []*mailbox.Workspace) (all []*person) {
+	for _, w := range workspaces {
+		agents, err := w.Agents()
+		if err != nil {
+			warn(err)
+		}
+		for _, name := range agents {
+			info, err := w.Root().Stat(project.ConfigPath(name))
+			if err != nil || !project.IsPerson(w, name) {
+				continue
+			}
+			settings, err := turn.LoadSettings(w, name)
+			if err != nil {
+				warn(err)
+			} else if len(settings.Notify) > 0 {
+				all = append(all, &person{w: w, name: name, command: settings.Notify, since: info.ModTime(), done: make(map[string]bool)})
+			}
+		}
+	}
+	return all
+}
+
+// look runs the command for each new message, until it fails.
+func (p *person) look(ctx context.Context, warn func(error)) {
+	for ctx.Err() == nil {
+		e, err := p.next(ctx)
+		if err == nil && e != nil {
+			err = p.run(ctx, e)
+		}
+		if err != nil && ctx.Err() == nil && err.Error() != p.failure {
+			p.failure = err.Error()
+			warn(fmt.Errorf("notify of %s: %w", p.name, err))
+		}
+		if err != nil || e == nil {
+			return
+		}
+	}
+}
+
+// next returns a new message, after it has recorded that it is dealt with. It returns nil if there is none.
+func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
+	folder := "state/notify/" + string(p.name)
+	if err := p.w.MakeStateFolder(folder); err != nil {
+		return nil, err
+	}
+	dir, err := durable.OpenDir(p.w.Root(), p.w.Dir(), folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	records, err := dir.Names() // before the inbox, so that none is of a message that comes between
+	if err != nil {
+		return nil, err
+	}
+	files, err := durable.ListFolder(p.w.Root(), p.w.Dir(), schema.BoxPath(p.name, mailbox.Inbox))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	for _, name := range records {
+		p.done[name] = true
+		if _, found := slices.BinarySearch(files, name); !found {
+			err = errors.Join(err, dir.Remove(name))
+		}
+	}
+	isNew := func(name string) bool { return !p.done[name] }
+	entries, listErr := p.w.ListNamed(ctx, p.name, mailbox.Inbox, isNew, func(*mailbox.Entry) bool { return true })
+	for _, e := range mailbox.InOrder(entries) {
+		if e.Err != nil { // it is held, or somebody is writing it
+			continue
+		}
+		p.done[e.Name] = true
+		if e.Modified.Before(p.since) || e.Message.ExpiredAt(time.Now()) {
+			continue
+		}
+		record, err := dir.Create(e.Name, nil)
+		if errors.Is(err, fs.ErrExist) {
+			continue // another process was first
+		}
+		if err == nil {
+			err = durable.Finish(record)
+		}
+		return &e, err
+	}
+	return nil, errors.Join(err, listErr)
+}
+
+// driver returns what runs a command, in the folder of the workspace.
+func driver(w *mailbox.Workspace, command []string) agent.Driver {
+	return agent.NewExec(agent.Options{Command: command, Dir: w.Dir(), Grace: time.Second})
+}
+
+// run runs the command for a message.
+func (p *person) run(ctx context.Context, e *mailbox.Entry) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
+	defer cancel()
+	command := driver(p.w, p.command)
+	err := command.Start(ctx)
+	if err == nil {
+		request := agent.Request{Prompt: turn.BodyText(e.Message), Env: turn.Variables(p.w, p.name, e.Path, e.Message)}
+		var result agent.Result
+		if result, err = command.Turn(ctx, request, func(agent.Event) {}); err != nil && result.LastLine != "" {
+			err = fmt.Errorf("%w: %s", err, result.LastLine)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s about message %s: %w", p.command[0], e.Message.ID.Short(), err)
+	}
+	return err
+}
