@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,8 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
+
+var thorough = flag.Bool("thorough", false, "repeat with the real claude and codex what other tests check with less")
 
 // testPace is the variable of a test for the Pace of its hooks. The oacp in pacedFolder has it.
 const testPace = "OACP_TEST_PACE"
