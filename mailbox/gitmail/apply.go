@@ -60,9 +60,10 @@ func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *sc
 func (e *exchange) apply(ctx context.Context) error {
 	e.r.step("merged")
 	e.addAgents()
-	later := e.receive(ctx)
+	e.applyStatuses()
+	outcomes := e.receive(ctx)
 	e.r.step("arrived")
-	for _, o := range later {
+	for _, o := range outcomes {
 		if ctx.Err() == nil && e.failed == nil {
 			e.applyOutcome(ctx, o)
 		}

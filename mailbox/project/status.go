@@ -21,13 +21,29 @@ const (
 	Busy      = "busy"
 )
 
+// MaxStatus is the size of the largest status file that is valid, in bytes.
+const MaxStatus = 64 << 10
+
+// UpdatedAt returns the time at which a status file was written, according to the file. It is zero if the file is not
+// valid.
+func UpdatedAt(status []byte) time.Time {
+	var fields struct {
+		UpdatedAt string `yaml:"updated_at"`
+	}
+	if len(status) > MaxStatus || yaml.Unmarshal(status, &fields) != nil {
+		return time.Time{}
+	}
+	at, _ := time.Parse(time.RFC3339, fields.UpdatedAt)
+	return at
+}
+
 // SetStatus writes to the status file of an agent what it does now. All other fields and comments stay. A file that is
-// not a YAML mapping stays as it is, and is an error.
+// not a YAML mapping stays as it is, and is an error. Each file is newer than the one before, because among machines the newest one wins.
 func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string, now time.Time) error {
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	name := schema.AgentPath(agent, statusName)
+	name := schema.AgentPath(agent, StatusName)
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -38,6 +54,9 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 	}
 	if file.Kind == 0 { // it is empty
 		file = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	}
+	if before := UpdatedAt(data); !now.Truncate(time.Second).After(before) { // in the same second, or by a clock that went back
+		now = before.Add(time.Second)
 	}
 	fields := file.Content[0]
 	if fields.Kind != yaml.MappingNode {
