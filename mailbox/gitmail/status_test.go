@@ -107,6 +107,8 @@ func TestStatusOfOneSecond(t *testing.T) {
 	n := newNetwork(t, 2, both...)
 	now := time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 	for _, task := range []string{"c", "b", "a"} {
+		n.machines[0].age()
+		n.settle()
 		if err := project.SetStatus(n.machines[0].w, "codex", project.Busy, task, now); err != nil {
 			t.Fatal(err)
 		}

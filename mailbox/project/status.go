@@ -2,6 +2,7 @@ package project
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,6 +36,34 @@ func UpdatedAt(status []byte) time.Time {
 	}
 	at, _ := time.Parse(time.RFC3339, fields.UpdatedAt)
 	return at
+}
+
+// LaterStatus returns the status file that was written later; of two of the same time, that with the greater bytes, so that
+// all machines agree. One that is not valid, which includes none, is the earliest.
+func LaterStatus(a, b []byte) []byte {
+	if cmp.Or(UpdatedAt(a).Compare(UpdatedAt(b)), bytes.Compare(a, b)) < 0 {
+		return b
+	}
+	return a
+}
+
+// Status returns the status file of an agent, or nil if there is no valid one. It reports whether another machine's may
+// take its place: a file that is not valid stays.
+func Status(w *mailbox.Workspace, agent schema.AgentName) (data []byte, mayReplace bool) {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), MaxStatus)
+	if err != nil || UpdatedAt(data).IsZero() {
+		return nil, errors.Is(err, fs.ErrNotExist)
+	}
+	return data, true
+}
+
+// TakeStatus replaces the status file of an agent by that of another machine, unless the agent has written a later one.
+func TakeStatus(w *mailbox.Workspace, agent schema.AgentName, status []byte) error {
+	here, mayReplace := Status(w, agent)
+	if !mayReplace || bytes.Equal(LaterStatus(here, status), here) {
+		return nil
+	}
+	return durable.ReplaceFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), status, 0o644)
 }
 
 // SetStatus writes to the status file of an agent what it does now. All other fields and comments stay. A file that is
