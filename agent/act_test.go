@@ -107,26 +107,35 @@ func TestRejectedLogin(t *testing.T) {
 func TestMayRun(t *testing.T) {
 	t.Parallel()
 	const proof = "dd if=/dev/null of=made && true"
-	for command, allowed := range map[string]bool{
-		proof: true, proof + " && dd if=/dev/null of=more": false, "dd if=/dev/null of=made": false, "dd if=/dev/null of=made && true; dd if=/dev/null of=more": false,
-	} {
-		t.Run("claude/"+command, func(t *testing.T) {
-			script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
-				{Name: "Bash", Input: map[string]any{"command": command, "description": "check"}},
-			}}, modelstub.Reply{Text: "done"})
-			driver, _ := realClaude(t, script, func(o *Options) { o.Allow, o.MayRun = PermitEdits, []string{proof} })
-			started(t, driver)
-			checkMayRun(t, driver, driver.options.Dir, "Bash: "+command, allowed)
-		})
-		t.Run("codex/"+command, func(t *testing.T) {
-			script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{
-				"cmd": command, "sandbox_permissions": "require_escalated", "justification": "the sandbox is in the way",
-			}}}}, modelstub.Reply{Text: "done"})
-			driver, _ := realCodex(t, script, func(o *Options) { o.Allow, o.MayRun = PermitEdits, []string{proof} })
-			started(t, driver)
-			checkMayRun(t, driver, driver.options.Dir, "command: "+command, allowed)
-		})
+	commands := []string{proof + " && dd if=/dev/null of=more", "dd if=/dev/null of=made", "dd if=/dev/null of=made && true; dd if=/dev/null of=more", proof}
+	script := func(t *testing.T, call func(command string) modelstub.ToolCall) modelstub.Script {
+		var replies []modelstub.Reply
+		for _, command := range commands {
+			replies = append(replies, modelstub.Reply{Calls: []modelstub.ToolCall{call(command)}}, modelstub.Reply{Text: "done"})
+		}
+		return modelstub.Answers(t, replies...)
 	}
+	set := func(o *Options) { o.Allow, o.MayRun = PermitEdits, []string{proof} }
+	t.Run("claude", func(t *testing.T) {
+		driver, _ := realClaude(t, script(t, func(command string) modelstub.ToolCall {
+			return modelstub.ToolCall{Name: "Bash", Input: map[string]any{"command": command, "description": "check"}}
+		}), set)
+		started(t, driver)
+		for _, command := range commands {
+			checkMayRun(t, driver, driver.options.Dir, "Bash: "+command, command == proof)
+		}
+	})
+	t.Run("codex", func(t *testing.T) {
+		driver, _ := realCodex(t, script(t, func(command string) modelstub.ToolCall {
+			return modelstub.ToolCall{Name: "exec_command", Input: map[string]any{
+				"cmd": command, "sandbox_permissions": "require_escalated", "justification": "the sandbox is in the way",
+			}}
+		}), set)
+		started(t, driver)
+		for _, command := range commands {
+			checkMayRun(t, driver, driver.options.Dir, "command: "+command, command == proof)
+		}
+	})
 }
 
 // checkMayRun runs a turn that calls a tool, which makes the file named made if it is allowed.

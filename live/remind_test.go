@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -31,7 +32,7 @@ func (r *reminding) works() {
 	r.Helper()
 	key, err := track.KeyOf(r.request)
 	if err == nil {
-		err = track.NoteWorking(r.Workspace, r.Agent, key, "half done")
+		err = track.NoteWorking(r.Workspace, r.Agent, key, "half done", process.Process{})
 	}
 	if err != nil {
 		r.Fatal(err)

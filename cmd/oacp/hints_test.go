@@ -94,16 +94,16 @@ func sourceTexts(t *testing.T) map[string]string {
 }
 
 var (
-	verb        = pattern(`%(\[\d\])?[sqv]`)
-	placeholder = pattern(`^\[?[A-Z][A-Z-]+(…|\]|\|[A-Z-]+)*$`)
-	value       = pattern(`^[\w./:@<>=-]*(` + standIn + `|[0-9./])[\w./:@-]*$`)
+	verb        = regexp.MustCompile(`%(\[\d\])?[sqv]`)
+	placeholder = regexp.MustCompile(`^\[?[A-Z][A-Z-]+(…|\]|\|[A-Z-]+)*$`)
+	value       = regexp.MustCompile(`^[\w./:@<>=-]*(` + standIn + `|[0-9./])[\w./:@-]*$`)
 )
 
 // commandIn returns the command line at the beginning of a text: the command, its flags, and arguments that are
 // placeholders or values. What follows in the text is prose.
 func commandIn(text string, commands []*cli.Command) (args []string) {
 	var known *cli.Command
-	words := strings.Fields(verb().ReplaceAllString(strings.ReplaceAll(text, "%d", "7"), standIn))
+	words := strings.Fields(verb.ReplaceAllString(strings.ReplaceAll(text, "%d", "7"), standIn))
 	for i := 0; i < len(words); i++ {
 		word := strings.Trim(words[i], "`'\"")
 		ends := strings.TrimRight(word, ",;:.)")
@@ -123,7 +123,7 @@ func commandIn(text string, commands []*cli.Command) (args []string) {
 				word = strings.Trim(words[i], "`'\"")
 				ends = strings.TrimRight(word, ",;:.)")
 			}
-		case !placeholder().MatchString(ends) && !value().MatchString(ends):
+		case !placeholder.MatchString(ends) && !value.MatchString(ends):
 			return args
 		}
 		args = append(args, ends)

@@ -20,6 +20,9 @@ import (
 // TestClaudeBurst sends 100 messages, 20 a second, to the real claude while it works. The digests cost less than 4,000
 // tokens together, the model notices each message, and no person does anything.
 func TestClaudeBurst(t *testing.T) {
+	if !*thorough {
+		t.Skip("TestCeiling of package live checks it without claude")
+	}
 	t.Parallel()
 	const messages = 100
 	gate := filepath.Join(t.TempDir(), "gate")

@@ -45,14 +45,12 @@ func newLiveScene(t testing.TB, script modelstub.Script) *liveScene {
 	if testing.Short() {
 		t.Skip("sessions in terminals take long")
 	}
-	oacp, err := exec.LookPath("oacp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &liveScene{t: t, oacp: oacp, claude: modelstub.Program(t, "claude"), home: t.TempDir(), folder: t.TempDir()}
+	s := &liveScene{t: t, oacp: filepath.Join(pacedFolder, "oacp"), claude: modelstub.Program(t, "claude"), home: t.TempDir(), folder: t.TempDir()}
 	s.server = modelstub.Start(t, script)
-	s.env = append(s.server.ClaudeTerminalEnv(t, s.home, s.folder), testPace+"=4s")
+	s.env = append(s.server.ClaudeTerminalEnv(t, s.home, s.folder), testPace+"=4s",
+		"PATH="+pacedFolder+string(os.PathListSeparator)+os.Getenv("PATH"))
 	s.run("init", "--dir", s.folder, "--agents", claudeAgent+",codex")
+	var err error
 	if s.w, err = mailbox.Open(s.folder, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -3,14 +3,17 @@ package main
 import (
 	"cmp"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,8 +28,12 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 )
 
-// testPace is the variable of a test for the Pace of its hooks.
+var thorough = flag.Bool("thorough", false, "repeat with the real claude and codex what other tests check with less")
+
+// testPace is the variable of a test for the Pace of its hooks. The oacp in pacedFolder has it.
 const testPace = "OACP_TEST_PACE"
+
+var pacedFolder string
 
 func TestMain(m *testing.M) {
 	if err := memoryfolder.Use(); err != nil {
@@ -36,12 +43,36 @@ func TestMain(m *testing.M) {
 	if pace := os.Getenv(testPace); pace != "" { // in a command that a test runs
 		hookPace, _ = time.ParseDuration(pace)
 	}
-	testscript.Main(m, map[string]func(){
+	testscript.Main(programs{m}, map[string]func(){
 		"oacp":           main,
 		"oacp-contract":  func() { command.MainOf("contract", judge.NewCommand) },
 		"oacp-dashboard": func() { command.MainOf("dashboard", dashboard.NewCommand) },
 		"oacp-mcp":       func() { command.MainOf("mcp", mcpserver.NewCommand) },
 	})
+}
+
+// programs runs the tests with oacp as users run it. The test binary can be oacp too, but tests run it thousands of times,
+// and what it links for tests and the separate programs more than doubles the time that it takes to start.
+type programs struct{ *testing.M }
+
+func (p programs) Run() int {
+	oacp, err := exec.LookPath("oacp")
+	if err != nil {
+		panic(err)
+	}
+	pacedFolder = filepath.Join(filepath.Dir(oacp), "paced")
+	if err := errors.Join(os.Mkdir(pacedFolder, 0o755), os.Rename(oacp, filepath.Join(pacedFolder, filepath.Base(oacp)))); err != nil {
+		panic(err)
+	}
+	args := []string{"build", "-o", oacp}
+	build, _ := debug.ReadBuildInfo()
+	if slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("go %q: %v: %s", args, err, out))
+	}
+	return p.M.Run()
 }
 
 // TestScript runs the scripts in testdata/script. They are the documentation of the command line by
@@ -146,23 +177,17 @@ func let(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], match[1])
 }
 
-// pattern returns a regular expression that is compiled at its first use. Tests run the test binary as oacp
-// thousands of times, which does not use it.
-func pattern(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
 // changing lists the parts of outputs that differ from run to run, and what shows replaces them by.
 var changing = []struct {
-	pattern func() *regexp.Regexp
+	pattern *regexp.Regexp
 	instead string
 }{
-	{pattern(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{16})\b`), "msg-TIME-$1-RAND"},
-	{pattern(`\b\d{8}T\d{4}Z_`), "TIME_"},
-	{pattern(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
-	{pattern(`(?m)^sent ([a-z0-9]{4}|[a-z0-9]{16}) to `), "sent SHORT to "},
-	{pattern(`"short_id": "([a-z0-9]{4}|[a-z0-9]{16})"`), `"short_id": "RAND"`},
-	{pattern(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{16})\b`), "msg-TIME-$1-RAND"},
+	{regexp.MustCompile(`\b\d{8}T\d{4}Z_`), "TIME_"},
+	{regexp.MustCompile(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
+	{regexp.MustCompile(`(?m)^sent ([a-z0-9]{4}|[a-z0-9]{16}) to `), "sent SHORT to "},
+	{regexp.MustCompile(`"short_id": "([a-z0-9]{4}|[a-z0-9]{16})"`), `"short_id": "RAND"`},
+	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 }
 
 // shows FILE compares the last standard output with a file, after replacing ids and times.
@@ -172,7 +197,7 @@ func shows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	got := strings.ReplaceAll(ts.ReadFile("stdout"), ts.Getenv("WORK"), "WORK")
 	for _, c := range changing {
-		got = c.pattern().ReplaceAllString(got, c.instead)
+		got = c.pattern.ReplaceAllString(got, c.instead)
 	}
 	if want := ts.ReadFile(args[0]); got != want {
 		ts.Fatalf("got:\n%s\nwant:\n%s", got, want)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 
 // commandsOn returns the commands of a page of Markdown: those in blocks, with the lines that they read, and those
 // between backticks, of which single words only name a command.
-var commandsOn = pattern("(?m)^ *(oacp .*<<'EOF'.*\n(?:.*\n)*?) *EOF$|^ *(oacp [^-].*)|`(oacp [a-z]+ [^`]*)`")
+var commandsOn = regexp.MustCompile("(?m)^ *(oacp .*<<'EOF'.*\n(?:.*\n)*?) *EOF$|^ *(oacp [^-].*)|`(oacp [a-z]+ [^`]*)`")
 
 const filledHandoff = `source_agent: codex
 target_agent: claude
@@ -37,7 +38,7 @@ func TestPages(t *testing.T) {
 	for name, page := range map[string]string{"the page for agents": guide.Agent, "README.md": beforeHelp} {
 		c := newSession(t, "claude,codex")
 		home, count := t.TempDir(), 0
-		for _, match := range commandsOn().FindAllStringSubmatch(page, -1) {
+		for _, match := range commandsOn.FindAllStringSubmatch(page, -1) {
 			line := match[2] + match[3]
 			if match[1] != "" {
 				line = strings.ReplaceAll(match[1], "\n    ", "\n") + "EOF\n"

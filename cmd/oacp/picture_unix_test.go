@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,7 +89,7 @@ type photographer struct {
 	screen bytes.Buffer
 }
 
-var conversationNumber = pattern(`(conv-\d{8}-[a-z]+-)\d{6}`)
+var conversationNumber = regexp.MustCompile(`(conv-\d{8}-[a-z]+-)\d{6}`)
 
 // run shows a command line of an agent and what it prints. It returns the short id of the message
 // that the command sent.
@@ -109,7 +110,7 @@ func (p *photographer) run(agent, line string) (sent string) {
 		p.t.Fatalf("%s: exit status %d:\n%s", line, exit, out.String())
 	}
 	shown := strings.ReplaceAll(out.String(), p.dir, "~/shop")
-	p.screen.WriteString(conversationNumber().ReplaceAllString(shown, "${1}000001")) // it differs between machines
+	p.screen.WriteString(conversationNumber.ReplaceAllString(shown, "${1}000001")) // it differs between machines
 	_, sent, _ = strings.Cut(out.String(), "sent ")
 	sent, _, _ = strings.Cut(sent, " ")
 	return sent

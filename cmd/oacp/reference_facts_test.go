@@ -20,12 +20,12 @@ import (
 type normalizer struct{ home, inputs string }
 
 var (
-	messagePath    = pattern(`/(inbox|outbox)/[^/]*\.yaml( \d+)?$`)
+	messagePath    = regexp.MustCompile(`/(inbox|outbox)/[^/]*\.yaml( \d+)?$`)
 	typeNames      = strings.ReplaceAll(joinNames(schema.Types()), ", ", "|")
-	messageName    = pattern(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + typeNames + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
-	messageID      = pattern(`\bmsg-\d{8}(?:T\d{4}Z|\d{6})-([\w.-]+)-[a-z0-9]{4,16}\b`)
-	conversationID = pattern(`\bconv-\d{8}-([\w.-]+)-\d+\b`)
-	timestamp      = pattern(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+\+00:00|Z)`)
+	messageName    = regexp.MustCompile(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + typeNames + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
+	messageID      = regexp.MustCompile(`\bmsg-\d{8}(?:T\d{4}Z|\d{6})-([\w.-]+)-[a-z0-9]{4,16}\b`)
+	conversationID = regexp.MustCompile(`\bconv-\d{8}-([\w.-]+)-\d+\b`)
+	timestamp      = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+\+00:00|Z)`)
 )
 
 func (n normalizer) string(text string) string {
@@ -34,7 +34,7 @@ func (n normalizer) string(text string) string {
 		pattern *regexp.Regexp
 		instead string
 	}{
-		{messageName(), "TIME_${1}_${2}${3}"}, {messageID(), "msg-TIME-$1-RAND"}, {conversationID(), "conv-DATE-$1-SEQ"}, {timestamp(), "TIME"},
+		{messageName, "TIME_${1}_${2}${3}"}, {messageID, "msg-TIME-$1-RAND"}, {conversationID, "conv-DATE-$1-SEQ"}, {timestamp, "TIME"},
 	} {
 		text = change.pattern.ReplaceAllStringFunc(text, func(found string) string {
 			if strings.Contains(n.inputs, found) {
@@ -50,7 +50,7 @@ func (n normalizer) string(text string) string {
 func (n normalizer) text(output string) []string {
 	var lines []string
 	for line := range strings.Lines(output) {
-		if line = strings.TrimSuffix(line, "\n"); scriptLine().MatchString(line) {
+		if line = strings.TrimSuffix(line, "\n"); scriptLine.MatchString(line) {
 			lines = append(lines, n.string(line))
 		}
 	}
@@ -59,7 +59,7 @@ func (n normalizer) text(output string) []string {
 }
 
 // scriptLine matches the lines of text that scripts may read.
-var scriptLine = pattern(`^(OK: |  (inbox|outbox): |NEW_MESSAGE |MESSAGE_ARCHIVED )`)
+var scriptLine = regexp.MustCompile(`^(OK: |  (inbox|outbox): |NEW_MESSAGE |MESSAGE_ARCHIVED )`)
 
 // value normalizes a value of JSON or YAML. Texts for people only have to be there.
 func (n normalizer) value(key string, value any) any {
@@ -155,7 +155,7 @@ func (n normalizer) files(t *testing.T) map[string]any {
 			return err
 		}
 		var content any
-		if messagePath().MatchString(path) {
+		if messagePath.MatchString(path) {
 			data, err := os.ReadFile(path)
 			if err != nil {
 				return err

@@ -253,7 +253,7 @@ func compareFacts(want, got fact) error {
 		}
 	}
 	for name := range got.After {
-		if _, ok := want.After[name]; !ok && messagePath().MatchString(name) {
+		if _, ok := want.After[name]; !ok && messagePath.MatchString(name) {
 			problems = append(problems, fmt.Errorf("there is %s", name))
 		}
 	}
@@ -323,7 +323,7 @@ func TestSwitchingPage(t *testing.T) {
 		}
 		tests := 0
 		for part := range strings.SplitSeq(cells[len(cells)-1], "; ") {
-			if script := scriptLink().FindStringSubmatch(part); script != nil {
+			if script := scriptLink.FindStringSubmatch(part); script != nil {
 				tests++
 				data, err := os.ReadFile("../../docs/" + script[1])
 				if words := strings.TrimSpace(script[2]); err != nil || !strings.Contains(strings.ReplaceAll(string(data), "\n# ", " "), words) {
@@ -331,7 +331,7 @@ func TestSwitchingPage(t *testing.T) {
 				}
 				continue
 			}
-			for _, match := range inTypewriter().FindAllStringSubmatch(part, -1) {
+			for _, match := range inTypewriter.FindAllStringSubmatch(part, -1) {
 				tests++
 				c, ok := cases[match[1]]
 				if !ok {
@@ -355,6 +355,6 @@ func TestSwitchingPage(t *testing.T) {
 }
 
 var (
-	scriptLink   = pattern(`\[\S+\]\((\.\./\S+)\): (.*)`)
-	inTypewriter = pattern("`([^`]+)`")
+	scriptLink   = regexp.MustCompile(`\[\S+\]\((\.\./\S+)\): (.*)`)
+	inTypewriter = regexp.MustCompile("`([^`]+)`")
 )

@@ -242,7 +242,11 @@ func TestRunRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var replies []modelstub.Reply
-			for range 2 {
+			runs := 1
+			if *thorough { // then also with --json
+				runs = 2
+			}
+			for range runs {
 				for _, call := range test.calls {
 					replies = append(replies, modelstub.Reply{Calls: []modelstub.ToolCall{call}})
 				}
@@ -257,6 +261,9 @@ func TestRunRefused(t *testing.T) {
 			out := scene.must("run", "--agent", "worker", "--once", "--driver", test.name)
 			if want := strings.ReplaceAll(test.line, "DIR", dir); !strings.Contains(out, want+"\n") {
 				t.Errorf("run printed\n%s\nwant a line that ends in\n%s", out, want)
+			}
+			if !*thorough {
+				return
 			}
 			scene.ask("Once more.")
 			var done turn.Event
@@ -302,6 +309,9 @@ func TestRunMisconfigured(t *testing.T) {
 		{what: "no service", program: "claude", env: "ANTHROPIC_BASE_URL=" + elsewhere, want: "Connection refused"},
 	}
 	for _, test := range tests {
+		if test.what == "no service" && !*thorough { // agent.TestAPIErrors and TestWaitsForService check it
+			continue
+		}
 		t.Run(test.program+", "+test.what, func(t *testing.T) {
 			t.Parallel()
 			scene := newProgramScene(t, test.program, func(context.Context, modelstub.Request) modelstub.Reply { return noCredit })

@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"mailbox/doctor":  {"schema", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
 	"mailbox/history": {"schema"},
 	"mailbox/commit":  {"schema", "mailbox", "mailbox/history"},
-	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/replica", "mailbox/history"},
+	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/replica", "mailbox/history"},
 	"mailbox/replica": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
 

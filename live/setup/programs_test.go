@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,8 @@ import (
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 )
+
+var thorough = flag.Bool("thorough", false, "set up each program for the project and for the user, not only one of them")
 
 // recorder stands for oacp: it writes down how it was called, and for a hook also the event.
 const recorder = `#!/bin/sh
@@ -115,6 +118,9 @@ func (s *programScene) wantCalls(o Options, called string) {
 // TestClaudeRunsHooks lets the real claude work with what a setup writes, and after its removal.
 func TestClaudeRunsHooks(t *testing.T) {
 	for _, scope := range []Scope{Project, User} {
+		if scope == User && !*thorough {
+			continue
+		}
 		t.Run(string(scope), func(t *testing.T) {
 			s := newProgramScene(t, live.Claude, modelstub.ToolCall{Name: "Bash", Input: map[string]any{"command": "true", "description": "nothing"}})
 			s.write("home/.claude/settings.json", `{"permissions": {"allow": ["Bash"]}}`)
@@ -138,6 +144,9 @@ func TestClaudeRunsHooks(t *testing.T) {
 // it, and after its removal.
 func TestCodexRunsHooks(t *testing.T) {
 	for _, scope := range []Scope{Project, User} {
+		if scope == Project && !*thorough {
+			continue
+		}
 		t.Run(string(scope), func(t *testing.T) {
 			s := newProgramScene(t, live.Codex, modelstub.ToolCall{Name: "exec_command", Input: map[string]any{"cmd": "true"}})
 			config := "home/.codex/config.toml"

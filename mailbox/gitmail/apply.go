@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -60,9 +61,17 @@ func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *sc
 func (e *exchange) apply(ctx context.Context) error {
 	e.r.step("merged")
 	e.addAgents()
-	later := e.receive(ctx)
+	for agent, status := range e.statuses {
+		if e.o.DryRun || !e.w.Knows(agent) {
+			continue
+		}
+		if err := project.TakeStatus(e.r.w, agent, status); err != nil { // it is no mail: the next sync tries again
+			e.problem(schema.AgentPath(agent, project.StatusName), err)
+		}
+	}
+	outcomes := e.receive(ctx)
 	e.r.step("arrived")
-	for _, o := range later {
+	for _, o := range outcomes {
 		if ctx.Err() == nil && e.failed == nil {
 			e.applyOutcome(ctx, o)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -44,11 +45,15 @@ func (r *Repository) readCache() (c cache) {
 // can change without a new time.
 const settled = 2 * time.Second
 
-// stamp encodes the times of an agent's folders. It is empty if one of them is not settled.
+// stamp encodes the times of an agent's folders and status file. It is empty if one of them is not settled.
 func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text string) {
+	paths := []string{schema.AgentPath(agent, project.StatusName)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+		paths = append(paths, schema.BoxPath(agent, box))
+	}
+	for _, path := range paths {
 		at := time.Unix(0, 0)
-		if info, err := w.Root().Lstat(schema.BoxPath(agent, box)); err == nil {
+		if info, err := w.Root().Lstat(path); err == nil {
 			at = info.ModTime()
 		}
 		if now.Sub(at) < settled {

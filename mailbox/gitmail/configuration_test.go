@@ -81,8 +81,8 @@ cat >/dev/null; printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP S
 	{name: "single branch", clone: []string{"--single-branch", "--branch=main"}},
 	{name: "rebase in progress", alone: true, prepare: func(t *testing.T, m *machine) { conflict(t, m, "rebase") }},
 	{name: "merge in progress", alone: true, prepare: func(t *testing.T, m *machine) { conflict(t, m, "merge") }},
-	{name: "index.lock", alone: true, prepare: func(t *testing.T, m *machine) { check.WriteFile(t, filepath.Join(m.clone, ".git/index.lock"), "") }},
-	{name: "HEAD.lock and config.lock", alone: true, prepare: func(t *testing.T, m *machine) {
+	{name: "locks", alone: true, prepare: func(t *testing.T, m *machine) {
+		check.WriteFile(t, filepath.Join(m.clone, ".git/index.lock"), "")
 		check.WriteFile(t, filepath.Join(m.clone, ".git/HEAD.lock"), "")
 		check.WriteFile(t, filepath.Join(m.clone, ".git/config.lock"), "")
 		check.WriteFile(t, filepath.Join(m.clone, ".git/packed-refs.lock"), "")

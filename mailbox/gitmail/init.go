@@ -124,7 +124,7 @@ func (r *Repository) create(ctx context.Context, around *git.Enclosing, format s
 // complete writes the settings of the repository, joins what the remote has, and lists the workspace in the user's
 // exclude file.
 func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *Initialized) (err error) {
-	if err := r.configure(ctx, around); err != nil {
+	if err := r.configure(ctx, around, made.Created); err != nil {
 		return err
 	}
 	if made.Found {
@@ -180,20 +180,28 @@ func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	return err
 }
 
-// configure writes the settings of the repository. The user's come first, so those of the
-// repository take precedence.
-func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error {
-	if err := r.include(ctx, around); err != nil {
+// configure writes the settings of the repository. The user's come first, so those of the repository take precedence. A
+// new repository has none of its own yet, so configure appends them; otherwise git replaces them.
+func (r *Repository) configure(ctx context.Context, around *git.Enclosing, isNew bool) error {
+	s, sections := r.settings, ""
+	settings := []struct{ section, key, value string }{
+		{"core", "autocrlf", "false"}, {"core", "fsync", "loose-object,reference"}, {"core", "logAllRefUpdates", "false"}, {"gc", "auto", "0"},
+		{"oacp", "remote", s.Remote}, {"oacp", "ref", s.Ref}, {"oacp", "since", s.Since},
+		{`remote "oacp"`, "url", s.URL}, {`remote "oacp"`, "pushurl", s.pushURL},
+	}
+	for _, setting := range settings {
+		if isNew && setting.value != "" {
+			sections += fmt.Sprintf("[%s]\n\t%s = \"%s\"\n", setting.section, setting.key, quoted.Replace(setting.value))
+		}
+	}
+	if err := r.include(ctx, around, sections); err != nil || isNew {
 		return err
 	}
-	s := r.settings
-	for _, entry := range [][2]string{
-		{"core.autocrlf", "false"}, {"core.fsync", "loose-object,reference"}, {"core.logAllRefUpdates", "false"}, {"gc.auto", "0"},
-		{"oacp.remote", s.Remote}, {"oacp.ref", s.Ref}, {"oacp.since", s.Since}, {"remote.oacp.url", s.URL}, {"remote.oacp.pushurl", s.pushURL},
-	} {
-		args := append([]string{"config", "--file", r.configFile(), "--replace-all"}, entry[:]...)
-		if entry[1] == "" {
-			args = []string{"config", "--file", r.configFile(), "--unset-all", entry[0]}
+	for _, setting := range settings {
+		name := strings.ReplaceAll(setting.section, ` "oacp"`, ".oacp") + "." + setting.key
+		args := []string{"config", "--file", r.configFile(), "--replace-all", name, setting.value}
+		if setting.value == "" {
+			args = []string{"config", "--file", r.configFile(), "--unset-all", name}
 		}
 		// git exits with 5 if a setting to unset is not set.
 		if _, err := r.git.Run(ctx, args...); err != nil && git.Exit(err) != 5 {
@@ -205,8 +213,8 @@ func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error
 
 // include puts the user's settings before the repository's: identity, credentials, how to reach the remote. Git includes
 // some files only for the folder .git of the user's repository; actions/checkout keeps the credentials of a CI job in
-// one. Such files are included by their own paths.
-func (r *Repository) include(ctx context.Context, around *git.Enclosing) error {
+// one. Such files are included by their own paths. The sections come last.
+func (r *Repository) include(ctx context.Context, around *git.Enclosing, sections string) error {
 	text := includeSection
 	files, err := around.SettingsFiles(ctx, gitName)
 	for _, file := range files {
@@ -220,7 +228,7 @@ func (r *Repository) include(ctx context.Context, around *git.Enclosing) error {
 		_, rest, _ = strings.Cut(rest, "\n[")
 		data = []byte("[" + rest)
 	}
-	return durable.Replace(r.configFile(), append([]byte(text), data...), 0o644)
+	return durable.Replace(r.configFile(), slices.Concat([]byte(text), data, []byte(sections)), 0o644)
 }
 
 const includeSection = "[include]\n"

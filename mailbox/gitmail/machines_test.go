@@ -447,13 +447,14 @@ func (m *machine) checkFolder(commit string) {
 	committed := make(map[string]string)
 	for line := range strings.SplitSeq(m.n.git(m.dir, "ls-tree", "-r", commit, "agents"), "\n") {
 		// "100644 blob <oid>\t<path>"
+		line = strings.Replace(line, "/.status", "/status.yaml", 1)
 		if about, path, ok := strings.Cut(line, "\t"); ok && !strings.HasPrefix(filepath.Base(path), ".") && !strings.Contains(path, "/.restored/") {
 			committed[path] = strings.Fields(about)[2]
 		}
 	}
 	var paths []string
 	err := filepath.WalkDir(filepath.Join(m.dir, "agents"), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && entry.Name() != "status.yaml" {
+		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
 			paths = append(paths, path)
 		}
 		return err

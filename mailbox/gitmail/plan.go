@@ -37,6 +37,8 @@ type plan struct {
 	outcomes []*outcome
 	// added and removed are agents.
 	added, removed []schema.AgentName
+	// statuses are the status files that the workspace lacks.
+	statuses map[schema.AgentName][]byte
 	// stamps are the stamps of agents whose folders agree with the base once the sync is done, and waiting are the
 	// states that the base has of messages that a box refused.
 	stamps  map[schema.AgentName]string
@@ -48,7 +50,7 @@ type plan struct {
 func newPlan() *plan {
 	return &plan{
 		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), pruned: make(map[string]map[string]int),
-		stamps: make(map[schema.AgentName]string), waiting: make(map[string]replica.State),
+		statuses: make(map[schema.AgentName][]byte), stamps: make(map[schema.AgentName]string), waiting: make(map[string]replica.State),
 	}
 }
 
@@ -188,6 +190,7 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 			delete(e.stamps, agent)
 		}
 	}
+	e.planStatus(agent)
 	for _, c := range slices.SortedFunc(maps.Keys(changed), func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) }) {
 		if ctx.Err() != nil || e.failed != nil {
 			return

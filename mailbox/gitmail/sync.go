@@ -193,7 +193,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	var sent []history.Change
 	for _, edit := range e.edits {
 		own = own || edit.own
-		if edit.own && edit.Kind != history.Pruned {
+		if edit.own && edit.Kind != history.Pruned && edit.Kind != history.Status {
 			sent = append(sent, edit.Change)
 		}
 	}

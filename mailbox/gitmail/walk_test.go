@@ -18,6 +18,7 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -127,6 +128,10 @@ func (w *walk) act(m *machine) {
 		w.changesGuest(m)
 	case x == 92:
 		w.squashes(m)
+	case x >= 97:
+		agent := w.agents[w.IntN(len(w.agents))]
+		err := project.SetStatus(m.w, agent, project.Busy, m.name, time.Now())
+		w.note("%s says the status of %s: %v", m.name, agent, err) // its folder may be removed
 	}
 }
 

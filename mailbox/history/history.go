@@ -35,6 +35,7 @@ const (
 	RemovedAgent Kind = "removed_agent"
 	Pruned       Kind = "pruned"
 	Described    Kind = "workspace" // workspace.json
+	Status       Kind = "status"    // status.yaml
 )
 
 // kinds are the kinds in the order in which a commit names them, with the texts for one change and for several.
@@ -45,7 +46,7 @@ var kinds = []struct {
 	{Sent, "sent", "%d messages from %s"}, {Acknowledged, "acknowledged", "%d acknowledged by %s"},
 	{DeadLetter, "gave up", "%d given up by %s"}, {Restored, "restored", "%d restored by %s"},
 	{NewAgent, "new agent", "new agents %[2]s"}, {RemovedAgent, "removed agent", "removed agents %[2]s"},
-	{Described, "workspace.json", ""}, {Pruned, "old mail pruned", ""},
+	{Described, "workspace.json", ""}, {Status, "status of", "status of %[2]s"}, {Pruned, "old mail pruned", ""},
 }
 
 // Change is one thing that happened to a message or an agent, such as one that a sync carried.
@@ -89,7 +90,7 @@ func (c Change) String() string {
 	switch {
 	case c.Kind == Described, c.Kind == Pruned:
 		return text
-	case c.Kind == NewAgent, c.Kind == RemovedAgent:
+	case c.Kind == NewAgent, c.Kind == RemovedAgent, c.Kind == Status:
 		return text + " " + string(c.Agent)
 	case c.From != "" && c.From != c.Agent:
 		message += " from " + string(c.From)

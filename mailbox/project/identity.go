@@ -13,8 +13,8 @@ import (
 
 // Files in an agent's folder.
 const (
-	// statusName is the file that says what the agent does now.
-	statusName = "status.yaml"
+	// StatusName is the file that says what the agent does now.
+	StatusName = "status.yaml"
 	// cardName is the file that describes the agent.
 	cardName = "agent_card.yaml"
 )
@@ -68,7 +68,7 @@ func newFiles(agent schema.AgentName, runtime string, now time.Time) []newFile {
 		card = fmt.Appendf(card, "    - %s\n", t)
 	}
 	status := fmt.Appendf(nil, statusTemplate, runtime, quoted(runtime), quoted(string(schema.NewTimestamp(now))))
-	return []newFile{{statusName, status}, {cardName, card}}
+	return []newFile{{StatusName, status}, {cardName, card}}
 }
 
 // OfflineNotes returns a note for each recipient of a message that is offline according to its status
@@ -78,7 +78,7 @@ func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 		var status struct {
 			Status string `yaml:"status"`
 		}
-		err := readAgentFile(w, agent, statusName, &status)
+		err := readAgentFile(w, agent, StatusName, &status)
 		switch {
 		case err != nil || !strings.EqualFold(strings.TrimSpace(status.Status), "offline"):
 		case m.Priority == schema.P0:

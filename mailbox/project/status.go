@@ -2,6 +2,7 @@ package project
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,13 +22,57 @@ const (
 	Busy      = "busy"
 )
 
+// MaxStatus is the size of the largest status file that is valid, in bytes.
+const MaxStatus = 64 << 10
+
+// UpdatedAt returns the time at which a status file was written, according to the file. It is zero if the file is not
+// valid.
+func UpdatedAt(status []byte) time.Time {
+	var fields struct {
+		UpdatedAt string `yaml:"updated_at"`
+	}
+	if len(status) > MaxStatus || yaml.Unmarshal(status, &fields) != nil {
+		return time.Time{}
+	}
+	at, _ := time.Parse(time.RFC3339, fields.UpdatedAt)
+	return at
+}
+
+// LaterStatus returns the status file that was written later; of two of the same time, that with the greater bytes, so that
+// all machines agree. One that is not valid, which includes none, is the earliest.
+func LaterStatus(a, b []byte) []byte {
+	if cmp.Or(UpdatedAt(a).Compare(UpdatedAt(b)), bytes.Compare(a, b)) < 0 {
+		return b
+	}
+	return a
+}
+
+// Status returns the status file of an agent, or nil if there is no valid one. It reports whether another machine's may
+// take its place: a file that is not valid stays.
+func Status(w *mailbox.Workspace, agent schema.AgentName) (data []byte, mayReplace bool) {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), MaxStatus)
+	if err != nil || UpdatedAt(data).IsZero() {
+		return nil, errors.Is(err, fs.ErrNotExist)
+	}
+	return data, true
+}
+
+// TakeStatus replaces the status file of an agent by that of another machine, unless the agent has written a later one.
+func TakeStatus(w *mailbox.Workspace, agent schema.AgentName, status []byte) error {
+	here, mayReplace := Status(w, agent)
+	if !mayReplace || bytes.Equal(LaterStatus(here, status), here) {
+		return nil
+	}
+	return durable.ReplaceFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), status, 0o644)
+}
+
 // SetStatus writes to the status file of an agent what it does now. All other fields and comments stay. A file that is
-// not a YAML mapping stays as it is, and is an error.
+// not a YAML mapping stays as it is, and is an error. Each file is newer than the one before, because among machines the newest one wins.
 func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string, now time.Time) error {
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	name := schema.AgentPath(agent, statusName)
+	name := schema.AgentPath(agent, StatusName)
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -38,6 +83,9 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 	}
 	if file.Kind == 0 { // it is empty
 		file = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	}
+	if before := UpdatedAt(data); !now.Truncate(time.Second).After(before) { // in the same second, or by a clock that went back
+		now = before.Add(time.Second)
 	}
 	fields := file.Content[0]
 	if fields.Kind != yaml.MappingNode {

@@ -258,7 +258,7 @@ func TestAnswersAreCheap(t *testing.T) {
 	r := newRoom(t, agents...)
 	codex := meter{r.client(t, "codex"), map[string]int{}}
 	root := r.fillNastily(t, 25)
-	codex.pages(t, "list_inbox", arguments{}, 200)
+	codex.pages(t, "list_inbox", arguments{}, 3)
 	codex.pages(t, "list_inbox", arguments{"limit": 500}, 200)
 	codex.pages(t, "list_owed", arguments{"limit": 500}, 100)
 	codex.pages(t, "show_thread", arguments{"limit": 500, "message_id": root}, 100)
