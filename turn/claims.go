@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -161,6 +162,9 @@ type hold struct {
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
 		return r.worker.workOn(ctx, hold{ctx: ctx}, it, do)
+	}
+	if _, err := os.Lstat(r.worker.entryOf(it).Path); mailbox.IsGone(err) { // another machine has handled it
+		return outcome{item: it, done: true}
 	}
 	wanted := make([]gitmail.Wanted, 0, len(ahead)+1)
 	for _, next := range append([]*item{it}, ahead...) {
