@@ -34,7 +34,7 @@ const inPictures = "OACP_TEST_PICTURES"
 func TestPictures(t *testing.T) {
 	if os.Getenv(inPictures) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPictures$", fmt.Sprintf("-update=%t", *update))
-		child.Env = append(os.Environ(), inPictures+"=yes", "TZ=UTC", "HOME="+t.TempDir(), "GIT_CEILING_DIRECTORIES="+os.TempDir())
+		child.Env = append(os.Environ(), inPictures+"=yes", runsNoOACP+"=yes", "TZ=UTC", "HOME="+t.TempDir(), "GIT_CEILING_DIRECTORIES="+os.TempDir())
 		if out, err := child.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
