@@ -52,6 +52,8 @@ func TestPages(t *testing.T) {
 			switch {
 			case strings.Contains(line, "--wait"):
 				line, want = strings.Replace(line, "--wait=reply", "--wait=reply --timeout 1ms", 1), failure.ExitTimeout
+			case strings.HasPrefix(line, "oacp recall"): // of a message of its own
+				id = strings.TrimSpace(c.must(t, "send", "--from", "codex", "--to", "claude", "--type", kind, "--subject", "s", "--body", "x", "-q"))
 			case strings.HasPrefix(line, "oacp run"):
 				line = strings.Replace(line, "oacp run", "oacp run --once", 1)
 			case strings.HasPrefix(line, "oacp mirror"):

@@ -95,7 +95,7 @@ func setTo(content any) edit {
 // allowed are the commands that claude may run without asking: those that a digest and oacp help agent name, except those
 // that can send a file or lift a limit on turns. Other commands, such as oacp run, start programs. A rule allows all flags
 // of a command, so in a session ack and reply refuse to act for another agent, and reply refuses to read a file.
-var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "status", "working"}
+var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "recall", "reply", "status", "working"}
 
 // permissions is the part of claude's settings that lets it use the tools of the MCP server and those commands
 // without asking.
