@@ -37,7 +37,7 @@ func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent 
 // acknowledgedBy reports whether a message that is not in the agent's inbox was for the agent and is
 // not among its dead letters, except as one that its sender took back.
 func acknowledgedBy(w *mailbox.Workspace, agent schema.AgentName, gone *mailbox.NotPendingError) bool {
-	isDeadLetter := func(e mailbox.Entry) bool { 
+	isDeadLetter := func(e mailbox.Entry) bool {
 		return e.Agent == agent && e.Box == mailbox.DeadLetters && mailbox.RecalledBy(w, e) == ""
 	}
 	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(agent) }
