@@ -117,12 +117,13 @@ func (n *News) Count(ctx context.Context) (count int, more bool) {
 }
 
 // isNew reports whether the message is new to the agent. A Runner at work decides about it during a turn and after it.
+// Where the process that was shown it is unknown, a turn that was begun later makes it new.
 func (rec *Record) isNew(runs bool) bool {
 	if rec.Running && runs || rec.Outcome == Succeeded {
 		return false
 	}
 	knows := func(at time.Time, by process.Process) bool {
-		return at.After(rec.Started) && (by.PID == 0 || by.IsAlive())
+		return by.IsAlive() || by.PID == 0 && at.After(rec.Started)
 	}
 	return !(rec.Working != nil && knows(rec.Working.At, rec.Working.Process)) &&
 		!slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return knows(n.At, n.Process) })

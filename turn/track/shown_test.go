@@ -31,7 +31,7 @@ func showAll(t *testing.T, w *mailbox.Workspace, by process.Process, most int, a
 	return subjects
 }
 
-// TestShow checks what is new to an agent: what no living process of it was shown, and what it was shown before a turn.
+// TestShow checks what is new to an agent: what no living process of it was shown, whatever turns it had.
 func TestShow(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("one"), question("two"), question("three"))
@@ -67,7 +67,7 @@ func TestShow(t *testing.T) {
 	if open := NewsOf(w, "codex").Open(inbox); len(open) != 3 || open[0].Shown.IsZero() {
 		t.Errorf("%+v are open, want three messages", open)
 	}
-	// A failed turn makes the message new. A message that is gone is not shown.
+	// A failed turn makes the message new only if no living process was shown it. A message that is gone is not shown.
 	k, err := KeyOf(sent[0])
 	if err != nil {
 		t.Fatal(err)
@@ -81,11 +81,25 @@ func TestShow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := showAll(t, w, us, 0, false); len(got) != 1 || got[0] != sent[0].Subject {
-		t.Errorf("after a turn, %q are shown, want %q", got, sent[0].Subject)
-	}
 	if got := showAll(t, w, us, 0, false); got != nil {
-		t.Errorf("%q are shown twice after a turn", got)
+		t.Errorf("after a turn, %q are shown again to the same process", got)
+	}
+	unknown := send(t, w, question("shown to an unknown process"))[0]
+	if k, err = KeyOf(unknown); err != nil {
+		t.Fatal(err)
+	}
+	if err := NoteNoticed(w, "codex", []Key{k}, Noticed{}); err != nil {
+		t.Fatal(err)
+	}
+	if NewsOf(w, "codex").Has(unknown) {
+		t.Error("a message is new to an unknown process that was shown it")
+	}
+	rec = &Record{Envelope: Envelope{Key: k}}
+	if err := appendFacts(w, "codex", Started.About(rec), Failed.About(rec)); err != nil {
+		t.Fatal(err)
+	}
+	if got := showAll(t, w, us, 0, false); len(got) != 1 || got[0] != unknown.Subject {
+		t.Errorf("after a turn, %q are shown, want %q", got, unknown.Subject)
 	}
 	if err := w.Acknowledge(pending[0]); err != nil {
 		t.Fatal(err)
