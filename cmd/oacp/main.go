@@ -74,7 +74,8 @@ func program() *command.Program {
 		},
 		Separate: []command.Separate{
 			{Name: "mcp", Category: command.CategoryTurns, Usage: "serve the mailbox as MCP tools"},
-			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
+			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show everything, live"},
+			{Name: "web", Category: command.CategoryTurns, Usage: "read and answer in a browser"},
 			{Name: "contract"}, // other commands run it
 		},
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
+	"github.com/oacp-go/oacp/cmd/oacp-web/web"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 		"oacp-contract":  func() { command.MainOf("contract", judge.NewCommand) },
 		"oacp-dashboard": func() { command.MainOf("dashboard", dashboard.NewCommand) },
 		"oacp-mcp":       func() { command.MainOf("mcp", mcpserver.NewCommand) },
+		"oacp-web":       func() { command.MainOf("web", web.NewCommand) },
 	})
 }
 

@@ -208,7 +208,7 @@ func NewCompletionCommand(s *Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Category:  CategoryProgram,
-		Usage:     "print a shell's completion script",
+		Usage:     "print a completion script",
 		ArgsUsage: "SHELL",
 		Description: `The Tab key then completes commands, flags, agents, message ids and more.
 SHELL is bash, zsh or fish.

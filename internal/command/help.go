@@ -257,7 +257,7 @@ func NewHelpCommand(*Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Category:  CategoryProgram,
-		Usage:     "explain a command or a topic",
+		Usage:     "explain a command or topic",
 		ArgsUsage: "[COMMAND|TOPIC] [--all]",
 	}
 }

@@ -9,8 +9,8 @@ type Page struct{ Name, Usage, Text string }
 // Pages are the pages in the order of the help text.
 func Pages() []Page {
 	return []Page{
-		{"agent", "everything an agent needs, on one page", Agent},
-		{"types", "message types, and what answers each", Types},
+		{"agent", "all that an agent needs, on one page", Agent},
+		{"types", "message types and answers", Types},
 		{"workspace", "how commands find their workspace", workspace},
 		{"exit-status", "what exit statuses mean", exitStatus},
 	}

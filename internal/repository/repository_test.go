@@ -265,7 +265,7 @@ var opening = map[string]string{
 // with internal/durable, because it follows no links and does not wait for pipes.
 func TestWorkspacesOpenThroughDurable(t *testing.T) {
 	packages := []string{"mailbox", "mailbox/conversation", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn", "turn/track",
-		"convert/mirror", "internal/exclusive", "cmd/oacp-dashboard/dashboard"}
+		"convert/mirror", "internal/exclusive", "cmd/oacp-dashboard/dashboard", "cmd/oacp-web/web"}
 	opens := []string{"Open", "OpenFile", "ReadFile", "WriteFile", "Create", "CreateTemp", "ReadDir", "OpenRoot", "FS", "Truncate"}
 	found := 0
 	for _, f := range programFiles(t) {

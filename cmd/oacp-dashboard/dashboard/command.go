@@ -28,7 +28,7 @@ func NewCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "dashboard",
 		Category:  command.CategoryTurns,
-		Usage:     "show agents, runs and messages, live",
+		Usage:     "show everything, live",
 		ArgsUsage: "[PROJECT]",
 		Description: `dashboard shows the agents of the workspace with their inboxes and turns, the runs of
 oacp pair in the repository around the current folder, and the latest messages. Outside

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A box is a folder of a mailbox.
+type box struct {
+	agent schema.AgentName
+	name  mailbox.Box
+}
+
+// boxes lists folders, and lists one again only if it has changed, because a folder can have 100,000 files.
+type boxes struct {
+	w     *mailbox.Workspace
+	mutex sync.Mutex
+	known map[box]*listed
+}
+
+// listed are the names in a box, the newest first.
+type listed struct {
+	names []string
+	// modified is when the folder had last changed, and at is when it was listed.
+	modified, at time.Time
+}
+
+// settled is how old a change must be so that a later one has another time.
+const settled = 2 * time.Second
+
+// names returns the names of the message files in a box, the newest first. A missing box is empty. The caller must not
+// change them.
+func (b *boxes) names(agent schema.AgentName, name mailbox.Box) ([]string, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	key, now := box{agent, name}, time.Now()
+	var modified time.Time
+	if info, err := durable.StatFolder(b.w.Root(), b.w.Dir(), schema.BoxPath(agent, name)); err == nil {
+		modified = info.ModTime()
+	}
+	if l := b.known[key]; l != nil && !modified.IsZero() && modified.Equal(l.modified) && l.at.Sub(modified) > settled {
+		return l.names, nil
+	}
+	listing, err := b.w.Names(func(a schema.AgentName, in mailbox.Box) bool { return a == agent && in == name })
+	if err != nil {
+		return nil, err
+	}
+	l := &listed{modified: modified, at: now}
+	listing.All(func(_ schema.AgentName, _ mailbox.Box, file string) { l.names = append(l.names, file) })
+	slices.SortFunc(l.names, func(a, b string) int { return newestFirst(a, b) })
+	if b.known == nil {
+		b.known = make(map[box]*listed)
+	}
+	b.known[key] = l
+	return l.names, nil
+}
+
+// newestFirst compares the names of two files by the times in them, which some tools write without the T and the Z.
+func newestFirst(a, b string) int {
+	const day = len("20060102")
+	if len(a) <= day || len(b) <= day || a[:day] != b[:day] {
+		return strings.Compare(b, a)
+	}
+	return cmp.Or(strings.Compare(strings.TrimPrefix(b[day:], "T"), strings.TrimPrefix(a[day:], "T")), strings.Compare(b, a))
+}
+
+// read reads the file of a box.
+func (b *boxes) read(agent schema.AgentName, name mailbox.Box, file string) mailbox.Entry {
+	e := mailbox.Entry{Agent: agent, Box: name, Name: file}
+	data, err := b.w.ReadRaw(e)
+	if err != nil {
+		e.Err = err
+		return e
+	}
+	e.Message, e.Err = b.w.Decode(e, data)
+	return e
+}

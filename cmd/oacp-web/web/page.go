@@ -1,0 +1,170 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A page is what the layout shows. Content is the view model of its template.
+type page struct {
+	Title    string
+	template string
+	Content  any
+	// Section is the entry of the navigation that the page belongs to.
+	Section string
+	// Topic is the part of the workspace that the page shows, for the script: an agent, or empty for all.
+	Topic string
+
+	// LoggedIn is false for a browser that must learn nothing about the workspace.
+	LoggedIn bool
+
+	// The server sets the rest.
+	Project string
+	Person  schema.AgentName
+	// Waiting counts what waits for the person.
+	Waiting int
+	CSRF    string
+}
+
+// A builder makes the page that a request asks for.
+type builder func(*http.Request) (page, error)
+
+// page returns the handler that shows what the builder makes.
+func (s *Server) page(build builder) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := build(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		s.show(w, r, http.StatusOK, p)
+	}
+}
+
+// show writes a page. It is complete before the first byte is sent.
+func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page) {
+	p.CSRF = csrfOf(r)
+	p.LoggedIn = p.CSRF != ""
+	data, err := s.render(s.templates, p)
+	if err != nil {
+		s.options.Warn(fmt.Errorf("page %s: %w", r.URL.Path, err))
+		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(data) // the client may be gone
+}
+
+// render returns the HTML of a page.
+func (s *Server) render(templates map[string]*template.Template, p page) ([]byte, error) {
+	if p.LoggedIn {
+		p.Project, p.Person = s.project, s.options.Person
+	}
+	if p.Person != "" {
+		waiting, _ := s.boxes.names(p.Person, mailbox.Inbox) // the page says what cannot be read
+		p.Waiting = len(waiting)
+	}
+	var out bytes.Buffer
+	err := templates[p.template].ExecuteTemplate(&out, "layout", p)
+	return out.Bytes(), err
+}
+
+// A problem is an error as a page shows it.
+type problem struct {
+	Lines []string
+	Hint  string
+	// Text is what the person wrote, which must not be lost.
+	Text string
+}
+
+func problemOf(err error) problem {
+	f := failure.Of(err)
+	return problem{Lines: f.Lines(), Hint: f.Hint}
+}
+
+// fail shows the page of an error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	p.Text = r.PostFormValue("text")
+	s.show(w, r, statusOf(err), page{Title: "Not possible", template: "error", Content: p})
+}
+
+// refuse shows that a request is not answered, and why.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	p := page{Title: http.StatusText(status), template: "refused"}
+	// What the person wrote is not lost if her session has ended meanwhile.
+	p.Content = problem{Lines: []string{why}, Text: r.PostFormValue("text")}
+	s.show(w, r, status, p)
+}
+
+// fileVersion tells browsers whether their stylesheet and script are those of this program.
+var fileVersion = func() string {
+	sum := sha256.New()
+	for _, name := range []string{"static/style.css", "static/app.js"} {
+		data, _ := files.ReadFile(name) // it is embedded
+		sum.Write(data)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:6])
+}()
+
+// A linker returns the address of a page, which the parts of its path name.
+type linker func(parts ...string) string
+
+// fromRoot links pages of the server.
+func fromRoot(parts ...string) string {
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return "/" + strings.Join(parts, "/")
+}
+
+// parseTemplates returns the template of each page, by its name, with the layout.
+func parseTemplates(link linker) (map[string]*template.Template, error) {
+	base := template.New("layout").Funcs(template.FuncMap{
+		"link": func(parts ...any) string {
+			texts := make([]string, len(parts))
+			for i, part := range parts {
+				texts[i] = fmt.Sprint(part)
+			}
+			return link(texts...)
+		},
+		"asset": func(name string) string { return link("static", name) + "?v=" + fileVersion },
+		"line":  func(text any) string { return visible.Line(fmt.Sprint(text)) },
+	})
+	base, err := base.ParseFS(files, "templates/layout.html", "templates/part_*.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	parsed := make(map[string]*template.Template)
+	for _, name := range names {
+		if path.Base(name) == "layout.html" || strings.HasPrefix(path.Base(name), "part_") {
+			continue
+		}
+		clone, err := base.Clone()
+		if err == nil {
+			clone, err = clone.ParseFS(files, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		parsed[strings.TrimSuffix(path.Base(name), ".html")] = clone
+	}
+	return parsed, nil
+}

@@ -1,0 +1,66 @@
+package web
+
+import (
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// Options says for whom a server works.
+type Options struct {
+	// Person is the agent in whose name messages are sent; empty if nothing can be sent.
+	Person schema.AgentName
+	// Zone is that of the times on the pages.
+	Zone *time.Location
+	// Warn reports what goes wrong outside a request.
+	Warn func(error)
+}
+
+// A Server makes the pages of a workspace.
+type Server struct {
+	w         *mailbox.Workspace
+	options   Options
+	project   string
+	templates map[string]*template.Template
+	mux       *http.ServeMux
+	boxes     boxes
+	hub       hub
+}
+
+// New returns the server of a workspace, which the caller closes after it.
+func New(w *mailbox.Workspace, options Options) (*Server, error) {
+	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}}
+	var err error
+	if s.templates, err = parseTemplates(fromRoot); err != nil {
+		return nil, err
+	}
+	return s, s.route()
+}
+
+// route declares what the server answers. Each handler has passed the guard.
+func (s *Server) route() error {
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		return err
+	}
+	serveStatic := http.StripPrefix("/static/", http.FileServerFS(static))
+	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "private, max-age=3600") // its address has its version
+		serveStatic.ServeHTTP(w, r)
+	})
+	s.mux.HandleFunc("GET /events", s.serveEvents)
+	s.mux.HandleFunc("GET /{$}", s.page(s.homePage))
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, r, http.StatusNotFound, "There is no such page.")
+	})
+	return nil
+}
