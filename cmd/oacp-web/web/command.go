@@ -75,7 +75,7 @@ func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Strea
 		return err
 	}
 	warn := func(err error) { s.Warn(failure.OneLine(err.Error())) }
-	server, err := New(w, Options{Person: person, Zone: s.Zone(), Warn: warn})
+	server, err := New(w, Options{Person: person, Warn: warn})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,10 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -120,6 +122,26 @@ var fileVersion = func() string {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:6])
 }()
 
+// A scope is what a part of a page shows, with the page.
+type scope struct {
+	Page page
+	Item any
+}
+
+// A moment is a time as pages show it.
+type moment struct{ Machine, Exact, Age string }
+
+func momentOf(at, now time.Time) moment {
+	m := moment{at.UTC().Format(time.RFC3339), at.Local().Format(time.DateTime), spelling.Age(at, now) + " ago"}
+	switch {
+	case at.After(now):
+		m.Age = "in " + spelling.Age(now, at)
+	case now.Sub(at) < time.Minute:
+		m.Age = "now"
+	}
+	return m
+}
+
 // A linker returns the address of a page, which the parts of its path name.
 type linker func(parts ...string) string
 
@@ -141,8 +163,14 @@ func parseTemplates(link linker) (map[string]*template.Template, error) {
 			}
 			return link(texts...)
 		},
-		"asset": func(name string) string { return link("static", name) + "?v=" + fileVersion },
-		"line":  func(text any) string { return visible.Line(fmt.Sprint(text)) },
+		"asset":  func(name string) string { return link("static", name) + "?v=" + fileVersion },
+		"line":   func(text any) string { return visible.Line(fmt.Sprint(text)) },
+		"names":  func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
+		"words":  func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
+		"plural": spelling.Plural,
+		"add":    func(a, b int) int { return a + b },
+		"in":     func(p page, item any) scope { return scope{p, item} },
+		"moment": func(at time.Time) moment { return momentOf(at, time.Now()) },
 	})
 	base, err := base.ParseFS(files, "templates/layout.html", "templates/part_*.html")
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
-	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -19,8 +18,6 @@ var files embed.FS
 type Options struct {
 	// Person is the agent in whose name messages are sent; empty if nothing can be sent.
 	Person schema.AgentName
-	// Zone is that of the times on the pages.
-	Zone *time.Location
 	// Warn reports what goes wrong outside a request.
 	Warn func(error)
 }
@@ -59,6 +56,18 @@ func (s *Server) route() error {
 	})
 	s.mux.HandleFunc("GET /events", s.serveEvents)
 	s.mux.HandleFunc("GET /{$}", s.page(s.homePage))
+	s.mux.HandleFunc("GET /c/{id}", s.page(s.conversationPage))
+	s.mux.HandleFunc("GET /m/{id}", s.page(s.messagePage))
+	s.mux.HandleFunc("GET /m/{id}/raw", s.serveRaw)
+	s.mux.HandleFunc("GET /m/{id}/json", s.serveJSON)
+	s.mux.HandleFunc("POST /m/{id}/reply", s.reply)
+	s.mux.HandleFunc("POST /m/{id}/done", s.acknowledge)
+	s.mux.HandleFunc("GET /a/{agent}", func(w http.ResponseWriter, r *http.Request) {
+		redirect(w, r, fromRoot("a", r.PathValue("agent"), string(mailbox.Inbox)))
+	})
+	s.mux.HandleFunc("GET /a/{agent}/{box}", s.page(s.mailboxPage))
+	s.mux.HandleFunc("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
+	s.mux.HandleFunc("POST /a/{agent}/{box}/restore", s.restore)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})

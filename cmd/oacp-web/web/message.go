@@ -1,0 +1,222 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// A messageView is a message as pages show it.
+type messageView struct {
+	ID           schema.ID
+	Conversation schema.ConversationID
+	Parent       schema.ID
+	From         schema.AgentName
+	To           []schema.AgentName
+	Type         schema.Type
+	Priority     schema.Priority
+	Subject      string
+	Created      time.Time
+	Expires      time.Time
+	Body         template.HTML
+	Excerpt      string
+	// Offered are the choices of the message, and Chosen is the one that it takes.
+	Offered []string
+	Chosen  string
+	// Progress is how far the message got with each recipient.
+	Progress []progressView
+	// Problem says why the file is not valid, or not shown.
+	Problem string
+	// Mine is a message of the person. Pending is one in her inbox, and Answerable one that she can answer.
+	Mine, Pending, Answerable bool
+	// Target reports whether the reply box of the page answers it.
+	Target bool
+}
+
+// A progressView is how far a message got with a recipient, in words.
+type progressView struct {
+	Agent  schema.AgentName
+	Stage  track.Stage
+	Said   string
+	Reason string
+}
+
+// viewOf returns the view of a message file. The person can answer what was sent to her.
+func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) messageView {
+	m := e.Message
+	v := messageView{}
+	if e.Err != nil {
+		v.Problem = failure.OneLine(e.Err.Error())
+		m = command.Preview(&e)
+		if e.IsHeld() {
+			m = &schema.Message{ID: m.ID, Subject: "A message that is not verified"}
+		}
+	}
+	v.ID, v.Conversation, v.Parent, v.From, v.To, v.Type, v.Priority = m.ID, conversation.Of(m), m.ParentID, m.From, m.To, m.Type, m.Priority
+	v.Subject, v.Created, v.Expires = cmp.Or(m.Subject, e.Name), m.CreatedAt.Time(), m.ExpiresAt.Time()
+	v.Offered, v.Chosen = m.Choices(), m.Choice()
+	person := s.options.Person
+	v.Mine = person != "" && m.From == person
+	v.Answerable = e.Err == nil && person != "" && m.IsFor(person)
+	for _, f := range files {
+		v.Pending = v.Pending || v.Answerable && f.Agent == person && f.Box == mailbox.Inbox
+	}
+	return v
+}
+
+// viewOfNode returns the view of a message in a conversation, with its body and progress.
+func (s *Server) viewOfNode(n track.Node, now time.Time) messageView {
+	v := s.viewOf(n.Entry, n.Files)
+	if n.Message != nil && !n.IsHeld() {
+		v.Body = bodyHTML(n.Message.Body)
+	}
+	for _, p := range n.Recipients {
+		v.Progress = append(v.Progress, progressView{p.Agent, p.Stage, p.Said(now), p.Reason})
+	}
+	return v
+}
+
+// thread returns the conversation of a message, with its progress. What folders hide is missing.
+func (s *Server) thread(ctx context.Context, id string) ([]track.Node, *mailbox.UnreadableError, error) {
+	nodes, err := track.Thread(ctx, s.w, id)
+	unreadable, err := mailbox.SplitUnreadable(err)
+	if err == nil && len(nodes) == 0 {
+		err = &mailbox.NotFoundError{ID: id, Workspace: s.w.Dir()}
+	}
+	return nodes, unreadable, err
+}
+
+// A single is the view model of the page of a message.
+type single struct {
+	messageView
+	Fields []field
+	Files  []fileView
+	Reply  *replyForm
+}
+
+type field struct{ Name, Text string }
+
+// A fileView is a file of a message.
+type fileView struct {
+	Agent  schema.AgentName
+	Box    mailbox.Box
+	Name   string
+	Reason string
+}
+
+func (s *Server) messagePage(r *http.Request) (page, error) {
+	node, err := s.node(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	v := single{messageView: s.viewOfNode(node, time.Now())}
+	for _, name := range schema.FieldNames() {
+		text, _ := node.Message.TextField(name)
+		if text != nil && *text != "" && name != "auth" && name != "subject" && !node.IsHeld() {
+			v.Fields = append(v.Fields, field{strings.ReplaceAll(name, "_", " "), *text})
+		}
+	}
+	for _, e := range node.Files {
+		f := fileView{Agent: e.Agent, Box: e.Box, Name: e.Name}
+		if reason, err := s.w.Reason(e); e.Box == mailbox.DeadLetters && err == nil {
+			f.Reason = reason.Reason
+		}
+		v.Files = append(v.Files, f)
+	}
+	if v.Answerable {
+		v.Reply = newReplyForm(&v.messageView, node.Message)
+	}
+	return page{Title: v.Subject, template: "message", Content: v}, nil
+}
+
+// node returns a message with its progress.
+func (s *Server) node(ctx context.Context, id string) (track.Node, error) {
+	nodes, _, err := s.thread(ctx, id)
+	if err != nil {
+		return track.Node{}, err
+	}
+	for _, n := range nodes {
+		if n.Message.ID.Match(id) == schema.Matches {
+			return n, nil
+		}
+	}
+	return track.Node{}, &mailbox.NotFoundError{ID: id, Workspace: s.w.Dir()}
+}
+
+// serveRaw serves the bytes of a message's first file.
+func (s *Server) serveRaw(w http.ResponseWriter, r *http.Request) {
+	found, err := s.w.Find(r.Context(), r.PathValue("id"))
+	if _, err = mailbox.SplitUnreadable(err); err == nil && found[0].IsHeld() {
+		err = found[0].Err
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.serveFile(w, r, found[0])
+}
+
+// serveFile serves the bytes of a file that may be shown.
+func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, e mailbox.Entry) {
+	data, err := s.w.ReadRaw(e)
+	if err == nil {
+		_, err = s.w.Decode(e, data)
+		if !is[*mailbox.HeldError](err) {
+			err = nil
+		}
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(data) // the client may be gone
+}
+
+// serveBoxFile serves the bytes of any file in a box, such as one that is not a message.
+func (s *Server) serveBoxFile(w http.ResponseWriter, r *http.Request) {
+	in, err := s.boxOf(r)
+	name := r.PathValue("name")
+	if err == nil && !schema.IsMessageFile(name) {
+		err = &mailbox.NotFoundError{ID: name, Workspace: s.w.Dir()}
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.serveFile(w, r, mailbox.Entry{Agent: in.agent, Box: in.name, Name: name})
+}
+
+// serveJSON serves a message and its progress as JSON.
+func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request) {
+	node, err := s.node(r.Context(), r.PathValue("id"))
+	if err == nil && node.Err != nil {
+		err = node.Err
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	err = command.WriteJSON(w, struct {
+		Message    *schema.Message  `json:"message"`
+		Choices    []string         `json:"choices,omitempty"`
+		Choice     string           `json:"choice,omitempty"`
+		Recipients []track.Progress `json:"recipients"`
+	}{node.Message, node.Message.Choices(), node.Message.Choice(), node.Recipients})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.options.Warn(fmt.Errorf("message %s as JSON: %w", node.Message.ID, err))
+	}
+}
