@@ -2,22 +2,31 @@ package web
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // maxDepth is how many levels of a structured body are shown as tables. Deeper ones are shown as YAML.
 const maxDepth = 6
 
-// bodyHTML returns a body as HTML: a text as Markdown, a structured one as tables.
-func bodyHTML(body schema.Value) template.HTML {
-	if body.Kind != schema.Mapping {
-		return textHTML(body.Text)
+// typed are the types whose text bodies have fields.
+var typed = []schema.Type{schema.Handoff, schema.HandoffComplete, schema.ReviewFeedback, schema.FollowUp}
+
+// bodyHTML returns the body of a message as HTML: a text as Markdown, one with fields as tables.
+func bodyHTML(m *schema.Message) template.HTML {
+	fields, ok := m.Body, m.Body.Kind == schema.Mapping
+	if slices.Contains(typed, m.Type) {
+		fields, ok, _ = validate.BodyFields(m)
+	}
+	if !ok {
+		return textHTML(m.Body.Text)
 	}
 	var out strings.Builder
-	writeValue(&out, body, 0)
+	writeValue(&out, fields, 0)
 	return template.HTML(out.String())
 }
 

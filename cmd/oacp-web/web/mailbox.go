@@ -19,7 +19,6 @@ type boxView struct {
 	Agent       schema.AgentName
 	Box         mailbox.Box
 	Tabs        []tab
-	Agents      []schema.AgentName
 	Rows        []rowView
 	Page, Pages int
 	Total       int
@@ -99,11 +98,12 @@ func (s *Server) mailboxPage(r *http.Request) (page, error) {
 	case in.name == mailbox.Archive:
 		v.Restores = "Restore"
 	}
-	if v.Agents, err = s.w.Agents(); err != nil {
-		return page{}, err
-	}
 	title := fmt.Sprintf("%s of %s", boxNames[in.name], in.agent)
-	return page{Title: title, template: "mailbox", Topic: string(in.agent), Content: v}, nil
+	p := page{Title: title, template: "mailbox", Topic: string(in.agent), Content: v}
+	if in.agent == s.options.Person {
+		p.Section = "inbox"
+	}
+	return p, nil
 }
 
 // row returns the row of a file, unless it has left the box.

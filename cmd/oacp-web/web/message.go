@@ -80,7 +80,7 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) messageView {
 func (s *Server) viewOfNode(n track.Node, now time.Time) messageView {
 	v := s.viewOf(n.Entry, n.Files)
 	if n.Message != nil && !n.IsHeld() {
-		v.Body = bodyHTML(n.Message.Body)
+		v.Body = bodyHTML(n.Message)
 	}
 	for _, p := range n.Recipients {
 		v.Progress = append(v.Progress, progressView{p.Agent, p.Stage, p.Said(now), p.Reason})
