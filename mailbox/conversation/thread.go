@@ -60,10 +60,31 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 			since = begins
 			continue
 		}
-		readBodies(w, thread)
-		Sort(thread, func(m Node) *schema.Message { return m.Message })
-		return tree(thread), err
+		return inTree(w, thread), err
 	}
+}
+
+// ThreadNamed is Thread among the files that have one of these names. It lists no box.
+func ThreadNamed(ctx context.Context, w *mailbox.Workspace, id schema.ID, names []string) ([]Node, error) {
+	all, err := mailbox.SearchNamed(ctx, w, names, func(m *schema.Message) bool {
+		m.Body = schema.Value{}
+		return m.ID != ""
+	})
+	if _, err := mailbox.SplitUnreadable(err); err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(e mailbox.Entry) bool { return e.Message.ID == id })
+	if at < 0 {
+		return nil, &mailbox.NotFoundError{ID: string(id), Workspace: w.Dir()}
+	}
+	return inTree(w, connected(all[at].Message, all)), err
+}
+
+// inTree completes the nodes of a conversation and puts them into the order of their tree.
+func inTree(w *mailbox.Workspace, thread []Node) []Node {
+	readBodies(w, thread)
+	Sort(thread, func(m Node) *schema.Message { return m.Message })
+	return tree(thread)
 }
 
 // beginning returns the earliest time that a message names: its own, its parent's or its conversation's. It is zero

@@ -24,6 +24,17 @@ type Node struct {
 // Thread is conversation.Thread with the progress of each message.
 func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error) {
 	thread, err := conversation.Thread(ctx, w, id)
+	return withProgress(w, thread, err)
+}
+
+// ThreadNamed is conversation.ThreadNamed with the progress of each message.
+func ThreadNamed(ctx context.Context, w *mailbox.Workspace, id schema.ID, names []string) ([]Node, error) {
+	thread, err := conversation.ThreadNamed(ctx, w, id, names)
+	return withProgress(w, thread, err)
+}
+
+// withProgress returns what Thread or ThreadNamed has found, with the progress of each message.
+func withProgress(w *mailbox.Workspace, thread []conversation.Node, err error) ([]Node, error) {
 	if len(thread) == 0 {
 		return nil, err
 	}

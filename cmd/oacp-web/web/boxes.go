@@ -38,6 +38,15 @@ const settled = 2 * time.Second
 // names returns the names of the message files in a box, the newest first. A missing box is empty. The caller must not
 // change them.
 func (b *boxes) names(agent schema.AgentName, name mailbox.Box) ([]string, error) {
+	l, err := b.list(agent, name)
+	if err != nil {
+		return nil, err
+	}
+	return l.names, nil
+}
+
+// list returns what names returns, and the same value as before if the box has not changed.
+func (b *boxes) list(agent schema.AgentName, name mailbox.Box) (*listed, error) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	key, now := box{agent, name}, time.Now()
@@ -46,7 +55,7 @@ func (b *boxes) names(agent schema.AgentName, name mailbox.Box) ([]string, error
 		modified = info.ModTime()
 	}
 	if l := b.known[key]; l != nil && !modified.IsZero() && modified.Equal(l.modified) && l.at.Sub(modified) > settled {
-		return l.names, nil
+		return l, nil
 	}
 	listing, err := b.w.Names(func(a schema.AgentName, in mailbox.Box) bool { return a == agent && in == name })
 	if err != nil {
@@ -59,7 +68,7 @@ func (b *boxes) names(agent schema.AgentName, name mailbox.Box) ([]string, error
 		b.known = make(map[box]*listed)
 	}
 	b.known[key] = l
-	return l.names, nil
+	return l, nil
 }
 
 // newestFirst compares the names of two files by the times in them, which some tools write without the T and the Z.

@@ -125,6 +125,9 @@ type sighting struct {
 // watch tells the hub about changes, until the context ends. The system's notifications wake it, and a look at the
 // folders each second finds what file systems without them hide.
 func (s *Server) watch(ctx context.Context) {
+	if _, err := s.threads.of(ctx, ""); err != nil && ctx.Err() == nil { // so that the first page need not wait for that
+		s.options.Warn(err)
+	}
 	seen := make(map[string]sighting)
 	for first := true; ctx.Err() == nil; first = false {
 		agents, err := s.w.Agents()

@@ -90,7 +90,18 @@ func (s *Server) viewOfNode(n track.Node, now time.Time) messageView {
 
 // thread returns the conversation of a message, with its progress. What folders hide is missing.
 func (s *Server) thread(ctx context.Context, id string) ([]track.Node, *mailbox.UnreadableError, error) {
-	nodes, err := track.Thread(ctx, s.w, id)
+	if _, err := schema.ParseID(schema.ID(id)); err != nil { // a part of one
+		found, err := s.w.Find(ctx, id)
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
+			return nil, nil, err
+		}
+		id = string(found[0].Message.ID)
+	}
+	names, err := s.threads.of(ctx, schema.ID(id))
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
+		return nil, nil, err
+	}
+	nodes, err := track.ThreadNamed(ctx, s.w, schema.ID(id), names)
 	unreadable, err := mailbox.SplitUnreadable(err)
 	if err == nil && len(nodes) == 0 {
 		err = &mailbox.NotFoundError{ID: id, Workspace: s.w.Dir()}

@@ -30,12 +30,14 @@ type Server struct {
 	templates map[string]*template.Template
 	mux       *http.ServeMux
 	boxes     boxes
+	threads   threads
 	hub       hub
 }
 
 // New returns the server of a workspace, which the caller closes after it.
 func New(w *mailbox.Workspace, options Options) (*Server, error) {
 	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}}
+	s.threads.boxes = &s.boxes
 	var err error
 	if s.templates, err = parseTemplates(fromRoot); err != nil {
 		return nil, err
