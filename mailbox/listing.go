@@ -63,6 +63,13 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 	return in.load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
 }
 
+// Load returns the entries of the files with these names in a box for which keep returns true, as ListNamed does. It
+// lists no folder.
+func Load(ctx context.Context, w *Workspace, agent schema.AgentName, box Box, names []string, keep func(*Entry) bool) ([]Entry, error) {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !schema.IsMessageFile(name) })
+	return folder{w, agent, box}.load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
+}
+
 // isThere reports whether the file did not vanish.
 func isThere(e *Entry) bool { return !errors.Is(e.Err, fs.ErrNotExist) }
 

@@ -15,7 +15,7 @@ func searchWords(text string) []string { return strings.Fields(strings.ToLower(t
 // with the most words, or empty if none is in the body.
 func search(words []string, subject string, body schema.Value) (snippet string, found bool) {
 	subject = strings.ToLower(subject)
-	text := bodyText(body)
+	text := BodyText(body)
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) { // a few letters change their length, and with it what follows them its place
 		text = lower
@@ -31,17 +31,17 @@ func search(words []string, subject string, body schema.Value) (snippet string, 
 	return snippetAt(text, at), true
 }
 
-// bodyText returns the texts in a body, a line each.
-func bodyText(v schema.Value) string {
+// BodyText returns the texts in a body, a line each: what a Query looks for words in.
+func BodyText(v schema.Value) string {
 	if v.Kind == schema.Text {
 		return v.Text
 	}
 	var texts []string
 	for _, item := range v.Items {
-		texts = append(texts, bodyText(item))
+		texts = append(texts, BodyText(item))
 	}
 	for _, p := range v.Pairs {
-		texts = append(texts, bodyText(p.Value))
+		texts = append(texts, BodyText(p.Value))
 	}
 	return strings.Join(texts, "\n")
 }

@@ -67,7 +67,7 @@ EXAMPLES:
 	}
 }
 
-func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Streams) error {
+func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	person, err := personOf(w, o.agent, s)
@@ -79,6 +79,7 @@ func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Strea
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, server.Close()) }()
 	listener, err := server.Listen(o.listen, func(url string) {
 		fmt.Fprintln(s.Out, url)
 		if err := s.Out.Flush(); err != nil {

@@ -29,6 +29,8 @@ type page struct {
 	// Topic is the part of the workspace that the page shows, for the script: an agent, or empty for all.
 	Topic string
 
+	// Query is what the search box holds.
+	Query string
 	// LoggedIn is false for a browser that must learn nothing about the workspace.
 	LoggedIn bool
 

@@ -31,12 +31,13 @@ type Server struct {
 	mux       *http.ServeMux
 	boxes     boxes
 	threads   threads
+	finder    finder
 	hub       hub
 }
 
 // New returns the server of a workspace, which the caller closes after it.
 func New(w *mailbox.Workspace, options Options) (*Server, error) {
-	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}}
+	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}, finder: finder{w: w, warn: options.Warn}}
 	s.threads.boxes = &s.boxes
 	var err error
 	if s.templates, err = parseTemplates(fromRoot); err != nil {
@@ -44,6 +45,9 @@ func New(w *mailbox.Workspace, options Options) (*Server, error) {
 	}
 	return s, s.route()
 }
+
+// Close releases what the server holds. Nothing may be asked any more.
+func (s *Server) Close() error { return s.finder.close() }
 
 // route declares what the server answers. Each handler has passed the guard.
 func (s *Server) route() error {
@@ -58,6 +62,7 @@ func (s *Server) route() error {
 	})
 	s.mux.HandleFunc("GET /events", s.serveEvents)
 	s.mux.HandleFunc("GET /{$}", s.page(s.homePage))
+	s.mux.HandleFunc("GET /search", s.page(s.searchPage))
 	s.mux.HandleFunc("GET /c/{id}", s.page(s.conversationPage))
 	s.mux.HandleFunc("GET /m/{id}", s.page(s.messagePage))
 	s.mux.HandleFunc("GET /m/{id}/raw", s.serveRaw)

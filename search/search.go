@@ -1,0 +1,117 @@
+// Package search finds messages and bridge records by their text, with an index that can be thrown away.
+package search
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Folder is where the index is, in a workspace. It may be deleted at any time.
+const Folder = schema.StateName + "/search"
+
+// ErrNewer reports that the index was made by a later version of oacp. It is left alone.
+var ErrNewer = errors.New("the search index belongs to a later version of oacp")
+
+// ErrLocked reports that another process is writing the index.
+var ErrLocked = errors.New("another process is writing the search index")
+
+// Options are the settings of an Index; nil means the zero value.
+type Options struct {
+	// Runs are runs whose bridge logs are indexed as well.
+	Runs []bridge.Run
+	// Progress, if not nil, is called during Update with the numbers of files and logs that are done, and of all to do.
+	Progress func(done, total int)
+}
+
+// An Index finds the messages of a workspace, and records. Any number of goroutines may use it, and any number of
+// processes may have the same index open.
+type Index struct {
+	w       *mailbox.Workspace
+	options Options
+}
+
+// Open opens the index of a workspace, and creates a missing one, which is empty until Update. It replaces an index
+// that is damaged or of an earlier version. It returns an error that matches ErrNewer for one of a later version, and
+// ErrLocked if it must replace an index that another process is writing. Other errors are those of the file system.
+// Without an index, use Scan. The options may be nil.
+func Open(ctx context.Context, w *mailbox.Workspace, o *Options) (*Index, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// Update brings the index in step with the boxes and the logs. It lists only folders that have changed since the last
+// Update; a file that was changed in place is noticed when its folder changes next. The error matches ErrLocked if
+// another process is updating the index. After an error the index has what was done before, and the next Update goes
+// on from there.
+func (x *Index) Update(ctx context.Context) error { return errors.ErrUnsupported }
+
+// Search returns what matches as of the last Update, newest first. It reads the file of each hit again, so it shows
+// nothing that the viewer of the workspace may not read, and nothing that has changed or vanished.
+func (x *Index) Search(ctx context.Context, q Query, p Page) (Result, error) {
+	return Result{}, errors.ErrUnsupported
+}
+
+// Close closes the index.
+func (x *Index) Close() error { return nil }
+
+// Scan is Search without an index: it reads all messages and logs. Use it if Open or Search fails.
+func Scan(ctx context.Context, w *mailbox.Workspace, o *Options, q Query, p Page) (Result, error) {
+	return Result{}, errors.ErrUnsupported
+}
+
+// Page selects a part of the matches.
+type Page struct {
+	// Limit is the largest number of hits; 0 means 50, and the most is 1000.
+	Limit int
+	// After is the Next of the page before; empty means the first page.
+	After string
+}
+
+// Result is one page of hits.
+type Result struct {
+	// Hits are in the order of age, the newest first.
+	Hits []Hit
+	// Next continues after the last hit. It is empty if there is no more.
+	Next string
+}
+
+// Hit is a message, or a record of a bridge log.
+type Hit struct {
+	// ID is the message's or record's id. An invalid message may have none, and an empty or any other field below.
+	ID schema.ID
+	// Agent, Box and Name are a file of the message, the first in the order inbox, archive, dead letters, outbox.
+	// They are empty for a record.
+	Agent schema.AgentName
+	Box   mailbox.Box
+	Name  string
+	// From, To, Type and Priority are the text in the file or log, which may hold anything if it is not valid. To is
+	// empty for a broadcast record.
+	From     string
+	To       []string
+	Type     string
+	Priority string
+	Subject  string
+	// CreatedAt is zero if it is unknown.
+	CreatedAt    time.Time
+	Conversation schema.ConversationID
+	// States are the states of the message, in the order of States. A record has none.
+	States []State
+	// Err says why a file is not a valid message; nil if it is.
+	Err error
+	// Snippet is the part of the body with the most terms, as one line. Without a term in the body it is the beginning.
+	Snippet []Fragment
+	// Run and Record are those of a record, and nil for a message.
+	Run    *bridge.Run
+	Record *bridge.Entry
+}
+
+// Fragment is a part of a text.
+type Fragment struct {
+	Text string
+	// Hit reports that the part is a term of the query.
+	Hit bool
+}
