@@ -22,11 +22,12 @@ const (
 	maxStreams = 32
 	// backlog is how many events may wait for a client. One that does not read more is dropped.
 	backlog = 4
-	// streamTimeout is how long the write of an event may take.
-	streamTimeout = 10 * time.Second
 	// heartbeat is how often a stream that says nothing shows that it is alive.
 	heartbeat = 30 * time.Second
 )
+
+// streamTimeout is how long the write of an event may take. Tests change it.
+var streamTimeout = 10 * time.Second
 
 // A hub tells all open pages what has changed.
 type hub struct {
