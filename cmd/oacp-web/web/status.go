@@ -3,13 +3,13 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // is reports whether the error is one of the type E.
@@ -25,7 +25,7 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case is[*track.AnsweredError](err), is[*track.BusyError](err), is[*mailbox.NotPendingError](err), is[*mailbox.AmbiguousError](err):
 		return http.StatusConflict
-	case is[*validate.InvalidError](err), is[*schema.NoChoiceError](err), failure.Of(err).Code == failure.CodeUsage:
+	case is[*schema.NoChoiceError](err), slices.Contains([]string{failure.CodeUsage, "invalid_message"}, failure.Of(err).Code):
 		return http.StatusUnprocessableEntity
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return http.StatusInsufficientStorage
