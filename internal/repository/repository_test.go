@@ -51,6 +51,8 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 	"live":    {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
+	"search": {"schema", "mailbox", "bridge"},
+
 	"turn/notify": {"schema", "mailbox", "mailbox/project", "mailbox/watch", "agent", "turn"},
 
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/trust", "mailbox/watch"},
