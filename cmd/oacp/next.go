@@ -90,7 +90,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	if c.isOn("all") {
 		most = 0
 	}
-	by := track.Noticed{At: c.Now(), Process: process.Caller(c.Getenv).Process}
+	by := track.Noticed{Process: process.Caller(c.Getenv).Process}
 	for isShown := false; !isShown; { // another process of the agent may be faster
 		found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, what, options, began)
 		if err == nil {

@@ -166,7 +166,8 @@ func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentN
 
 // Show calls show with the first of the messages that are in the inbox of the agent and new, or that are in the inbox
 // if again is true; most of them at most, or all if it is 0. It then records that the agent has noticed them. No two
-// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster.
+// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster. A
+// zero time of by means when the messages are shown.
 //
 // A process that is killed before it has recorded that may have shown them.
 func Show(
