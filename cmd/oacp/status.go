@@ -134,6 +134,9 @@ func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command
 		}
 	}
 	facts, _ := live.Presence(w, &a.AgentStatus, now)
+	if len(facts) == 0 && a.Last == nil {
+		facts = []string{"nothing known"}
+	}
 	for _, fact := range facts {
 		fmt.Fprintf(s.Out, "%s: %s\n", a.Agent, visible.Line(fact))
 	}

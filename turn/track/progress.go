@@ -207,6 +207,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
 		p.Stage = StageAnswered
 	}
+	if p.Stage == StageWaiting && slices.ContainsFunc(p.Replies, func(r Reply) bool { return !r.CreatedAt.Time().Before(rec.Revived) }) {
+		p.Stage = StageNoticed // it was noticed by a means that recorded nothing
+	}
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
 	switch {
 	case isHeld && held.Agent == name:
