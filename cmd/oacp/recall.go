@@ -19,7 +19,6 @@ import (
 func newRecallCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "recall",
-		Hidden:    true, // the page for agents names it
 		Category:  command.CategoryMessages,
 		Usage:     "take a sent message back",
 		ArgsUsage: "ID",
