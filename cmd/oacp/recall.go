@@ -70,6 +70,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 		return failure.WithHint(fmt.Errorf("message %s is from %s, and only its sender can take it back", m.ID, m.From),
 			"oacp list --box outbox --agent "+string(agent)+" lists what "+string(agent)+" sent")
 	}
+	_, _ = c.actsFor(m.From, nil)
 	progress, err := track.Recall(c.ctx, w, m)
 	if _, err = warnUnreadable(err, c.Streams); err != nil {
 		return err
