@@ -28,7 +28,7 @@ its stage is recalled. If a recipient has noticed it, recall says what to do, an
 exit status is 1.
 
 With a git mailbox, recall knows only what this machine knows. Another machine learns of
-it with its next sync; an agent that has noticed the message there may still answer it.
+it with its next sync; if an agent has noticed the message there, it comes back.
 
 EXAMPLE:
    oacp recall ID`,
