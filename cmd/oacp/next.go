@@ -94,6 +94,7 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	for isShown := false; !isShown; { // another process of the agent may be faster
 		found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, what, options, began)
 		if err == nil {
+			by.At = c.Now()
 			isShown, err = track.Show(c.ctx, w, agent, by, found, most, isAgain, func(chosen []mailbox.Entry) error {
 				return c.showNext(w, agent, chosen)
 			})

@@ -266,8 +266,9 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
 wait for others, oldest first. A request that was acknowledged without an answer is
 still owed; an expired one is not. A task_request waits for a final reply: oacp reply
---ack or --final makes a notification final. A last line counts the messages that the
-agent has not noticed.
+--ack or --final makes a notification final. A last line counts the messages that are
+new to the agent, as oacp next would show them: what it was shown by a process that has
+ended is new again.
 
 EXAMPLES:
    oacp owed --agent codex

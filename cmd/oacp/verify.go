@@ -25,7 +25,7 @@ func newVerifyCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Category:  command.CategorySigning,
-		Usage:     "verify a message's signature",
+		Usage:     "verify a signature",
 		ArgsUsage: "FILE [--receiver AGENT]",
 		Description: `verify uses the keys that the receiver has pinned. For a file in a mailbox, the receiver
 is the agent of the mailbox. The result is one of

@@ -24,7 +24,7 @@ type Owed struct {
 	// answers of others, the oldest first.
 	Mine   []OpenRequest `json:"mine"`
 	Theirs []OpenRequest `json:"theirs"`
-	// Unread counts the messages in the agent's inbox that it has not noticed.
+	// Unread counts the messages in the agent's inbox that are new to it: see News.
 	Unread int `json:"unread"`
 }
 
@@ -99,7 +99,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	return owed, t.result()
 }
 
-// unread counts the messages in the inbox of an agent that wait for it.
+// unread counts the messages in the inbox of an agent that are new to it, as News does.
 func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, err error) {
 	state, err := t.inbox(agent)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, er
 		t.unreadable = &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{agent}}
 	}
 	for _, e := range entries {
-		if e.Err == nil && state.stage(e.Message, state.record(e.Message.ID), t.now) == StageWaiting {
+		if e.Err == nil && !e.Message.ExpiredAt(t.now) && state.known(e.Message.ID).isNew(state.running) {
 			n++
 		}
 	}
