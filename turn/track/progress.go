@@ -80,6 +80,9 @@ type Progress struct {
 	Claim *Claim `json:"claim,omitempty"`
 	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`
+
+	// hasReplied reports whether the recipient has replied since a person restored the message, if one did.
+	hasReplied bool
 }
 
 // Claim names the machine that works on a message.
@@ -208,7 +211,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
 		p.Stage = StageAnswered
 	}
-	if p.Stage == StageWaiting && slices.ContainsFunc(p.Replies, func(r Reply) bool { return !r.CreatedAt.Time().Before(rec.Revived) }) {
+	if p.Stage == StageWaiting && p.hasReplied {
 		p.Stage = StageNoticed // it was noticed by a means that recorded nothing
 	}
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
