@@ -229,10 +229,9 @@ func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 		o.idle = o.idle || wakes && (s.Working || cmp.Or(other.Used.Compare(s.Used), strings.Compare(s.ID, other.ID)) > 0)
 		for _, t := range other.Shown {
 			o.shown[t.File] = t.Key.ID
-			until := t.At.Add(noticeLimit)
-			waits := !t.Noticed() && h.now().Before(until)
+			waits := !t.Noticed() && h.now().Sub(t.At).Abs() < noticeLimit
 			if waits && fresh[t.File] {
-				o.waitUntil(until)
+				o.waitUntil(t.At.Add(noticeLimit))
 			}
 			taken[t.File] = taken[t.File] || waits || t.Noticed()
 		}

@@ -34,6 +34,7 @@ func TestOneOfTwoSessions(t *testing.T) {
 		{"a start", "", 0, SessionStart, false},
 		{"before the limit", "", noticeLimit - time.Second, Stop, false},
 		{"after the limit", "", noticeLimit, Stop, true},
+		{"the clock was set back", "", -time.Hour, Stop, true},
 		{"noticed", "UserPromptSubmit Stop", noticeLimit, Stop, false},
 		{"noticed long ago", "UserPromptSubmit Stop", time.Hour, UserPromptSubmit, false},
 		{"not yet noticed", "UserPromptSubmit", noticeLimit, Stop, true},

@@ -74,6 +74,37 @@ func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*
 	return l.Search(ctx, nil, match)
 }
 
+// Boxes calls do with each box that was listed.
+func (l *Listing) Boxes(do func(schema.AgentName, Box)) {
+	for in := range l.names {
+		do(in.agent, in.box)
+	}
+}
+
+// From returns the names of the message files in a box that do not sort before a string.
+func (l *Listing) From(agent schema.AgentName, box Box, first string) (names []string) {
+	for _, name := range l.names[folder{l.workspace, agent, box}] {
+		if name >= first && schema.IsMessageFile(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Sum returns the sum of the hashes of the names in a box that sort before a string.
+func (l *Listing) Sum(agent schema.AgentName, box Box, before string) (sum uint64) {
+	for _, name := range l.names[folder{l.workspace, agent, box}] {
+		if name < before {
+			hash := uint64(14695981039346656037) // FNV-1a
+			for i := range len(name) {
+				hash = (hash ^ uint64(name[i])) * 1099511628211
+			}
+			sum += hash
+		}
+	}
+	return sum
+}
+
 // All calls do with the name of each message file.
 func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
 	for in, names := range l.names {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -128,6 +129,30 @@ func TestNoticed(t *testing.T) {
 			wantNoticed(t, w, m.ID, test.stage, test.sessions...)
 		})
 	}
+}
+
+// TestWorkingByAnotherClock checks that a recipient works on a message if it says so after a turn, whatever the clock says.
+func TestWorkingByAnotherClock(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	m := send(t, w, question("port"))[0]
+	fails := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
+	r, rec := newRunner(t, w, Config{NewDriver: fails, FirstRetry: time.Hour})
+	r.now = func() time.Time { return time.Now().Add(time.Hour) }
+	rec.on = func(e Event) {
+		if e.Kind == EventFailed {
+			r.Finish()
+		}
+	}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := track.NoteWorking(w, "codex", keysOf(t, []*schema.Message{m})[0], "by hand", process.Process{}); err != nil {
+		t.Fatal(err)
+	}
+	wantNoticed(t, w, m.ID, track.StageWorking)
+	compactJournal(t, w)
+	wantNoticed(t, w, m.ID, track.StageWorking)
 }
 
 func TestNoticedAndExpired(t *testing.T) {

@@ -201,6 +201,9 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 			return err
 		}
 	}
+	if agent := schema.AgentName(c.Getenv("OACP_AGENT")); w.CheckAgent(agent) == nil {
+		_, _ = c.actsFor(agent, nil)
+	}
 	whole := make([]string, len(c.words))
 	for i, id := range c.words {
 		found, err := w.Find(c.ctx, id)

@@ -25,7 +25,7 @@ func newAddAgentCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "add-agent",
 		Category:  command.CategoryWorkspace,
-		Usage:     "add an agent's mailbox",
+		Usage:     "add an agent",
 		ArgsUsage: "[PROJECT] NAME",
 		Description: `With --runtime, add-agent also writes a card and a status file. Commands that run in
 that runtime read the card to find out which agent they act for. add-agent keeps
@@ -75,9 +75,8 @@ func ofAgent(s *command.Streams, run func(*call, schema.AgentName) error) cli.Ac
 func newRemoveAgentCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "remove-agent",
-		Hidden:    true, // add-agent and sync name it
 		Category:  command.CategoryWorkspace,
-		Usage:     "remove an agent's mailbox",
+		Usage:     "remove an agent",
 		ArgsUsage: "[PROJECT] NAME",
 		Description: `remove-agent moves the folder of an agent out of the workspace, to state/removed, with
 all its mail. If the workspace is synced by git, remove-agent also removes the agent from

@@ -119,7 +119,7 @@ func (c *call) finish() {
 	if inSession || runs || err != nil {
 		return
 	}
-	count, more := track.NewsOf(c.workspace, c.acting).Count(c.ctx)
+	count, more := track.NewsOf(c.workspace, c.acting).Count(context.WithoutCancel(c.ctx)) // a wait may have ended
 	if count == 0 {
 		return
 	}

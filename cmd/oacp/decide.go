@@ -29,9 +29,8 @@ import (
 func newDecideCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "decide",
-		Hidden:    true, // add-agent names it
 		Category:  command.CategoryMessages,
-		Usage:     "answer what waits for a person, one message after the other",
+		Usage:     "answer what waits for a person",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
 for an answer: the number of a choice, a line of text, or a text from $VISUAL or

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn/track"
@@ -105,7 +106,8 @@ func (d *delivery) source() validate.Source {
 }
 
 func (d *delivery) options() *mailbox.SendOptions {
-	return &mailbox.SendOptions{Create: d.isOn("create"), Suffix: d.text("suffix"), Sign: d.isOn("sign")}
+	signs := d.isOn("sign") || project.IsPerson(d.w, d.draft.From) && trust.CanSign(d.w, d.draft.From)
+	return &mailbox.SendOptions{Create: d.isOn("create"), Suffix: d.text("suffix"), Sign: signs}
 }
 
 // deliver sends the draft, prints the receipt, and with --wait waits. Without --wait and --sync it does not

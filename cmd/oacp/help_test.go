@@ -183,3 +183,17 @@ func TestTypesTopic(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentPage checks that the page for agents covers what an agent needs.
+func TestAgentPage(t *testing.T) {
+	for topic, want := range map[string]string{
+		"the start": "oacp inbox ", "the loop": "oacp next ", "waiting with an open task": "while\na task is open", "what is open": "--again",
+		"progress": "oacp working ID", "asking back": "--type question --wait=reply` to `oacp reply", "a person": "--choices", "the parties": "oacp status` ",
+		"handing over": "--type handoff --in-reply-to ID", "a handoff's answer": "handoff_complete --in-reply-to", "a deadline": "--by ",
+		"commits": "oacp commit", "the end": "oacp owed ", "finding": "oacp list --text", "taking back": "oacp recall",
+	} {
+		if !strings.Contains(guide.Agent, want) {
+			t.Errorf("the page for agents says nothing of %s: it has no %q", topic, want)
+		}
+	}
+}

@@ -90,10 +90,11 @@ func runNext(c *call, w *mailbox.Workspace) error {
 	if c.isOn("all") {
 		most = 0
 	}
-	by := track.Noticed{At: c.Now(), Process: process.Caller(c.Getenv).Process}
+	by := track.Noticed{Process: process.Caller(c.Getenv).Process}
 	for isShown := false; !isShown; { // another process of the agent may be faster
 		found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, what, options, began)
 		if err == nil {
+			by.At = c.Now()
 			isShown, err = track.Show(c.ctx, w, agent, by, found, most, isAgain, func(chosen []mailbox.Entry) error {
 				return c.showNext(w, agent, chosen)
 			})

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -25,7 +26,7 @@ import (
 )
 
 // A traffic changes an inbox while agents run "oacp next --agent b": messages arrive, another tool writes some of them
-// in place, others acknowledge some, their sender takes some back, and "oacp run" gives some a turn.
+// in place, others acknowledge some, their sender takes some back, "oacp run" gives some a turn, and sessions are shown some.
 type traffic struct {
 	t      *testing.T
 	w      *mailbox.Workspace
@@ -34,6 +35,8 @@ type traffic struct {
 	sent     map[schema.ID]string
 	handled  map[schema.ID]bool
 	recalled map[schema.ID]bool
+	// hooked are the messages that sessions have noticed.
+	hooked map[schema.ID]bool
 	// shown has for each message the living agents that were shown it.
 	shown map[schema.ID][]*reader
 	// unfinished are files in the inbox that the other tool has begun, with what is missing.
@@ -46,8 +49,8 @@ type traffic struct {
 
 // TestNextMissesNothing has agents that run oacp next, and kills some of these processes and some of the agents, while
 // messages arrive, are acknowledged, get turns and are taken back. Every message is shown, as a whole, to a living agent
-// unless it left the inbox before; it is shown only once, and not at all if it was handled before the process started. A
-// message is either taken back or shown.
+// unless it left the inbox before; it is shown only once, and not at all if it was handled, or a session noticed it, before
+// the process started. A message is either taken back or shown.
 func TestNextMissesNothing(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise a process takes a second to exit
 	c := newSession(t, "a,b")
@@ -60,7 +63,7 @@ func TestNextMissesNothing(t *testing.T) {
 	t.Logf("seed %d", seed)
 	x := &traffic{
 		t: t, w: w, random: rand.New(rand.NewPCG(seed, 0)), sent: make(map[schema.ID]string), handled: make(map[schema.ID]bool),
-		recalled: make(map[schema.ID]bool), shown: make(map[schema.ID][]*reader), unfinished: make(map[string][]byte),
+		recalled: make(map[schema.ID]bool), hooked: make(map[schema.ID]bool), shown: make(map[schema.ID][]*reader), unfinished: make(map[string][]byte),
 		turns: filepath.Join(t.TempDir(), "turns"),
 	}
 	for range 30 {
@@ -72,7 +75,7 @@ func TestNextMissesNothing(t *testing.T) {
 		x.round(1, 0)
 	}
 	for _, e := range x.pending() {
-		if len(x.shown[e.Message.ID]) == 0 {
+		if len(x.shown[e.Message.ID]) == 0 && !x.hooked[e.Message.ID] {
 			t.Errorf("message %s was not shown to a living agent", e.Message.ID)
 		}
 	}
@@ -85,7 +88,7 @@ func TestNextMissesNothing(t *testing.T) {
 			t.Errorf("message %s had a turn and was taken back", id)
 		}
 	}
-	t.Logf("%d messages, %d shown and pending, %d taken back, %d turns", len(x.sent), len(x.shown), len(x.recalled), bytes.Count(turns, []byte("\n")))
+	t.Logf("%d messages, %d shown and pending, %d taken back, %d noticed by sessions, %d turns", len(x.sent), len(x.shown), len(x.recalled), len(x.hooked), bytes.Count(turns, []byte("\n")))
 }
 
 // A reader is an agent: a shell that runs oacp next when it gets a line.
@@ -171,10 +174,8 @@ func (x *traffic) round(agents, most int) {
 	for len(x.readers) < agents {
 		x.readers = append(x.readers, x.reader())
 	}
-	before := make(map[schema.ID]bool)
-	for id := range x.handled {
-		before[id] = true
-	}
+	before := maps.Clone(x.handled)
+	maps.Copy(before, x.hooked)
 	running := slices.Clone(x.readers)
 	for _, r := range running {
 		r.begin(x.t, []string{"1ms", "50ms"}[x.random.IntN(2)])
@@ -218,7 +219,7 @@ func (x *traffic) show(r *reader, output string, handledBefore map[schema.ID]boo
 		x.t.Errorf("message %s is shown with the body %q, want %q", m.ID, m.Body, body)
 	}
 	if handledBefore[m.ID] || x.recalled[m.ID] {
-		x.t.Errorf("message %s is shown, but it was handled before oacp next was started, or taken back", m.ID)
+		x.t.Errorf("message %s is shown, but it was handled or noticed by a session before oacp next was started, or taken back", m.ID)
 	}
 	if len(x.shown[m.ID]) > 0 {
 		x.t.Errorf("message %s is shown again, and an agent that was shown it lives", m.ID)
@@ -230,7 +231,7 @@ func (x *traffic) show(r *reader, output string, handledBefore map[schema.ID]boo
 func (x *traffic) happen() {
 	entries := x.pending()
 	any := func() *mailbox.Entry { return &entries[x.random.IntN(len(entries))] }
-	switch x.random.IntN(8) {
+	switch x.random.IntN(9) {
 	case 0, 1, 2:
 		x.send()
 	case 3:
@@ -251,6 +252,31 @@ func (x *traffic) happen() {
 			"--", "sh", "-c", `echo "$OACP_MESSAGE_ID" >>"$0"`, x.turns)
 		if err := x.runner.Start(); err != nil {
 			x.t.Fatal(err)
+		}
+	case 8:
+		x.session()
+	}
+}
+
+// session has a session that is shown what waits, and ends.
+func (x *traffic) session() {
+	for _, event := range []string{"SessionStart", "Stop", "SessionEnd"} {
+		hook := exec.CommandContext(x.t.Context(), "oacp", "hook", "claude", "--agent", "b")
+		hook.Dir = x.w.Dir()
+		hook.Stdin = strings.NewReader(fmt.Sprintf(`{"hook_event_name": %q, "session_id": "s%d", "source": "startup", "stop_hook_active": true}`, event, len(x.sent)))
+		if out, err := hook.CombinedOutput(); err != nil {
+			x.t.Fatalf("hook %s: %v\n%s", event, err, out)
+		}
+	}
+	for _, e := range x.pending() {
+		progress, err := track.Track(x.t.Context(), x.w, string(e.Message.ID))
+		if err != nil && !mailbox.IsGone(err) {
+			x.t.Fatal(err)
+		}
+		for _, p := range progress {
+			if slices.ContainsFunc(p.Noticed, func(n track.Noticed) bool { return n.Session != "" }) {
+				x.hooked[e.Message.ID] = true
+			}
 		}
 	}
 }
@@ -275,7 +301,7 @@ func (x *traffic) recall(m *schema.Message) {
 	}
 	if progress[0].Stage == track.StageRecalled {
 		x.recalled[m.ID] = true
-		if len(x.shown[m.ID]) > 0 {
+		if len(x.shown[m.ID]) > 0 || x.hooked[m.ID] {
 			x.t.Errorf("message %s was shown and is taken back", m.ID)
 		}
 	}

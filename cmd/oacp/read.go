@@ -153,7 +153,7 @@ func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []
 	}
 	if len(keys) > 0 {
 		_, _ = c.actsFor(agent, nil)
-		by := track.Noticed{At: c.Now(), Process: process.Caller(c.Getenv).Process}
+		by := track.Noticed{Process: process.Caller(c.Getenv).Process}
 		_ = track.NoteNoticed(w, agent, keys, by)
 	}
 	return nil

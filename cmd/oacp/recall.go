@@ -19,7 +19,6 @@ import (
 func newRecallCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "recall",
-		Hidden:    true, // the page for agents names it
 		Category:  command.CategoryMessages,
 		Usage:     "take a sent message back",
 		ArgsUsage: "ID",
@@ -29,7 +28,7 @@ its stage is recalled. If a recipient has noticed it, recall says what to do, an
 exit status is 1.
 
 With a git mailbox, recall knows only what this machine knows. Another machine learns of
-it with its next sync; an agent that has noticed the message there may still answer it.
+it with its next sync; if an agent has noticed the message there, it comes back.
 
 EXAMPLE:
    oacp recall ID`,
@@ -71,6 +70,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 		return failure.WithHint(fmt.Errorf("message %s is from %s, and only its sender can take it back", m.ID, m.From),
 			"oacp list --box outbox --agent "+string(agent)+" lists what "+string(agent)+" sent")
 	}
+	_, _ = c.actsFor(m.From, nil)
 	progress, err := track.Recall(c.ctx, w, m)
 	if _, err = warnUnreadable(err, c.Streams); err != nil {
 		return err

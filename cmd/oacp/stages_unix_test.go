@@ -41,8 +41,8 @@ var stageMakers = []struct {
 	reach func(*stageMaker, *schema.Message)
 }{
 	{"wait", track.StageWaiting, nil},
-	{"asks", track.StageWaiting, func(s *stageMaker, m *schema.Message) { s.reply("qask", "codex", schema.Question, m) }},
-	{"back", track.StageWaiting, func(s *stageMaker, m *schema.Message) {
+	{"asks", track.StageNoticed, func(s *stageMaker, m *schema.Message) { s.reply("qask", "codex", schema.Question, m) }},
+	{"back", track.StageNoticed, func(s *stageMaker, m *schema.Message) {
 		s.reply("aback", "claude", schema.Notification, s.reply("qback", "codex", schema.Question, m))
 	}},
 	{"noti", track.StageNoticed, func(s *stageMaker, m *schema.Message) {

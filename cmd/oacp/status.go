@@ -134,6 +134,9 @@ func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command
 		}
 	}
 	facts, _ := live.Presence(w, &a.AgentStatus, now)
+	if len(facts) == 0 && a.Last == nil {
+		facts = []string{"nothing known"}
+	}
 	for _, fact := range facts {
 		fmt.Fprintf(s.Out, "%s: %s\n", a.Agent, visible.Line(fact))
 	}
@@ -263,8 +266,9 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
 wait for others, oldest first. A request that was acknowledged without an answer is
 still owed; an expired one is not. A task_request waits for a final reply: oacp reply
---ack or --final makes a notification final. A last line counts the messages that the
-agent has not noticed.
+--ack or --final makes a notification final. A last line counts the messages that are
+new to the agent, as oacp next would show them: what it was shown by a process that has
+ended is new again.
 
 EXAMPLES:
    oacp owed --agent codex

@@ -65,7 +65,7 @@ func runWorking(c *call, w *mailbox.Workspace) error {
 		}
 		var m *schema.Message
 		if m, err = track.SayWorking(c.ctx, w, agent, c.words[0], answer.Text, process.Caller(c.Getenv).Process); err == nil {
-			answer.MessageID, task = m.ID, m.Subject
+			answer.MessageID, task = m.ID, track.Task(m, answer.Text)
 			line = fmt.Sprintf("OK: %s works on %s", agent, visible.Line(m.ID.Short()))
 		}
 		if errors.Is(err, track.ErrWorkingText) {

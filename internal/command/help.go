@@ -58,12 +58,8 @@ USAGE:
    oacp help COMMAND|TOPIC [--all]
 `)
 	groups := append(p.helpGroups(s), helpGroup{"Topics", topics()})
-	width := 0
 	for _, g := range groups {
-		width = max(width, widest(g.Commands))
-	}
-	for _, g := range groups {
-		writeEntries(s.Out, g.Name, g.Commands, width)
+		writeEntries(s.Out, g.Name, g.Commands, widest(g.Commands))
 	}
 }
 

@@ -112,12 +112,17 @@ func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchron
 }
 
 // SyncOptions returns the options of every sync of a workspace: a message that another machine restored
-// also gets new turns here.
+// also gets new turns here, and one that was taken back there stays if its recipient has noticed it here.
 func SyncOptions(w *mailbox.Workspace) gitmail.Options {
-	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
-		_, err := track.Restore(ctx, w, string(m.ID), agent)
-		return err
-	}}
+	return gitmail.Options{
+		Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
+			_, err := track.Restore(ctx, w, string(m.ID), agent)
+			return err
+		},
+		Recalled: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
+			return track.KeepNoticed(ctx, w, m, agent)
+		},
+	}
 }
 
 const (

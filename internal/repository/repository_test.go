@@ -55,7 +55,7 @@ var imports = map[string][]string{
 
 	"turn/notify": {"schema", "mailbox", "mailbox/project", "mailbox/watch", "agent", "turn"},
 
-	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/trust", "mailbox/watch"},
+	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},

@@ -299,7 +299,7 @@ func TestAllowedCommands(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?m)(?:^    |[`(;:,] ?)oacp ([a-z]+)").FindAllStringSubmatch(guide.Agent+text+again, -1) {
 		switch match[1] {
 		case "next": // a session needs no waiting
-		case "restore", "send", "thread": // claude asks before these
+		case "commit", "restore", "send", "thread": // claude asks before these
 		default:
 			named = append(named, match[1])
 		}

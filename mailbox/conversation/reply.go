@@ -133,12 +133,12 @@ func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, e
 }
 
 // Conclude makes a reply final if final is set. With acknowledge, it also does so if the reply would not
-// answer the original otherwise, unless the reply asks for something. It reports whether the sender may
-// take the reply for the answer although it is not.
+// answer the original otherwise, unless the reply is a question. It reports whether the sender may take the
+// reply for the answer although it is not.
 func Conclude(reply, original *schema.Message, final, acknowledge bool) (misleads bool) {
-	misses := func() bool { return original.Type.IsRequest() && !reply.Type.Asks() && !reply.Answers(original) }
-	if final || acknowledge && misses() {
+	misses := func() bool { return original.Type.IsRequest() && !reply.Answers(original) }
+	if final || acknowledge && misses() && reply.Type != schema.Question {
 		reply.MakeFinal()
 	}
-	return misses()
+	return misses() && !reply.Type.Asks()
 }

@@ -3,6 +3,7 @@ package gitmail
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -221,7 +222,9 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	message, err := e.fill(o)
 	applied := err == nil
 	if applied && !e.o.DryRun {
-		applied, err = e.w.Apply(ctx, o.Outcome)
+		if applied, err = e.w.Apply(ctx, o.Outcome); err == nil {
+			err = o.recalled(ctx, &e.o, message)
+		}
 	}
 	switch {
 	case err != nil:
@@ -233,6 +236,15 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	default:
 		e.noteIncoming(changeKinds[o.Want], o.Agent, message)
 	}
+}
+
+// recalled calls Options.Recalled for a message that its sender took back.
+func (o *outcome) recalled(ctx context.Context, options *Options, m *schema.Message) error {
+	var reason mailbox.DeadLetterReason
+	if options.Recalled == nil || m == nil || o.Want != replica.Dead || o.Was == replica.Unknown || json.Unmarshal(o.Reason, &reason) != nil || reason.RecalledBy == "" {
+		return nil
+	}
+	return options.Recalled(ctx, m, o.Agent)
 }
 
 // fill reads the bytes that an outcome needs. The message is nil if the file, which only moves, is not a valid one.

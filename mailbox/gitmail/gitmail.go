@@ -171,6 +171,9 @@ type Options struct {
 	// Restore puts a message back into an inbox after another machine did so. The default is the
 	// Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// Recalled, if set, is called after a sync has moved a message from an inbox, because its sender took it back on another
+	// machine. It may put the message back. A sync that is killed before it ends calls it again.
+	Recalled func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
 	// Share makes Sync return early if another process began a sync after Sync was called.
 	Share bool
 	// Prune, if set, reports whether to remove the bytes of a message that was handled or given up.

@@ -25,18 +25,29 @@ const (
 // MaxStatus is the size of the largest status file that is valid, in bytes.
 const MaxStatus = 64 << 10
 
-// UpdatedAt returns the time at which a status file was written, according to the file. It is zero if the file is not
-// valid.
-func UpdatedAt(status []byte) time.Time {
+// A Word is what a status file says about an agent. Its time is zero if the file is not valid.
+type Word struct {
+	Status, Task string
+	At           time.Time
+}
+
+// ParseStatus returns what a status file says.
+func ParseStatus(status []byte) Word {
 	var fields struct {
+		Status    string `yaml:"status"`
+		Task      string `yaml:"current_task"`
 		UpdatedAt string `yaml:"updated_at"`
 	}
 	if len(status) > MaxStatus || yaml.Unmarshal(status, &fields) != nil {
-		return time.Time{}
+		return Word{}
 	}
 	at, _ := time.Parse(time.RFC3339, fields.UpdatedAt)
-	return at
+	return Word{fields.Status, fields.Task, at}
 }
+
+// UpdatedAt returns the time at which a status file was written, according to the file. It is zero if the file is not
+// valid.
+func UpdatedAt(status []byte) time.Time { return ParseStatus(status).At }
 
 // LaterStatus returns the status file that was written later; of two of the same time, that with the greater bytes, so that
 // all machines agree. One that is not valid, which includes none, is the earliest.

@@ -82,6 +82,20 @@ func sign(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]b
 	return signed, nil
 }
 
+// CanSign reports whether an agent has a key, and no setting that says whether it signs.
+func CanSign(w *mailbox.Workspace, agent schema.AgentName) bool {
+	home, err := w.Home()
+	if err != nil {
+		return false
+	}
+	keys, err := signing.NewStore(home).List(agent)
+	if err != nil || len(keys) == 0 {
+		return false
+	}
+	_, s, err := readSettings(w, agent)
+	return err == nil && s.Sign.IsZero()
+}
+
 // CheckSettings returns a *SettingsError or a *PolicyError if the settings for signing of an agent cannot be used.
 func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 	_, _, err := signSettings(w, agent)

@@ -233,6 +233,11 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
 	case working:
 		rec.Working = &Working{At: f.At, Text: f.Text, Process: f.Process}
+		for _, turn := range []time.Time{rec.Started, rec.Ended} {
+			if !rec.Working.At.After(turn) { // a clock went back since then
+				rec.Working.At = turn.Add(1)
+			}
+		}
 	case Revived:
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, Last: f.At}
 		h.Released++

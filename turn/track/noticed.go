@@ -58,7 +58,7 @@ func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt)
 	})
 }
 
-// isUnnoticed reports whether no session noticed the message and it had no turn and no outcome.
+// isUnnoticed reports whether no session noticed the message and it had no turn, no reply and no outcome.
 func (p Progress) isUnnoticed() bool {
-	return len(p.Noticed) == 0 && p.Working == nil && p.Attempts == 0 && (p.Stage == StageStored || p.Stage.IsPending())
+	return len(p.Noticed) == 0 && !p.hasReplied && p.Working == nil && p.Attempts == 0 && (p.Stage == StageStored || p.Stage.IsPending())
 }

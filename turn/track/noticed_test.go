@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // noticedBy returns the fact that a session noticed a message.
@@ -159,5 +160,18 @@ func TestNoticedBy(t *testing.T) {
 	want := []Noticed{{Process: first}, {Process: second}, {Session: "s", Program: "claude", Process: second}}
 	if !slices.Equal(rec.Noticed, want) {
 		t.Errorf("noticed by %+v, want %+v", rec.Noticed, want)
+	}
+}
+
+// TestReplyShowsNotice checks that a recipient that asked back has noticed the message, so that it cannot be taken back.
+func TestReplyShowsNotice(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("one"))[0]
+	asked := question("which one?")
+	asked.From, asked.To, asked.ParentID = "codex", []schema.AgentName{"claude"}, sent.ID
+	send(t, w, asked)
+	progress, err := Recall(t.Context(), w, sent)
+	if err != nil || progress[0].Stage != StageNoticed {
+		t.Errorf("after a question back, the message is %s (%v), want %s", progress[0].Stage, err, StageNoticed)
 	}
 }

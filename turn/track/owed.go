@@ -24,7 +24,7 @@ type Owed struct {
 	// answers of others, the oldest first.
 	Mine   []OpenRequest `json:"mine"`
 	Theirs []OpenRequest `json:"theirs"`
-	// Unread counts the messages in the agent's inbox that it has not noticed.
+	// Unread counts the messages in the agent's inbox that are new to it: see News.
 	Unread int `json:"unread"`
 }
 
@@ -99,7 +99,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	return owed, t.result()
 }
 
-// unread counts the messages in the inbox of an agent that wait for it.
+// unread counts the messages in the inbox of an agent that are new to it, as News does.
 func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, err error) {
 	state, err := t.inbox(agent)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, er
 		t.unreadable = &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{agent}}
 	}
 	for _, e := range entries {
-		if e.Err == nil && state.stage(e.Message, state.record(e.Message.ID), t.now) == StageWaiting {
+		if e.Err == nil && !e.Message.ExpiredAt(t.now) && state.known(e.Message.ID).isNew(state.running) {
 			n++
 		}
 	}
@@ -124,16 +124,43 @@ func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, er
 type memory struct {
 	// Trust tells whether the agent's trust changed.
 	Trust string `json:"trust"`
-	// Folders are the boxes that were searched, and when they last changed, in nanoseconds.
-	Folders map[string]int64 `json:"folders"`
+	// Folders are the boxes that were searched.
+	Folders map[string]searched `json:"folders"`
 	// Names are the names of the files that held open requests, replies to them and to these, and those of requests that are
 	// pending or new: these will be acknowledged, which adds their files to the archive.
 	Names []string `json:"names"`
 }
 
+// searched is the state of a box when it was searched.
+type searched struct {
+	// Changed is when the box last changed, in nanoseconds.
+	Changed int64 `json:"changed"`
+	// Sum is the mailbox.Listing.Sum of the names before Old. If it is the same later, no file with such a name was added.
+	Old string `json:"old"`
+	Sum uint64 `json:"sum"`
+}
+
+func (s searched) changedWith(o searched) bool { return s.Changed == o.Changed }
+
 // latest is when a box changed last.
 func (m *memory) latest() time.Time {
-	return time.Unix(0, slices.Max(append(slices.Collect(maps.Values(m.Folders)), 0)))
+	var latest int64
+	for _, s := range m.Folders {
+		latest = max(latest, s.Changed)
+	}
+	return time.Unix(0, latest)
+}
+
+// sum notes which old names are in the boxes. A file with a young name may still be written after its box was searched.
+func (m *memory) sum(listing *mailbox.Listing, now time.Time) {
+	old := now.Add(-24 * time.Hour).UTC().Format("20060102T1504Z")
+	listing.Boxes(func(agent schema.AgentName, box mailbox.Box) {
+		path := schema.BoxPath(agent, box)
+		if s, ok := m.Folders[path]; ok {
+			s.Old, s.Sum = old, listing.Sum(agent, box, old)
+			m.Folders[path] = s
+		}
+	})
 }
 
 const (
@@ -153,13 +180,13 @@ func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing
 	if err != nil {
 		return nil, now, err
 	}
-	now = memory{Trust: fmt.Sprint(trust.StampOf(t.w, agent)), Folders: make(map[string]int64)}
+	now = memory{Trust: fmt.Sprint(trust.StampOf(t.w, agent)), Folders: make(map[string]searched)}
 	isSettled := true
 	for _, owner := range agents {
 		for _, box := range schema.Boxes() {
 			if info, err := os.Stat(t.w.BoxPath(owner, box)); err == nil {
 				at := durable.Changed(info)
-				now.Folders[schema.BoxPath(owner, box)] = at.UnixNano()
+				now.Folders[schema.BoxPath(owner, box)] = searched{Changed: at.UnixNano()}
 				isSettled = isSettled && !at.IsZero() && t.now.Sub(at) >= settled
 			}
 		}
@@ -167,7 +194,7 @@ func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing
 	var last memory
 	data, err := durable.ReadFile(t.w.Root(), t.w.Dir(), memoryName(agent), maxMemory)
 	isKnown := err == nil && json.Unmarshal(data, &last) == nil && last.Trust == now.Trust
-	isSame := isKnown && maps.Equal(last.Folders, now.Folders)
+	isSame := isKnown && maps.EqualFunc(last.Folders, now.Folders, searched.changedWith)
 	if isKnown && !isSame {
 		var added []string
 		added, isKnown, err = t.added(ctx, &last, &now)
@@ -177,6 +204,7 @@ func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing
 		listing, err = t.w.Assume(last.Names)
 	} else {
 		listing, err = t.w.Names(nil)
+		now.sum(listing, t.now)
 	}
 	if isSame || !isSettled {
 		now.Folders = nil
@@ -189,14 +217,18 @@ func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing
 // so its answer may have been there.
 func (t *tracker) added(ctx context.Context, last, now *memory) (names []string, ok bool, err error) {
 	latest := last.latest()
-	for path, at := range now.Folders {
-		if last.Folders[path] != at && time.Unix(0, at).Before(latest) {
+	for path, s := range now.Folders {
+		before := last.Folders[path]
+		switch {
+		case before.Changed == s.Changed:
+			now.Folders[path] = before
+		case time.Unix(0, s.Changed).Before(latest):
 			return nil, false, nil
 		}
 	}
 	changed, err := t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
 		path := schema.BoxPath(agent, box)
-		return last.Folders[path] != now.Folders[path]
+		return last.Folders[path].Changed != now.Folders[path].Changed
 	})
 	if err != nil {
 		return nil, false, err
@@ -206,16 +238,23 @@ func (t *tracker) added(ctx context.Context, last, now *memory) (names []string,
 		return nil, false, context.Cause(ctx)
 	}
 	ok = true
-	changed.All(func(agent schema.AgentName, box mailbox.Box, name string) {
-		info, err := os.Lstat(filepath.Join(t.w.BoxPath(agent, box), name))
-		isNew := last.Folders[schema.BoxPath(agent, box)] == 0
-		if !ok || err != nil || !isNew && durable.Changed(info).Before(latest) || slices.Contains(last.Names, name) {
-			return
+	changed.Boxes(func(agent schema.AgentName, box mailbox.Box) {
+		before, isKnown := last.Folders[schema.BoxPath(agent, box)]
+		from := "" // the first name whose file may have been added
+		if changed.Sum(agent, box, before.Old) == before.Sum {
+			from = before.Old
 		}
-		parsed, err := schema.ParseFileName(name)
-		ok = err == nil && !(parsed.Type.IsRequest() && parsed.At.Before(latest.Truncate(time.Minute)))
-		names = append(names, name)
+		for _, name := range changed.From(agent, box, from) {
+			info, err := os.Lstat(filepath.Join(t.w.BoxPath(agent, box), name))
+			if !ok || err != nil || isKnown && durable.Changed(info).Before(latest) || slices.Contains(last.Names, name) {
+				continue
+			}
+			parsed, err := schema.ParseFileName(name)
+			ok = err == nil && !(parsed.Type.IsRequest() && parsed.At.Before(latest.Truncate(time.Minute)))
+			names = append(names, name)
+		}
 	})
+	now.sum(changed, t.now)
 	return names, ok, nil
 }
 

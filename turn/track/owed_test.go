@@ -51,7 +51,7 @@ func TestOwedRemembers(t *testing.T) {
 		if len(asked) == 0 || random.IntN(4) == 0 {
 			q := question(fmt.Sprint("question ", step))
 			if random.IntN(2) == 0 { // a message of another machine that arrives late
-				q.CreatedAt = schema.NewTimestamp(time.Now().Add(-time.Hour))
+				q.CreatedAt = schema.NewTimestamp(time.Now().Add([2]time.Duration{-time.Hour, -48 * time.Hour}[random.IntN(2)]))
 			}
 			asked = append(asked, send(t, w, q)...)
 		}
@@ -67,7 +67,7 @@ func TestOwedRemembers(t *testing.T) {
 			answer := conversation.Reply(m, "codex")
 			answer.Body = schema.TextValue("x")
 			if random.IntN(2) == 0 {
-				answer.Type, answer.CreatedAt = schema.Question, schema.NewTimestamp(time.Now().Add(-time.Hour))
+				answer.Type, answer.CreatedAt = schema.Question, schema.NewTimestamp(time.Now().Add(-48*time.Hour))
 			}
 			if sent := send(t, w, answer); answer.Type == schema.Question {
 				back = append(back, sent...)
@@ -114,5 +114,46 @@ func TestOwedRemembers(t *testing.T) {
 	}
 	if remembered[0] == 0 || remembered[1] == 0 {
 		t.Errorf("after a change, something was remembered %d times, and without one %d times", remembered[0], remembered[1])
+	}
+}
+
+// BenchmarkOwedAfterChange measures what is owed after another message arrived, beside handled ones.
+func BenchmarkOwedAfterChange(b *testing.B) {
+	defer func(before time.Duration) { settled = before }(settled)
+	settled = 0
+	for _, n := range []int{100, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := newWorkspace(b)
+			for i := range n {
+				at := time.Now().Add(time.Duration(i-n)*time.Minute - time.Hour).UTC().Format("20060102T1504Z")
+				for _, box := range []string{schema.BoxPath("codex", mailbox.Archive), schema.BoxPath("claude", mailbox.Outbox)} {
+					check.WriteFile(b, filepath.Join(w.Dir(), box, fmt.Sprintf("%s_claude_notification_%016d.yaml", at, i)), "x")
+				}
+			}
+			owed := func() {
+				if _, err := OwedBy(b.Context(), w, "codex"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			owed()
+			for b.Loop() {
+				b.StopTimer()
+				time.Sleep(10 * time.Millisecond) // the clock of the file system moves
+				m := question("x")
+				m.Type = schema.Notification
+				for _, m := range send(b, w, m) {
+					e, err := w.Pending(b.Context(), string(m.ID), "codex")
+					if err == nil {
+						err = w.Acknowledge(e)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				time.Sleep(10 * time.Millisecond)
+				b.StartTimer()
+				owed()
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -79,6 +80,9 @@ type Progress struct {
 	Claim *Claim `json:"claim,omitempty"`
 	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`
+
+	// hasReplied reports whether the recipient has replied since a person restored the message, if one did.
+	hasReplied bool
 }
 
 // Claim names the machine that works on a message.
@@ -174,7 +178,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if err != nil {
 		return p, err
 	}
-	rec := state.record(m.ID)
+	rec := state.record(m)
 	p.Attempts = rec.Attempts
 	p.Started = inSeconds(rec.Started)
 	p.Ended = inSeconds(rec.Ended)
@@ -206,6 +210,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.CreatedAt.Time().Before(rec.Revived) })
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
 		p.Stage = StageAnswered
+	}
+	if p.Stage == StageWaiting && p.hasReplied {
+		p.Stage = StageNoticed // it was noticed by a means that recorded nothing
 	}
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
 	switch {
@@ -289,6 +296,8 @@ type inboxState struct {
 	records map[schema.ID]*Record
 	running bool
 	runner  *exclusive.Holder
+	// word is what the agent's status file says.
+	word project.Word
 }
 
 // inbox returns the state of an agent's inbox. It reads it once.
@@ -310,16 +319,29 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 			s.records[k.ID] = rec
 		}
 	}
+	word, _ := project.Status(t.w, name)
+	s.word = project.ParseStatus(word)
 	t.inboxes[name] = s
 	return s, nil
 }
 
-// record returns the record of a message, or an empty one. The id is precise enough for a report.
-func (s *inboxState) record(id schema.ID) *Record {
+// known returns the record of a message, or an empty one. The id is precise enough for a report.
+func (s *inboxState) known(id schema.ID) *Record {
 	if rec := s.records[id]; rec != nil {
 		return rec
 	}
 	return new(Record)
+}
+
+// record is known, with what the agent said about its work on another machine.
+func (s *inboxState) record(m *schema.Message) *Record {
+	rec := s.known(m.ID)
+	if rec.Working != nil || s.word.Status != project.Busy || s.word.At.Before(rec.Revived) {
+		return rec
+	}
+	withWord := *rec
+	withWord.Working = workingBy(s.word, m)
+	return &withWord
 }
 
 // stage returns the stage of a message in the inbox.

@@ -111,6 +111,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 			}
 		}
 		p.Replies = append(p.Replies, one)
+		p.hasReplied = p.hasReplied || !r.IsNotice() && !r.CreatedAt.Time().Before(rec.Revived)
 	}
 	if p.Answer == "" {
 		p.Answer = automatic

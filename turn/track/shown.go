@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,7 +167,8 @@ func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentN
 
 // Show calls show with the first of the messages that are in the inbox of the agent and new, or that are in the inbox
 // if again is true; most of them at most, or all if it is 0. It then records that the agent has noticed them. No two
-// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster.
+// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster. A
+// zero time of by means when the messages are shown.
 //
 // A process that is killed before it has recorded that may have shown them.
 func Show(
@@ -207,7 +209,7 @@ func Show(
 }
 
 // Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
-// Recall returns how far the message then is. What a recipient noticed on another machine stays there.
+// Recall returns how far the message then is. What a recipient noticed on another machine comes back: see KeepNoticed.
 func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Progress, error) {
 	for i, agent := range m.To {
 		if !w.Knows(agent) {
@@ -225,6 +227,35 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 		}
 	}
 	return Track(ctx, w, string(m.ID))
+}
+
+// KeepNoticed puts a message back that its sender took back on another machine, if the recipient had noticed it on this
+// one, or it had a turn.
+func KeepNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) error {
+	err := Exclusively(ctx, w, agent, func() error {
+		k, err := KeyOf(m)
+		if err != nil {
+			return err
+		}
+		h, err := ReadHistory(w, agent)
+		if err != nil {
+			return err
+		}
+		if rec := h.Records[k]; rec == nil || rec.Noticed == nil && rec.Working == nil && rec.Attempts == 0 {
+			return nil
+		}
+		_, err = w.Restore(ctx, m, agent, func(source mailbox.Entry) error {
+			if source.Box != mailbox.DeadLetters {
+				return fs.ErrNotExist // somebody has just handled it
+			}
+			return nil
+		})
+		return err
+	})
+	if _, pending := errors.AsType[*mailbox.PendingError](err); pending || mailbox.IsGone(err) {
+		return nil
+	}
+	return err
 }
 
 // compactNoticed is the size of a journal, in bytes, above which Show looks whether it may forget messages that were

@@ -140,7 +140,7 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 		s.Invalid++
 		return
 	}
-	rec := state.record(e.Message.ID)
+	rec := state.record(e.Message)
 	stage := state.stage(e.Message, rec, now)
 	if stage == StageWorking && rec.saysWorking() {
 		s.Working = append(s.Working, WorkingOn{e.Message.ID, e.Message.Subject, Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text}})

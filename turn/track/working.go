@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -47,16 +48,40 @@ var ErrWorkingText = errors.New("not a line about the work")
 // NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. So it has noticed
 // the message, in this process. NoteWorking does not read the journal.
 func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string, by process.Process) error {
+	if err := cmp.Or(checkWorking(text), w.CheckAgent(agent)); err != nil {
+		return err
+	}
+	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text, Process: by})
+}
+
+func checkWorking(text string) error {
 	switch {
 	case utf8.RuneCountInString(text) > MaxWorking:
 		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), MaxWorking)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 		return fmt.Errorf("%w: it has a line break or another control character", ErrWorkingText)
 	}
-	if err := w.CheckAgent(agent); err != nil {
-		return err
+	return nil
+}
+
+// Task is what the status file of an agent says of its work on a message, such as "ljc0 Implement kv: half done". Other
+// machines read it there, because the journal stays on this one.
+func Task(m *schema.Message, text string) string {
+	task := m.ID.Short() + " " + m.Subject
+	if text != "" {
+		task += ": " + text
 	}
-	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text, Process: by})
+	return task
+}
+
+// workingBy returns what the status file of a busy agent says of its work on a message, or nil.
+func workingBy(word project.Word, m *schema.Message) *Working {
+	after, isIts := strings.CutPrefix(word.Task, Task(m, ""))
+	text := strings.TrimPrefix(after, ": ")
+	if word.At.IsZero() || !isIts || text == after && after != "" || checkWorking(text) != nil {
+		return nil
+	}
+	return &Working{At: word.At, Text: text}
 }
 
 // SayWorking is NoteWorking for the pending message that the id names.

@@ -183,7 +183,7 @@ func (s *Server) reportWorking(ctx context.Context, in reportWorkingInput) (mess
 	if err != nil {
 		return messageIDInput{}, err
 	}
-	if err := project.SetStatus(s.workspace, s.agent, project.Busy, m.Subject, time.Now()); err != nil {
+	if err := project.SetStatus(s.workspace, s.agent, project.Busy, track.Task(m, in.Text), time.Now()); err != nil {
 		s.warn(err) // the journal has it
 	}
 	return messageIDInput{string(cut(m.ID, idTokens))}, nil
