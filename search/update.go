@@ -1,0 +1,488 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// settled is the age from which the time of a folder tells that it has not changed since: file systems keep times as
+// coarse as two seconds.
+const settled = 3 * time.Second
+
+// folder is a box whose files may have changed.
+type folder struct {
+	id       int64
+	agent    schema.AgentName
+	box      mailbox.Box
+	modified int64 // 0 if the next Update is to list it again
+}
+
+// file is a row of the table of files.
+type file struct {
+	folder         int64
+	name           string
+	size, modified int64
+	doc            int64 // 0 if the file cannot be read
+}
+
+// doc is a doc that is new, or whose files changed.
+type doc struct {
+	id, at    int64
+	key       key
+	isNew     bool
+	add, drop []file
+	record    []byte
+}
+
+// plan is what an Update has to do.
+type plan struct {
+	folders map[int64]*folder
+	byKey   map[key]*doc
+	byID    map[int64]*doc
+}
+
+// Update brings the index in step with the boxes and the logs. It lists only folders that have changed since the last
+// Update; a file that was changed in place is noticed when its folder changes next. The error matches ErrLocked if
+// another process is updating the index. After an error the index has what was done before, and the next Update goes
+// on from there.
+func (x *Index) Update(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	unlock, err := x.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if info, statErr := x.w.Root().Lstat(Folder + "/" + fileName); statErr != nil || x.db == nil || !os.SameFile(info, x.opened) {
+		if x.db != nil {
+			_ = x.db.Close() // the file was removed or replaced
+			x.db = nil
+		}
+		err = x.connect(ctx)
+	}
+	if err == nil {
+		err = x.update(ctx)
+	}
+	if isDamaged(err) {
+		if err = x.replace(ctx); err == nil {
+			err = x.update(ctx)
+		}
+	}
+	return err
+}
+
+func (x *Index) update(ctx context.Context) error {
+	if err := x.readLogs(ctx); err != nil {
+		return err
+	}
+	p := &plan{folders: make(map[int64]*folder), byKey: make(map[key]*doc), byID: make(map[int64]*doc)}
+	changed, err := x.changed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range changed {
+		if err := x.compare(ctx, p, f); err != nil {
+			return err
+		}
+	}
+	if err := x.planRecords(ctx, p); err != nil {
+		return err
+	}
+	docs := slices.Concat(slices.Collect(maps.Values(p.byKey)), slices.Collect(maps.Values(p.byID)))
+	if err := x.number(ctx, slices.Collect(maps.Values(p.byKey))); err != nil {
+		return err
+	}
+	slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.id, b.id) })
+	if err := x.write(ctx, p, docs); err != nil {
+		return err
+	}
+	for _, f := range p.folders {
+		if _, err := x.db.ExecContext(ctx, "UPDATE folder SET modified=? WHERE id=? AND modified<>?", f.modified, f.id, f.modified); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed returns the folders to list. Folders of removed agents are among them.
+func (x *Index) changed(ctx context.Context) (changed []*folder, err error) {
+	known := make(map[string]*folder)
+	rows, err := x.db.QueryContext(ctx, "SELECT id, agent, box, modified FROM folder")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		f := &folder{}
+		if err := rows.Scan(&f.id, &f.agent, &f.box, &f.modified); err != nil {
+			return nil, err
+		}
+		known[schema.BoxPath(f.agent, f.box)] = f
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	agents, err := x.w.Agents()
+	if err != nil {
+		return nil, err
+	}
+	for _, agent := range agents {
+		for _, box := range schema.Boxes() {
+			path := schema.BoxPath(agent, box)
+			f := known[path]
+			delete(known, path)
+			info, err := durable.StatFolder(x.w.Root(), x.w.Dir(), path)
+			if errors.Is(err, fs.ErrNotExist) && f == nil {
+				continue
+			}
+			if err == nil && f != nil && f.modified == info.ModTime().UnixNano() {
+				continue
+			}
+			if f == nil {
+				f = &folder{agent: agent, box: box}
+				if f.id, err = x.insert(ctx, "INSERT INTO folder(agent, box, modified) VALUES(?,?,0)", agent, box); err != nil {
+					return nil, err
+				}
+			}
+			if f.modified = 0; info != nil && time.Since(info.ModTime()) > settled {
+				f.modified = info.ModTime().UnixNano()
+			}
+			changed = append(changed, f)
+		}
+	}
+	for _, f := range known {
+		f.modified = 0
+		changed = append(changed, f)
+	}
+	return changed, nil
+}
+
+func (x *Index) insert(ctx context.Context, statement string, values ...any) (int64, error) {
+	result, err := x.db.ExecContext(ctx, statement, values...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// compare adds to the plan what a folder has that the index has not, and the other way round.
+func (x *Index) compare(ctx context.Context, p *plan, in *folder) error {
+	p.folders[in.id] = in
+	known := make(map[string]file)
+	rows, err := x.db.QueryContext(ctx, "SELECT name, size, modified, doc FROM file WHERE folder=?", in.id)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		f := file{folder: in.id}
+		if err := rows.Scan(&f.name, &f.size, &f.modified, &f.doc); err != nil {
+			return err
+		}
+		known[f.name] = f
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	dir, err := durable.OpenDir(x.w.Root(), x.w.Dir(), schema.BoxPath(in.agent, in.box))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			in.modified = 0
+			return nil // a folder that cannot be read keeps what is known of it
+		}
+	} else {
+		defer dir.Close()
+		names, err := dir.Names()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			info, err := dir.Lstat(name)
+			if err != nil || !schema.IsMessageFile(name) {
+				continue
+			}
+			was, isKnown := known[name]
+			if f := (file{in.id, name, info.Size(), info.ModTime().UnixNano(), 0}); !isKnown || f.size != was.size || f.modified != was.modified {
+				if err := x.planFile(ctx, p, dir, f); err != nil {
+					return err
+				}
+			} else {
+				delete(known, name)
+			}
+		}
+	}
+	for _, f := range known {
+		d := p.known(f.doc)
+		d.drop = append(d.drop, f)
+	}
+	return nil
+}
+
+// known returns the planned change of a doc of the index.
+func (p *plan) known(id int64) *doc {
+	if p.byID[id] == nil {
+		p.byID[id] = &doc{id: id}
+	}
+	return p.byID[id]
+}
+
+// planFile adds a file that is new or was changed.
+func (x *Index) planFile(ctx context.Context, p *plan, dir *durable.Dir, f file) error {
+	data, modified, err := dir.AppendFile(nil, f.name, schema.MaxFileSize)
+	switch {
+	case mailbox.IsGone(err) || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		d := p.known(0)
+		d.add = append(d.add, f)
+		return nil
+	}
+	k := keyOf(data)
+	var id int64
+	err = x.db.QueryRowContext(ctx, "SELECT id FROM doc WHERE key=?", k[:]).Scan(&id)
+	switch {
+	case err == nil:
+		d := p.known(id)
+		d.add = append(d.add, f)
+		return nil
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	d := p.byKey[k]
+	if d == nil {
+		c := readContent(data, f.name, modified)
+		d = &doc{key: k, at: c.at.Unix(), isNew: true}
+		p.byKey[k] = d
+	}
+	d.add = append(d.add, f)
+	return nil
+}
+
+// readContent returns the content of a file for the index. It holds nothing back: Search does.
+func readContent(data []byte, name string, modified time.Time) content {
+	m, _ := validate.Read(data) // the message is what can be read
+	return contentOf(m, name, modified, func() []byte { return data })
+}
+
+// write carries out the plan in transactions of a bounded size.
+func (x *Index) write(ctx context.Context, p *plan, docs []*doc) error {
+	const most = 500
+	total := len(docs)
+	for done := 0; len(docs) > 0; {
+		n := min(most, len(docs))
+		if err := x.transaction(ctx, func(t *writer) error {
+			for _, d := range docs[:n] {
+				if err := t.change(p, d); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		docs, done = docs[n:], done+n
+		if x.options.Progress != nil {
+			x.options.Progress(done, total)
+		}
+	}
+	return nil
+}
+
+// writer writes a transaction.
+type writer struct {
+	x     *Index
+	ctx   context.Context
+	tx    *sql.Tx
+	grams map[uint64]bool // new ones
+	dirs  map[string]*durable.Dir
+}
+
+func (x *Index) transaction(ctx context.Context, do func(*writer) error) error {
+	if err := x.loadGrams(ctx); err != nil {
+		return err
+	}
+	tx, err := x.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	t := &writer{x, ctx, tx, make(map[uint64]bool), make(map[string]*durable.Dir)}
+	err = do(t)
+	for _, dir := range t.dirs {
+		_ = dir.Close() // it was only read
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		_ = tx.Rollback() // the error is that of the change
+		return err
+	}
+	maps.Copy(x.grams, t.grams)
+	return nil
+}
+
+func (t *writer) exec(statement string, values ...any) error {
+	_, err := t.tx.ExecContext(t.ctx, statement, values...)
+	return err
+}
+
+// change carries out the change of one doc.
+func (t *writer) change(p *plan, d *doc) error {
+	if d.isNew {
+		if err := t.exec("INSERT INTO doc(id, key, at, states) VALUES(?,?,?,'')", d.id, d.key[:], d.at); err != nil {
+			return err
+		}
+	}
+	if d.record != nil {
+		return t.writeRecord(d)
+	}
+	for _, f := range d.drop {
+		if err := t.exec("DELETE FROM file WHERE folder=? AND name=? AND doc=?", f.folder, f.name, f.doc); err != nil {
+			return err
+		}
+	}
+	for _, f := range d.add {
+		if err := t.exec("INSERT OR REPLACE INTO file(folder, name, size, modified, doc) VALUES(?,?,?,?,?)", f.folder, f.name, f.size, f.modified, d.id); err != nil {
+			return err
+		}
+	}
+	if d.id == 0 {
+		return nil // files that cannot be read
+	}
+	copies, err := copiesOf(t.ctx, t.tx, d.id)
+	if err != nil {
+		return err
+	}
+	if len(copies) == 0 {
+		return t.remove(d.id)
+	}
+	var was string
+	var k []byte
+	if err := t.tx.QueryRowContext(t.ctx, "SELECT states, key FROM doc WHERE id=?", d.id).Scan(&was, &k); err != nil {
+		return err
+	}
+	states := statesText(copies)
+	if states == was {
+		return nil
+	}
+	c := t.read(copies, key(k))
+	if c == nil { // it moves or changes at this moment
+		return t.forget(p, d.id, copies)
+	}
+	c.States = statesOf(boxesOf(copies))
+	return t.index(d.id, c, states)
+}
+
+// index replaces the text of a doc.
+func (t *writer) index(id int64, c *content, states string) error {
+	text := c.texts() + "\n\n"
+	if err := t.addGrams(text); err != nil {
+		return err
+	}
+	if err := t.exec("DELETE FROM text WHERE rowid=?", id); err != nil {
+		return err
+	}
+	if err := t.exec("INSERT INTO text(rowid, t) VALUES(?,?)", id, text+tagsOf(c)); err != nil {
+		return err
+	}
+	return t.exec("UPDATE doc SET states=? WHERE id=?", states, id)
+}
+
+// read returns the content of a doc, nil if no file has it any more.
+func (t *writer) read(copies []copied, want key) *content {
+	for _, f := range copies {
+		path := schema.BoxPath(f.agent, f.box)
+		dir := t.dirs[path]
+		if dir == nil {
+			var err error
+			if dir, err = durable.OpenDir(t.x.w.Root(), t.x.w.Dir(), path); err != nil {
+				continue
+			}
+			t.dirs[path] = dir
+		}
+		if data, modified, err := dir.AppendFile(nil, f.name, schema.MaxFileSize); err == nil && keyOf(data) == want {
+			c := readContent(data, f.name, modified)
+			return &c
+		}
+	}
+	return nil
+}
+
+func (t *writer) remove(id int64) error {
+	return errors.Join(t.exec("DELETE FROM text WHERE rowid=?", id), t.exec("DELETE FROM doc WHERE id=?", id))
+}
+
+// forget removes a doc and its files, and has its folders listed again.
+func (t *writer) forget(p *plan, id int64, copies []copied) error {
+	for _, c := range copies {
+		if f := p.folders[c.folder]; f != nil {
+			f.modified = 0
+		}
+	}
+	return errors.Join(t.exec("UPDATE folder SET modified=0 WHERE id IN (SELECT folder FROM file WHERE doc=?)", id),
+		t.exec("DELETE FROM file WHERE doc=?", id), t.remove(id))
+}
+
+// copied is a file of a doc, with its place.
+type copied struct {
+	folder int64
+	agent  schema.AgentName
+	box    mailbox.Box
+	name   string
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, values ...any) (*sql.Rows, error)
+}
+
+// copiesOf returns the files of a doc in the order in which a hit names them.
+func copiesOf(ctx context.Context, db querier, id int64) (copies []copied, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT folder.id, agent, box, name FROM file JOIN folder ON folder.id=folder WHERE doc=?", id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c copied
+		if err := rows.Scan(&c.folder, &c.agent, &c.box, &c.name); err != nil {
+			return nil, err
+		}
+		copies = append(copies, c)
+	}
+	boxes := schema.Boxes()
+	slices.SortFunc(copies, func(a, b copied) int {
+		return cmp.Or(slices.Index(boxes, a.box)-slices.Index(boxes, b.box), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name))
+	})
+	return copies, rows.Err()
+}
+
+func boxesOf(copies []copied) (boxes []mailbox.Box) {
+	for _, c := range copies {
+		boxes = append(boxes, c.box)
+	}
+	return boxes
+}
+
+func statesText(copies []copied) string {
+	var texts []string
+	for _, s := range statesOf(boxesOf(copies)) {
+		texts = append(texts, string(s))
+	}
+	return strings.Join(texts, " ")
+}
