@@ -28,7 +28,8 @@ var tables = fmt.Sprintf(`
 CREATE TABLE folder(id INTEGER PRIMARY KEY, agent TEXT, box TEXT, modified INTEGER, UNIQUE(agent, box));
 CREATE TABLE file(folder INTEGER, name TEXT, size INTEGER, modified INTEGER, doc INTEGER, PRIMARY KEY(folder, name)) WITHOUT ROWID;
 CREATE INDEX file_doc ON file(doc);
-CREATE TABLE doc(id INTEGER PRIMARY KEY, key BLOB UNIQUE, at INTEGER, states TEXT);
+CREATE TABLE doc(id INTEGER PRIMARY KEY, key BLOB UNIQUE, at INTEGER, states TEXT, invalid INTEGER);
+CREATE INDEX doc_invalid ON doc(id) WHERE invalid;
 CREATE INDEX doc_at ON doc(at, id);
 CREATE TABLE log(id INTEGER PRIMARY KEY, path TEXT UNIQUE, cursor TEXT);
 CREATE TABLE record(log INTEGER, doc INTEGER, key BLOB PRIMARY KEY, line INTEGER, data BLOB) WITHOUT ROWID;

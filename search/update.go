@@ -43,6 +43,7 @@ type doc struct {
 	id, at    int64
 	key       key
 	isNew     bool
+	invalid   bool
 	add, drop []file
 	record    []byte
 }
@@ -267,7 +268,7 @@ func (x *Index) planFile(ctx context.Context, p *plan, dir *durable.Dir, f file)
 	d := p.byKey[k]
 	if d == nil {
 		c := readContent(data, f.name, modified)
-		d = &doc{key: k, at: c.at.Unix(), isNew: true}
+		d = &doc{key: k, at: c.at.Unix(), isNew: true, invalid: c.Err != nil}
 		p.byKey[k] = d
 	}
 	d.add = append(d.add, f)
@@ -276,8 +277,10 @@ func (x *Index) planFile(ctx context.Context, p *plan, dir *durable.Dir, f file)
 
 // readContent returns the content of a file for the index. It holds nothing back: Search does.
 func readContent(data []byte, name string, modified time.Time) content {
-	m, _ := validate.Read(data) // the message is what can be read
-	return contentOf(m, name, modified, func() []byte { return data })
+	m, err := validate.Read(data) // with an error, the message is what can be read
+	c := contentOf(m, name, modified, func() []byte { return data })
+	c.Err = err
+	return c
 }
 
 // write carries out the plan in transactions of a bounded size.
@@ -345,7 +348,7 @@ func (t *writer) exec(statement string, values ...any) error {
 // change carries out the change of one doc.
 func (t *writer) change(p *plan, d *doc) error {
 	if d.isNew {
-		if err := t.exec("INSERT INTO doc(id, key, at, states) VALUES(?,?,?,'')", d.id, d.key[:], d.at); err != nil {
+		if err := t.exec("INSERT INTO doc(id, key, at, states, invalid) VALUES(?,?,?,'',?)", d.id, d.key[:], d.at, d.invalid); err != nil {
 			return err
 		}
 	}
