@@ -54,6 +54,7 @@ var imports = map[string][]string{
 	"turn/notify": {"schema", "mailbox", "mailbox/project", "mailbox/watch", "agent", "turn"},
 
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/trust", "mailbox/watch"},
+	"search":     {"schema", "validate", "mailbox", "mailbox/conversation", "bridge", "turn/track"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
