@@ -51,7 +51,7 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 	"live":    {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
-	"search": {"schema", "mailbox", "bridge"},
+	"search": {"schema", "validate", "mailbox", "mailbox/conversation", "bridge", "turn/track"},
 
 	"turn/notify": {"schema", "mailbox", "mailbox/project", "mailbox/watch", "agent", "turn"},
 

@@ -21,6 +21,7 @@ var decoding = map[string]string{
 	"mailbox/replica/workspace.go": "it names files, and moves them as other machines did",
 	"convert/mirror/sent.go":       "it finds what it has sent itself",
 	"convert/mirror/out.go":        "it asks for each recipient of what others sent",
+	"search/update.go":             "it indexes; Search reads what it shows as mailbox.Entry has it",
 	"validate/change/change.go":    "it judges what a change adds",
 }
 
