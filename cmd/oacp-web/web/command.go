@@ -28,6 +28,7 @@ type options struct {
 	agent     string
 	listen    Listen
 	open      bool
+	log       command.BridgeLog
 }
 
 // NewCommand returns the command "oacp web".
@@ -38,7 +39,7 @@ func NewCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "read and answer in a browser",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [--open]",
-		Description: `web serves pages for a person: what waits for her, conversations, mailboxes and a search.
+		Description: `web serves pages for a person: what waits for her, conversations, mailboxes, runs and a search.
 It prints a URL that lets one browser in; after that it prints another one. Answers are
 sent in the name of AGENT, a person of the workspace; without one, the pages only show.
 
@@ -57,6 +58,8 @@ EXAMPLES:
 			&cli.StringFlag{Name: "key", Category: command.Rare, Usage: "the key of the certificate is in `FILE`", Destination: &o.listen.Key},
 			&cli.StringFlag{Name: "proxy", Category: command.Rare, Usage: "answer only the proxy at the IP address `ADDRESS`", Destination: &o.listen.Proxy},
 			&cli.StringFlag{Name: "url", Category: command.Rare, Usage: "browsers reach the proxy at `URL`, such as https://mail.example.org", Destination: &o.listen.URL},
+			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
+			&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
@@ -75,7 +78,11 @@ func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Strea
 		return err
 	}
 	warn := func(err error) { s.Warn(failure.OneLine(err.Error())) }
-	server, err := New(w, Options{Person: person, Warn: warn})
+	root, _, repositories, err := o.log.RepositoryIDs(s, false)
+	if err != nil {
+		return err
+	}
+	server, err := New(w, Options{Person: person, Runs: Runs{root, repositories}, Warn: warn})
 	if err != nil {
 		return err
 	}

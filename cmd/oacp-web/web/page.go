@@ -9,9 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -165,14 +168,20 @@ func parseTemplates(link linker) (map[string]*template.Template, error) {
 			}
 			return link(texts...)
 		},
-		"asset":  func(name string) string { return link("static", name) + "?v=" + fileVersion },
-		"line":   func(text any) string { return visible.Line(fmt.Sprint(text)) },
-		"names":  func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
-		"words":  func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
-		"plural": spelling.Plural,
-		"add":    func(a, b int) int { return a + b },
-		"in":     func(p page, item any) scope { return scope{p, item} },
-		"moment": func(at time.Time) moment { return momentOf(at, time.Now()) },
+		"asset":   func(name string) string { return link("static", name) + "?v=" + fileVersion },
+		"line":    func(text any) string { return visible.Line(fmt.Sprint(text)) },
+		"names":   func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
+		"words":   func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
+		"plural":  spelling.Plural,
+		"add":     func(a, b int) int { return a + b },
+		"in":      func(p page, item any) scope { return scope{p, item} },
+		"moment":  func(at time.Time) moment { return momentOf(at, time.Now()) },
+		"links":   func(parts []string) string { return link(slices.Clone(parts)...) },
+		"lines":   visible.Lines,
+		"took":    func(d time.Duration) string { return seconds(d.Seconds()).String() },
+		"tokens":  func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
+		"cost":    func(u agent.Usage) string { return command.Cost(u.CostUSD) },
+		"excerpt": func(text string) string { return excerpt(schema.TextValue(text)) },
 	})
 	base, err := base.ParseFS(files, "templates/layout.html", "templates/part_*.html")
 	if err != nil {

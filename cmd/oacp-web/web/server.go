@@ -18,6 +18,8 @@ var files embed.FS
 type Options struct {
 	// Person is the agent in whose name messages are sent; empty if nothing can be sent.
 	Person schema.AgentName
+	// Runs are those that the pages show.
+	Runs Runs
 	// Warn reports what goes wrong outside a request.
 	Warn func(error)
 }
@@ -75,6 +77,7 @@ func (s *Server) route() error {
 	s.mux.HandleFunc("GET /a/{agent}/{box}", s.page(s.mailboxPage))
 	s.mux.HandleFunc("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
 	s.mux.HandleFunc("POST /a/{agent}/{box}/restore", s.restore)
+	s.routeRuns()
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -21,7 +22,7 @@ func is[E error](err error) bool {
 // statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
 	switch {
-	case is[*mailbox.NotFoundError](err), is[*mailbox.UnknownAgentError](err), is[*mailbox.ShortIDError](err), errors.Is(err, mailbox.ErrNoCopy):
+	case is[*mailbox.NotFoundError](err), is[*mailbox.UnknownAgentError](err), is[*mailbox.ShortIDError](err), errors.Is(err, mailbox.ErrNoCopy), errors.Is(err, bridge.ErrNoRun):
 		return http.StatusNotFound
 	case is[*track.AnsweredError](err), is[*track.BusyError](err), is[*mailbox.NotPendingError](err), is[*mailbox.AmbiguousError](err):
 		return http.StatusConflict
