@@ -41,6 +41,8 @@ func TestBrowser(t *testing.T) {
 		test func(*testing.T, context.Context)
 	}{
 		{"answer", testBrowserAnswer},
+		{"pictures", testBrowserPictures},
+		{"accessible", testBrowserAccessible},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, chromium) })
 	}
