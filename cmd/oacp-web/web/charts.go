@@ -141,7 +141,7 @@ func chartNamed(all []turnRow, file string) (chart, variant, bool) {
 }
 
 // serveChart serves a chart of an agent's turns, or of a run.
-func (s *Server) serveChart(w http.ResponseWriter, r *http.Request) {
+func (s runPages) serveChart(w http.ResponseWriter, r *http.Request) {
 	all, err := s.chartTurns(r)
 	if err != nil {
 		s.fail(w, r, err)
@@ -163,7 +163,7 @@ func (s *Server) serveChart(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data) // the client may be gone
 }
 
-func (s *Server) chartTurns(r *http.Request) ([]turnRow, error) {
+func (s runPages) chartTurns(r *http.Request) ([]turnRow, error) {
 	if r.PathValue("agent") == "" {
 		o, err := s.overviewOf(r)
 		if err != nil {

@@ -123,14 +123,21 @@ type sighting struct {
 	size     int64
 }
 
-// watch tells the hub about changes, until the context ends. The system's notifications wake it, and a look at the
-// folders each second finds what file systems without them hide.
-func (s *Server) watch(ctx context.Context) {
+// sighted returns the state of what watch looks at.
+func (s *Server) sighted() map[string]sighting {
+	seen := make(map[string]sighting)
+	agents, _ := s.w.Agents() // watch reports the error
+	look(s.watched(agents), seen)
+	return seen
+}
+
+// watch tells the hub about changes since the given sightings, until the context ends. The system's notifications wake
+// it, and a look at the folders each second finds what file systems without them hide.
+func (s *Server) watch(ctx context.Context, seen map[string]sighting) {
 	if _, err := s.threads.of(ctx, ""); err != nil && ctx.Err() == nil { // so that the first page need not wait for that
 		s.options.Warn(err)
 	}
-	seen := make(map[string]sighting)
-	for first := true; ctx.Err() == nil; first = false {
+	for ctx.Err() == nil {
 		agents, err := s.w.Agents()
 		if err != nil {
 			s.options.Warn(err)
@@ -141,10 +148,9 @@ func (s *Server) watch(ctx context.Context) {
 			folders = append(folders, path)
 		}
 		err = watch.Await(ctx, folders, func() (bool, error) {
-			if changed := look(known, seen); len(changed) > 0 && !first {
+			if changed := look(known, seen); len(changed) > 0 {
 				s.hub.tell(strings.Join(changed, " "))
 			}
-			first = false
 			now, err := s.w.Agents()
 			return err == nil && !slices.Equal(now, agents), nil
 		})

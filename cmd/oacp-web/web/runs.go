@@ -37,8 +37,11 @@ type Runs struct {
 	Repositories []string
 }
 
-// routeRuns declares the pages of runs.
-func (s *Server) routeRuns() {
+// runPages are the pages of runs.
+type runPages struct{ *Server }
+
+// route declares the pages.
+func (s runPages) route() {
 	const ofPair = "GET /runs/p/{repository}/{id}"
 	s.mux.HandleFunc("GET /runs", s.page(s.runsPage))
 	s.mux.HandleFunc("GET /runs/a/{agent}", s.page(s.agentTurnsPage))
@@ -140,7 +143,7 @@ type runView struct {
 	Fails      int
 }
 
-func (s *Server) runsPage(r *http.Request) (page, error) {
+func (s runPages) runsPage(r *http.Request) (page, error) {
 	var v runsView
 	note := func(err error) {
 		if err != nil {
@@ -169,7 +172,7 @@ func (s *Server) runsPage(r *http.Request) (page, error) {
 }
 
 // turnsOf returns the turns that oacp run gave an agent.
-func (s *Server) turnsOf(name schema.AgentName, number string) (turnTable, error) {
+func (s runPages) turnsOf(name schema.AgentName, number string) (turnTable, error) {
 	turns, err := track.Turns(s.w, name)
 	rows := make([]turnRow, 0, len(turns))
 	for _, t := range turns {
@@ -185,7 +188,7 @@ func (s *Server) turnsOf(name schema.AgentName, number string) (turnTable, error
 	return newTurnTable(rows, number, func(chart string) []string { return []string{"runs", "a", string(name), chart} }), err
 }
 
-func (s *Server) agentTurnsPage(r *http.Request) (page, error) {
+func (s runPages) agentTurnsPage(r *http.Request) (page, error) {
 	name, err := s.agentOf(r)
 	if err != nil {
 		return page{}, err
@@ -195,7 +198,7 @@ func (s *Server) agentTurnsPage(r *http.Request) (page, error) {
 }
 
 // agentOf returns the agent that the path of a request names.
-func (s *Server) agentOf(r *http.Request) (schema.AgentName, error) {
+func (s runPages) agentOf(r *http.Request) (schema.AgentName, error) {
 	name, err := schema.ParseAgentName(r.PathValue("agent"))
 	if err != nil {
 		return "", &mailbox.UnknownAgentError{Agent: schema.AgentName(r.PathValue("agent"))}
@@ -204,7 +207,7 @@ func (s *Server) agentOf(r *http.Request) (schema.AgentName, error) {
 }
 
 // run returns the view of a run. What cannot be read is its problem.
-func (s *Server) run(ctx context.Context, o pair.Overview, number string) runView {
+func (s runPages) run(ctx context.Context, o pair.Overview, number string) runView {
 	m := &o.Manifest
 	v := runView{
 		Repository: o.Run.RepositoryID, Folder: m.RepoPath, ID: o.Run.ID, Kind: "oacp pair", Prompt: m.Prompt, State: string(m.State),
@@ -263,7 +266,7 @@ func bridgeStatus(ctx context.Context, run bridge.Run) (status bridge.Status, er
 }
 
 // overviewOf returns the run that the path of a request names.
-func (s *Server) overviewOf(r *http.Request) (o pair.Overview, err error) {
+func (s runPages) overviewOf(r *http.Request) (o pair.Overview, err error) {
 	id, repository := r.PathValue("id"), r.PathValue("repository")
 	if !slices.Contains(s.options.Runs.Repositories, repository) {
 		return o, fmt.Errorf("run %s of %s: %w", id, repository, bridge.ErrNoRun)
@@ -283,7 +286,7 @@ func (s *Server) overviewOf(r *http.Request) (o pair.Overview, err error) {
 	return o, err
 }
 
-func (s *Server) runPage(r *http.Request) (page, error) {
+func (s runPages) runPage(r *http.Request) (page, error) {
 	o, err := s.overviewOf(r)
 	if err != nil {
 		return page{}, err
@@ -307,7 +310,7 @@ type recordRow struct {
 	Problem string
 }
 
-func (s *Server) recordsPage(r *http.Request) (p page, err error) {
+func (s runPages) recordsPage(r *http.Request) (p page, err error) {
 	o, err := s.overviewOf(r)
 	if err != nil {
 		return p, err

@@ -77,7 +77,7 @@ func (s *Server) route() error {
 	s.mux.HandleFunc("GET /a/{agent}/{box}", s.page(s.mailboxPage))
 	s.mux.HandleFunc("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
 	s.mux.HandleFunc("POST /a/{agent}/{box}/restore", s.restore)
-	s.routeRuns()
+	runPages{s}.route()
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})
