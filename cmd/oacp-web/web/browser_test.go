@@ -43,6 +43,9 @@ func TestBrowser(t *testing.T) {
 		{"answer", testBrowserAnswer},
 		{"pictures", testBrowserPictures},
 		{"accessible", testBrowserAccessible},
+		{"hostile", testBrowserHostile},
+		{"keyboard", testBrowserKeyboard},
+		{"without script", testBrowserWithoutScript},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, chromium) })
 	}

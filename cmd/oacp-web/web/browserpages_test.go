@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/testing/check"
@@ -117,5 +112,3 @@ func testBrowserAccessible(t *testing.T, chromium context.Context) {
 		}
 	}
 }
-
-var _ = []any{cdp.Call[chromedp.Void, chromedp.Void], emulation.SetScriptExecutionDisabled, network.RequestWillBeSent, kb.Enter, strings.Cut}
