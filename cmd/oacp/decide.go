@@ -34,7 +34,8 @@ func newDecideCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
 for an answer: the number of a choice, a line of text, or a text from $VISUAL or
-$EDITOR. It answers as oacp reply --ack does. It needs a terminal.
+$EDITOR. It answers as oacp reply --ack does. A message that it shows is noticed. It
+needs a terminal.
 
 EXAMPLE:
    oacp decide --agent anna`,
@@ -64,12 +65,22 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 			c.Warn(e.Name + ": " + failure.OneLine(e.Err.Error()))
 			continue
 		}
-		if _, err := w.Pending(c.ctx, string(e.Message.ID), agent); err != nil {
-			continue // it was handled meanwhile
+		s, waits := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}, false
+		err := track.WhileReading(c.ctx, w, agent, func() error {
+			if _, err := w.Pending(c.ctx, string(e.Message.ID), agent); err != nil {
+				return nil // it was handled meanwhile
+			}
+			waits = true
+			c.printf("\n--- %d of %d ---\n", n+1, len(entries))
+			s.show()
+			return c.noteRead(w, agent, []mailbox.Entry{e})
+		})
+		if err != nil {
+			return err
 		}
-		c.printf("\n--- %d of %d ---\n", n+1, len(entries))
-		s := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}
-		s.show()
+		if !waits {
+			continue
+		}
 		if quit, err := s.decide(); err != nil || quit {
 			return err
 		}

@@ -24,6 +24,9 @@ func TestDecide(t *testing.T) {
 	for _, term := range []*terminal.Terminal{one, two} {
 		term.Await("codex asks (question", "Deploy?", "It is green.", "later", "number, t text")
 	}
+	if got := c.must(t, "status", first); !strings.Contains(got, "anna: noticed") {
+		t.Errorf("the stage of a message that decide shows: %s", got)
+	}
 	one.Press("7", "Enter")
 	one.Await("is none of")
 	one.Press("e", "Enter")
