@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -55,45 +56,44 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 		return failure.Usagef("decide asks questions, so it needs a terminal and no --json").
 			WithHint(fmt.Sprintf("oacp inbox --agent %s lists what waits, oacp --as-person reply ID --from %[1]s answers", agent))
 	}
-	entries, err := w.List(c.ctx, agent, mailbox.Inbox)
-	if err != nil {
-		return err
-	}
-	in, skipped := bufio.NewReader(c.In), 0
-	for n, e := range entries {
+	in, seen := bufio.NewReader(c.In), make(map[string]bool)
+	for {
+		pending, err := w.List(c.ctx, agent, mailbox.Inbox) // again, because mail may have arrived or left
+		if err != nil {
+			return err
+		}
+		unseen := slices.DeleteFunc(slices.Clone(pending), func(e mailbox.Entry) bool { return seen[e.Name] })
+		if len(unseen) == 0 {
+			skipped := slices.DeleteFunc(pending, func(e mailbox.Entry) bool { return e.Err != nil })
+			c.printEnd(agent, len(skipped))
+			return nil
+		}
+		e := unseen[0]
+		seen[e.Name] = true
 		if e.Err != nil {
 			c.Warn(e.Name + ": " + failure.OneLine(e.Err.Error()))
 			continue
 		}
-		s, waits := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}, false
-		err := track.WhileReading(c.ctx, w, agent, func() error {
-			if _, err := w.Pending(c.ctx, string(e.Message.ID), agent); err != nil {
-				return nil // it was handled meanwhile
-			}
-			waits = true
-			c.printf("\n--- %d of %d ---\n", n+1, len(entries))
-			s.show()
-			return c.noteRead(w, agent, []mailbox.Entry{e})
-		})
+		s := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}
+		shown, err := s.show(fmt.Sprintf("\n--- %d of %d ---\n", len(seen), len(seen)+len(unseen)-1))
 		if err != nil {
 			return err
 		}
-		if !waits {
+		if !shown {
 			continue
 		}
 		if quit, err := s.decide(); err != nil || quit {
 			return err
 		}
-		if s.skipped {
-			skipped++
-		}
 	}
+}
+
+func (c *call) printEnd(agent schema.AgentName, skipped int) {
 	if skipped > 0 {
 		c.printf("%s skipped: oacp decide shows them again\n", spelling.Plural(skipped, "message"))
-		return nil
+		return
 	}
 	c.printf("nothing more waits for %s\n", agent)
-	return nil
 }
 
 // decider returns the person who decides.
@@ -131,14 +131,28 @@ type decision struct {
 	agent   schema.AgentName
 	message *schema.Message
 	in      *bufio.Reader
-	skipped bool
 }
 
 // recent is how many messages of the conversation are shown.
 const recent = 5
 
-// show prints the message, what preceded it, and the choices.
-func (s *decision) show() {
+// show prints a title and the message, and notes that the person has noticed it, unless it was handled meanwhile.
+func (s *decision) show(title string) (shown bool, err error) {
+	err = track.WhileReading(s.ctx, s.w, s.agent, func() error {
+		e, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
+		if err != nil {
+			return nil // it was handled meanwhile
+		}
+		shown = true
+		s.printf("%s", title)
+		s.print()
+		return s.noteRead(s.w, s.agent, []mailbox.Entry{e})
+	})
+	return shown, err
+}
+
+// print prints the message, what preceded it, and the choices.
+func (s *decision) print() {
 	m := s.message
 	thread, err := conversation.Thread(s.ctx, s.w, string(m.ID))
 	if err != nil {
@@ -166,7 +180,7 @@ func (s *decision) show() {
 	}
 }
 
-// decide asks until the message is answered or skipped, and reports whether the person quits.
+// decide asks until the message is answered or skipped, or waits no more, and reports whether the person quits.
 func (s *decision) decide() (quit bool, err error) {
 	keys := "t text, e editor, a acknowledge without an answer, s skip, q quit"
 	if s.message.Choices() != nil {
@@ -174,32 +188,14 @@ func (s *decision) decide() (quit bool, err error) {
 	}
 	for {
 		line, err := s.ask(keys + "> ")
-		if err != nil {
+		if err != nil || line == "q" {
 			return true, err
 		}
-		switch line {
-		case "q":
-			return true, nil
-		case "s", "":
-			s.skipped = true
+		if line == "s" || line == "" {
 			return false, nil
-		case "a":
-			held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
-			if err == nil {
-				err = held.Acknowledge(s.w)
-			}
-			return false, err
-		case "t":
-			if line, err = s.ask("text> "); err != nil {
-				return true, err
-			}
-			err = s.answer("", line)
-		case "e":
-			if line, err = s.edit(); err == nil {
-				err = s.answer("", line)
-			}
-		default:
-			err = s.answer(line, "")
+		}
+		if err = s.checkWaits(); err == nil {
+			err = s.act(line)
 		}
 		if errors.Is(err, errNothing) {
 			s.printf("nothing is sent\n")
@@ -209,15 +205,64 @@ func (s *decision) decide() (quit bool, err error) {
 			s.printf("%s is none of: %s\n", visible.Quote(line), keys)
 			continue
 		}
+		if gone, ok := errors.AsType[goneError](err); ok {
+			s.printf("%s; nothing is sent\n", visible.Line(gone.Error()))
+			return false, nil
+		}
 		if err != nil { // such as an answer from another terminal
 			s.printf("not sent: %s\n", visible.Line(failure.Of(err).Message()))
 		}
-		_, answered := errors.AsType[*track.AnsweredError](err)
-		_, gone := errors.AsType[*mailbox.NotPendingError](err)
-		if err == nil || answered || gone {
+		if _, answered := errors.AsType[*track.AnsweredError](err); err == nil || answered {
 			return false, nil
 		}
 	}
+}
+
+// act does what the line says. The line is a choice unless it is a key.
+func (s *decision) act(line string) (err error) {
+	text := ""
+	switch line {
+	case "a":
+		held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
+		if err == nil {
+			err = held.Acknowledge(s.w)
+		}
+		return err
+	case "t":
+		text, err = s.ask("text> ")
+	case "e":
+		text, err = s.edit()
+	default:
+		return s.answer(line, "")
+	}
+	if err != nil {
+		return err
+	}
+	return s.answer("", text)
+}
+
+// A goneError says what became of a message that the person was asked about.
+type goneError string
+
+func (e goneError) Error() string { return string(e) }
+
+// checkWaits returns a goneError unless the message still waits for the person.
+func (s *decision) checkWaits() error {
+	_, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
+	if _, gone := errors.AsType[*mailbox.NotPendingError](err); !gone {
+		return err
+	}
+	progress, err := track.Track(s.ctx, s.w, string(s.message.ID))
+	for _, p := range progress {
+		switch {
+		case p.Agent != s.agent:
+		case p.Stage == track.StageRecalled:
+			return goneError("taken back by " + string(s.message.From))
+		case p.Answer != "":
+			return goneError(fmt.Sprintf("handled meanwhile: %s answered with %s", s.agent, p.Answer.Short()))
+		}
+	}
+	return cmp.Or(err, error(goneError("handled meanwhile")))
 }
 
 // ask reads a line. The end of the input quits, without an error.
@@ -249,6 +294,9 @@ func (s *decision) answer(choice, text string) error {
 		}
 	}
 	conversation.Conclude(&d.draft, d.answered, false, true)
+	if err := s.checkWaits(); err != nil { // the person may have written for long
+		return err
+	}
 	held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
 	if err != nil {
 		return err

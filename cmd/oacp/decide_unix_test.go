@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/testing/terminal"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // TestDecide answers in terminals: two show the same question, and one answer wins.
@@ -34,7 +35,7 @@ func TestDecide(t *testing.T) {
 	one.Press("3", "Enter")
 	one.Await("the answer to", "nothing more waits for anna")
 	two.Press("1", "Enter")
-	two.Await("not sent: anna answered message "+first, "nothing more waits for anna")
+	two.Await("handled meanwhile: anna answered with ", "nothing more waits for anna")
 	for _, term := range []*terminal.Terminal{one, two} {
 		if status := term.Wait(); status != 0 {
 			t.Errorf("decide ended with %d:\n%s", status, term.Screen())
@@ -56,5 +57,49 @@ func TestDecide(t *testing.T) {
 	third.Await("nothing more waits for anna")
 	if got := c.must(t, "read", "--all", "--agent", "codex"); !strings.Contains(got, "Ask Bob.") {
 		t.Errorf("codex got %s", got)
+	}
+}
+
+// TestDecideMeanwhile has mail come and go while decide asks.
+func TestDecideMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "codex")
+	c.must(t, "add-agent", "anna", "--runtime", "human")
+	ask := func(subject string) string {
+		return strings.TrimSpace(c.must(t, "send", "--from", "codex", "--to", "anna", "--type", "question", "--subject", subject, "--body", "x", "-q"))
+	}
+	first := ask("One?")
+	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
+	term.Await("1 of 1", "One?", "quit>")
+	second := ask("Two?")
+	c.must(t, "ack", first, "--agent", "anna")
+	term.Press("a", "Enter")
+	term.Await("handled meanwhile; nothing is sent", "2 of 2", "Two?")
+	term.Press("t", "Enter")
+	term.Await("text>")
+	takeBack(t, c, second)
+	ask("Three?")
+	term.Say("Yes.")
+	term.Await("taken back by codex; nothing is sent", "3 of 3", "Three?")
+	term.Press("s", "Enter")
+	term.Await("1 message skipped")
+	if got := c.must(t, "list", "--box", "outbox", "--agent", "anna", "--json"); strings.Contains(got, "Re:") {
+		t.Errorf("anna sent %s", got)
+	}
+}
+
+// takeBack takes a message back from anna that she has noticed, as a sync with another machine does.
+func takeBack(t *testing.T, c *session, id string) {
+	w, err := mailbox.Open(c.Dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	e, err := w.Pending(t.Context(), id, "anna")
+	if err == nil {
+		err = mailbox.Recall(t.Context(), w, e.Message, "anna")
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
