@@ -227,6 +227,9 @@ func (s *decision) act(line string) (err error) {
 		if err == nil {
 			err = held.Acknowledge(s.w)
 		}
+		if err == nil {
+			s.printf("acknowledged: %s\n", held.ID.Short())
+		}
 		return err
 	case "t":
 		text, err = s.ask("text> ")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/testing/terminal"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // TestDecide answers in terminals: two show the same question, and one answer wins.
@@ -81,8 +82,11 @@ func TestDecideMeanwhile(t *testing.T) {
 	ask("Three?")
 	term.Say("Yes.")
 	term.Await("taken back by codex; nothing is sent", "3 of 3", "Three?")
+	fourth := ask("Four?")
 	term.Press("s", "Enter")
-	term.Await("1 message skipped")
+	term.Await("4 of 4", "Four?")
+	term.Press("a", "Enter")
+	term.Await("acknowledged: "+schema.ID(fourth).Short(), "1 message skipped")
 	if got := c.must(t, "list", "--box", "outbox", "--agent", "anna", "--json"); strings.Contains(got, "Re:") {
 		t.Errorf("anna sent %s", got)
 	}
