@@ -188,14 +188,21 @@ func (s *decision) decide() (quit bool, err error) {
 	}
 	for {
 		line, err := s.ask(keys + "> ")
-		if err != nil || line == "q" {
+		switch {
+		case errors.Is(err, io.EOF) || line == "q":
+			return true, nil
+		case err != nil:
 			return true, err
-		}
-		if line == "s" || line == "" {
+		case line == "s":
 			return false, nil
+		case line == "":
+			continue
 		}
 		if err = s.checkWaits(); err == nil {
 			err = s.act(line)
+		}
+		if errors.Is(err, io.EOF) { // instead of a text
+			return true, nil
 		}
 		if errors.Is(err, errNothing) {
 			s.printf("nothing is sent\n")
@@ -268,16 +275,13 @@ func (s *decision) checkWaits() error {
 	return cmp.Or(err, error(goneError("handled meanwhile")))
 }
 
-// ask reads a line. The end of the input quits, without an error.
+// ask reads a line.
 func (s *decision) ask(prompt string) (line string, err error) {
 	s.printf("%s", prompt)
 	if err := s.Out.Flush(); err != nil {
 		return "", err
 	}
 	line, err = s.in.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		return "q", nil
-	}
 	return strings.TrimSpace(line), err
 }
 

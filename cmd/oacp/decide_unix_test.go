@@ -54,6 +54,14 @@ func TestDecide(t *testing.T) {
 	third.Await("Again?")
 	third.Press("t", "Enter")
 	third.Await("text>")
+	third.Press("C-d")
+	if status := third.Wait(); status != 0 {
+		t.Errorf("the end of the input: %d:\n%s", status, third.Screen())
+	}
+	third = terminal.Start(t, options)
+	third.Await("Again?")
+	third.Press("Enter", "t", "Enter") // an empty line asks again
+	third.Await("text>")
 	third.Say("Ask Bob.")
 	third.Await("nothing more waits for anna")
 	if got := c.must(t, "read", "--all", "--agent", "codex"); !strings.Contains(got, "Ask Bob.") {
