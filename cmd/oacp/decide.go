@@ -172,11 +172,37 @@ func (s *decision) print() {
 	for _, line := range before {
 		s.printf("%s\n", cells.TruncateString(line, max(s.Width, 20), "…"))
 	}
-	s.printf("%s asks (%s, %s ago): %s\n\n%s\n", visible.Line(string(m.From)), m.Type, spelling.Age(m.CreatedAt.Time(), s.Now()),
-		paint(s.Streams, bold, visible.Line(m.Subject)), strings.TrimSuffix(visible.Lines(bodyText(m)), "\n"))
-	s.printf("\n")
+	verb, about := "tells you", fmt.Sprintf("%s %s, %s ago", m.Type, m.ID.Short(), spelling.Age(m.CreatedAt.Time(), s.Now()))
+	if m.Type.IsRequest() {
+		verb = "asks"
+	}
+	if m.ExpiresAt != "" {
+		about += ", " + expiry(m, s.Now())
+	}
+	s.printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
+	s.printQuestionsBack()
+	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(bodyText(m)), "\n"))
 	for i, choice := range m.Choices() {
 		s.printf("  %d  %s\n", i+1, visible.Line(choice))
+	}
+}
+
+// printQuestionsBack prints what the person asked the sender, and whether that is answered.
+func (s *decision) printQuestionsBack() {
+	progress, err := track.Track(s.ctx, s.w, string(s.message.ID))
+	if err != nil {
+		s.Warn("there may be questions back: " + failure.OneLine(err.Error()))
+	}
+	for _, p := range progress {
+		for _, r := range p.Replies {
+			switch {
+			case p.Agent != s.agent || !r.AsksBack():
+			case r.Answer == "":
+				s.printf("you asked %s\n", visible.Line(r.ID.Short()))
+			default:
+				s.printf("%s answered\n", visible.Line(r.ID.Short()))
+			}
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func TestDecide(t *testing.T) {
 	options := terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=sh -c", "VISUAL=false"}}
 	one, two := terminal.Start(t, options), terminal.Start(t, options)
 	for _, term := range []*terminal.Terminal{one, two} {
-		term.Await("codex asks (question", "Deploy?", "It is green.", "later", "number, t text")
+		term.Await("codex asks (question "+schema.ID(first).Short()+", 0m ago): Deploy?", "It is green.", "later", "number, t text")
 	}
 	if got := c.must(t, "status", first); !strings.Contains(got, "anna: noticed") {
 		t.Errorf("the stage of a message that decide shows: %s", got)
@@ -114,4 +114,24 @@ func takeBack(t *testing.T, c *session, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestDecideHeader shows requests and others, when they expire, and the questions back.
+func TestDecideHeader(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "codex")
+	c.must(t, "add-agent", "anna", "--runtime", "human")
+	send := func(arguments ...string) string {
+		return strings.TrimSpace(c.must(t, append(arguments, "--body", "x", "-q")...))
+	}
+	send("send", "--from", "codex", "--to", "anna", "--type", "notification", "--subject", "News", "--expires", "150m")
+	request := send("send", "--from", "codex", "--to", "anna", "--type", "question", "--subject", "When?")
+	first := send("--as-person", "reply", request, "--from", "anna", "--type", "question")
+	second := send("--as-person", "reply", request, "--from", "anna", "--type", "question", "--subject", "Where?")
+	send("reply", first, "--from", "codex")
+	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
+	term.Await("codex asks (question "+schema.ID(request).Short()+", 0m ago): When?", "\n"+schema.ID(first).Short()+" answered", "you asked "+schema.ID(second).Short())
+	term.Press("s", "Enter")
+	term.Press("s", "Enter")
+	term.Await("codex tells you (notification ", ", expires in 2h): News")
 }
