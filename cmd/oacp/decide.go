@@ -34,9 +34,10 @@ func newDecideCommand(s *command.Streams) *cli.Command {
 		Usage:     "answer what waits for a person",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
-for an answer: the number of a choice, a line of text, or a text from $VISUAL or
-$EDITOR. It answers as oacp reply --ack does. A message that it shows is noticed. It
-needs a terminal.
+for an answer: the number or the name of a choice, a line of text, or a text from
+$VISUAL or $EDITOR. A name may be cut short, and the letters of the prompt win over it.
+decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
+terminal.
 
 EXAMPLE:
    oacp decide --agent anna`,
@@ -208,9 +209,9 @@ func (s *decision) printQuestionsBack() {
 
 // decide asks until the message is answered or skipped, or waits no more, and reports whether the person quits.
 func (s *decision) decide() (quit bool, err error) {
-	keys := "t text, e editor, a acknowledge without an answer, s skip, q quit"
-	if s.message.Choices() != nil {
-		keys = "number, " + keys
+	keys, valid := "t text, e editor, a acknowledge without an answer, s skip, q quit", "t, e, a, s, q"
+	if n := len(s.message.Choices()); n > 0 {
+		keys, valid = "number or name, "+keys, fmt.Sprintf("1 to %d, or %s", n, valid)
 	}
 	for {
 		line, err := s.ask(keys + "> ")
@@ -235,7 +236,7 @@ func (s *decision) decide() (quit bool, err error) {
 			continue
 		}
 		if _, wrong := errors.AsType[*schema.NoChoiceError](err); wrong {
-			s.printf("%s is none of: %s\n", visible.Quote(line), keys)
+			s.printf("choose %s\n", valid)
 			continue
 		}
 		if gone, ok := errors.AsType[goneError](err); ok {

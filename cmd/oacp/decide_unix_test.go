@@ -24,16 +24,16 @@ func TestDecide(t *testing.T) {
 	options := terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=sh -c", "VISUAL=false"}}
 	one, two := terminal.Start(t, options), terminal.Start(t, options)
 	for _, term := range []*terminal.Terminal{one, two} {
-		term.Await("codex asks (question "+schema.ID(first).Short()+", 0m ago): Deploy?", "It is green.", "later", "number, t text")
+		term.Await("codex asks (question "+schema.ID(first).Short()+", 0m ago): Deploy?", "It is green.", "later", "number or name, t text")
 	}
 	if got := c.must(t, "status", first); !strings.Contains(got, "anna: noticed") {
 		t.Errorf("the stage of a message that decide shows: %s", got)
 	}
 	one.Press("7", "Enter")
-	one.Await("is none of")
+	one.Await("choose 1 to 3, or t, e, a, s, q")
 	one.Press("e", "Enter")
 	one.Await("not sent: editor")
-	one.Press("3", "Enter")
+	one.Say("Later")
 	one.Await("the answer to", "nothing more waits for anna")
 	two.Press("1", "Enter")
 	two.Await("handled meanwhile: anna answered with ", "nothing more waits for anna")
@@ -80,6 +80,8 @@ func TestDecideMeanwhile(t *testing.T) {
 	first := ask("One?")
 	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
 	term.Await("1 of 1", "One?", "quit>")
+	term.Press("1", "Enter")
+	term.Await("choose t, e, a, s, q")
 	second := ask("Two?")
 	c.must(t, "ack", first, "--agent", "anna")
 	term.Press("a", "Enter")
