@@ -39,6 +39,10 @@ $VISUAL or $EDITOR. A name may be cut short, and the letters of the prompt win o
 decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
 terminal.
 
+To be told of new messages, set notify: [COMMAND, ARGUMENT…] in agents/NAME/config.yaml:
+oacp watch, run and sync run the command for each, with the body as standard input and
+the variables OACP_MESSAGE_…; see docs/people.md.
+
 EXAMPLE:
    oacp decide --agent anna`,
 		Flags: flagsWith(&cli.StringFlag{Name: "agent", Usage: "decide for `AGENT` (default: $OACP_AGENT, or the only person)"}),
