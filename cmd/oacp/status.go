@@ -38,6 +38,7 @@ recipient:
    done           acknowledged, or its turn succeeded
    answered       it has an answer
    dead           given up
+   recalled       its sender took it back
    unknown        its mailbox cannot be read, or no copy is left
 
 "asked ID" beside a stage is a question back, and "ID answered" one with its answer.
