@@ -70,7 +70,11 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 		unseen := slices.DeleteFunc(slices.Clone(pending), func(e mailbox.Entry) bool { return seen[e.Name] })
 		if len(unseen) == 0 {
 			skipped := slices.DeleteFunc(pending, func(e mailbox.Entry) bool { return e.Err != nil })
-			c.printEnd(agent, len(skipped))
+			if len(skipped) > 0 {
+				c.printf("%s skipped: oacp decide shows them again\n", spelling.Plural(len(skipped), "message"))
+			} else {
+				c.printf("nothing more waits for %s\n", agent)
+			}
 			return nil
 		}
 		e := unseen[0]
@@ -81,24 +85,14 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 		}
 		s := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}
 		shown, err := s.show(fmt.Sprintf("\n--- %d of %d ---\n", len(seen), len(seen)+len(unseen)-1))
-		if err != nil {
-			return err
+		quit := false
+		if err == nil && shown {
+			quit, err = s.decide()
 		}
-		if !shown {
-			continue
-		}
-		if quit, err := s.decide(); err != nil || quit {
+		if err != nil || quit {
 			return err
 		}
 	}
-}
-
-func (c *call) printEnd(agent schema.AgentName, skipped int) {
-	if skipped > 0 {
-		c.printf("%s skipped: oacp decide shows them again\n", spelling.Plural(skipped, "message"))
-		return
-	}
-	c.printf("nothing more waits for %s\n", agent)
 }
 
 // decider returns the person who decides.
