@@ -302,6 +302,7 @@ func TestClaimOfMachineThatIsGone(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := newClaimNet(t, 2)
 			sent := n.send(1)
 			gate := filepath.Join(t.TempDir(), "gate")
