@@ -88,6 +88,7 @@ func (p programs) Run() int {
 // TestScript runs the scripts in testdata/script. They are the documentation of the command line by
 // example.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	hearHangups()
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
