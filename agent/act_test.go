@@ -54,6 +54,7 @@ func TestRetryActs(t *testing.T) {
 	t.Parallel()
 	for name, start := range retrying {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			driver := start(t, modelstub.Answers(t, refusal(529, "overloaded_error"), refusal(529, "overloaded_error"), modelstub.Reply{Text: "at last"}))
 			started(t, driver)
 			var seen []Act

@@ -133,6 +133,7 @@ func TestChildDoesNotRead(t *testing.T) {
 // TestChildLeavesNoise checks that a process outside the program's group that holds the output and
 // writes to it forever does not block.
 func TestChildLeavesNoise(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("needs setsid")
 	}
@@ -142,6 +143,7 @@ func TestChildLeavesNoise(t *testing.T) {
 	}
 	for name, noise := range map[string]string{"a little": "echo noise >&2; echo noise; sleep 0.02", "much": "echo " + strings.Repeat("noise", 800) + "; echo noise >&2"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			lines, noisy := make(chan string, 1), make(chan struct{})
 			begun := sync.OnceFunc(func() { close(noisy) })
 			c := newChild(0, func(line []byte, isError bool) {

@@ -123,7 +123,7 @@ func (c *call) finish() {
 	if count == 0 {
 		return
 	}
-	line, next := spelling.Plural(count, "new message"), "oacp next"
+	line, next := spelling.Plural(count, "new message"), showsNew(c.workspace, c.acting)
 	if more {
 		line = fmt.Sprintf("%d new messages or more", count)
 	}
@@ -132,6 +132,14 @@ func (c *call) finish() {
 	}
 	_ = c.Out.Flush() // who flushes it next gets the error
 	fmt.Fprintf(c.Err, "%s: %s\n", line, next)
+}
+
+// showsNew is the command that shows an agent its new mail.
+func showsNew(w *mailbox.Workspace, agent schema.AgentName) string {
+	if project.IsPerson(w, agent) {
+		return "oacp decide"
+	}
+	return "oacp next"
 }
 
 // actsFor takes the agent that the command acts for, as command.ActingAgent returns it, and records that the agent did

@@ -50,7 +50,7 @@ func newClaimNet(t testing.TB, machines int) *claimNet {
 	home := filepath.Join(dir, "home")
 	n := &claimNet{t: t, remote: filepath.Join(dir, "remote.git"), log: filepath.Join(dir, "log")}
 	n.env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+filepath.Join(home, "gitconfig"),
-		"GIT_CEILING_DIRECTORIES="+dir, "GORACE=atexit_sleep_ms=0", "OACP_WORKSPACE=", "OACP_AGENT=")
+		"GIT_CEILING_DIRECTORIES="+dir, "OACP_WORKSPACE=", "OACP_AGENT=")
 	n.must(dir, "git", "init", "--quiet", "--bare", n.remote)
 	for i := range machines {
 		machine := filepath.Join(dir, fmt.Sprint("m", i))
@@ -302,6 +302,7 @@ func TestClaimOfMachineThatIsGone(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := newClaimNet(t, 2)
 			sent := n.send(1)
 			gate := filepath.Join(t.TempDir(), "gate")

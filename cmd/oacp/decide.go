@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -33,8 +34,14 @@ func newDecideCommand(s *command.Streams) *cli.Command {
 		Usage:     "answer what waits for a person",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
-for an answer: the number of a choice, a line of text, or a text from $VISUAL or
-$EDITOR. It answers as oacp reply --ack does. It needs a terminal.
+for an answer: the number or the name of a choice, a line of text, or a text from
+$VISUAL or $EDITOR. A name may be cut short, and the letters of the prompt win over it.
+decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
+terminal.
+
+To be told of new messages, set notify: [COMMAND, ARGUMENT…] in agents/NAME/config.yaml:
+oacp watch, run and sync run the command for each, with the body as standard input and
+the variables OACP_MESSAGE_…; see docs/people.md.
 
 EXAMPLE:
    oacp decide --agent anna`,
@@ -54,35 +61,38 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 		return failure.Usagef("decide asks questions, so it needs a terminal and no --json").
 			WithHint(fmt.Sprintf("oacp inbox --agent %s lists what waits, oacp --as-person reply ID --from %[1]s answers", agent))
 	}
-	entries, err := w.List(c.ctx, agent, mailbox.Inbox)
-	if err != nil {
-		return err
-	}
-	in, skipped := bufio.NewReader(c.In), 0
-	for n, e := range entries {
+	in, seen := bufio.NewReader(c.In), make(map[string]bool)
+	for {
+		pending, err := w.List(c.ctx, agent, mailbox.Inbox) // again, because mail may have arrived or left
+		if err != nil {
+			return err
+		}
+		unseen := slices.DeleteFunc(slices.Clone(pending), func(e mailbox.Entry) bool { return seen[e.Name] })
+		if len(unseen) == 0 {
+			skipped := slices.DeleteFunc(pending, func(e mailbox.Entry) bool { return e.Err != nil })
+			if len(skipped) > 0 {
+				c.printf("%s skipped: oacp decide shows them again\n", spelling.Plural(len(skipped), "message"))
+			} else {
+				c.printf("nothing more waits for %s\n", agent)
+			}
+			return nil
+		}
+		e := unseen[0]
+		seen[e.Name] = true
 		if e.Err != nil {
 			c.Warn(e.Name + ": " + failure.OneLine(e.Err.Error()))
 			continue
 		}
-		if _, err := w.Pending(c.ctx, string(e.Message.ID), agent); err != nil {
-			continue // it was handled meanwhile
-		}
-		c.printf("\n--- %d of %d ---\n", n+1, len(entries))
 		s := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}
-		s.show()
-		if quit, err := s.decide(); err != nil || quit {
+		shown, err := s.show(fmt.Sprintf("\n--- %d of %d ---\n", len(seen), len(seen)+len(unseen)-1))
+		quit := false
+		if err == nil && shown {
+			quit, err = s.decide()
+		}
+		if err != nil || quit {
 			return err
 		}
-		if s.skipped {
-			skipped++
-		}
 	}
-	if skipped > 0 {
-		c.printf("%s skipped: oacp decide shows them again\n", spelling.Plural(skipped, "message"))
-		return nil
-	}
-	c.printf("nothing more waits for %s\n", agent)
-	return nil
 }
 
 // decider returns the person who decides.
@@ -120,14 +130,28 @@ type decision struct {
 	agent   schema.AgentName
 	message *schema.Message
 	in      *bufio.Reader
-	skipped bool
 }
 
 // recent is how many messages of the conversation are shown.
 const recent = 5
 
-// show prints the message, what preceded it, and the choices.
-func (s *decision) show() {
+// show prints a title and the message, and notes that the person has noticed it, unless it was handled meanwhile.
+func (s *decision) show(title string) (shown bool, err error) {
+	err = track.WhileReading(s.ctx, s.w, s.agent, func() error {
+		e, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
+		if err != nil {
+			return nil // it was handled meanwhile
+		}
+		shown = true
+		s.printf("%s", title)
+		s.print()
+		return s.noteRead(s.w, s.agent, []mailbox.Entry{e})
+	})
+	return shown, err
+}
+
+// print prints the message, what preceded it, and the choices.
+func (s *decision) print() {
 	m := s.message
 	thread, err := conversation.Thread(s.ctx, s.w, string(m.ID))
 	if err != nil {
@@ -147,78 +171,142 @@ func (s *decision) show() {
 	for _, line := range before {
 		s.printf("%s\n", cells.TruncateString(line, max(s.Width, 20), "…"))
 	}
-	s.printf("%s asks (%s, %s ago): %s\n\n%s\n", visible.Line(string(m.From)), m.Type, spelling.Age(m.CreatedAt.Time(), s.Now()),
-		paint(s.Streams, bold, visible.Line(m.Subject)), strings.TrimSuffix(visible.Lines(bodyText(m)), "\n"))
-	s.printf("\n")
+	verb, about := "tells you", fmt.Sprintf("%s %s, %s ago", m.Type, m.ID.Short(), spelling.Age(m.CreatedAt.Time(), s.Now()))
+	if m.Type.IsRequest() {
+		verb = "asks"
+	}
+	if m.ExpiresAt != "" {
+		about += ", " + expiry(m, s.Now())
+	}
+	s.printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
+	s.printQuestionsBack()
+	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(bodyText(m)), "\n"))
 	for i, choice := range m.Choices() {
 		s.printf("  %d  %s\n", i+1, visible.Line(choice))
 	}
 }
 
-// decide asks until the message is answered or skipped, and reports whether the person quits.
+// printQuestionsBack prints what the person asked the sender, and whether that is answered.
+func (s *decision) printQuestionsBack() {
+	progress, err := track.Track(s.ctx, s.w, string(s.message.ID))
+	if err != nil {
+		s.Warn("there may be questions back: " + failure.OneLine(err.Error()))
+	}
+	for _, p := range progress {
+		for _, r := range p.Replies {
+			switch {
+			case p.Agent != s.agent || !r.AsksBack():
+			case r.Answer == "":
+				s.printf("you asked %s\n", visible.Line(r.ID.Short()))
+			default:
+				s.printf("%s answered\n", visible.Line(r.ID.Short()))
+			}
+		}
+	}
+}
+
+// decide asks until the message is answered or skipped, or waits no more, and reports whether the person quits.
 func (s *decision) decide() (quit bool, err error) {
-	keys := "t text, e editor, a acknowledge without an answer, s skip, q quit"
-	if s.message.Choices() != nil {
-		keys = "number, " + keys
+	keys, valid := "t text, e editor, a acknowledge without an answer, s skip, q quit", "t, e, a, s, q"
+	if n := len(s.message.Choices()); n > 0 {
+		keys, valid = "number or name, "+keys, fmt.Sprintf("1 to %d, or %s", n, valid)
 	}
 	for {
 		line, err := s.ask(keys + "> ")
-		if err != nil {
-			return true, err
-		}
-		switch line {
-		case "q":
+		switch {
+		case errors.Is(err, io.EOF) || line == "q":
 			return true, nil
-		case "s", "":
-			s.skipped = true
+		case err != nil:
+			return true, err
+		case line == "s":
 			return false, nil
-		case "a":
-			held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
-			if err == nil {
-				err = held.Acknowledge(s.w)
-			}
-			return false, err
-		case "t":
-			if line, err = s.ask("text> "); err != nil {
-				return true, err
-			}
-			err = s.answer("", line)
-		case "e":
-			if line, err = s.edit(); err == nil {
-				err = s.answer("", line)
-			}
-		default:
-			err = s.answer(line, "")
+		case line == "":
+			continue
+		}
+		if err = s.checkWaits(); err == nil {
+			err = s.act(line)
+		}
+		if errors.Is(err, io.EOF) { // instead of a text
+			return true, nil
 		}
 		if errors.Is(err, errNothing) {
 			s.printf("nothing is sent\n")
 			continue
 		}
 		if _, wrong := errors.AsType[*schema.NoChoiceError](err); wrong {
-			s.printf("%s is none of: %s\n", visible.Quote(line), keys)
+			s.printf("choose %s\n", valid)
 			continue
+		}
+		if gone, ok := errors.AsType[goneError](err); ok {
+			s.printf("%s; nothing is sent\n", visible.Line(gone.Error()))
+			return false, nil
 		}
 		if err != nil { // such as an answer from another terminal
 			s.printf("not sent: %s\n", visible.Line(failure.Of(err).Message()))
 		}
-		_, answered := errors.AsType[*track.AnsweredError](err)
-		_, gone := errors.AsType[*mailbox.NotPendingError](err)
-		if err == nil || answered || gone {
+		if _, answered := errors.AsType[*track.AnsweredError](err); err == nil || answered {
 			return false, nil
 		}
 	}
 }
 
-// ask reads a line. The end of the input quits, without an error.
+// act does what the line says. The line is a choice unless it is a key.
+func (s *decision) act(line string) (err error) {
+	text := ""
+	switch line {
+	case "a":
+		held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
+		if err == nil {
+			err = held.Acknowledge(s.w)
+		}
+		if err == nil {
+			s.printf("acknowledged: %s\n", held.ID.Short())
+		}
+		return err
+	case "t":
+		text, err = s.ask("text> ")
+	case "e":
+		text, err = s.edit()
+	default:
+		return s.answer(line, "")
+	}
+	if err != nil {
+		return err
+	}
+	return s.answer("", text)
+}
+
+// A goneError says what became of a message that the person was asked about.
+type goneError string
+
+func (e goneError) Error() string { return string(e) }
+
+// checkWaits returns a goneError unless the message still waits for the person.
+func (s *decision) checkWaits() error {
+	_, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
+	if _, gone := errors.AsType[*mailbox.NotPendingError](err); !gone {
+		return err
+	}
+	progress, err := track.Track(s.ctx, s.w, string(s.message.ID))
+	for _, p := range progress {
+		switch {
+		case p.Agent != s.agent:
+		case p.Stage == track.StageRecalled:
+			return goneError("taken back by " + string(s.message.From))
+		case p.Answer != "":
+			return goneError(fmt.Sprintf("handled meanwhile: %s answered with %s", s.agent, p.Answer.Short()))
+		}
+	}
+	return cmp.Or(err, error(goneError("handled meanwhile")))
+}
+
+// ask reads a line.
 func (s *decision) ask(prompt string) (line string, err error) {
 	s.printf("%s", prompt)
 	if err := s.Out.Flush(); err != nil {
 		return "", err
 	}
 	line, err = s.in.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		return "q", nil
-	}
 	return strings.TrimSpace(line), err
 }
 
@@ -238,6 +326,9 @@ func (s *decision) answer(choice, text string) error {
 		}
 	}
 	conversation.Conclude(&d.draft, d.answered, false, true)
+	if err := s.checkWaits(); err != nil { // the person may have written for long
+		return err
+	}
 	held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/testing/terminal"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // TestDecide answers in terminals: two show the same question, and one answer wins.
@@ -22,16 +24,19 @@ func TestDecide(t *testing.T) {
 	options := terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=sh -c", "VISUAL=false"}}
 	one, two := terminal.Start(t, options), terminal.Start(t, options)
 	for _, term := range []*terminal.Terminal{one, two} {
-		term.Await("codex asks (question", "Deploy?", "It is green.", "later", "number, t text")
+		term.Await("codex asks (question "+schema.ID(first).Short()+", 0m ago): Deploy?", "It is green.", "later", "number or name, t text")
+	}
+	if got := c.must(t, "status", first); !strings.Contains(got, "anna: noticed") {
+		t.Errorf("the stage of a message that decide shows: %s", got)
 	}
 	one.Press("7", "Enter")
-	one.Await("is none of")
+	one.Await("choose 1 to 3, or t, e, a, s, q")
 	one.Press("e", "Enter")
 	one.Await("not sent: editor")
-	one.Press("3", "Enter")
+	one.Say("Later")
 	one.Await("the answer to", "nothing more waits for anna")
 	two.Press("1", "Enter")
-	two.Await("not sent: anna answered message "+first, "nothing more waits for anna")
+	two.Await("handled meanwhile: anna answered with ", "nothing more waits for anna")
 	for _, term := range []*terminal.Terminal{one, two} {
 		if status := term.Wait(); status != 0 {
 			t.Errorf("decide ended with %d:\n%s", status, term.Screen())
@@ -49,9 +54,86 @@ func TestDecide(t *testing.T) {
 	third.Await("Again?")
 	third.Press("t", "Enter")
 	third.Await("text>")
+	third.Press("C-d")
+	if status := third.Wait(); status != 0 {
+		t.Errorf("the end of the input: %d:\n%s", status, third.Screen())
+	}
+	third = terminal.Start(t, options)
+	third.Await("Again?")
+	third.Press("Enter", "t", "Enter") // an empty line asks again
+	third.Await("text>")
 	third.Say("Ask Bob.")
 	third.Await("nothing more waits for anna")
 	if got := c.must(t, "read", "--all", "--agent", "codex"); !strings.Contains(got, "Ask Bob.") {
 		t.Errorf("codex got %s", got)
 	}
+}
+
+// TestDecideMeanwhile has mail come and go while decide asks.
+func TestDecideMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "codex")
+	c.must(t, "add-agent", "anna", "--runtime", "human")
+	ask := func(subject string) string {
+		return strings.TrimSpace(c.must(t, "send", "--from", "codex", "--to", "anna", "--type", "question", "--subject", subject, "--body", "x", "-q"))
+	}
+	first := ask("One?")
+	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
+	term.Await("1 of 1", "One?", "quit>")
+	term.Press("1", "Enter")
+	term.Await("choose t, e, a, s, q")
+	second := ask("Two?")
+	c.must(t, "ack", first, "--agent", "anna")
+	term.Press("a", "Enter")
+	term.Await("handled meanwhile; nothing is sent", "2 of 2", "Two?")
+	term.Press("t", "Enter")
+	term.Await("text>")
+	takeBack(t, c, second)
+	ask("Three?")
+	term.Say("Yes.")
+	term.Await("taken back by codex; nothing is sent", "3 of 3", "Three?")
+	fourth := ask("Four?")
+	term.Press("s", "Enter")
+	term.Await("4 of 4", "Four?")
+	term.Press("a", "Enter")
+	term.Await("acknowledged: "+schema.ID(fourth).Short(), "1 message skipped")
+	if got := c.must(t, "list", "--box", "outbox", "--agent", "anna", "--json"); strings.Contains(got, "Re:") {
+		t.Errorf("anna sent %s", got)
+	}
+}
+
+// takeBack takes a message back from anna that she has noticed, as a sync with another machine does.
+func takeBack(t *testing.T, c *session, id string) {
+	w, err := mailbox.Open(c.Dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	e, err := w.Pending(t.Context(), id, "anna")
+	if err == nil {
+		err = mailbox.Recall(t.Context(), w, e.Message, "anna")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDecideHeader shows requests and others, when they expire, and the questions back.
+func TestDecideHeader(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "codex")
+	c.must(t, "add-agent", "anna", "--runtime", "human")
+	send := func(arguments ...string) string {
+		return strings.TrimSpace(c.must(t, append(arguments, "--body", "x", "-q")...))
+	}
+	send("send", "--from", "codex", "--to", "anna", "--type", "notification", "--subject", "News", "--expires", "150m")
+	request := send("send", "--from", "codex", "--to", "anna", "--type", "question", "--subject", "When?")
+	first := send("--as-person", "reply", request, "--from", "anna", "--type", "question")
+	second := send("--as-person", "reply", request, "--from", "anna", "--type", "question", "--subject", "Where?")
+	send("reply", first, "--from", "codex")
+	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
+	term.Await("codex asks (question "+schema.ID(request).Short()+", 0m ago): When?", "\n"+schema.ID(first).Short()+" answered", "you asked "+schema.ID(second).Short())
+	term.Press("s", "Enter")
+	term.Press("s", "Enter")
+	term.Await("codex tells you (notification ", ", expires in 2h): News")
 }

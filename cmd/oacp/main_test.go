@@ -44,6 +44,10 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	check.Overlap()
+	// Without this, every command that the race detector watches takes a second to exit.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	if pace := os.Getenv(testPace); pace != "" { // in a command that a test runs
 		hookPace, _ = time.ParseDuration(pace)
 	}
@@ -86,6 +90,7 @@ func (p programs) Run() int {
 // TestScript runs the scripts in testdata/script. They are the documentation of the command line by
 // example.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	hearHangups()
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -109,8 +114,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("NEWLINE", "\n")
 			env.Setenv("PYTHON", cmp.Or(os.Getenv("PYTHON"), "python3"))
 			env.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-			// Without this, every command that the race detector watches takes a second to exit.
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return err
 		},
 		Condition: scriptCondition,

@@ -52,7 +52,7 @@ type traffic struct {
 // unless it left the inbox before; it is shown only once, and not at all if it was handled, or a session noticed it, before
 // the process started. A message is either taken back or shown.
 func TestNextMissesNothing(t *testing.T) {
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise a process takes a second to exit
+	t.Parallel()
 	c := newSession(t, "a,b")
 	w, err := mailbox.Open(c.Dir, &mailbox.Options{NoSync: true})
 	if err != nil {

@@ -140,6 +140,7 @@ var obstaclePlaces = []struct {
 // Every command must end, change nothing outside of the workspace, and if it fails name the path and
 // say what to do.
 func TestObstacles(t *testing.T) {
+	t.Parallel()
 	template := newSession(t, "a,b")
 	template.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
 	template.must(t, "run", "--once", "--agent", "a", "--driver", "echo")
@@ -299,6 +300,7 @@ func snapshot(t *testing.T, folder string) map[string]string {
 // TestObstacleWhileWatching puts a pipe in the place of an inbox that processes watch. They report
 // it, and a signal still ends them.
 func TestObstacleWhileWatching(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"watch --agent b --follow --since epoch", "run --agent b --driver echo"} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

@@ -69,6 +69,7 @@ type stepFact struct {
 // to do: the same exit status, every key of its JSON with the same value, all of its files, and no
 // other messages.
 func TestReference(t *testing.T) {
+	t.Parallel()
 	recorded := readRecorded(t)
 	for _, c := range referenceCases() {
 		t.Run(c.name, func(t *testing.T) {

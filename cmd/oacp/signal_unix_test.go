@@ -55,6 +55,7 @@ func TestSignal(t *testing.T) {
 
 // TestSignalBreaksOffQuery checks that a signal stops a query that waits for a silent bridge.
 func TestSignalBreaksOffQuery(t *testing.T) {
+	t.Parallel()
 	hearHangups()
 	for _, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sent.String(), func(t *testing.T) {

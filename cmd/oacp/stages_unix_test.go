@@ -170,7 +170,7 @@ func TestStages(t *testing.T) {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), "oacp", args...)
 		command.Dir, command.Stdin = w.Dir(), strings.NewReader(input)
-		command.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(w.Dir()), "GORACE=atexit_sleep_ms=0", "TZ=UTC")
+		command.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(w.Dir()), "TZ=UTC")
 		var stderr bytes.Buffer
 		command.Stderr = &stderr
 		out, err := command.Output()

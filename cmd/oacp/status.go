@@ -38,6 +38,7 @@ recipient:
    done           acknowledged, or its turn succeeded
    answered       it has an answer
    dead           given up
+   recalled       its sender took it back
    unknown        its mailbox cannot be read, or no copy is left
 
 "asked ID" beside a stage is a question back, and "ID answered" one with its answer.
@@ -293,12 +294,12 @@ func runOwed(c *call, w *mailbox.Workspace) error {
 		envelope
 		track.Owed
 		LoadError string `json:"load_error,omitempty"`
-	}{envelopeOf(w), owed, unreadable}, func() { printOwed(owed, c.Streams) })
+	}{envelopeOf(w), owed, unreadable}, func() { printOwed(w, owed, c.Streams) })
 }
 
-func printOwed(owed track.Owed, s *command.Streams) {
+func printOwed(w *mailbox.Workspace, owed track.Owed, s *command.Streams) {
 	if owed.Unread > 0 {
-		defer fmt.Fprintf(s.Out, "%s: oacp next\n", spelling.Plural(owed.Unread, "new message"))
+		defer fmt.Fprintf(s.Out, "%s: %s\n", spelling.Plural(owed.Unread, "new message"), showsNew(w, owed.Agent))
 	}
 	if len(owed.Mine)+len(owed.Theirs) == 0 {
 		fmt.Fprintf(s.Out, "%s: nothing owed\n", owed.Agent)

@@ -43,6 +43,9 @@ else. Stopping --follow is not an error.
 --json prints one object per line, with the event new_message, message_archived or
 error. Errors also go to standard error.
 
+For each message to a person, watch runs notify: [COMMAND, ARGUMENT…] of her
+agents/NAME/config.yaml; see docs/people.md.
+
 EXAMPLES:
    oacp watch --agent codex --follow
    oacp watch --agent codex --json

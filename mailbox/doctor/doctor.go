@@ -182,6 +182,8 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 	case err != nil:
 		i.add(name, SeverityError, "oacp run does not start until that is fixed", "%v", err)
 		return
+	case project.IsPerson(i.w, agent):
+		i.add(name, SeverityOK, "", "%s is a person: oacp run does not act for her", agent)
 	case mode.Holds():
 		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
 	default:
