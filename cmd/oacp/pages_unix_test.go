@@ -58,8 +58,10 @@ func TestPages(t *testing.T) {
 				line = strings.Replace(line, "oacp run", "oacp run --once", 1)
 			case strings.HasPrefix(line, "oacp mirror"):
 				line = strings.Replace(line, " --follow", "", 1)
-			case strings.HasPrefix(line, "oacp pair") || strings.HasPrefix(line, "oacp dashboard") || strings.HasPrefix(line, "oacp web"):
-				line = strings.Replace(line, "oacp", "oacp --help", 1) // it needs programs or a terminal, or ends by a signal
+			case strings.HasPrefix(line, "oacp pair") || strings.HasPrefix(line, "oacp dashboard"):
+				line = strings.Replace(line, "oacp", "oacp --help", 1) // it needs programs, or a terminal
+			case strings.HasPrefix(line, "oacp web"): // a signal ends it
+				line = strings.Replace(line, "oacp web", "oacp web --help", 1)
 			}
 			shell := exec.CommandContext(t.Context(), "sh", "-c", strings.NewReplacer("ID", id, "NAME", "claude", "COMMAND", "inbox").Replace(line))
 			shell.Dir = c.Dir
