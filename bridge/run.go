@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -202,4 +203,14 @@ func makeFolder(root, repositoryID string, id int) (run Run, made bool, err erro
 		return run, false, nil
 	}
 	return run, err == nil, err
+}
+
+// Status counts the records of the run's log.
+func (r Run) Status(ctx context.Context) (status Status, err error) {
+	log, err := r.Open(nil)
+	if err != nil {
+		return status, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return log.Status(ctx)
 }

@@ -104,6 +104,8 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	switch {
 	case err != nil:
 		return err
+	case call.separate != "" && call.help: // it precedes the command
+		return p.runSeparate(call.separate, append(call.words, "--help"))
 	case call.separate != "":
 		return p.runSeparate(call.separate, call.words)
 	case call.help && call.command == nil:

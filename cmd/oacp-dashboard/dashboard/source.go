@@ -245,7 +245,7 @@ func runOf(ctx context.Context, o pair.Overview) Run {
 		r.Turn = r.Turns[0]
 	}
 	var bridgeErr error
-	r.Bridge, bridgeErr = bridgeStatus(ctx, o.Run)
+	r.Bridge, bridgeErr = o.Run.Status(ctx)
 	isForeign := errors.Is(o.Err, pair.ErrForeignRun)
 	if isForeign || errors.Is(o.Err, pair.ErrNeverBegun) {
 		o.Err = nil // AgentPair drives the run, or the manifest is still to be written
@@ -263,14 +263,4 @@ func runOf(ctx context.Context, o pair.Overview) Run {
 		r.Problem = err.Error()
 	}
 	return r
-}
-
-// bridgeStatus counts the records of a bridge log.
-func bridgeStatus(ctx context.Context, run bridge.Run) (status bridge.Status, err error) {
-	log, err := run.Open(nil)
-	if err != nil {
-		return status, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	return log.Status(ctx)
 }

@@ -213,7 +213,7 @@ func (s runPages) run(ctx context.Context, o pair.Overview, number string) runVi
 		Repository: o.Run.RepositoryID, Folder: m.RepoPath, ID: o.Run.ID, Kind: "oacp pair", Prompt: m.Prompt, State: string(m.State),
 		Iteration: m.CurrentIteration, Most: m.MaxIterations, Updated: m.UpdatedAt,
 	}
-	status, bridgeErr := bridgeStatus(ctx, o.Run)
+	status, bridgeErr := o.Run.Status(ctx)
 	v.Records, v.Passes, v.Fails = status.TotalMessages+status.SkippedLines, status.PassCount, status.FailCount
 	turns, turnsErr := pair.PastTurns(o.Run)
 	isForeign := errors.Is(o.Err, pair.ErrForeignRun)
@@ -254,15 +254,6 @@ func rowsOf(turns []pair.PastTurn) []turnRow {
 		})
 	}
 	return rows
-}
-
-func bridgeStatus(ctx context.Context, run bridge.Run) (status bridge.Status, err error) {
-	log, err := run.Open(nil)
-	if err != nil {
-		return status, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	return log.Status(ctx)
 }
 
 // overviewOf returns the run that the path of a request names.
