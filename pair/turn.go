@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -128,15 +127,6 @@ func isFault(err error) bool {
 	return err != nil && !errors.Is(err, agent.ErrUnavailable) && !errors.Is(err, agent.ErrUnknownSession)
 }
 
-// why returns an error with the line of the output that is most likely to explain it.
-func why(err error, result agent.Result) string {
-	text := err.Error()
-	if result.LastLine == "" || strings.Contains(text, result.LastLine) {
-		return text
-	}
-	return text + ": " + result.LastLine
-}
-
 // prepare returns an attempt at a turn, after saving that the turn has begun.
 func (s *Session) prepare(ctx context.Context, turn *Turn) (*attempt, error) {
 	a := &attempt{turn: turn, repeated: turn.Begun}
@@ -255,7 +245,7 @@ func (s *Session) execute(ctx context.Context, a *attempt) (result agent.Result,
 		if stopComes(ctx, s.stopDelay) {
 			return died
 		}
-		unwritten = s.note(Entry{Type: EntryRestart, Agent: name, Error: why(died, first)})
+		unwritten = s.note(Entry{Type: EntryRestart, Agent: name, Error: first.Explain(died)})
 		return unwritten
 	}
 	result, err = agent.RunTurn(ctx, driver, agent.Request{Prompt: text, Env: s.manifest.environment(name, s.run.BridgePath())}, observe, restarting)
@@ -265,7 +255,7 @@ func (s *Session) execute(ctx context.Context, a *attempt) (result agent.Result,
 	case err != nil && stopComes(ctx, s.stopDelay):
 		err = context.Cause(ctx)
 	case isFault(err):
-		err = &agentFault{errors.New(why(err, result))}
+		err = &agentFault{errors.New(result.Explain(err))}
 	}
 	return result, errors.Join(err, s.keepSession(name, result.SessionID))
 }

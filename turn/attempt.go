@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -232,7 +231,7 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
-	f.Reason = failureReason(err, result.LastLine)
+	f.Reason = result.Explain(err)
 	f.Output = result.Tail
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
@@ -257,15 +256,6 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	o := k.deadLetter(it, m, &after)
 	o.started = true
 	return o
-}
-
-// failureReason says why a turn failed, and ends with the last line that the agent printed.
-func failureReason(err error, lastLine string) string {
-	reason := err.Error()
-	if lastLine == "" || strings.Contains(reason, lastLine) {
-		return reason
-	}
-	return reason + ": " + lastLine
 }
 
 // request returns the agent's input and the variables that describe the message.
