@@ -29,7 +29,12 @@ type worker struct {
 
 // workOn carries out the decision about a message that this machine holds.
 func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
-	raw, m, err := k.read(k.entryOf(it))
+	entry := k.entryOf(it)
+	raw, err := k.workspace.ReadRaw(entry)
+	var m *schema.Message
+	if err == nil {
+		m, err = k.workspace.Decode(entry, raw)
+	}
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
@@ -49,16 +54,6 @@ func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) out
 		return k.deadLetter(it, m, &rec)
 	}
 	return k.conclude(it)
-}
-
-// read reads the message of an entry.
-func (c *closer) read(e mailbox.Entry) ([]byte, *schema.Message, error) {
-	raw, err := c.workspace.ReadRaw(e)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := c.workspace.Decode(e, raw)
-	return raw, m, err
 }
 
 // entryOf returns an inbox entry with the fields that locate the file of an item.
@@ -260,13 +255,14 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 
 // request returns the agent's input and the variables that describe the message.
 func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
+	fence := ""
+	if k.config.Claims != nil {
+		fence = strconv.Itoa(attempt)
+	}
 	env := append(Variables(k.workspace, k.config.Agent, entry.Path, m),
 		"OACP_ATTEMPT="+strconv.Itoa(attempt),
-		fenceVariable+"=",
+		fenceVariable+"="+fence,
 	)
-	if k.config.Claims != nil {
-		env[len(env)-1] += strconv.Itoa(attempt)
-	}
 	prompt := string(raw)
 	if k.config.Input == InputBody {
 		prompt = BodyText(m)

@@ -43,8 +43,8 @@ type Claims interface {
 	Release(id schema.ID, turns int)
 }
 
-// startTime is how long a Runner waits for other machines when it starts; without an answer it continues, and begins no
-// turns. A run with Once waits for startTimeOnce, and fails then.
+// startTime is how long a Runner waits for other machines when it starts. Without an answer it continues, but begins no
+// turns. A run with Once waits for startTimeOnce, and then fails.
 const (
 	startTime     = 2 * time.Second
 	startTimeOnce = 5 * time.Second
@@ -107,14 +107,6 @@ func (r *Runner) stopClaims(ctx context.Context) error {
 	return err
 }
 
-// claimsChanged returns the channel of Claims.Changed, or nil without claims.
-func (r *Runner) claimsChanged() <-chan struct{} {
-	if r.config.Claims == nil {
-		return nil
-	}
-	return r.config.Claims.Changed()
-}
-
 // elsewhere returns the decision to wait for another machine if one has the message.
 func (r *Runner) elsewhere(it *item) (decision, bool) {
 	if r.config.Claims == nil {
@@ -134,7 +126,7 @@ func (r *Runner) elsewhere(it *item) (decision, bool) {
 // claimBatch is how many messages a run with Once claims at once: a push for each would take most of its time.
 const claimBatch = 20
 
-// ahead returns the messages that a run with Once claims together with one: those that are probably next.
+// ahead returns the messages that a run with Once claims together with an item: those that are probably next.
 func (r *Runner) ahead(it *item, now time.Time) []*item {
 	if r.config.Claims == nil || !r.config.Once {
 		return nil
@@ -172,16 +164,13 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
+	if err == nil && do != try { // an earlier turn had the claim, perhaps long ago
+		err = r.config.Claims.Confirm(ctx, it.ID)
+	}
 	switch {
-	case err == nil && do == try:
-		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
 	case err == nil:
-		// An earlier turn had the claim, perhaps long ago.
-		if r.config.Claims.Confirm(ctx, it.ID) != nil {
-			return outcome{item: it}
-		}
 		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
-	case errors.Is(err, gitmail.ErrElsewhere), ctx.Err() != nil:
+	case errors.Is(err, gitmail.ErrElsewhere), errors.Is(err, gitmail.ErrClaimLost), ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
 	return outcome{item: it, unavailable: &UnclaimedError{err}}
@@ -208,7 +197,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	return k.deadLetter(it, m, &rec)
 }
 
-// endClaim releases the claim on a message unless a retry is pending here, or the rest of what follows its outcome.
+// endClaim gives up the claim on a message. It keeps the claim while a retry is pending here, or work after an outcome.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return

@@ -173,17 +173,14 @@ func (r *Runner) finished(o outcome) {
 			r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f == o.followUp })
 		}
 	case o.item != nil:
-		o.item.notBefore = notBefore
-		r.finishedItem(o)
-	}
-}
-
-func (r *Runner) finishedItem(o outcome) {
-	it := o.item
-	r.endClaim(it, o.done)
-	if r.schedule.putBack(it, o.done); o.done {
-		r.followUp(it.Key)
-		r.watcher.Forget(it.File) // the message may be back already, or another one be there
+		it := o.item
+		it.notBefore = notBefore
+		r.endClaim(it, o.done)
+		r.schedule.putBack(it, o.done)
+		if o.done {
+			r.followUp(it.Key)
+			r.watcher.Forget(it.File) // the message may be back already, or another one be there
+		}
 	}
 }
 
@@ -231,13 +228,13 @@ func (r *Runner) pause(why error) {
 
 // backoff returns how long to wait after so many failures in a row.
 func (c *Config) backoff(failures int) time.Duration {
-	wait := c.FirstRetry
+	wait := c.firstRetry
 	for range failures - 1 {
-		if wait *= 2; wait >= c.LastRetry {
+		if wait *= 2; wait >= c.lastRetry {
 			break
 		}
 	}
-	wait = min(wait, c.LastRetry)
+	wait = min(wait, c.lastRetry)
 	return wait - rand.N(wait/2+1)
 }
 

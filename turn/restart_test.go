@@ -252,7 +252,7 @@ func TestFailsAfterItWasTakenOut(t *testing.T) {
 		id := send(t, w, question("q"))[0].ID
 		e := entries(t, w, "codex", mailbox.Inbox)[0]
 		rec, err := runOnce(t, w, Config{
-			Reply: true, MaxAttempts: attempts, FirstRetry: time.Hour, LastRetry: time.Hour,
+			Reply: true, MaxAttempts: attempts, firstRetry: time.Hour, lastRetry: time.Hour,
 			NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 				return agent.Result{}, errors.Join(errors.New("no"), w.Acknowledge(e))
 			}),
@@ -309,7 +309,7 @@ func TestRemovedByHand(t *testing.T) {
 	stranger.From = "stranger"
 	send(t, w, question("fails"), stranger)
 	failing := Config{
-		AllowFrom: []schema.AgentName{"claude"}, FirstRetry: time.Hour, LastRetry: time.Hour,
+		AllowFrom: []schema.AgentName{"claude"}, firstRetry: time.Hour, lastRetry: time.Hour,
 		NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") }),
 	}
 	remove := func(subject string) {

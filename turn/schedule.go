@@ -27,8 +27,8 @@ type schedule struct {
 	// next is when the first lane that waits, or item that is skipped, is to be decided on again.
 	// It is zero if there is none.
 	next time.Time
-	// inWork counts the items that choose returned and that were not put back. While alone, nothing
-	// runs beside the one; while emptying, an item waits to run alone.
+	// inWork counts the items that choose returned and that were not put back. While alone is set,
+	// there is one, and nothing runs beside it. While emptying is set, an item waits to run alone.
 	inWork          int
 	alone, emptying bool
 	// checked is the time of the last call of advance.
@@ -36,7 +36,7 @@ type schedule struct {
 }
 
 // lane holds the messages of one conversation, in processing order. It is busy while one of its
-// messages is in work; ready; or waiting, until a time if there is one.
+// messages is in work. Otherwise it is ready, or it waits, perhaps until a time.
 type lane struct {
 	conversation schema.ConversationID
 	items        []*item

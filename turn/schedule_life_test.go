@@ -25,7 +25,7 @@ type life struct {
 
 func newLife(seed uint64) *life {
 	random := rand.New(rand.NewPCG(seed, 0))
-	c := &Config{MaxAttempts: 1 + random.IntN(3), MaxTurns: 1 + random.IntN(6), MaxPairTurns: 1 + random.IntN(8), Parallel: 1 + random.IntN(3), LastRetry: 4 * time.Second}
+	c := &Config{MaxAttempts: 1 + random.IntN(3), MaxTurns: 1 + random.IntN(6), MaxPairTurns: 1 + random.IntN(8), Parallel: 1 + random.IntN(3), lastRetry: 4 * time.Second}
 	if random.IntN(2) == 0 {
 		c.AllowFrom = []schema.AgentName{"claude", "gemini"}
 	}

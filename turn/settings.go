@@ -108,7 +108,7 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	return s, nil
 }
 
-// The names of settingsFile and autonomySection appear in yaml's errors about other content.
+// If the content of a file has another shape, the error of yaml names these types.
 type (
 	settingsFile struct {
 		Run      yaml.Node       `yaml:"run"`
