@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -42,21 +41,16 @@ func PastTurns(run bridge.Run) ([]PastTurn, error) {
 	}
 	defer file.Close() // nothing is written
 	var turns pastTurns
-	lines := jsonl.NewReader(file)
-	for at := int64(0); ; {
-		line, next, err := lines.Line(at)
-		if errors.Is(err, io.EOF) {
-			return turns, nil
-		}
-		if err != nil {
-			return turns, fmt.Errorf("turns of run %d: %w", run.ID, err)
-		}
-		at = next
+	_, err = jsonl.Each(file, 0, func(line []byte) {
 		var e Entry
 		if isTurn(line) && json.Unmarshal(line, &e) == nil {
 			turns.add(&e)
 		}
+	})
+	if err != nil {
+		return turns, fmt.Errorf("turns of run %d: %w", run.ID, err)
 	}
+	return turns, nil
 }
 
 // isTurn reports whether a line may be about a turn. Most others are output of agents, and long.

@@ -2,12 +2,10 @@ package track
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
@@ -76,37 +74,27 @@ func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 	return &BusyError{Request: request, Agent: agent, Since: inSeconds(rec.Started)}
 }
 
-// SendOnce calls send, which sends the reply. Unless again is true, it returns an *AnsweredError instead if the reply
-// answers the request and its sender has answered it before, and a *BusyError if another process works on the request
-// in a turn, or a process other than by, if that is known, says that it does. If several processes answer a request at the same time, one succeeds. The request may be nil.
-func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, by process.Process, again bool, send func() error) (err error) {
+// SendOnce calls send, which sends the reply. If the reply answers the request, SendOnce first checks that no answer
+// exists, so that of several processes that answer at the same time, one succeeds. It returns an *AnsweredError if the
+// sender has answered the request before. It returns a *BusyError if a turn works on the request to which this process
+// does not belong or, unless by is zero, if another process than by says that it works on it. There is no check if again
+// is true or the request is nil.
+func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, by process.Process, again bool, send func() error) error {
 	if again || request == nil || !reply.Answers(request) {
 		return send()
 	}
-	if err := w.MakeStateFolder(TurnsFolder); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	lock := dir.NewLock(string(reply.From) + ".reply.lock")
-	const retry = 5 * time.Millisecond
-	if _, err := lock.TryLockContext(ctx, retry); err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	sent, err := conversation.Responses(ctx, w, reply.From, []mailbox.Entry{{Message: request}})
-	if err != nil {
-		return err
-	}
-	if last := sent[request.ID]; last.Answers {
-		_, err := w.Pending(ctx, string(request.ID), reply.From)
-		return &AnsweredError{request, last.Message, err == nil}
-	}
-	if err := checkTurn(w, request, reply.From, by); err != nil {
-		return err
-	}
-	return send()
+	return whileLocked(ctx, w, string(reply.From)+".reply.lock", func() error {
+		sent, err := conversation.Responses(ctx, w, reply.From, []mailbox.Entry{{Message: request}})
+		if err != nil {
+			return err
+		}
+		if last := sent[request.ID]; last.Answers {
+			_, err := w.Pending(ctx, string(request.ID), reply.From)
+			return &AnsweredError{request, last.Message, err == nil}
+		}
+		if err := checkTurn(w, request, reply.From, by); err != nil {
+			return err
+		}
+		return send()
+	})
 }

@@ -43,8 +43,8 @@ const (
 	finished FactKind = "finished"
 
 	// Bound is a conversation, or a pair of agents within an hour, that has reached its limit on turns.
-	// Notified is the notice about that, which was sent, and Resumed a person who lifts the limit. They belong to
-	// no message.
+	// Notified says that the notice about that was sent, and Resumed that a person lifted the limit. They
+	// belong to no message.
 	Bound    FactKind = "bound"
 	Notified FactKind = "notified"
 	Resumed  FactKind = "resumed"

@@ -3,8 +3,6 @@ package track
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -140,23 +138,15 @@ func (h *History) sender(name schema.AgentName) *senderState {
 }
 
 // Read applies the complete lines of a journal that it has not read before. It skips lines that are not facts.
-func (h *History) Read(journal io.ReaderAt) error {
-	lines := jsonl.NewReader(journal)
+func (h *History) Read(journal io.ReaderAt) (err error) {
 	var f Fact
-	for {
-		line, next, err := lines.Line(h.end)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading journal: %w", err)
-		}
+	h.end, err = jsonl.Each(journal, h.end, func(line []byte) {
 		f = Fact{}
 		if json.Unmarshal(line, &f) == nil {
 			h.Apply(&f)
 		}
-		h.end = next
-	}
+	})
+	return err
 }
 
 // Apply adds a fact.
@@ -321,29 +311,24 @@ func (s *senderState) Within(now time.Time) []time.Time {
 // resumes it also releases the messages that the limit holds.
 func (h *History) applyBound(f *Fact) {
 	resumes := f.Kind == Resumed
-	var bound *bool
 	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
 		c.Unsent = f.Send
-		bound = &c.Bound
+		c.Bound = f.Kind == Bound || c.Bound && !resumes
 		if resumes {
 			c.Turns = 0
 		}
 	} else {
 		s := h.sender(f.From)
 		s.Unsent = f.Send
-		bound = &s.Bound
+		s.Bound = f.Kind == Bound || s.Bound && !resumes
 		if resumes {
 			s.Turns = nil
 		}
 	}
-	if f.Kind == Bound {
-		*bound = true
-	}
 	if !resumes {
 		return
 	}
-	*bound = false
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {

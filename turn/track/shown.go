@@ -24,7 +24,6 @@ type News struct {
 	agent   schema.AgentName
 	journal os.FileInfo
 	state   *inboxState
-	ids     map[schema.ID]bool
 }
 
 // NewsOf returns the news of an agent.
@@ -38,14 +37,8 @@ func (n *News) refresh() error {
 		return err
 	}
 	n.journal = info
-	if n.state, err = newTracker(n.w).inbox(n.agent); err != nil {
-		return err
-	}
-	n.ids = make(map[schema.ID]bool, len(n.state.records))
-	for k := range n.state.history.Records {
-		n.ids[k.ID] = true
-	}
-	return nil
+	n.state, err = newTracker(n.w).inbox(n.agent)
+	return err
 }
 
 // Has reports whether a message in the inbox is new. It returns true if that is unknown, so that no message is missed.
@@ -56,7 +49,7 @@ func (n *News) Has(m *schema.Message) bool {
 
 // record returns what the journal has about a message, or nil.
 func (n *News) record(m *schema.Message) *Record {
-	if n.refresh() != nil || !n.ids[m.ID] { // most messages have no record
+	if n.refresh() != nil || n.state.records[m.ID] == nil { // most messages have no record
 		return nil
 	}
 	k, err := KeyOf(m)
@@ -132,10 +125,15 @@ func (rec *Record) isNew(runs bool) bool {
 
 // Exclusively calls do while no other process shows messages to the agent, takes one back from it, or begins a turn on
 // one. It waits for the others.
-func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) (err error) {
+func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
+	return whileLocked(ctx, w, string(agent)+".shown.lock", do)
+}
+
+// whileLocked calls do while it holds a lock beside the journals. It waits for the lock.
+func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func() error) (err error) {
 	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return err
 	}
@@ -143,7 +141,7 @@ func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	if err != nil {
 		return err
 	}
-	lock := dir.NewLock(string(agent) + ".shown.lock")
+	lock := dir.NewLock(name)
 	defer func() { err = errors.Join(err, lock.Close(), dir.Close()) }()
 	const retry = 5 * time.Millisecond
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
@@ -165,10 +163,10 @@ func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentN
 	return do()
 }
 
-// Show calls show with the first of the messages that are in the inbox of the agent and new, or that are in the inbox
-// if again is true; most of them at most, or all if it is 0. It then records that the agent has noticed them. No two
-// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster. A
-// zero time of by means when the messages are shown.
+// Show calls show with those of the pending messages that are still in the inbox of the agent and are new to it or, if
+// again is true, with all that are still there. It takes only the first most of them, unless most is 0. It then records
+// that the agent has noticed them; a zero time of by means now. No two processes of the agent are shown the same
+// message. Show reports whether there was one: others may have been faster.
 //
 // A process that is killed before it has recorded that may have shown them.
 func Show(

@@ -39,8 +39,8 @@ func (by Working) Said(now time.Time) string {
 	return text
 }
 
-// MaxWorking is the greatest length of the text of a Working, in characters.
-const MaxWorking = 200
+// maxWorking is the greatest length of the text of a Working, in characters.
+const maxWorking = 200
 
 // ErrWorkingText reports a text that a Working cannot have.
 var ErrWorkingText = errors.New("not a line about the work")
@@ -56,8 +56,8 @@ func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text
 
 func checkWorking(text string) error {
 	switch {
-	case utf8.RuneCountInString(text) > MaxWorking:
-		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), MaxWorking)
+	case utf8.RuneCountInString(text) > maxWorking:
+		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), maxWorking)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 		return fmt.Errorf("%w: it has a line break or another control character", ErrWorkingText)
 	}
