@@ -55,7 +55,6 @@ type APIError struct {
 	Advice string
 }
 
-// Error returns what the agent said, and the advice.
 func (e *APIError) Error() string {
 	text := "the model's service failed: " + reason(e.Text)
 	if e.Status != 0 {
@@ -204,7 +203,6 @@ type DiedError struct {
 	accepted bool
 }
 
-// Error says how the program ended.
 func (e *DiedError) Error() string {
 	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
 	if e.LastLine != "" {
@@ -213,7 +211,6 @@ func (e *DiedError) Error() string {
 	return text
 }
 
-// Unwrap returns how the program ended.
 func (e *DiedError) Unwrap() error { return e.Err }
 
 // maxQuote bounds a line of an agent's output that an error quotes, in bytes.

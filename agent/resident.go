@@ -212,7 +212,6 @@ func (r *resident) Start(ctx context.Context) error {
 	return err
 }
 
-// Turn runs one turn.
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	t := &residentTurn{

@@ -89,7 +89,7 @@ func (m *Manifest) records(turn *Turn) []bridge.Record {
 	// one agent. An agent that reviews its own work also gets it from drain.
 	if string(turn.Agent) == m.PrimaryAgent {
 		to = User
-		if agents := m.Agents(); len(agents) > 1 {
+		if agents := m.settings().agents(); len(agents) > 1 {
 			to = string(agents[1])
 		}
 	}

@@ -23,7 +23,7 @@ func (s *Session) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range m.Agents() {
+	for _, name := range m.settings().agents() {
 		driver, err := s.driver(ctx, name)
 		if err == nil {
 			err = s.drivers.Keep(ctx, string(name), driver)
@@ -42,7 +42,9 @@ func (s *Session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.TaskRecord, m.CurrentIteration, m.Round = task, 1, newRound(Agent(m.PrimaryAgent))
+	m.TaskRecord = task
+	m.CurrentIteration = 1
+	m.Round = newRound(Agent(m.PrimaryAgent))
 	if err := s.moveTo(Working); err != nil {
 		return err
 	}

@@ -53,12 +53,10 @@ const (
 // An UnclaimedError ends a run with Once that cannot reach other machines: no turn begins without a claim.
 type UnclaimedError struct{ Err error }
 
-// Error says why they cannot be reached.
 func (e *UnclaimedError) Error() string {
 	return "no turn begins without a claim on its message: " + e.Err.Error()
 }
 
-// Unwrap returns the cause.
 func (e *UnclaimedError) Unwrap() error { return e.Err }
 
 // stopTime is how long the claims may take to be given up when the Runner stops.
@@ -197,7 +195,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	return k.deadLetter(it, m, &rec)
 }
 
-// endClaim gives up the claim on a message. It keeps the claim while a retry is pending here, or work after an outcome.
+// endClaim gives up the claim on a message, unless a retry, or work that follows an outcome, is left to do here.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return
@@ -223,7 +221,6 @@ type FencedError struct {
 	Claim gitmail.Claim
 }
 
-// Error names the machine.
 func (e *FencedError) Error() string {
 	return fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", e.Claim.Machine, e.ID, e.Claim.Attempt, e.Fence)
 }

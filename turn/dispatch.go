@@ -45,7 +45,6 @@ type followUp struct {
 	busy      bool
 }
 
-// handle handles an event of the inbox.
 func (r *Runner) handle(event watch.Event) {
 	switch event.Kind {
 	case watch.EventArrived:

@@ -124,9 +124,6 @@ const (
 )
 
 func (c *Config) complete() error {
-	if _, err := schema.ParseAgentName(string(c.Agent)); err != nil {
-		return err
-	}
 	if c.Agent == mailbox.Postmaster {
 		return mailbox.ErrPostmaster
 	}
@@ -165,7 +162,6 @@ type DeadLettersError struct {
 	Messages []string
 }
 
-// Error counts the dead letters, or names the only one.
 func (e *DeadLettersError) Error() string {
 	if len(e.Messages) == 1 {
 		return e.Messages[0] + " became a dead letter"

@@ -20,7 +20,6 @@ type AnsweredError struct {
 	Pending bool
 }
 
-// Error names the agent, the request and the answer.
 func (e *AnsweredError) Error() string {
 	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
 }
@@ -36,7 +35,6 @@ type BusyError struct {
 	Process process.Process
 }
 
-// Error names the agent and the request, and says since when the turn runs.
 func (e *BusyError) Error() string {
 	if e.Process.PID > 0 {
 		return fmt.Sprintf("another process of %s, %d, says since %s that it works on message %s",

@@ -130,7 +130,6 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	return s, nil
 }
 
-// count counts a message in the inbox.
 func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 	switch {
 	case e.IsHeld():
