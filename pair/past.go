@@ -2,6 +2,7 @@ package pair
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,10 +74,9 @@ func (turns *pastTurns) add(e *Entry) {
 			*turns = append(*turns, PastTurn{Iteration: e.Iteration, Agent: e.Agent, Began: e.Timestamp.Add(-e.Duration)})
 			last = &(*turns)[len(*turns)-1]
 		}
-		last.Ended, last.Duration, last.Usage = true, e.Duration, e.Usage
-		if e.Duration == 0 {
-			last.Duration = e.Timestamp.Sub(last.Began)
-		}
+		last.Ended = true
+		last.Duration = cmp.Or(e.Duration, e.Timestamp.Sub(last.Began))
+		last.Usage = e.Usage
 	case EntrySignal:
 		if last != nil && last.Iteration == e.Iteration {
 			last.Signal = e.Signal

@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// User is the sender of the task in the bridge.
-const User = "user"
+// user is the sender of the task in the bridge.
+const user = "user"
 
 // begin starts the agents and sends the task. The first turns also get the records that the log has
 // already.
@@ -37,7 +37,7 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 	}
 	task, err := s.publish(ctx, *m.Cursors.at(Agent(m.PrimaryAgent)), bridge.Record{
-		Type: bridge.TypeTask, From: User, To: m.PrimaryAgent, Content: m.Prompt,
+		Type: bridge.TypeTask, From: user, To: m.PrimaryAgent, Content: m.Prompt,
 	})
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (e *BusyError) Error() string {
 // checkTurn returns a *BusyError if a turn works on the request, unless this process belongs to that turn, or if a living
 // process of the agent other than by says that it does.
 func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, by process.Process) error {
-	running, err := IsRunning(w, agent)
+	state, err := newTracker(w).inbox(agent)
 	if err != nil {
 		return err
 	}
@@ -54,15 +54,11 @@ func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 	if err != nil {
 		return err
 	}
-	h, err := ReadHistory(w, agent)
-	if err != nil {
-		return err
-	}
-	rec := h.Records[k]
+	rec := state.history.Records[k]
 	if rec != nil && rec.saysWorking() && rec.Working.Process != by && by.PID > 0 && rec.Working.Process.IsAlive() {
 		return &BusyError{request, agent, inSeconds(rec.Working.At), rec.Working.Process}
 	}
-	if !running || rec == nil || !rec.Running || orphans.Inside(rec.Marks...) {
+	if !state.running || rec == nil || !rec.Running || orphans.Inside(rec.Marks...) {
 		return nil
 	}
 	// Some agents get only some variables, for example those in a container.

@@ -70,7 +70,8 @@ func (rec *Record) Done() bool { return rec.Outcome != "" && rec.Settled && rec.
 // hasNoticed reports whether a session has noticed the message, or the recipient said that it works on it, since its
 // last turn began.
 func (rec *Record) hasNoticed() bool {
-	return rec.Working != nil && rec.Working.At.After(rec.Started) || slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
+	return rec.Working != nil && rec.Working.At.After(rec.Started) ||
+		slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
 }
 
 // Conversation is what is known of a conversation.

@@ -74,7 +74,8 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 		isPending := slices.ContainsFunc(n.Files, func(e mailbox.Entry) bool { return e.Box == mailbox.Inbox })
 		isOpen := isPending || !m.CreatedAt.Time().Before(recently)
 		for _, p := range n.Recipients {
-			if n.Err != nil || p.Answer != "" || p.Stage == StageRecalled || p.Agent == mailbox.Postmaster || !m.IsFor(p.Agent) || m.From != agent && p.Agent != agent {
+			concerns := m.IsFor(p.Agent) && (m.From == agent || p.Agent == agent) && p.Agent != mailbox.Postmaster
+			if n.Err != nil || !concerns || p.Answer != "" || p.Stage == StageRecalled {
 				continue
 			}
 			isOpen = true

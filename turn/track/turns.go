@@ -50,8 +50,11 @@ func appendTurn(turns []Turn, open map[Key]int, f *Fact) []Turn {
 	case Succeeded, Failed, Lost, Interrupted:
 		if i, known := open[key]; known {
 			t := &turns[i]
-			t.Ended, t.Succeeded, t.Reason, t.Usage = f.At, f.Kind == Succeeded, f.Reason, f.Usage
-			if t.Reason == "" && f.Kind != Succeeded {
+			t.Ended = f.At
+			t.Succeeded = f.Kind == Succeeded
+			t.Reason = f.Reason
+			t.Usage = f.Usage
+			if t.Reason == "" && !t.Succeeded {
 				t.Reason = string(f.Kind)
 			}
 			delete(open, key)
