@@ -226,11 +226,11 @@ func (c *codex) started(t *residentTurn, m *rpcMessage) {
 		c.end(t, fmt.Errorf("codex did not take the prompt: %w", err))
 		return
 	}
-	c.running(t, started.Turn.ID)
+	c.accepted(t, started.Turn.ID)
 }
 
-// running notes that the program has taken the prompt.
-func (c *codex) running(t *residentTurn, id string) {
+// accepted notes that the program has taken the prompt.
+func (c *codex) accepted(t *residentTurn, id string) {
 	c.id = id
 	c.driver.adopt(c.thread, false)
 	t.accepted = true
@@ -260,7 +260,7 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 			return
 		}
 	case m.Method == "turn/started" && n.Turn != nil && c.id == "":
-		c.running(t, n.Turn.ID)
+		c.accepted(t, n.Turn.ID)
 	case m.Method == "thread/tokenUsage/updated" && n.TokenUsage != nil:
 		c.count(&n)
 	case m.Method == "turn/completed" && n.Turn != nil && n.Turn.ID == c.id:

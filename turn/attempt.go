@@ -28,7 +28,7 @@ type worker struct {
 }
 
 // workOn carries out the decision about a message that this machine holds.
-func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
+func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) outcome {
 	entry := k.entryOf(it)
 	raw, err := k.workspace.ReadRaw(entry)
 	var m *schema.Message
@@ -63,7 +63,7 @@ func (c *closer) entryOf(it *item) mailbox.Entry {
 }
 
 // attempt gives the message a turn.
-func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Message, raw []byte) outcome {
+func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Message, raw []byte) outcome {
 	unstopped := context.WithoutCancel(ctx)
 	var session string
 	k.journal.View(func(h *track.History) {

@@ -141,9 +141,9 @@ func (r *Runner) ahead(it *item, now time.Time) []*item {
 	return ahead
 }
 
-// hold is this machine's claim on a message: a context that ends with the Runner's or with the claim, and
+// claim is this machine's claim on a message: a context that ends with the Runner's or with the claim, and
 // the number of the turn among those on all machines. It is 0 without claims.
-type hold struct {
+type claim struct {
 	ctx     context.Context
 	attempt int
 }
@@ -151,7 +151,7 @@ type hold struct {
 // claimed claims the message, and others ahead, and then carries out the decision about it.
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
-		return r.worker.workOn(ctx, hold{ctx: ctx}, it, do)
+		return r.worker.workOn(ctx, claim{ctx: ctx}, it, do)
 	}
 	if _, err := os.Lstat(r.worker.entryOf(it).Path); mailbox.IsGone(err) { // another machine has handled it
 		return outcome{item: it, done: true}
@@ -167,7 +167,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 	}
 	switch {
 	case err == nil:
-		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
+		return r.worker.workOn(ctx, claim{held, attempt}, it, do)
 	case errors.Is(err, gitmail.ErrElsewhere), errors.Is(err, gitmail.ErrClaimLost), ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
@@ -177,7 +177,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 // confirm returns err, the result of a turn, if this machine still has the claim. If another machine may have
 // the message by now, confirm returns an error that matches gitmail.ErrClaimLost instead, and the turn does
 // not count, although nothing undoes what it did. If the remote does not answer, confirm waits.
-func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) error {
+func (k *worker) confirm(ctx context.Context, held claim, it *item, err error) error {
 	if k.config.Claims == nil || ctx.Err() != nil {
 		return err
 	}
