@@ -142,7 +142,7 @@ func (r *Runner) ahead(it *item, now time.Time) []*item {
 }
 
 // claim is this machine's claim on a message: a context that ends with the Runner's or with the claim, and
-// the number of the turn among those on all machines. It is 0 without claims.
+// the number of the turn among those on all machines, which is 0 without claims.
 type claim struct {
 	ctx     context.Context
 	attempt int

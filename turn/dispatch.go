@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
@@ -50,7 +49,9 @@ func (r *Runner) handle(event watch.Event) {
 	case watch.EventArrived:
 		r.forgetFile(event.Name)
 		delete(r.withheld, event.Name)
-		r.arrive(event.Entry)
+		if old := r.schedule.items[event.Name]; old == nil || old.state != inWork {
+			r.schedule.add(newItem(event.Name, event.Entry.Message))
+		}
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
 		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
@@ -79,19 +80,6 @@ func (r *Runner) handle(event watch.Event) {
 		r.unreadable[event.Name] = event.Err
 		r.events.problem(Event{Envelope: track.Envelope{File: event.Name}}, event.Err)
 	}
-}
-
-// arrive puts a message into the schedule.
-func (r *Runner) arrive(e mailbox.Entry) {
-	it, err := newItem(e.Name, e.Message)
-	if err != nil {
-		r.events.problem(Event{Envelope: track.Envelope{File: e.Name}}, err)
-		return
-	}
-	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
-		return
-	}
-	r.schedule.add(it)
 }
 
 // forgetFile forgets a file that was not a message, and is now gone or different.

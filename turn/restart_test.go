@@ -21,10 +21,7 @@ import (
 func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *track.Record) []track.Fact) track.Record {
 	t.Helper()
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
-	it, err := newItem(e.Name, e.Message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	it := newItem(e.Name, e.Message)
 	j, err := track.OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		t.Fatal(err)

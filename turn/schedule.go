@@ -295,21 +295,17 @@ const (
 
 // newItem makes an item of a message in the inbox. Its texts are copies: the message's own would
 // keep the whole file in memory.
-func newItem(file string, m *schema.Message) (*item, error) {
-	k, err := track.KeyOf(m)
-	if err != nil {
-		return nil, err
-	}
+func newItem(file string, m *schema.Message) *item {
 	id := clone(m.ID)
 	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt)}
 	return &item{
 		Envelope: track.Envelope{
-			Key:  track.Key{ID: id, Fingerprint: k.Fingerprint},
+			Key:  track.Key{ID: id, Fingerprint: track.KeyOf(m).Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
 			Conversation: clone(conversation.Of(m)),
 		},
 		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
-	}, nil
+	}
 }
 
 func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text))) }

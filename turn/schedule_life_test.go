@@ -149,10 +149,7 @@ func (l *life) followUp() {
 	if len(l.messages) == 0 {
 		return
 	}
-	k, err := track.KeyOf(l.messages[l.random.IntN(len(l.messages))])
-	if err != nil {
-		panic(err)
-	}
+	k := track.KeyOf(l.messages[l.random.IntN(len(l.messages))])
 	switch rec := l.model.history.Records[k]; {
 	case rec == nil || rec.Settled:
 	case rec.Outcome == track.Dead:

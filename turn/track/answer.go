@@ -50,11 +50,7 @@ func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 	if err != nil {
 		return err
 	}
-	k, err := KeyOf(request)
-	if err != nil {
-		return err
-	}
-	rec := state.history.Records[k]
+	rec := state.history.Records[KeyOf(request)]
 	if rec != nil && rec.saysWorking() && rec.Working.Process != by && by.PID > 0 && rec.Working.Process.IsAlive() {
 		return &BusyError{request, agent, inSeconds(rec.Working.At), rec.Working.Process}
 	}

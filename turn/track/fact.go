@@ -115,12 +115,9 @@ type Key struct {
 }
 
 // KeyOf returns the key of a message with its whole body. The key does not depend on how the file is written.
-func KeyOf(m *schema.Message) (Key, error) {
-	data, err := m.MarshalJSON()
-	if err != nil {
-		return Key{}, err
-	}
-	return Key{ID: m.ID, Fingerprint: Fingerprint(data)}, nil
+func KeyOf(m *schema.Message) Key {
+	data, _ := m.MarshalJSON() // never fails
+	return Key{ID: m.ID, Fingerprint: Fingerprint(data)}
 }
 
 // Fingerprint returns the beginning of a SHA-256 of the parts, in hexadecimal digits.

@@ -124,10 +124,7 @@ func TestNotedOnAFaultyDisk(t *testing.T) {
 // BenchmarkNoteNoticed notes a message beside a journal of 8 MB.
 func BenchmarkNoteNoticed(b *testing.B) {
 	w := newWorkspace(b)
-	k, err := KeyOf(send(b, w, question("one"))[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	k := KeyOf(send(b, w, question("one"))[0])
 	j, err := OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		b.Fatal(err)

@@ -52,11 +52,7 @@ func (n *News) record(m *schema.Message) *Record {
 	if n.refresh() != nil || n.state.records[m.ID] == nil { // most messages have no record
 		return nil
 	}
-	k, err := KeyOf(m)
-	if err != nil {
-		return nil
-	}
-	return n.state.history.Records[k]
+	return n.state.history.Records[KeyOf(m)]
 }
 
 // OpenMessage is a message that the agent was shown, and that is in its inbox.
@@ -186,10 +182,8 @@ func Show(
 				continue
 			}
 			chosen = append(chosen, e)
-			if k, err := KeyOf(e.Message); err != nil {
-				return err
-			} else if isNew {
-				keys = append(keys, k)
+			if isNew {
+				keys = append(keys, KeyOf(e.Message))
 			}
 		}
 		if shown = len(chosen) > 0; !shown {
@@ -231,15 +225,11 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 // one, or it had a turn.
 func KeepNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) error {
 	err := Exclusively(ctx, w, agent, func() error {
-		k, err := KeyOf(m)
-		if err != nil {
-			return err
-		}
 		h, err := ReadHistory(w, agent)
 		if err != nil {
 			return err
 		}
-		if rec := h.Records[k]; rec == nil || rec.Noticed == nil && rec.Working == nil && rec.Attempts == 0 {
+		if rec := h.Records[KeyOf(m)]; rec == nil || rec.Noticed == nil && rec.Working == nil && rec.Attempts == 0 {
 			return nil
 		}
 		_, err = w.Restore(ctx, m, agent, func(source mailbox.Entry) error {

@@ -90,11 +90,7 @@ func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	if err = cmp.Or(err, e.Err); err != nil {
 		return nil, err
 	}
-	key, err := KeyOf(e.Message)
-	if err == nil {
-		err = NoteWorking(w, agent, key, text, by)
-	}
-	return e.Message, err
+	return e.Message, NoteWorking(w, agent, KeyOf(e.Message), text, by)
 }
 
 // NoteFinished durably records that an agent works on none of its messages any more.

@@ -86,12 +86,9 @@ func (s *Server) read(ctx context.Context, in readMessageInput) (fullMessage, er
 	if err := s.fill(&result, shown, int(in.Offset), answerTokens); err != nil || !result.Waits || shown.Err != nil {
 		return result, err
 	}
-	k, err := track.KeyOf(shown.Message)
-	if err == nil {
-		err = track.NoteNoticed(s.workspace, s.agent, []track.Key{k}, track.Noticed{Process: s.caller})
-	}
-	if err != nil { // the message counts as new
-		s.warn(err)
+	keys := []track.Key{track.KeyOf(shown.Message)}
+	if err := track.NoteNoticed(s.workspace, s.agent, keys, track.Noticed{Process: s.caller}); err != nil {
+		s.warn(err) // the message counts as new
 	}
 	return result, nil
 }
