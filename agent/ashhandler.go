@@ -169,11 +169,7 @@ func (r *sdkRelay) message(m claudeMessage) error {
 	if m.SessionID = r.driver.SessionID(); m.SessionID == "" {
 		m.SessionID = r.session
 	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return r.send(data)
+	return r.send(mustJSON(m))
 }
 
 // finish sends a result message if the agent sent no messages of its own.

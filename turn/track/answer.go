@@ -24,8 +24,8 @@ func (e *AnsweredError) Error() string {
 	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
 }
 
-// A BusyError reports that a turn of a Runner works on the request that an agent answers from elsewhere, or that another
-// process of the agent says so.
+// A BusyError reports that an agent answers a request on which a turn of a Runner works, or another process of the agent
+// says that it works.
 type BusyError struct {
 	Request *schema.Message
 	Agent   schema.AgentName
@@ -43,8 +43,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("a turn of oacp run for %s works on message %s since %s", e.Agent, e.Request.ID, schema.NewTimestamp(e.Since))
 }
 
-// checkTurn returns a *BusyError if a turn works on the request, unless this process belongs to that turn, or if a living
-// process of the agent other than by says that it does.
+// checkTurn returns a *BusyError if a turn works on the request to which this process does not belong, or if a living
+// process of the agent, other than by, says that it works on it.
 func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, by process.Process) error {
 	state, err := newTracker(w).inbox(agent)
 	if err != nil {

@@ -235,7 +235,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	}
 }
 
-// addNoticed adds who noticed the message. A session that goes on in another process stays one. After another turn,
+// addNoticed adds who noticed the message. A session that continues in another process counts once. After another turn,
 // noticing it again counts again.
 func (rec *Record) addNoticed(by Noticed) {
 	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool {

@@ -57,7 +57,7 @@ func withProgress(w *mailbox.Workspace, thread []conversation.Node, err error) (
 	return nodes, t.result()
 }
 
-// Stage returns the most urgent of the stages of the message, or nothing if no recipient is known.
+// Stage returns the most urgent of the stages of the message, "" if no recipient is known.
 func (n Node) Stage() Stage { return n.least().Stage }
 
 // least returns the progress with the recipient whose stage is the most urgent.
@@ -70,7 +70,8 @@ func (n Node) least() (least Progress) {
 	return least
 }
 
-// Said returns, in words that follow Stage, what the recipient in that stage said about its work, and what all asked back.
+// Said returns, in words that follow Stage, what the recipient with that stage said about its work, and the questions that
+// all recipients asked back.
 func (n Node) Said(now time.Time) string {
 	p := n.least()
 	for _, other := range n.Recipients {
@@ -211,7 +212,7 @@ func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
 	return times[len(times)-q.Limit]
 }
 
-// fits reports whether a message fits. It replaces the body by the snippet, which group takes.
+// fits reports whether a message fits. It replaces the body with the snippet, which group moves to the Node.
 func (q *Query) fits(m *schema.Message) bool {
 	body := m.Body
 	m.Body = schema.Value{}

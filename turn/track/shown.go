@@ -106,8 +106,8 @@ func (n *News) Count(ctx context.Context) (count int, more bool) {
 	return count, len(names) > len(newest)
 }
 
-// isNew reports whether the message is new to the agent. A Runner at work decides about it during a turn and after it.
-// Where the process that was shown it is unknown, a turn that was begun later makes it new.
+// isNew reports whether the message is new to the agent. It is not during a turn and after a successful one. If the process
+// that was shown it is unknown, a turn that began later makes it new.
 func (rec *Record) isNew(runs bool) bool {
 	if rec.Running && runs || rec.Outcome == Succeeded {
 		return false
@@ -146,7 +146,7 @@ func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func
 	return do()
 }
 
-// WhileReading is Exclusively for a reader, who does without it in a workspace that cannot be written.
+// WhileReading is Exclusively for a reader. In a workspace that cannot be written, it calls do without the lock.
 func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
 	begun := false
 	err := Exclusively(ctx, w, agent, func() error {
@@ -250,8 +250,8 @@ func KeepNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, a
 // only noticed and have left the inbox. A command that reads the journal shall not get slower from day to day.
 const compactNoticed = 256 << 10
 
-// compact removes from a large journal what is known of messages that had no turn and left the inbox, if these are the
-// most. A Runner compacts its journal itself.
+// compact removes from a large journal the records of messages that had no turn and left the inbox, if these are most of
+// the records. A Runner compacts its journal itself.
 func (n *News) compact(ctx context.Context) (err error) {
 	if n.journal == nil || n.journal.Size() < compactNoticed || n.state.running {
 		return nil

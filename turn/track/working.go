@@ -45,8 +45,8 @@ const maxWorking = 200
 // ErrWorkingText reports a text that a Working cannot have.
 var ErrWorkingText = errors.New("not a line about the work")
 
-// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. So it has noticed
-// the message, in this process. NoteWorking does not read the journal.
+// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. Thereby the agent
+// has also noticed the message, in that process. NoteWorking does not read the journal.
 func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string, by process.Process) error {
 	if err := cmp.Or(checkWorking(text), w.CheckAgent(agent)); err != nil {
 		return err
