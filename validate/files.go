@@ -138,19 +138,15 @@ func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
 		return buffer, nil
 	}
-	contract := r.options.Contract
-	if t.stdin {
-		contract = nil
-	}
-	return buffer, r.inspect(ctx, i, in, buffer, contract)
+	return buffer, r.inspect(ctx, i, in, buffer)
 }
 
-// inspect validates the bytes of the file with the given index.
-func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte, contract ContractFunc) error {
+// inspect validates the bytes of the file with the given index. Standard input has no workspace, and so no schemas.
+func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte) error {
 	out := &r.files[i]
 	in.run(out.Name, data)
-	if in.document.isMapping() && contract != nil {
-		if check := contract(out.Name, &in.message); check != nil {
+	if r.options.Contract != nil && in.document.isMapping() && out.Name != stdinName {
+		if check := r.options.Contract(out.Name, &in.message); check != nil {
 			objections, err := check(ctx)
 			if err != nil {
 				return err
@@ -159,7 +155,7 @@ func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byt
 		}
 	}
 	out.Diagnostics = in.findings
-	if entry := in.document.root.get("id"); in.document.isMapping() && entry != nil {
+	if entry := in.document.root.get("id"); entry != nil {
 		r.ids[i] = fileID{
 			id:   schema.ID(strings.Clone(string(in.message.ID))), // so that the text of the file is not kept
 			line: entry.value.line, column: entry.value.column, digest: maphash.Bytes(r.seed, data),
