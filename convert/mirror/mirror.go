@@ -210,7 +210,7 @@ type Report struct {
 
 // DeadLetter is a record that could not be delivered.
 type DeadLetter struct {
-	// Line is the number of the record's line in the log, 0 if it has none.
+	// Line is the number of the record's line in the log.
 	Line int `json:"line,omitempty"`
 	// Path is the letter's file; a file with the reason is beside it.
 	Path   string `json:"path"`
