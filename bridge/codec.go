@@ -17,17 +17,12 @@ func ParseRecord(line []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return parseObject(text)
-}
-
-// parseObject returns the record that a JSON object on one line holds.
-func parseObject(text string) (Record, error) {
 	var fields map[string]json.RawMessage // encoding/json alone ignores the case of names
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
 		return Record{}, err
 	}
 	r := Record{line: text, Metadata: fields["metadata"]}
-	err := errors.Join(
+	err = errors.Join(
 		setText(&r.ID, fields, "id"), setNumber(&r.RunID, fields, "run_id"), setText(&r.Type, fields, "type"),
 		setText(&r.From, fields, "from"), setText(&r.To, fields, "to"), setText(&r.Content, fields, "content"),
 		setText(&r.Signal, fields, "signal"), setText(&r.Timestamp, fields, "timestamp"),

@@ -222,13 +222,6 @@ func (l *Log) reopen() (size int64, err error) {
 	return size, nil
 }
 
-// bytesBefore returns up to cursorSample bytes of the log before the offset.
-func (l *Log) bytesBefore(offset int64) ([]byte, error) {
-	sample := make([]byte, min(cursorSample, offset))
-	_, err := l.file.ReadAt(sample, offset-int64(len(sample)))
-	return sample, err
-}
-
 // catchUp reads the lines up to size and, with the lock, indexes them when that is due.
 func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
 	for again := true; again; {

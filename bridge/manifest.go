@@ -25,7 +25,7 @@ const maxManifest = 32 << 20
 
 // ReadManifest returns the bytes of the run's manifest. A run that never began has none: the error
 // matches fs.ErrNotExist.
-func (r Run) ReadManifest() ([]byte, error) { return readFile(r.ManifestPath(), maxManifest) }
+func (r Run) ReadManifest() ([]byte, error) { return durable.ReadPath(r.ManifestPath(), maxManifest) }
 
 // WriteManifest atomically replaces the run's manifest with the JSON of m.
 func (r Run) WriteManifest(m any) error {
