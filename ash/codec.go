@@ -25,7 +25,6 @@ type Error struct {
 	Text string
 }
 
-// Error returns the text, with a prefix that names the bridge.
 func (e Error) Error() string { return "ash: the bridge reports: " + e.Text }
 
 // MaxLine bounds a line without its line feed, in bytes.
@@ -209,7 +208,6 @@ func (e *encoder) add(name string, value []byte) {
 	e.line = append(append(e.line, `,"`+name+`":`...), value...)
 }
 
-// end finishes the line.
 func (e *encoder) end() ([]byte, error) {
 	if e.err == nil && len(e.line) >= MaxLine {
 		e.err = fmt.Errorf("%w: %d", errLineTooLong, len(e.line)+1)

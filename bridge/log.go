@@ -264,7 +264,6 @@ func (l *Log) account(e Entry, skipped bool) {
 	l.read.End, l.read.Lines = e.behind.offset, e.behind.line
 }
 
-// isDue reports whether the recent lines are worth indexing.
 func (l *Log) isDue() bool {
 	return !l.unwritable && (l.read.Lines-l.index.Lines >= indexLines || l.read.End-l.index.End >= indexBytes)
 }

@@ -160,7 +160,6 @@ func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
 	return c.err
 }
 
-// kill ends the program, whatever it does.
 func (c *Checker) kill() {
 	_ = c.process.Process.Kill() // it may have ended
 	_ = c.output.Close()         // a child of the program could hold it open

@@ -72,7 +72,6 @@ func plainRecords(m *schema.Message, runID int) []bridge.Record {
 	return records
 }
 
-// contentOf returns the content of a message's records.
 func contentOf(m *schema.Message) string {
 	text := m.Body.Text
 	if m.Body.Kind == schema.Mapping {

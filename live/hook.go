@@ -98,7 +98,6 @@ func (h *Hook) openFolder() (*durable.Dir, error) {
 	return openFolder(h.Workspace, h.Agent)
 }
 
-// end forgets a session that has ended.
 func (h *Hook) end(ctx context.Context, session string) error {
 	dir, err := openFolder(h.Workspace, h.Agent)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,6 @@ const (
 // ChoicesError says what is wrong with choices.
 type ChoicesError struct{ Reason string }
 
-// Error returns the reason.
 func (e *ChoicesError) Error() string { return e.Reason }
 
 // A NoChoiceError reports that a text names none of the choices of a message, or several.
@@ -33,7 +32,6 @@ type NoChoiceError struct {
 	Text    string
 }
 
-// Error names the choices.
 func (e *NoChoiceError) Error() string {
 	if choices := e.Message.Choices(); choices != nil {
 		return fmt.Sprintf("%q is not one of the choices of message %s: %s", e.Text, e.Message.ID, strings.Join(choices, ", "))
@@ -166,7 +164,6 @@ func (m *Message) contextLine(mark string) (text string, found bool) {
 	return "", false
 }
 
-// addContextLine adds a line to context_keys.
 func (m *Message) addContextLine(line string) {
 	if strings.TrimSpace(m.ContextKeys) != "" {
 		line = strings.TrimRight(m.ContextKeys, "\r\n") + "\n" + line

@@ -179,7 +179,6 @@ func (r *fileRun) reportDuplicates() {
 	}
 }
 
-// reportGroup compares the files that have one id.
 func (r *fileRun) reportGroup(group []int) {
 	differ := func(i, j int) bool { return r.ids[i].digest != r.ids[j].digest }
 	first := group[0]

@@ -50,7 +50,6 @@ func (s *session) passOnce(ctx context.Context, failure *string, tell func(Repor
 	}
 }
 
-// folders returns the folders to watch.
 func (s *session) folders() []string {
 	folders := []string{filepath.Dir(s.Log.Path())}
 	if s.direction == In {

@@ -95,7 +95,6 @@ func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
 	}
 }
 
-// wait waits for d or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -149,7 +148,6 @@ func (m *Mirror) open() (*session, error) {
 	return s, nil
 }
 
-// pass copies what is new in both directions.
 func (s *session) pass(ctx context.Context, report *Report) (err error) {
 	if s.direction != In {
 		if failed := s.passOut(ctx, report); failed != nil {
@@ -226,7 +224,6 @@ type SkippedLine struct {
 // maxWarnings bounds the memory that a long log of odd records takes.
 const maxWarnings = 1000
 
-// quiet reports whether there is nothing new to report.
 func (r *Report) quiet() bool {
 	return r.Recorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
 }

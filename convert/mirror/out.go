@@ -187,7 +187,6 @@ func (s *session) read(f *outboxFile) (*schema.Message, error) {
 	return m, err
 }
 
-// record appends the messages of files to the log.
 func (s *session) record(ctx context.Context, files []*outboxFile, report *Report) error {
 	var messages []*schema.Message
 	var done []*outboxFile

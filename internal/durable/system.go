@@ -26,7 +26,6 @@ type FileSystem interface {
 // Disk is the file system itself. Without Sync, it skips every fsync, and nothing else.
 type Disk struct{ Sync bool }
 
-// Create implements FileSystem.
 func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
 	file, err := dir.Create(name, data)
 	if err != nil {
@@ -38,7 +37,6 @@ func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// SyncFile implements FileSystem.
 func (d Disk) SyncFile(file *os.File) error {
 	if !d.Sync {
 		return nil
@@ -46,7 +44,6 @@ func (d Disk) SyncFile(file *os.File) error {
 	return syncFile(file)
 }
 
-// SyncDir implements FileSystem.
 func (d Disk) SyncDir(dir *Dir) error {
 	if !d.Sync {
 		return nil
@@ -54,7 +51,6 @@ func (d Disk) SyncDir(dir *Dir) error {
 	return dir.Sync()
 }
 
-// Publish implements FileSystem.
 func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool) error {
 	if unique {
 		return from.publishUnique(name, to, newName)
@@ -62,10 +58,8 @@ func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool
 	return from.Publish(name, to, newName)
 }
 
-// Take implements FileSystem.
 func (Disk) Take(dir *Dir, name string) (bool, error) { return dir.Take(name) }
 
-// Origin implements FileSystem.
 func (Disk) Origin(dir *Dir) (string, error) { return dir.Origin() }
 
 // AddFile writes a new file, and makes it and its name durable. The file has a hidden name until it

@@ -82,7 +82,6 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// hasPrefix reports whether a text has one of the prefixes.
 func hasPrefix(text string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }

@@ -25,13 +25,11 @@ var ErrNoRepository = errors.New("not in a git repository")
 // RevisionError says that git knows no commit by this name.
 type RevisionError struct{ Name string }
 
-// Error names the revision.
 func (e *RevisionError) Error() string { return fmt.Sprintf("git knows no commit %.100q", e.Name) }
 
 // UnrelatedError says that HEAD and another commit have no common ancestor.
 type UnrelatedError struct{ Name string }
 
-// Error names the commit.
 func (e *UnrelatedError) Error() string {
 	return fmt.Sprintf("HEAD and %.100q have no commit in common", e.Name)
 }
