@@ -58,8 +58,8 @@ func (l *Log) find(c Cursor) (position, error) {
 	if err != nil || p.offset < 1 || p.offset > l.read.End || p.line < 1 {
 		return p, fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
-	real, err := l.cursorAt(p)
-	if err == nil && real != c {
+	found, err := l.cursorAt(p)
+	if err == nil && found != c {
 		err = fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
 	return p, err

@@ -272,7 +272,8 @@ func (l *Log) isDue() bool {
 // read again from the end of the index. The caller holds the log's lock. After a failure the lines
 // stay in memory.
 func (l *Log) extendIndex() (readAgain bool) {
-	onDisk, err := index{}, error(nil)
+	var onDisk index
+	var err error
 	if !l.distrusted {
 		onDisk, err = loadIndex(l.indexFolder(), l.file, l.read.End)
 	}

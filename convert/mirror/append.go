@@ -41,7 +41,7 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 	return err
 }
 
-// belonging returns the messages that belong in the log and may not be in it.
+// belonging returns the messages that belong in the log, and counts the others.
 func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (belonging []*schema.Message, err error) {
 	for _, m := range messages {
 		origin, derived := convert.OriginOf(m)

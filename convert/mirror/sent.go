@@ -61,9 +61,11 @@ func (d *deliverer) hasArrived(m *schema.Message, agents []schema.AgentName) (bo
 	for _, agent := range agents {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 			copies, err := d.findNamed(agent, box, m)
-			isCopy := func(c copiedMessage) bool { return c.words == words }
-			if err != nil || slices.ContainsFunc(copies, isCopy) {
-				return err == nil, err
+			if err != nil {
+				return false, err
+			}
+			if slices.ContainsFunc(copies, func(c copiedMessage) bool { return c.words == words }) {
+				return true, nil
 			}
 		}
 	}
