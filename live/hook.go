@@ -237,8 +237,6 @@ func (h *Hook) now() time.Time {
 	return h.Now()
 }
 
-func (h *Hook) pace() time.Duration { return cmp.Or(h.Pace, defaultPace) }
-
 // prove records the messages that the model has noticed, which the event proves. After an error, the next
 // event tries again.
 func (h *Hook) prove(s *Session, event string) error {

@@ -75,7 +75,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
-		if o.Budget, later = s.allowance(e, fresh, o, h.pace()); o.Budget == 0 {
+		if o.Budget, later = s.allowance(e, fresh, o, cmp.Or(h.Pace, defaultPace)); o.Budget == 0 {
 			return s.show(nil, o, e.Name), later, nil
 		}
 	}
