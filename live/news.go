@@ -248,8 +248,8 @@ func (o *others) waitUntil(at time.Time) {
 	}
 }
 
-// reserve returns the mail that may wake this session. New mail may not for noticeLimit, if another session is idle and
-// gets it first.
+// reserve returns the mail that may wake this session. If another session is idle and gets new mail first, that is only
+// mail older than noticeLimit.
 func (o *others) reserve(mail []item, now time.Time) []item {
 	return slices.DeleteFunc(mail, func(m item) bool {
 		isReserved := o.idle && now.Sub(m.Arrived).Abs() < noticeLimit
