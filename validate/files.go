@@ -23,13 +23,11 @@ import (
 type FilesOptions struct {
 	// Stdin is read for the path "-". If it is nil, that path is an error.
 	Stdin io.Reader
-	// Contract, if set, is called for the message in each file, from several goroutines.
-	Contract ContractFunc
+	// Contract, if set, is called for the message in each file, from several goroutines. It returns a
+	// function that checks the body against the schemas of the workspace, or nil if there are none. An
+	// error of that function ends the validation.
+	Contract func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 }
-
-// A ContractFunc returns a function that checks the body of a message against the schemas of its
-// workspace, or nil if there are none. An error of that function ends the validation.
-type ContractFunc func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 
 // A File is one validated file with its diagnostics.
 type File struct {
