@@ -199,7 +199,7 @@ func (s *session) record(ctx context.Context, files []*outboxFile, report *Repor
 		done = append(done, f)
 		messages = append(messages, m)
 	}
-	a := appender{log: s.Log, report: report, since: s.since}
+	a := appender{log: s.Log, report: report, since: s.Since}
 	if err := a.append(ctx, messages); err != nil {
 		return err
 	}
