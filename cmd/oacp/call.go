@@ -53,7 +53,7 @@ const anyNumber = 1 << 30
 // action returns the action of a command that takes at most the given number of arguments.
 func action(s *command.Streams, most int, run func(*call) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		if _, err := command.AtMost(c, most); err != nil {
+		if err := command.AtMost(c, most); err != nil {
 			return err
 		}
 		return run(newCall(s, c))

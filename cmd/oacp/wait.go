@@ -76,9 +76,6 @@ var waits = []waitFor{waitForNoticed, waitForAck, waitForReply}
 
 func (w *waitFor) String() string { return string(*w) }
 
-// IsBoolFlag allows --wait without a value.
-func (w *waitFor) IsBoolFlag() bool { return true }
-
 // Accepts reports whether the word after --wait is its value rather than an argument of the command.
 func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, waitFor(word)) }
 

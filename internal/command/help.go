@@ -59,7 +59,7 @@ USAGE:
 `)
 	groups := append(p.helpGroups(s), helpGroup{"Topics", topics()})
 	for _, g := range groups {
-		writeEntries(s.Out, g.Name, g.Commands, widest(g.Commands))
+		writeEntries(s.Out, g.Name, g.Commands)
 	}
 }
 
@@ -85,8 +85,8 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 			fmt.Fprintf(w, "\n%s\n", paragraph)
 		}
 	}
-	writeEntries(w, "COMMANDS:", subcommands(c), widest(subcommands(c)))
-	writeEntries(w, "FLAGS:", listed, widest(listed))
+	writeEntries(w, "COMMANDS:", subcommands(c))
+	writeEntries(w, "FLAGS:", listed)
 	fmt.Fprintln(w)
 	if len(rare) > 0 {
 		more := fmt.Sprintf("Also: %s (oacp help %s --all)", strings.Join(rare, ", "), strings.TrimPrefix(c.HelpName, "oacp "))
@@ -160,18 +160,14 @@ func usageOf(f cli.Flag) string {
 	return ""
 }
 
-// widest returns the length of the longest name.
-func widest(entries []candidate) (width int) {
-	for _, e := range entries {
-		width = max(width, utf8.RuneCountInString(e.Name))
-	}
-	return width
-}
-
 // writeEntries writes a heading and a line for each name, with its usage; nothing if there are no names.
-func writeEntries(w io.Writer, heading string, entries []candidate, width int) {
+func writeEntries(w io.Writer, heading string, entries []candidate) {
 	if len(entries) > 0 {
 		fmt.Fprintf(w, "\n%s\n", heading)
+	}
+	width := 0
+	for _, e := range entries {
+		width = max(width, utf8.RuneCountInString(e.Name))
 	}
 	for _, e := range entries {
 		lines := Wrapped(e.Usage, helpWidth-width-5)

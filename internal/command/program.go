@@ -162,8 +162,8 @@ func (p *Program) isSeparate(name string) bool {
 	return slices.ContainsFunc(p.Separate, func(s Separate) bool { return s.Name == name })
 }
 
-// runSeparate replaces this process by the program, which so gets the signals and sets the exit
-// status itself.
+// runSeparate replaces this process by the program, which then receives the signals and sets the exit
+// status.
 func (p *Program) runSeparate(name string, args []string) error {
 	path := FindSeparate(name)
 	if path == "" {
