@@ -42,16 +42,9 @@ func timeLimit(c *cli.Context) (time.Duration, error) {
 	return limit, nil
 }
 
-// shortDuration writes 8m0s as 8m.
+// shortDuration writes 8m0s as 8m, and 2h0m0s as 2h.
 func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 // timeoutError returns the error of a wait that timed out, which has its own exit status. It returns other
@@ -165,7 +158,7 @@ func (d *delivery) announceWait(m *schema.Message) {
 	d.Note(what + ", " + limit)
 }
 
-// stillSent adds to an error that ends the wait that the message is sent.
+// stillSent adds to the error of a wait that the message is sent.
 func (d *delivery) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " shows how far it got"
 	what := "there was no answer"

@@ -146,8 +146,7 @@ func flagUsage(f cli.Flag) string {
 	if documented, ok := f.(cli.DocGenerationFlag); ok {
 		value = strings.Trim(documented.GetDefaultText(), `"`)
 	}
-	value = strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(value) // 2h0m0s is 2h
-	if !takesValue(f) || slices.Contains([]string{"", "0", "0s"}, value) {
+	if !takesValue(f) || value == "" || value == "0" {
 		return usage
 	}
 	return usage + " (default: " + value + ")"
