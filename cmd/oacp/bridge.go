@@ -59,8 +59,8 @@ EXAMPLES:
 // withLog returns the action of a command for the log that the flags name.
 func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.ActionFunc {
 	return action(s, 0, func(c *call) error {
-		log, err := bridgeLog(c.flags)
-		if err != nil {
+		log := bridgeLog(c)
+		if err := log.Check(c.flags); err != nil {
 			return err
 		}
 		return run(c, log)
@@ -68,11 +68,10 @@ func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.A
 }
 
 // bridgeLog returns the log that the flags name.
-func bridgeLog(c *cli.Context) (command.BridgeLog, error) {
-	log := command.BridgeLog{
-		File: c.String("bridge"), RunID: c.Int("run-id"), Repository: c.String("repo"), RunsDir: c.String("runs-dir"), Create: c.Bool("create"),
+func bridgeLog(c *call) command.BridgeLog {
+	return command.BridgeLog{
+		File: c.text("bridge"), RunID: c.flags.Int("run-id"), Repository: c.text("repo"), RunsDir: c.text("runs-dir"), Create: c.isOn("create"),
 	}
-	return log, log.Check(c)
 }
 
 // agentOrEnvironment returns the value of a flag, or else the agent that the environment names.

@@ -82,8 +82,7 @@ func pairFlags() []cli.Flag {
 
 // newPairing combines the command line with the settings file.
 func newPairing(c *call) (*pairing, error) {
-	p := &pairing{call: c, log: pairLog(c), resumed: c.isSet("run-id")}
-	p.log.RunID = c.flags.Int("run-id")
+	p := &pairing{call: c, log: bridgeLog(c), resumed: c.isSet("run-id")}
 	if err := p.check(); err != nil {
 		return nil, err
 	}

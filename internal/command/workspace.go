@@ -208,9 +208,15 @@ type BridgeLog struct {
 
 // Flags returns the flags that fill in the fields.
 func (o *BridgeLog) Flags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "bridge", Usage: "use the log `FILE`", Destination: &o.File},
 		&cli.IntFlag{Name: "run-id", Usage: "use the log of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
+	}, o.RunsFlags()...)
+}
+
+// RunsFlags returns the flags that say where runs are.
+func (o *BridgeLog) RunsFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "repo", Category: Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.RunsDir},
 	}
