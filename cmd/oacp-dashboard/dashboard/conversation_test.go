@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/clipperhouse/displaywidth"
 
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
@@ -58,7 +58,7 @@ func FuzzWrap(f *testing.F) {
 		for _, l := range wrap(content, columns, plain) {
 			sum := 0
 			for _, r := range l.text {
-				sum += text.RuneWidth(r)
+				sum += displaywidth.Rune(r)
 			}
 			if sum > columns {
 				t.Errorf("line %q is %d columns wide, want at most %d", l.text, sum, columns)
