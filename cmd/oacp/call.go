@@ -90,7 +90,7 @@ func needsCommand(c *cli.Context) error {
 	if rest := command.Positionals(c); len(rest) > 0 {
 		return command.UnknownCommand(names, rest[0], c.Command.HelpName)
 	}
-	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, joinNames(names)).WithHint("see oacp help " + c.Command.Name)
+	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, spelling.Join(names)).WithHint("see oacp help " + c.Command.Name)
 }
 
 // open calls run with the selected workspace.
@@ -245,14 +245,6 @@ func withKeys(value, more any) (json.RawMessage, error) {
 	}
 	object := bytes.TrimSuffix(bytes.TrimSpace(first.Bytes()), []byte("}"))
 	return append(append(object, ','), bytes.TrimPrefix(second.Bytes(), []byte("{"))...), nil
-}
-
-func joinNames[Name ~string](names []Name) string {
-	joined := make([]string, len(names))
-	for i, name := range names {
-		joined[i] = string(name)
-	}
-	return strings.Join(joined, ", ")
 }
 
 // readInput returns the text of a file, or of standard input for "-". It returns an error for a text

@@ -46,7 +46,7 @@ func choicesOf(m *schema.Message) choices { return choices{m.Choices(), m.Choice
 func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 	m := e.Message
 	for _, name := range schema.FieldNames() {
-		text := joinNames(m.To)
+		text := spelling.Join(m.To)
 		if value, _ := m.TextField(name); value != nil {
 			text = *value
 		} else if name != "to" {

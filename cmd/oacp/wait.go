@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
@@ -137,9 +138,9 @@ func (d *delivery) announceWait(m *schema.Message) {
 		limit = "for at most " + shortDuration(d.limit)
 	}
 	what := map[waitFor]string{
-		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
-		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
-		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
+		waitForNoticed: "waiting until it is noticed by " + spelling.Join(m.To),
+		waitForAck:     "waiting until it is acknowledged by " + spelling.Join(m.To),
+		waitForReply:   "waiting for an answer from " + spelling.Join(m.To) + " or a P0 message to " + string(m.From),
 	}[d.wait]
 	statuses, _ := track.Status(d.ctx, d.w, m.To...) // without it, nothing is known
 	var idle []schema.AgentName
@@ -153,7 +154,7 @@ func (d *delivery) announceWait(m *schema.Message) {
 		}
 	}
 	if len(idle) > 0 {
-		limit += "; no session, oacp run or oacp next waits for the mail of " + joinNames(idle)
+		limit += "; no session, oacp run or oacp next waits for the mail of " + spelling.Join(idle)
 	}
 	d.Note(what + ", " + limit)
 }

@@ -10,6 +10,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -189,7 +191,7 @@ func (s *Server) instructions() (string, error) {
 			return "", err
 		}
 		others = slices.DeleteFunc(others, func(name schema.AgentName) bool { return name == s.agent })
-		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", cut(project.Name(s.workspace), idTokens), cut(listOf(others), frameTokens))
+		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", cut(project.Name(s.workspace), idTokens), cut(cmp.Or(spelling.Join(others), "none"), frameTokens))
 		out.WriteString("Mailbox: next_message waits for a message; list_inbox lists those that are pending; reply_message answers one; " +
 			"acknowledge_message removes it from the inbox when its work is done, not before. send_message starts something new.")
 	}
