@@ -280,7 +280,7 @@ func (c *call) confirm(question string) error {
 	fmt.Fprintf(c.Err, "%s [y/N] ", visible.Line(question))
 	line, err := bufio.NewReader(c.In).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return &failure.StatusError{Status: 1}
+		return failure.ErrReported
 	}
 	return nil
 }

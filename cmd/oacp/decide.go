@@ -45,10 +45,8 @@ the variables OACP_MESSAGE_…; see docs/people.md.
 
 EXAMPLE:
    oacp decide --agent anna`,
-		Flags: flagsWith(&cli.StringFlag{Name: "agent", Usage: "decide for `AGENT` (default: $OACP_AGENT, or the only person)"}),
-		Action: ofProject(s, func(c *call) error {
-			return c.open(runDecide)
-		}),
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "decide for `AGENT` (default: $OACP_AGENT, or the only person)"}),
+		Action: inProject(s, runDecide),
 	}
 }
 
@@ -114,7 +112,7 @@ func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
 	return "", cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
 }
 
-// notify tells people about new mail: until the caller calls stop or, if the command ends by itself, then.
+// notify tells people about new mail until the caller calls stop, or only then if the command ends by itself.
 func (c *call) notify(ends bool, workspaces ...*mailbox.Workspace) (stop func()) {
 	warn := func(err error) { c.Warn(failure.OneLine(err.Error())) }
 	if ends {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -303,9 +304,9 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 // appendPending appends entry i as an element of the list of messages.
 func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	e, signature, p := &inbox.entries[i], inbox.signatures[i], inbox.progress[inbox.entries[i].Name]
-	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
+	m, invalid, loadError, held := e.Message, "", "", ""
 	var reply schema.ID
-	answered := ""
+	answered := "" // or true
 	if e.Err != nil {
 		if m = command.Preview(e); e.IsHeld() {
 			held = e.Err.Error()
@@ -314,9 +315,6 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		} else {
 			invalid = e.Err.Error()
 		}
-	}
-	if m.ExpiredAt(now) {
-		expired = "true"
 	}
 	for _, r := range p.Replies {
 		reply = r.ID
@@ -340,7 +338,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{key: "path", value: e.Path},
 		{"conversation_id", string(m.ConversationID), true},
 		{"expires_at", string(m.ExpiresAt), true},
-		{key: "expired", value: expired},
+		{key: "expired", value: strconv.FormatBool(m.ExpiredAt(now))},
 		{"reply", string(reply), true},
 		{"answered", answered, true},
 		{"stage", string(p.Stage), true},

@@ -68,7 +68,7 @@ func runMirror(c *call) error {
 			return err
 		}
 	}
-	return c.place.With(c.Streams, &mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
+	return c.with(&mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
 		synchronizer, err := c.synchronizer(w)
 		if err != nil {
 			return err

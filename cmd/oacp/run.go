@@ -83,10 +83,7 @@ EXAMPLES:
 	}
 }
 
-// inputs are the values of --input.
-var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
-
-// runSettings returns the settings of the agent, replaced by the options of the command line.
+// runSettings returns the settings of the agent. The options of the command line replace them.
 func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command []string) (settings turn.Settings, err error) {
 	if settings, err = turn.LoadSettings(w, name); err != nil {
 		return settings, err
@@ -120,7 +117,7 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
-		if !slices.Contains(inputs, settings.Input) {
+		if settings.Input != turn.InputMessage && settings.Input != turn.InputBody {
 			return settings, failure.Usagef("--input: %s is neither message nor body", visible.Quote(input))
 		}
 	}
