@@ -58,6 +58,8 @@ var imports = map[string][]string{
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
+	"internal/inspection": {"schema", "mailbox", "mailbox/doctor", "mailbox/project", "turn", "turn/notify", "live/setup"},
+
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},

@@ -95,7 +95,7 @@ func testBrowserAccessible(t *testing.T, chromium context.Context) {
 	ofRun := "/runs/p/" + runs.Repositories[0] + "/1"
 	for _, path := range []string{
 		"/", "/c/" + string(asked.ID), "/m/" + string(asked.ID), "/m/" + string(asked.ID) + "/nothing", "/a/anna/inbox", "/a/codex/outbox",
-		"/search", "/search?q=proxy", "/search?q=type:nonsense", "/runs", ofRun, ofRun + "/records",
+		"/search", "/search?q=proxy", "/search?q=type:nonsense", "/runs", ofRun, "/doctor", "/nothing", "/login?token=wrong",
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 1200} {

@@ -82,7 +82,7 @@ func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Strea
 	if err != nil {
 		return err
 	}
-	server, err := New(w, Options{Person: person, Runs: Runs{root, repositories}, Warn: warn})
+	server, err := New(w, Options{Person: person, Runs: Runs{root, repositories}, WorkingDir: s.Dir, Warn: warn})
 	if err != nil {
 		return err
 	}

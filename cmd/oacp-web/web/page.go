@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,10 +112,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // refuse shows that a request is not answered, and why.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	p := page{Title: http.StatusText(status), template: "refused"}
 	// What the person wrote is not lost if her session has ended meanwhile.
-	p.Content = problem{Lines: []string{why}, Text: r.PostFormValue("text")}
-	s.show(w, r, status, p)
+	p := problem{Lines: []string{why}, Text: r.PostFormValue("text")}
+	s.show(w, r, status, page{Title: http.StatusText(status), template: "error", Content: p})
 }
 
 // fileVersion tells browsers whether their stylesheet and script are those of this program.
@@ -145,6 +145,18 @@ func momentOf(at, now time.Time) moment {
 		m.Age = "now"
 	}
 	return m
+}
+
+// A paging is which page of a list is shown, of how many. The first page has the newest items.
+type paging struct{ Page, Pages int }
+
+// pagingOf returns the page that a request asks for, and which items it shows. Anything that is not the number of a page is
+// the nearest one.
+func pagingOf(r *http.Request, items, size int) (p paging, from, to int) {
+	p.Page, _ = strconv.Atoi(r.URL.Query().Get("page"))
+	p.Pages = max(1, (items+size-1)/size)
+	p.Page = max(1, min(p.Page, p.Pages))
+	return p, (p.Page - 1) * size, min(items, p.Page*size)
 }
 
 // A linker returns the address of a page, which the parts of its path name.

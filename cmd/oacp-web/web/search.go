@@ -123,12 +123,12 @@ func (s *Server) search(ctx context.Context, v *searchView, after string) error 
 }
 
 func hitViewOf(hit search.Hit) hitView {
-	v := hitView{Snippet: hit.Snippet}
-	v.From, v.Type, v.Priority, v.Subject = schema.AgentName(hit.From), schema.Type(hit.Type), schema.Priority(hit.Priority), hit.Subject
-	v.Created, v.Conversation = hit.CreatedAt, hit.Conversation
+	m := schema.Message{From: schema.AgentName(hit.From), Type: schema.Type(hit.Type), Priority: schema.Priority(hit.Priority), Subject: hit.Subject}
+	m.CreatedAt = schema.NewTimestamp(hit.CreatedAt)
 	for _, to := range hit.To {
-		v.To = append(v.To, schema.AgentName(to))
+		m.To = append(m.To, schema.AgentName(to))
 	}
+	v := hitView{messageView: messageView{Message: &m}, Snippet: hit.Snippet}
 	if hit.Err != nil {
 		v.Problem = failure.OneLine(hit.Err.Error())
 	}

@@ -20,6 +20,8 @@ type Options struct {
 	Person schema.AgentName
 	// Runs are those that the pages show.
 	Runs Runs
+	// WorkingDir is the folder in which the doctor looks for settings of sessions.
+	WorkingDir string
 	// Warn reports what goes wrong outside a request.
 	Warn func(error)
 }
@@ -67,7 +69,6 @@ func (s *Server) route() error {
 	s.mux.HandleFunc("GET /search", s.page(s.searchPage))
 	s.mux.HandleFunc("GET /c/{id}", s.page(s.conversationPage))
 	s.mux.HandleFunc("GET /m/{id}", s.page(s.messagePage))
-	s.mux.HandleFunc("GET /m/{id}/raw", s.serveRaw)
 	s.mux.HandleFunc("GET /m/{id}/json", s.serveJSON)
 	s.mux.HandleFunc("POST /m/{id}/reply", s.reply)
 	s.mux.HandleFunc("POST /m/{id}/done", s.acknowledge)
@@ -77,6 +78,7 @@ func (s *Server) route() error {
 	s.mux.HandleFunc("GET /a/{agent}/{box}", s.page(s.mailboxPage))
 	s.mux.HandleFunc("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
 	s.mux.HandleFunc("POST /a/{agent}/{box}/restore", s.restore)
+	s.mux.HandleFunc("GET /doctor", s.page(s.doctorPage))
 	runPages{s}.route()
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "There is no such page.")
