@@ -35,9 +35,9 @@ type call struct {
 	// place selects the workspace.
 	place command.Workspace
 
-	// workspace is the open workspace, and acting the agent of actsFor. It may be empty.
-	workspace *mailbox.Workspace
-	acting    schema.AgentName
+	workspace *mailbox.Workspace // the open one
+	// acting is the agent that the command acts for, if actsFor has recorded one.
+	acting schema.AgentName
 	// waited ends what the command records about its wait.
 	waited func()
 }
@@ -107,8 +107,8 @@ func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error
 	})
 }
 
-// finish ends a command that may have acted for an agent, before its workspace is closed. It says whether the agent has
-// new mail, unless that comes by itself or the command has said so.
+// finish is called before the workspace is closed. If the command acted for an agent, it says how many messages are new
+// to the agent, unless a session or runner gets them anyway or the command has listed them.
 func (c *call) finish() {
 	c.waited()
 	if c.acting == "" || c.json() || c.isOn("quiet") || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
@@ -142,8 +142,8 @@ func showsNew(w *mailbox.Workspace, agent schema.AgentName) string {
 	return "oacp next"
 }
 
-// actsFor takes the agent that the command acts for, as command.ActingAgent returns it, and records that the agent did
-// something. If the environment names another agent, that one only looks.
+// actsFor records that the agent did something, and returns its arguments, which are results of command.ActingAgent or
+// AgentOf. If the environment names another agent, that one only looks, and actsFor records nothing.
 func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, error) {
 	if own, ownErr := project.InferAgent(c.workspace, c.Getenv); err == nil && (ownErr != nil || own == agent) {
 		c.acting = agent

@@ -35,7 +35,7 @@ func newDecideCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
 for an answer: the number or the name of a choice, a line of text, or a text from
-$VISUAL or $EDITOR. A name may be cut short, and the letters of the prompt win over it.
+$VISUAL or $EDITOR. A name may be shortened, except to a letter of the prompt.
 decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
 terminal.
 

@@ -36,7 +36,7 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 		Description: `inbox sorts by priority, then by type, then by age. Requests come before other types,
 and notifications and follow-ups come last. Files that are not valid messages follow at
 the end, with the fields that could be decoded and the error; read and ack accept their
-names. A message that does more than wait shows its stage; see oacp help status.
+names. A message shows its stage unless it only waits; see oacp help status.
 
 The other commands accept the short ids in the ID column.
 
