@@ -173,6 +173,23 @@ func TestReadThread(t *testing.T) {
 	read("after it left the inbox", 2, "done")
 }
 
+// TestReadStructured checks that a structured body is shown as oacp read shows it.
+func TestReadStructured(t *testing.T) {
+	w := mailboxtest.New(t, "claude", "codex")
+	body := schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{{Key: "port", Value: schema.TextValue("8080")}}}
+	receipt, err := w.Send(t.Context(), schema.Message{
+		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "x", Body: body,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &source{Workspaces: []*mailbox.Workspace{w}, Zone: time.UTC}
+	got := s.read(t.Context(), target{message: receipt.Message.ID})
+	if got.err != nil || len(got.entries) != 1 || got.entries[0].text != "port: \"8080\"\n" {
+		t.Errorf("the reading is %+v, want the body as YAML", got)
+	}
+}
+
 func TestLongConversation(t *testing.T) {
 	var r reading
 	for i := range maxEntries + 3 {
