@@ -288,9 +288,9 @@ func (c *call) confirm(question string) error {
 // warnUnreadable prints a warning if the error only reports unreadable files, and returns its text. It
 // returns other errors.
 func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
-	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
-	if !ok {
-		return "", err
+	incomplete, other := mailbox.SplitUnreadable(err)
+	if incomplete == nil {
+		return "", other
 	}
 	unreadable = failure.OneLine(incomplete.Error())
 	s.Warn("there may be more: " + unreadable)

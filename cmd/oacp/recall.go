@@ -72,7 +72,10 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 	}
 	_, _ = c.actsFor(m.From, nil)
 	progress, err := track.Recall(c.ctx, w, m)
-	if _, err = warnUnreadable(err, c.Streams); err != nil {
+	if len(progress) > 0 {
+		_, err = warnUnreadable(err, c.Streams)
+	}
+	if err != nil {
 		return err
 	}
 	answer, missed := recalledJSON{MessageID: m.ID}, false

@@ -241,8 +241,8 @@ func runList(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	messages, err := track.List(c.ctx, w, query)
-	if _, incomplete := errors.AsType[*mailbox.UnreadableError](err); err != nil && !incomplete {
-		return err
+	if _, other := mailbox.SplitUnreadable(err); other != nil {
+		return other
 	}
 	if len(messages) == 0 && err == nil {
 		// A removed agent may have messages, so only an unknown name without messages is an error.
