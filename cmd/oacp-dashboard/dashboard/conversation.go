@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -144,7 +145,7 @@ func (s *source) readThread(ctx context.Context, id schema.ID, r *reading) error
 			}
 			r.add(entry{
 				subject: m.Subject, text: turn.BodyText(m),
-				head: m.CreatedAt.Time().In(s.Zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
+				head: m.CreatedAt.Time().In(s.Zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + spelling.Join(m.To) +
 					"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 			})
 		}
