@@ -308,11 +308,13 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	var reply schema.ID
 	answered := "" // or true
 	if e.Err != nil {
-		if m = command.Preview(e); e.IsHeld() {
+		m = command.Preview(e)
+		switch {
+		case e.IsHeld():
 			held = e.Err.Error()
-		} else if e.Message == nil {
+		case e.Message == nil:
 			loadError = e.Err.Error()
-		} else {
+		default:
 			invalid = e.Err.Error()
 		}
 	}

@@ -185,7 +185,8 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 		}
 		start += " in " + dir
 	}
-	if a.Next = start + "; oacp doctor checks the setup"; plan.IsEmpty() {
+	a.Next = start + "; oacp doctor checks the setup"
+	if plan.IsEmpty() {
 		return
 	}
 	if options.Program == live.Claude {

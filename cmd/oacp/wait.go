@@ -75,7 +75,8 @@ func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, wait
 
 // Set sets the value, which is "true" for --wait alone. It accepts any value; checkWait checks it.
 func (w *waitFor) Set(text string) error {
-	if *w = waitFor(text); text == "true" {
+	*w = waitFor(text)
+	if text == "true" {
 		*w = waitForAck
 	}
 	return nil
@@ -218,8 +219,10 @@ func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (er
 			Reply *schema.Message `json:"reply,omitempty"`
 			choices
 		}{Path: arrived.Path, choices: choicesOf(arrived.Message)}
-		if line.Reply = arrived.Message; !arrived.Answers {
-			line.Mail, line.Reply = line.Reply, nil
+		if arrived.Answers {
+			line.Reply = arrived.Message
+		} else {
+			line.Mail = arrived.Message
 		}
 		return cmp.Or(command.WriteJSONLine(d.Out, line), d.noteRead(d.w, sent.From, []mailbox.Entry{arrived.Entry}), err)
 	}

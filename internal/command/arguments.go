@@ -100,7 +100,7 @@ func (c *call) take(words []string) (rest []string, err error) {
 		return nil, errNoCommand()
 	case len(word) > 1 && word[0] == '-':
 		return c.takeFlag(words)
-	case c.enter(word):
+	case c.enter(word): // the word is a command
 	case c.command != nil:
 		c.words = append(c.words, word)
 	case c.program.isSeparate(word):

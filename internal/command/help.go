@@ -68,11 +68,12 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 	fmt.Fprintf(w, "%s - %s\n\nUSAGE:\n", c.HelpName, c.Usage)
 	listed, rare, workspace := sortFlags(c.Flags, all)
 	if c.ArgsUsage != "" || len(c.Subcommands) == 0 {
-		args, command, _ := strings.Cut(c.ArgsUsage, "[-- ")
-		if args = strings.TrimSpace(c.HelpName+" "+args) + " [flags]"; command != "" {
-			args += " [-- " + command // flags behind the "--" would be the command's
+		args, command, hasCommand := strings.Cut(c.ArgsUsage, "[-- ")
+		line := strings.TrimSpace(c.HelpName+" "+args) + " [flags]"
+		if hasCommand {
+			line += " [-- " + command // flags behind the "--" would be the command's
 		}
-		fmt.Fprintf(w, "   %s\n", args)
+		fmt.Fprintf(w, "   %s\n", line)
 	}
 	if len(c.Subcommands) > 0 {
 		fmt.Fprintf(w, "   %s COMMAND [flags]\n", c.HelpName)

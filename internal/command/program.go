@@ -70,7 +70,8 @@ func argumentsOf(name string, args []string) []string {
 // Run carries out a command line and returns the exit status. Every error of every command ends
 // here.
 func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
-	if s.AsPerson = len(args) > 0 && args[0] == "--as-person"; s.AsPerson {
+	s.AsPerson = len(args) > 0 && args[0] == "--as-person"
+	if s.AsPerson {
 		args = args[1:]
 	}
 	err := p.execute(ctx, args, s)

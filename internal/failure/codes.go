@@ -53,7 +53,8 @@ func classify(err error) (code, hint string) {
 		if !ok {
 			continue
 		}
-		if code = cmp.Or(code, r.code); hint != "" {
+		code = cmp.Or(code, r.code)
+		if hint != "" {
 			return code, hint
 		}
 	}

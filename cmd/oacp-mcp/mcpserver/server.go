@@ -80,8 +80,8 @@ func New(options Options) (*Server, error) {
 	if options.Workspace == nil && options.Bridge == nil {
 		return nil, errors.New("neither a workspace nor a bridge log is given")
 	}
-	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn}
-	if s.caller = options.Caller; s.caller.PID == 0 {
+	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn, caller: options.Caller}
+	if s.caller.PID == 0 {
 		s.caller = process.Read(os.Getpid()).Process
 	}
 	if s.warn == nil {
