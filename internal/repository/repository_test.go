@@ -262,7 +262,8 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
-	"mailbox/project/find.go": "the folder of projects is in no workspace",
+	"mailbox/project/find.go":    "the folder of projects is in no workspace",
+	"cmd/oacp-web/web/export.go": "an export is in no workspace",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

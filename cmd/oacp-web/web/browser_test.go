@@ -46,6 +46,7 @@ func TestBrowser(t *testing.T) {
 		{"hostile", testBrowserHostile},
 		{"keyboard", testBrowserKeyboard},
 		{"without script", testBrowserWithoutScript},
+		{"export", testBrowserExport},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, chromium) })
 	}

@@ -67,7 +67,7 @@ func testBrowserHostile(t *testing.T, chromium context.Context) {
 	b.do(chromedp.Navigate(b.origin + "/m/" + string(asked.ID) + "/json"))
 	b.checkHarmless()
 	b.visit("/m/" + string(asked.ID))
-	b.do(click(".links a[href$='.yaml']"), shown("body > pre"))
+	b.do(click("#files a[href$='.yaml']"), shown("body > pre"))
 	b.checkHarmless()
 	// An answer that cannot be sent is shown again.
 	b.visit("/m/" + string(asked.ID))

@@ -122,6 +122,8 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) {
 		g.login(w, r)
 	case strings.HasPrefix(r.URL.Path, "/static/"):
 		g.server.mux.ServeHTTP(w, r)
+	case strings.HasPrefix(r.URL.Path, feedPrefix):
+		g.server.serveFeed(w, r, g.origin)
 	case current == nil:
 		g.server.refuse(w, r, http.StatusUnauthorized, "This browser is not logged in: open the last URL that oacp web printed.")
 	case r.Method == http.MethodPost && subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(current.csrf)) != 1:

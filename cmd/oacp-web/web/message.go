@@ -25,6 +25,8 @@ type messageView struct {
 	Excerpt string
 	// Progress is how far the message got with each recipient.
 	Progress []progressView
+	// Held is a message that is not shown, because it is not verified.
+	Held bool
 	// Problem says why the file is not valid, or not shown.
 	Problem string
 	// Mine is a message of the person. Pending is one in her inbox, and Answerable one that she can answer.
@@ -47,7 +49,7 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 	if e.Err != nil {
 		v.Problem = failure.OneLine(e.Err.Error())
 		shown = command.Preview(&e)
-		if e.IsHeld() {
+		if v.Held = e.IsHeld(); v.Held {
 			shown = &schema.Message{ID: shown.ID, Subject: "A message that is not verified"}
 		}
 	}

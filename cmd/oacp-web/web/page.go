@@ -44,6 +44,8 @@ type page struct {
 	// Waiting counts what waits for the person.
 	Waiting int
 	CSRF    string
+	// Feed is the address of the feed of what waits.
+	Feed string
 }
 
 // A builder makes the page that a request asks for.
@@ -64,7 +66,10 @@ func (s *Server) page(build builder) http.HandlerFunc {
 // show writes a page. It is complete before the first byte is sent.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.CSRF = csrfOf(r)
-	p.LoggedIn = p.CSRF != ""
+	p.LoggedIn = p.CSRF != "" || s.shown != nil
+	if s.shown != nil {
+		s.shown(p)
+	}
 	data, err := s.render(s.templates, p)
 	if err != nil {
 		s.options.Warn(fmt.Errorf("page %s: %w", r.URL.Path, err))
@@ -80,6 +85,9 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page
 func (s *Server) render(templates map[string]*template.Template, p page) ([]byte, error) {
 	if p.LoggedIn {
 		p.Project, p.Person = s.project, s.options.Person
+		if s.feed != "" {
+			p.Feed = feedPrefix + s.feed
+		}
 	}
 	if p.Person != "" {
 		waiting, _ := s.boxes.names(p.Person, mailbox.Inbox) // the page says what cannot be read
@@ -136,9 +144,11 @@ type scope struct {
 // A moment is a time as pages show it.
 type moment struct{ Machine, Exact, Age string }
 
-func momentOf(at, now time.Time) moment {
+func momentOf(at, now time.Time, exact bool) moment {
 	m := moment{at.UTC().Format(time.RFC3339), at.Local().Format(time.DateTime), spelling.Age(at, now) + " ago"}
 	switch {
+	case exact:
+		m.Age = at.UTC().Format("2006-01-02 15:04 UTC")
 	case at.After(now):
 		m.Age = "in " + spelling.Age(now, at)
 	case now.Sub(at) < time.Minute:
@@ -170,8 +180,11 @@ func fromRoot(parts ...string) string {
 	return "/" + strings.Join(parts, "/")
 }
 
-// parseTemplates returns the template of each page, by its name, with the layout.
-func parseTemplates(link linker) (map[string]*template.Template, error) {
+// numbered links another part of the list on a page of the server.
+func numbered(page int) string { return "?page=" + strconv.Itoa(page) }
+
+// parseTemplates returns the template of each page, by its name, with the layout. Static pages have no server to ask.
+func parseTemplates(link linker, numbered func(page int) string, static bool) (map[string]*template.Template, error) {
 	base := template.New("layout").Funcs(template.FuncMap{
 		"link": func(parts ...any) string {
 			texts := make([]string, len(parts))
@@ -180,20 +193,23 @@ func parseTemplates(link linker) (map[string]*template.Template, error) {
 			}
 			return link(texts...)
 		},
-		"asset":   func(name string) string { return link("static", name) + "?v=" + fileVersion },
-		"line":    func(text any) string { return visible.Line(fmt.Sprint(text)) },
-		"names":   func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
-		"words":   func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
-		"plural":  spelling.Plural,
-		"add":     func(a, b int) int { return a + b },
-		"in":      func(p page, item any) scope { return scope{p, item} },
-		"moment":  func(at time.Time) moment { return momentOf(at, time.Now()) },
-		"links":   func(parts []string) string { return link(slices.Clone(parts)...) },
-		"lines":   visible.Lines,
-		"took":    func(d time.Duration) string { return seconds(d.Seconds()).String() },
-		"tokens":  func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
-		"cost":    func(u agent.Usage) string { return command.Cost(u.CostUSD) },
-		"excerpt": func(text string) string { return excerpt(schema.TextValue(text)) },
+		"asset":    func(name string) string { return link("static", name) + "?v=" + fileVersion },
+		"line":     func(text any) string { return visible.Line(fmt.Sprint(text)) },
+		"names":    func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
+		"words":    func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
+		"plural":   spelling.Plural,
+		"add":      func(a, b int) int { return a + b },
+		"in":       func(p page, item any) scope { return scope{p, item} },
+		"moment":   func(at time.Time) moment { return momentOf(at, time.Now(), static) },
+		"numbered": numbered,
+		"now":      time.Now,
+		"static":   func() bool { return static },
+		"links":    func(parts []string) string { return link(slices.Clone(parts)...) },
+		"lines":    visible.Lines,
+		"took":     func(d time.Duration) string { return seconds(d.Seconds()).String() },
+		"tokens":   func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
+		"cost":     func(u agent.Usage) string { return command.Cost(u.CostUSD) },
+		"excerpt":  func(text string) string { return excerpt(schema.TextValue(text)) },
 	})
 	base, err := base.ParseFS(files, "templates/layout.html", "templates/part_*.html")
 	if err != nil {

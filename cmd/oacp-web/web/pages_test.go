@@ -126,7 +126,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("the conversation lacks %s:\n%s", want, page)
 		}
 	}
-	link := regexp.MustCompile(`href="([^"]*)">Raw<`).FindStringSubmatch(b.page("/m/" + string(m.ID)))
+	link := regexp.MustCompile(`href="([^"]*)"><code>`).FindStringSubmatch(b.page("/m/" + string(m.ID)))
 	if link == nil {
 		t.Fatal("the page of the message has no link to its file")
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -37,6 +38,10 @@ type Server struct {
 	threads   threads
 	finder    finder
 	hub       hub
+	// feed is the secret of the feed; empty if there is none.
+	feed string
+	// shown, if not nil, is told of each page. Without a guard, nobody else is.
+	shown func(page)
 }
 
 // New returns the server of a workspace, which the caller closes after it.
@@ -44,8 +49,13 @@ func New(w *mailbox.Workspace, options Options) (*Server, error) {
 	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}, finder: finder{w: w, warn: options.Warn}}
 	s.threads.boxes = &s.boxes
 	var err error
-	if s.templates, err = parseTemplates(fromRoot); err != nil {
+	if s.templates, err = parseTemplates(fromRoot, numbered, false); err != nil {
 		return nil, err
+	}
+	if s.options.Person != "" {
+		if s.feed, err = feedSecret(w, s.options.Person); err != nil {
+			options.Warn(fmt.Errorf("there is no feed: %w", err))
+		}
 	}
 	return s, s.route()
 }

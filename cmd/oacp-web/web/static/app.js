@@ -179,6 +179,15 @@ if (base.events) {
 	});
 }
 
+// A page without a server finds words in its own list.
+
+document.querySelector("[data-filter]")?.addEventListener("input", event => {
+	const words = event.target.value.toLowerCase().split(/\s+/);
+	for (const item of document.getElementById(event.target.dataset.filter).children) {
+		item.hidden = !words.every(word => item.textContent.toLowerCase().includes(word));
+	}
+});
+
 // Keys.
 
 function step(by) {
