@@ -22,7 +22,7 @@ type Options struct {
 	Getenv     func(string) string
 	// Contract is the program that checks schemas; see command.ContractProgram.
 	Contract string
-	Now        time.Time
+	Now      time.Time
 	// Repair completes interrupted deliveries first. Otherwise an inspection changes nothing.
 	Repair bool
 }
