@@ -63,6 +63,7 @@ var imports = map[string][]string{
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
+	"internal/orphans":   {"internal/process"},
 	"internal/testing/mailboxtest": {
 		"schema", "signing", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/gittest", "internal/testing/memoryfolder",
 	},

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/live"
 )
 
@@ -35,9 +35,8 @@ func costAsJSON(value any) int {
 
 // encode returns a value as JSON without escapes for HTML.
 func encode(value any) (string, error) {
-	var out strings.Builder
-	err := command.WriteJSONLine(&out, value)
-	return strings.TrimSuffix(out.String(), "\n"), err
+	line, err := jsonl.Encode(value)
+	return strings.TrimSuffix(string(line), "\n"), err
 }
 
 // fitting returns how many bytes of a text cost at most so many tokens, in JSON or on a line.

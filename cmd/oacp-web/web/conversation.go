@@ -62,5 +62,5 @@ func (s *Server) discussion(r *http.Request, failed *replyForm) (page, error) {
 		v := s.viewOf(nodes[target].Entry, nodes[target].Files)
 		d.Reply = newReplyForm(&v, nodes[target].Message)
 	}
-	return page{Title: cmp.Or(d.Subject, "Conversation"), template: "conversation", Content: d}, nil
+	return page{Title: cmp.Or(d.Subject, "Conversation"), Template: "conversation", Content: d}, nil
 }

@@ -27,5 +27,5 @@ func (s *Server) doctorPage(r *http.Request) (page, error) {
 	if err != nil {
 		v.Problem = failure.OneLine(err.Error())
 	}
-	return page{Title: "Doctor", template: "doctor", Section: "doctor", Content: v}, r.Context().Err()
+	return page{Title: "Doctor", Template: "doctor", Section: "doctor", Content: v}, r.Context().Err()
 }

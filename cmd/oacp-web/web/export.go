@@ -199,5 +199,5 @@ func fileOf(address string) string {
 
 func (x *export) titlesPage(*http.Request) (page, error) {
 	slices.SortStableFunc(x.titles, func(a, b title) int { return b.Latest.Compare(a.Latest) })
-	return page{Title: "Search", template: "titles", Section: "titles", Content: x.titles}, nil
+	return page{Title: "Search", Template: "titles", Section: "titles", Content: x.titles}, nil
 }

@@ -76,7 +76,7 @@ func (s *Server) homePage(r *http.Request) (page, error) {
 		h.Agents = append(h.Agents, a)
 	}
 	h.Conversations = s.latest(agents, &h)
-	return page{Title: "Home", template: "home", Section: "home", Content: h}, r.Context().Err()
+	return page{Title: "Home", Template: "home", Section: "home", Content: h}, r.Context().Err()
 }
 
 // addWaiting adds what waits for the person, in processing order. Of a long inbox, only the newest files are read.

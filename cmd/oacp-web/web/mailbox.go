@@ -99,7 +99,7 @@ func (s *Server) mailboxPage(r *http.Request) (page, error) {
 		v.Restores = "Restore"
 	}
 	title := fmt.Sprintf("%s of %s", boxNames[in.name], in.agent)
-	p := page{Title: title, template: "mailbox", Topic: string(in.agent), Content: v}
+	p := page{Title: title, Template: "mailbox", Content: v}
 	if in.agent == s.options.Person {
 		p.Section = "inbox"
 	}

@@ -141,7 +141,7 @@ func (s *Server) messagePage(r *http.Request) (page, error) {
 	if v.Answerable {
 		v.Reply = newReplyForm(&v.messageView, node.Message)
 	}
-	return page{Title: v.Subject, template: "message", Content: v}, nil
+	return page{Title: v.Subject, Template: "message", Content: v}, nil
 }
 
 // node returns a message with its progress.

@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,19 +24,18 @@ import (
 // A page is what the layout shows. Content is the view model of its template.
 type page struct {
 	Title    string
-	template string
+	Template string
 	Content  any
 	// Section is the entry of the navigation that the page belongs to.
 	Section string
-	// Topic is the part of the workspace that the page shows, for the script: an agent, or empty for all.
-	Topic string
 
 	// Query is what the search box holds.
 	Query string
 	// LoggedIn is false for a browser that must learn nothing about the workspace.
 	LoggedIn bool
 
-	// The server sets the rest.
+	// The server sets the rest. Main is what the template makes of the content.
+	Main    template.HTML
 	Project string
 	Person  schema.AgentName
 	// Waiting counts what waits for the person.
@@ -70,7 +67,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page
 	if s.shown != nil {
 		s.shown(p)
 	}
-	data, err := s.render(s.templates, p)
+	data, err := s.render(p)
 	if err != nil {
 		s.options.Warn(fmt.Errorf("page %s: %w", r.URL.Path, err))
 		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
@@ -82,7 +79,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page
 }
 
 // render returns the HTML of a page.
-func (s *Server) render(templates map[string]*template.Template, p page) ([]byte, error) {
+func (s *Server) render(p page) ([]byte, error) {
 	if p.LoggedIn {
 		p.Project, p.Person = s.project, s.options.Person
 		if s.feed != "" {
@@ -93,8 +90,11 @@ func (s *Server) render(templates map[string]*template.Template, p page) ([]byte
 		waiting, _ := s.boxes.names(p.Person, mailbox.Inbox) // the page says what cannot be read
 		p.Waiting = len(waiting)
 	}
-	var out bytes.Buffer
-	err := templates[p.template].ExecuteTemplate(&out, "layout", p)
+	var main, out bytes.Buffer
+	err := s.templates.ExecuteTemplate(&main, p.Template, p)
+	if p.Main = template.HTML(main.String()); err == nil {
+		err = s.templates.ExecuteTemplate(&out, "layout", p)
+	}
 	return out.Bytes(), err
 }
 
@@ -115,14 +115,14 @@ func problemOf(err error) problem {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	p.Text = r.PostFormValue("text")
-	s.show(w, r, statusOf(err), page{Title: "Not possible", template: "error", Content: p})
+	s.show(w, r, statusOf(err), page{Title: "Not possible", Template: "error", Content: p})
 }
 
 // refuse shows that a request is not answered, and why.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	// What the person wrote is not lost if her session has ended meanwhile.
 	p := problem{Lines: []string{why}, Text: r.PostFormValue("text")}
-	s.show(w, r, status, page{Title: http.StatusText(status), template: "error", Content: p})
+	s.show(w, r, status, page{Title: http.StatusText(status), Template: "error", Content: p})
 }
 
 // fileVersion tells browsers whether their stylesheet and script are those of this program.
@@ -183,9 +183,9 @@ func fromRoot(parts ...string) string {
 // numbered links another part of the list on a page of the server.
 func numbered(page int) string { return "?page=" + strconv.Itoa(page) }
 
-// parseTemplates returns the template of each page, by its name, with the layout. Static pages have no server to ask.
-func parseTemplates(link linker, numbered func(page int) string, static bool) (map[string]*template.Template, error) {
-	base := template.New("layout").Funcs(template.FuncMap{
+// parseTemplates returns the templates of the pages, and their layout. Static pages have no server to ask.
+func parseTemplates(link linker, numbered func(page int) string, static bool) (*template.Template, error) {
+	return template.New("").Funcs(template.FuncMap{
 		"link": func(parts ...any) string {
 			texts := make([]string, len(parts))
 			for i, part := range parts {
@@ -210,28 +210,5 @@ func parseTemplates(link linker, numbered func(page int) string, static bool) (m
 		"tokens":   func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
 		"cost":     func(u agent.Usage) string { return command.Cost(u.CostUSD) },
 		"excerpt":  func(text string) string { return excerpt(schema.TextValue(text)) },
-	})
-	base, err := base.ParseFS(files, "templates/layout.html", "templates/part_*.html")
-	if err != nil {
-		return nil, err
-	}
-	names, err := fs.Glob(files, "templates/*.html")
-	if err != nil {
-		return nil, err
-	}
-	parsed := make(map[string]*template.Template)
-	for _, name := range names {
-		if path.Base(name) == "layout.html" || strings.HasPrefix(path.Base(name), "part_") {
-			continue
-		}
-		clone, err := base.Clone()
-		if err == nil {
-			clone, err = clone.ParseFS(files, name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		parsed[strings.TrimSuffix(path.Base(name), ".html")] = clone
-	}
-	return parsed, nil
+	}).ParseFS(files, "templates/*.html")
 }

@@ -159,7 +159,7 @@ func (s runPages) runsPage(r *http.Request) (page, error) {
 		v.Runs = append(v.Runs, s.view(r, o))
 	}
 	slices.SortStableFunc(v.Runs, func(a, b runView) int { return cmp.Or(b.Updated.Compare(a.Updated), b.Run.ID-a.Run.ID) })
-	return page{Title: "Runs", template: "runs", Section: "runs", Content: v}, r.Context().Err()
+	return page{Title: "Runs", Template: "runs", Section: "runs", Content: v}, r.Context().Err()
 }
 
 // turnsOf returns the turns that oacp run gave an agent.
@@ -191,7 +191,7 @@ func (s runPages) agentTurns(r *http.Request) (turnTable, error) {
 func (s runPages) agentTurnsPage(r *http.Request) (page, error) {
 	table, err := s.agentTurns(r)
 	name := r.PathValue("agent")
-	return page{Title: "Turns of " + name, template: "turns", Section: "runs", Topic: name, Content: agentTurns{schema.AgentName(name), table}}, err
+	return page{Title: "Turns of " + name, Template: "turns", Section: "runs", Content: agentTurns{schema.AgentName(name), table}}, err
 }
 
 // view returns the view of a run without its records. What cannot be read is its problem.
@@ -281,7 +281,7 @@ func (s runPages) runPage(r *http.Request) (p page, err error) {
 		}
 	}
 	slices.Reverse(v.Records)
-	return page{Title: fmt.Sprintf("Run %d", v.Run.ID), template: "run", Section: "runs", Content: v}, nil
+	return page{Title: fmt.Sprintf("Run %d", v.Run.ID), Template: "run", Section: "runs", Content: v}, nil
 }
 
 func recordOf(e bridge.Entry, err error) recordRow {

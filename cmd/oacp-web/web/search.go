@@ -86,7 +86,7 @@ type hitView struct {
 
 func (s *Server) searchPage(r *http.Request) (page, error) {
 	v := searchView{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
-	p := page{Title: "Search", template: "search", Section: "search", Query: v.Query}
+	p := page{Title: "Search", Template: "search", Section: "search", Query: v.Query}
 	if len(v.Query) > maxQuery {
 		return p, failure.Usagef("the query is longer than %d characters", maxQuery)
 	}

@@ -32,7 +32,7 @@ type Server struct {
 	w         *mailbox.Workspace
 	options   Options
 	project   string
-	templates map[string]*template.Template
+	templates *template.Template
 	mux       *http.ServeMux
 	boxes     boxes
 	threads   threads

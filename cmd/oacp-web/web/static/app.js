@@ -165,11 +165,7 @@ if (base.events) {
 		lost = true;
 		connection.textContent = events.readyState === EventSource.CLOSED ? "Log in again to see changes." : "Not connected: changes are not shown.";
 	};
-	events.addEventListener("change", event => {
-		if (!base.topic || countIn(document.title) !== waiting || event.data.split(" ").includes(base.topic) || document.querySelector("#nav-inbox")) {
-			refresh();
-		}
-	});
+	events.addEventListener("change", refresh);
 	addEventListener("pagehide", () => events.close());
 	const ask = document.getElementById("ask-notify");
 	ask.hidden = !("Notification" in window) || Notification.permission !== "default";
