@@ -75,8 +75,8 @@ type remote struct {
 	options    gitmail.Options
 }
 
-// Open returns the synchronizer of those workspaces that have a repository, or nil without --sync. It returns an
-// error if none has one.
+// Open returns a synchronizer for those of the workspaces that have a repository, and an error if none has one.
+// Without --sync, it returns nil.
 func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Workspace) (*Synchronizer, error) {
 	if o.every == 0 {
 		return nil, nil

@@ -55,8 +55,8 @@ type Options struct {
 	// Warn receives problems that do not stop a call. Nil ignores them. Several goroutines may call
 	// it at once.
 	Warn func(error)
-	// Caller is the process of the agent. What the server showed it is new again when it has ended. The zero value is the
-	// process of the server.
+	// Caller is the process of the agent. When that process has ended, what the server showed to it is new again. The zero
+	// value means the process of the server.
 	Caller process.Process
 }
 
