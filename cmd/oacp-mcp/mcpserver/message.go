@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -101,12 +102,12 @@ func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
 	return &deadLetter{Agent: e.Agent, Reason: cut(reason.Reason, reasonTokens), At: cut(reason.At, nameTokens)}
 }
 
-// shortError returns the text of an error with bounded length, or an empty text for nil.
+// shortError returns the text of an error on one line of bounded length, or an empty text for nil.
 func shortError(err error) string {
 	if err == nil {
 		return ""
 	}
-	return cut(err.Error(), reasonTokens)
+	return cut(failure.OneLine(err.Error()), reasonTokens)
 }
 
 // shortFinding returns a finding with a reason of bounded length.
