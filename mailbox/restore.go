@@ -21,7 +21,6 @@ type PendingError struct {
 	Path string
 }
 
-// Error names the message and the agent.
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("message %s is in the inbox of %s already, or on its way there", e.ID, e.Agent)
 }

@@ -283,7 +283,6 @@ type UnknownAgentError struct {
 	Workspace string
 }
 
-// Error names the agent and the known ones.
 func (e *UnknownAgentError) Error() string {
 	known := "it has none"
 	if len(e.Known) > 0 {

@@ -51,7 +51,6 @@ type IgnoredError struct {
 	Rule string
 }
 
-// Error names the workspace and the rule.
 func (e *IgnoredError) Error() string {
 	return fmt.Sprintf("git ignores messages in %s, because of %s", e.Workspace, e.Rule)
 }
@@ -62,7 +61,6 @@ type UnfinishedError struct {
 	What string
 }
 
-// Error names the operation.
 func (e *UnfinishedError) Error() string { return "a " + e.What + " is in progress" }
 
 // EditedError says that a message has changed since the last commit, from which others may have read it.
@@ -71,7 +69,6 @@ type EditedError struct {
 	Path string
 }
 
-// Error names the file.
 func (e *EditedError) Error() string {
 	return e.Path + " was committed before, and now has other content"
 }
@@ -79,7 +76,6 @@ func (e *EditedError) Error() string {
 // LockedError says that another git command is changing the index or HEAD, or has crashed.
 type LockedError struct{ Path string }
 
-// Error names the lock.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("the repository is locked: %s exists", e.Path)
 }

@@ -28,10 +28,8 @@ type BlockedError struct {
 	Err error
 }
 
-// Error says what is wrong.
 func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
 // problem notes a file that is skipped.

@@ -22,7 +22,6 @@ type RemoteError struct {
 	Err    error
 }
 
-// Error names the remote and includes the message of git.
 func (e *RemoteError) Error() string {
 	what := "cannot be reached"
 	if e.Claims {
@@ -33,7 +32,6 @@ func (e *RemoteError) Error() string {
 	return fmt.Sprintf("%s %s: %v", e.URL, what, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *RemoteError) Unwrap() error { return e.Err }
 
 // ErrHook says that a hook of the user refused to push the mail.

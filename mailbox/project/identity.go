@@ -42,7 +42,6 @@ func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
 // A PersonError says that a program would act as a person.
 type PersonError struct{ Agent schema.AgentName }
 
-// Error names the person.
 func (e *PersonError) Error() string {
 	return fmt.Sprintf("%s is a person: no program answers for a person", e.Agent)
 }

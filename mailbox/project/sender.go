@@ -86,7 +86,6 @@ func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.Agen
 // An OtherAgentError says that a command in a live session would act for another agent.
 type OtherAgentError struct{ Session, Other schema.AgentName }
 
-// Error names both agents.
 func (e *OtherAgentError) Error() string {
 	return fmt.Sprintf("this session acts for %s, not for %s", e.Session, e.Other)
 }

@@ -23,10 +23,8 @@ type PolicyError struct {
 	Err error
 }
 
-// Error names the file and says what is wrong with its signature.
 func (e *PolicyError) Error() string { return fmt.Sprintf("%s is not authorized: %v", e.Path, e.Err) }
 
-// Unwrap returns the cause.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 // configName returns the path of an agent's settings below the workspace.

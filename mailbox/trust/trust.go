@@ -50,10 +50,8 @@ type FileError struct {
 	Err error
 }
 
-// Error names the file and says what is wrong with it.
 func (e *FileError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // Optional is a text that files and JSON represent as null if it is empty.

@@ -41,7 +41,6 @@ type CursorInUseError struct {
 	Path string
 }
 
-// Error names the file and what to do.
 func (e *CursorInUseError) Error() string {
 	return fmt.Sprintf("another watch of %s uses %s: give this one its own state id", e.Agent, e.Path)
 }
