@@ -27,7 +27,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 	if err != nil {
 		return nil, err
 	}
-	queued, _, err := w.Staged()
+	queued, err := w.Staged()
 	if err != nil {
 		return nil, err
 	}

@@ -278,7 +278,7 @@ func (w *Watcher) tick(ctx context.Context, now time.Time, follow bool) error {
 
 // recover completes deliveries that dead processes left behind.
 func (b *box) recover(ctx context.Context) error {
-	ids, _, err := b.workspace.Staged()
+	ids, err := b.workspace.Staged()
 	if len(ids) > 0 {
 		_, err = b.workspace.Recover(ctx)
 	}
