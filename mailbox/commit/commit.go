@@ -179,11 +179,11 @@ type Commit struct {
 
 // Plan returns what Commit would commit.
 func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, err error) {
-	if planned.Changes, err = r.Look(ctx); err != nil || len(planned.Files) == 0 {
+	if planned.Changes, err = r.look(ctx); err != nil || len(planned.Files) == 0 {
 		return planned, err
 	}
 	if planned.Message = message; message == "" {
-		planned.Message = planned.Text()
+		planned.Message = planned.text()
 	}
 	return planned, nil
 }
@@ -207,7 +207,7 @@ func (r *Repository) Commit(ctx context.Context, message string) (done Commit, e
 			break
 		}
 	}
-	now, lookErr := r.Look(context.WithoutCancel(ctx))
+	now, lookErr := r.look(context.WithoutCancel(ctx))
 	if lookErr == nil && len(now.Files) == 0 {
 		return Commit{Changes: now}, nil
 	}

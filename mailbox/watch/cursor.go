@@ -35,8 +35,7 @@ var errCursor = errors.New("watch cannot record its events")
 
 // CursorInUseError reports that another Watcher uses the cursor.
 type CursorInUseError struct {
-	Agent   schema.AgentName
-	StateID string
+	Agent schema.AgentName
 	// Path is the cursor's file.
 	Path string
 }
@@ -138,7 +137,7 @@ func (b *box) openCursor() (fresh bool, err error) {
 		return false, fmt.Errorf("%w: locking %s: %w", errCursor, c.lock.Path(), err)
 	}
 	if !locked {
-		return false, &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
+		return false, &CursorInUseError{Agent: b.agent, Path: c.path}
 	}
 	err = c.read(dir, &b.reported)
 	if errors.Is(err, fs.ErrNotExist) {
