@@ -71,7 +71,8 @@ func (b *batch) compose(o *outgoing) (err error) {
 	if !o.given() && m.ParentID == "" && m.ConversationID == "" {
 		m.ConversationID = b.startConversation(&m)
 	}
-	if o.name = m.FileName(); o.long || o.given() {
+	o.name = m.FileName()
+	if o.long || o.given() {
 		if o.name, err = m.LongFileName(); err != nil {
 			return err
 		}

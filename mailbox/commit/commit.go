@@ -8,6 +8,7 @@ package commit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,9 +183,7 @@ func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, 
 	if planned.Changes, err = r.look(ctx); err != nil || len(planned.Files) == 0 {
 		return planned, err
 	}
-	if planned.Message = message; message == "" {
-		planned.Message = planned.text()
-	}
+	planned.Message = cmp.Or(message, planned.text())
 	return planned, nil
 }
 

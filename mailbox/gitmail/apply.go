@@ -166,7 +166,8 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 				if e.o.DryRun && f.Data == nil {
 					e.noteIncoming(history.Sent, m.From, m)
 				}
-				if f.Data = o.Data; !o.Sent {
+				f.Data = o.Data
+				if !o.Sent {
 					f.Pending = append(f.Pending, o.Agent)
 				}
 			}

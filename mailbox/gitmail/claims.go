@@ -315,7 +315,8 @@ func (h *heldClaim) giveBack(turns int, done time.Time) {
 		h.endTurn(nil)
 		h.endTurn = nil
 	}
-	if h.State, h.Attempt, h.done = ClaimFree, turns, done; turns == 0 {
+	h.State, h.Attempt, h.done = ClaimFree, turns, done
+	if turns == 0 {
 		h.State = claimGone
 	}
 }

@@ -60,7 +60,8 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, err
 	}
 	before, err := inspect(ctx, w)
-	if made.Created = errors.Is(err, ErrNoRepository); err != nil && !made.Created {
+	made.Created = errors.Is(err, ErrNoRepository)
+	if err != nil && !made.Created {
 		return made, err
 	}
 	around, err := git.Enclose(ctx, w.Dir(), options.Enclosing)

@@ -227,7 +227,8 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 		here.Stage = replica.Handled
 	}
 	result := replica.Join(here, remote)
-	if removed = result.Stage == replica.Handled; removed {
+	removed = result.Stage == replica.Handled
+	if removed {
 		e.removed = append(e.removed, agent)
 	} else if result.Stage == replica.Pending && !e.w.Knows(agent) {
 		e.added = append(e.added, agent)

@@ -147,7 +147,8 @@ func (e *exchange) edit(key string, kind history.Kind, agent schema.AgentName, m
 		e.edits = append(e.edits, made)
 	}
 	e.unfolded = e.unfolded || !own
-	if made.own = made.own || own; made.ID == "" && m != nil {
+	made.own = made.own || own
+	if made.ID == "" && m != nil {
 		made.Describe(m)
 		if kind != history.Sent {
 			made.At = e.now

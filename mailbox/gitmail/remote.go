@@ -191,7 +191,8 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 			return refusal, err
 		}
 	}
-	if e.cache.Contended = stale; own && (stale || both) {
+	e.cache.Contended = stale
+	if own && (stale || both) {
 		e.machines[e.ownRef] = commit
 	}
 	return nil, nil

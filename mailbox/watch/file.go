@@ -49,9 +49,11 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (c change, unch
 		info, err = dir.Lstat(name)
 	}
 	if err != nil {
-		c = change{box: b, entry: b.entry(name), seen: last, bad: &last.Version}
-		if c.entry.Err = err; errors.Is(err, fs.ErrNotExist) {
-			c.entry.Err, c.seen, c.bad = nil, last.next(goneVersion, now), nil
+		c = change{box: b, entry: b.entry(name), seen: last}
+		if errors.Is(err, fs.ErrNotExist) {
+			c.seen = last.next(goneVersion, now)
+		} else {
+			c.entry.Err, c.bad = err, &last.Version
 		}
 		return c, false
 	}
@@ -92,10 +94,11 @@ func (b *box) read(dir *durable.Dir, name string) change {
 	if errors.Is(lookErr, fs.ErrNotExist) {
 		return c
 	}
-	if err = cmp.Or(lookErr, err); lookErr == nil {
+	if lookErr == nil {
 		c.seen.Version = versionOf(info)
 		c.entry.Modified = c.seen.Modified
 	}
+	err = cmp.Or(lookErr, err)
 	if err == nil {
 		c.entry.Message, err = b.workspace.Decode(c.entry, data)
 	}
