@@ -21,7 +21,6 @@ type folder struct {
 	box   Box
 }
 
-// open opens the folder.
 func (f folder) open() (*durable.Dir, error) {
 	if _, err := schema.ParseAgentName(string(f.agent)); err != nil {
 		return nil, err

@@ -69,7 +69,6 @@ func (e *UnreadableError) add(agent schema.AgentName, err error) {
 	e.Err, e.Agents = errors.Join(e.Err, err), append(e.Agents, agent)
 }
 
-// orNil returns the error if there is one.
 func (e *UnreadableError) orNil() error {
 	if e.Err == nil {
 		return nil

@@ -34,7 +34,6 @@ const (
 type batch struct {
 	w       *Workspace
 	options *SendOptions
-	// outgoing is the staging folder.
 	outgoing *durable.Dir
 	// origin is that of this process.
 	origin string
@@ -99,7 +98,6 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 	return locked, nil
 }
 
-// waitForLock waits for the workspace's lock and takes it.
 func (b *batch) waitForLock(ctx context.Context) error {
 	_, err := b.takeLock(func(lock *flock.Flock) (bool, error) {
 		if b.options.Impatient {

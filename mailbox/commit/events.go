@@ -45,7 +45,6 @@ func (r *Repository) events(files []File) (found []history.Change) {
 	return found
 }
 
-// event returns the event of a message file.
 func (r *Repository) event(kind history.Kind, at schema.Location) history.Change {
 	e := history.Change{Kind: kind, Agent: at.Agent}
 	if parsed, err := schema.ParseFileName(at.Name); err == nil {

@@ -60,7 +60,6 @@ type Finding struct {
 	Hint string `json:"fix_hint,omitempty"`
 }
 
-// outgoingName is the folder of staged copies.
 const outgoingName = schema.StateName + "/outgoing"
 
 // Options configures an inspection.
@@ -76,13 +75,11 @@ type Options struct {
 	Enclosing string
 }
 
-// inspection collects findings.
 type inspection struct {
 	Options
 	w        *mailbox.Workspace
 	category string
 	findings []Finding
-	// agents are the agents of the workspace.
 	agents []schema.AgentName
 	// badMarker says that workspace.json cannot be read.
 	badMarker bool

@@ -96,7 +96,6 @@ func (e *exchange) apply(ctx context.Context) error {
 	return nil
 }
 
-// addAgents makes the mailboxes of new agents.
 func (e *exchange) addAgents() {
 	for _, agent := range e.added {
 		err := error(nil)

@@ -22,7 +22,6 @@ const (
 // Runtimes are the programs that an agent can run in.
 var Runtimes = []string{"claude", "codex", "cursor", "gemini", human}
 
-// human is the runtime of a person.
 const human = "human"
 
 // IsPerson reports whether an agent is a person: its card can be read and has the runtime human.

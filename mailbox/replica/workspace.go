@@ -218,7 +218,6 @@ func (w *Workspace) withdraw(o Outcome) error {
 	return w.Withdraw(m.ID, o.Agent)
 }
 
-// putBack puts a message back into an inbox.
 func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	m, err := validate.Read(o.Data)
 	if err != nil {

@@ -150,7 +150,6 @@ func (b *box) openCursor() (fresh bool, err error) {
 	return fresh, nil
 }
 
-// read reads the cursor's file.
 func (c *cursor) read(dir *durable.Dir, r *record) error {
 	data, err := dir.ReadFile(c.name, maxCursorSize)
 	if err != nil {
