@@ -32,8 +32,8 @@ const (
 // batch holds the folders that a delivery or recovery needs open, and the workspace's lock if it is
 // needed.
 type batch struct {
-	w       *Workspace
-	options *SendOptions
+	w        *Workspace
+	options  *SendOptions
 	outgoing *durable.Dir
 	// origin is that of this process.
 	origin string

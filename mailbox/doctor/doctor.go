@@ -80,7 +80,7 @@ type inspection struct {
 	w        *mailbox.Workspace
 	category string
 	findings []Finding
-	agents []schema.AgentName
+	agents   []schema.AgentName
 	// badMarker says that workspace.json cannot be read.
 	badMarker bool
 }
