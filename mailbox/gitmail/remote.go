@@ -174,6 +174,9 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}
 	}
+	if len(updates) == 0 { // git would push what push.default says
+		return nil, nil
+	}
 	refused, refusal, err := e.push(ctx, updates...)
 	stale, rejected := refused[e.r.settings.Ref]
 	_, mineToo := refused[mine.Ref]
