@@ -64,7 +64,7 @@ func (e *exchange) apply(ctx context.Context) error {
 		if e.o.DryRun || !e.w.Knows(agent) {
 			continue
 		}
-		if err := project.TakeStatus(e.r.w, agent, status); err != nil { // it is no mail: the next sync tries again
+		if err := project.TakeStatus(e.r.w, agent, status); err != nil { // the next sync tries again
 			e.problem(schema.AgentPath(agent, project.StatusName), err)
 		}
 	}
@@ -238,8 +238,11 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 
 // recalled calls Options.Recalled for a message that its sender took back.
 func (o *outcome) recalled(ctx context.Context, options *Options, m *schema.Message) error {
+	if options.Recalled == nil || m == nil || o.Want != replica.Dead || o.Was == replica.Unknown {
+		return nil
+	}
 	var reason mailbox.DeadLetterReason
-	if options.Recalled == nil || m == nil || o.Want != replica.Dead || o.Was == replica.Unknown || json.Unmarshal(o.Reason, &reason) != nil || reason.RecalledBy == "" {
+	if json.Unmarshal(o.Reason, &reason) != nil || reason.RecalledBy == "" {
 		return nil
 	}
 	return options.Recalled(ctx, m, o.Agent)
