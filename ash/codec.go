@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // Query asks the agent to run a turn on a prompt, which is Blocks or, if that is nil, Prompt.
@@ -25,7 +27,6 @@ type Error struct {
 	Text string
 }
 
-// Error returns the text, with a prefix that names the bridge.
 func (e Error) Error() string { return "ash: the bridge reports: " + e.Text }
 
 // MaxLine bounds a line without its line feed, in bytes.
@@ -186,11 +187,8 @@ func (e *encoder) text(name, text string) {
 	if !utf8.ValidString(text) {
 		e.err = errors.Join(e.err, fmt.Errorf("ash: %s: not valid UTF-8", name))
 	}
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // text always has a JSON form
-	e.add(name, bytes.TrimSuffix(quoted.Bytes(), []byte("\n")))
+	quoted, _ := jsonl.Encode(text) // text always has a JSON form
+	e.add(name, bytes.TrimSuffix(quoted, []byte("\n")))
 }
 
 // value adds a field with a JSON value as it is, except that line feeds become spaces. Valid JSON has
@@ -209,7 +207,6 @@ func (e *encoder) add(name string, value []byte) {
 	e.line = append(append(e.line, `,"`+name+`":`...), value...)
 }
 
-// end finishes the line.
 func (e *encoder) end() ([]byte, error) {
 	if e.err == nil && len(e.line) >= MaxLine {
 		e.err = fmt.Errorf("%w: %d", errLineTooLong, len(e.line)+1)

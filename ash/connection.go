@@ -122,7 +122,6 @@ func (c *connection) runTurn(ctx context.Context, cmd command) {
 	c.running = nil
 }
 
-// handle has the server's handler run a turn.
 func (c *connection) handle(ctx context.Context, cmd command) error {
 	release, err := c.server.claim(ctx, cmd.SessionID)
 	if err != nil {

@@ -46,7 +46,6 @@ type hostTurn struct {
 	session string
 }
 
-// begin begins a turn.
 func (c *Client) begin() (*hostTurn, error) {
 	select {
 	case <-c.ended:

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
@@ -17,17 +19,12 @@ func ParseRecord(line []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return parseObject(text)
-}
-
-// parseObject returns the record that a JSON object on one line holds.
-func parseObject(text string) (Record, error) {
 	var fields map[string]json.RawMessage // encoding/json alone ignores the case of names
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
 		return Record{}, err
 	}
 	r := Record{line: text, Metadata: fields["metadata"]}
-	err := errors.Join(
+	err = errors.Join(
 		setText(&r.ID, fields, "id"), setNumber(&r.RunID, fields, "run_id"), setText(&r.Type, fields, "type"),
 		setText(&r.From, fields, "from"), setText(&r.To, fields, "to"), setText(&r.Content, fields, "content"),
 		setText(&r.Signal, fields, "signal"), setText(&r.Timestamp, fields, "timestamp"),
@@ -106,21 +103,11 @@ func (r Record) Encode() ([]byte, error) {
 		return []byte(r.line), nil
 	}
 	type fields Record // without this method
-	line, err := marshal(fields(r), "")
+	line, err := jsonl.Encode(fields(r))
 	if err != nil {
 		return nil, fmt.Errorf("metadata: is not JSON: %w", err)
 	}
 	return bytes.TrimSuffix(line, []byte("\n")), nil
-}
-
-// marshal is like json.MarshalIndent, but escapes only what JSON requires and adds a newline.
-func marshal(v any, indent string) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
-	err := encoder.Encode(v)
-	return out.Bytes(), err
 }
 
 // MarshalJSON returns the bytes of Encode. json.Marshal then escapes <, > and &; use Encode to keep the

@@ -58,8 +58,8 @@ func (l *Log) find(c Cursor) (position, error) {
 	if err != nil || p.offset < 1 || p.offset > l.read.End || p.line < 1 {
 		return p, fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
-	real, err := l.cursorAt(p)
-	if err == nil && real != c {
+	found, err := l.cursorAt(p)
+	if err == nil && found != c {
 		err = fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
 	return p, err
@@ -77,7 +77,8 @@ func (l *Log) End(ctx context.Context) (Cursor, error) {
 
 // cursorAt returns the cursor of a place that is not the beginning.
 func (l *Log) cursorAt(p position) (Cursor, error) {
-	sample, err := l.bytesBefore(p.offset)
+	sample := make([]byte, min(cursorSample, p.offset))
+	_, err := l.file.ReadAt(sample, p.offset-int64(len(sample)))
 	line := sample[bytes.LastIndexByte(sample[:len(sample)-1], '\n')+1:]
 	return formatCursor(p, cursorSum(line)), err
 }
@@ -87,7 +88,7 @@ func (l *Log) cursorAt(p position) (Cursor, error) {
 // cursor may skip records for this one.
 func LoadCursor(path, agent string) (Cursor, error) {
 	const longest = 4 << 10
-	data, err := readFile(path, longest)
+	data, err := durable.ReadPath(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -57,7 +57,7 @@ type indexFile struct {
 // loadIndex reads the index in folder of the log, which has size bytes. If there is no usable index, it
 // returns an empty one. Parts are opened when they are first used.
 func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) {
-	data, err := readFile(filepath.Join(folder, indexFileName), maxIndexFile)
+	data, err := durable.ReadPath(filepath.Join(folder, indexFileName), maxIndexFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return x, nil
 	}

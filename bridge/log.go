@@ -222,13 +222,6 @@ func (l *Log) reopen() (size int64, err error) {
 	return size, nil
 }
 
-// bytesBefore returns up to cursorSample bytes of the log before the offset.
-func (l *Log) bytesBefore(offset int64) ([]byte, error) {
-	sample := make([]byte, min(cursorSample, offset))
-	_, err := l.file.ReadAt(sample, offset-int64(len(sample)))
-	return sample, err
-}
-
 // catchUp reads the lines up to size and, with the lock, indexes them when that is due.
 func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
 	for again := true; again; {
@@ -271,7 +264,6 @@ func (l *Log) account(e Entry, skipped bool) {
 	l.read.End, l.read.Lines = e.behind.offset, e.behind.line
 }
 
-// isDue reports whether the recent lines are worth indexing.
 func (l *Log) isDue() bool {
 	return !l.unwritable && (l.read.Lines-l.index.Lines >= indexLines || l.read.End-l.index.End >= indexBytes)
 }
@@ -280,7 +272,8 @@ func (l *Log) isDue() bool {
 // read again from the end of the index. The caller holds the log's lock. After a failure the lines
 // stay in memory.
 func (l *Log) extendIndex() (readAgain bool) {
-	onDisk, err := index{}, error(nil)
+	var onDisk index
+	var err error
 	if !l.distrusted {
 		onDisk, err = loadIndex(l.indexFolder(), l.file, l.read.End)
 	}

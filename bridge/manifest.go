@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // Manifest holds the fields of manifest.json that identify the run. Programs that keep more in the file
@@ -25,15 +27,19 @@ const maxManifest = 32 << 20
 
 // ReadManifest returns the bytes of the run's manifest. A run that never began has none: the error
 // matches fs.ErrNotExist.
-func (r Run) ReadManifest() ([]byte, error) { return readFile(r.ManifestPath(), maxManifest) }
+func (r Run) ReadManifest() ([]byte, error) { return durable.ReadPath(r.ManifestPath(), maxManifest) }
 
 // WriteManifest atomically replaces the run's manifest with the JSON of m.
 func (r Run) WriteManifest(m any) error {
-	data, err := marshal(m, "  ")
+	line, err := jsonl.Encode(m)
 	if err != nil {
 		return err
 	}
-	return durable.Replace(r.ManifestPath(), data, 0o600)
+	var data bytes.Buffer
+	if err := json.Indent(&data, line, "", "  "); err != nil {
+		return err
+	}
+	return durable.Replace(r.ManifestPath(), data.Bytes(), 0o600)
 }
 
 // facts reads the run's manifest. Without one, it returns the zero value.

@@ -29,15 +29,11 @@ const keyDigits = 16
 // keyOf hashes an id. Ids that begin with the same 16 lower-case hexadecimal digits have the same
 // key; indexes on disk depend on that. A look-up compares ids, because different ids may share a key.
 func keyOf(id string) uint64 {
-	if hasKeyDigits(id) {
+	if len(id) >= keyDigits && strings.Trim(id[:keyDigits], "0123456789abcdef") == "" {
 		id = id[:keyDigits]
 	}
 	sum := sha256.Sum256([]byte(id))
 	return binary.BigEndian.Uint64(sum[:])
-}
-
-func hasKeyDigits(id string) bool {
-	return len(id) >= keyDigits && strings.Trim(id[:keyDigits], "0123456789abcdef") == ""
 }
 
 // part is a file of cells, sorted by key and then offset.

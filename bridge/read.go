@@ -267,7 +267,6 @@ func (s Status) clone() Status {
 	return s
 }
 
-// count adds a record.
 func (s *Status) count(r Record) {
 	s.TotalMessages++
 	s.ByAgent[r.From]++

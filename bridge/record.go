@@ -28,9 +28,6 @@ const (
 // Types returns the documented types in documented order.
 func Types() []Type { return []Type{TypeTask, TypeResult, TypeReview, TypeSignal, TypeChat} }
 
-// Known reports whether t is a documented type.
-func (t Type) Known() bool { return slices.Contains(Types(), t) }
-
 // Signal is the control signal of a record, empty if there is none.
 type Signal string
 
@@ -43,9 +40,6 @@ const (
 
 // Signals returns the documented signals in documented order.
 func Signals() []Signal { return []Signal{SignalDone, SignalPass, SignalFail} }
-
-// Known reports whether s is a documented signal. The empty signal is not one.
-func (s Signal) Known() bool { return slices.Contains(Signals(), s) }
 
 // Record is one message of a log. A record read from a log keeps its line, which [Record.Encode]
 // returns. To send a changed record, make a new one from its fields.
@@ -106,7 +100,7 @@ func (r Record) Validate() error {
 	report := func(field, format string, args ...any) {
 		found = append(found, fmt.Errorf(field+": "+format, args...))
 	}
-	if !r.Type.Known() {
+	if !slices.Contains(Types(), r.Type) {
 		report("type", "%q is not one of %v", r.Type, Types())
 	}
 	switch {
@@ -116,7 +110,7 @@ func (r Record) Validate() error {
 		report("to", "%q is the sender", r.To)
 	}
 	switch {
-	case r.Signal != "" && !r.Signal.Known():
+	case r.Signal != "" && !slices.Contains(Signals(), r.Signal):
 		report("signal", "%q is not one of %v", r.Signal, Signals())
 	case r.Signal == "" && r.Type == TypeSignal:
 		report("signal", "is empty: a record of type signal carries one of %v", Signals())

@@ -16,7 +16,7 @@ const lastRemovedName = "last_removed"
 
 // lastRemoved returns the greatest number of a removed run, or 0 if there is none.
 func lastRemoved(folder string) int {
-	data, err := readFile(filepath.Join(folder, lastRemovedName), 100)
+	data, err := durable.ReadPath(filepath.Join(folder, lastRemovedName), 100)
 	if err != nil {
 		return 0
 	}

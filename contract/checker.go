@@ -19,14 +19,11 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Program is the name of the program that applies schemas.
-const Program = "oacp-contract"
-
 // ErrNotInstalled reports that a body has a schema, but the program that applies schemas is missing.
-var ErrNotInstalled = errors.New("the program " + Program + " is neither next to oacp nor on the PATH")
+var ErrNotInstalled = errors.New("the program oacp-contract is neither next to oacp nor on the PATH")
 
 // ErrNoAnswer reports that the program ended or was too slow, so the body is not checked.
-var ErrNoAnswer = errors.New("the program " + Program + " did not say whether the body matches")
+var ErrNoAnswer = errors.New("the program oacp-contract did not say whether the body matches")
 
 // answerTimeout is how long the program may take to answer. No schema and body that people wrote
 // take a thousandth of it. Tests change it.
@@ -163,7 +160,6 @@ func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
 	return c.err
 }
 
-// kill ends the program, whatever it does.
 func (c *Checker) kill() {
 	_ = c.process.Process.Kill() // it may have ended
 	_ = c.output.Close()         // a child of the program could hold it open

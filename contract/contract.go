@@ -182,7 +182,6 @@ func (s *Schemas) Err() error {
 // not checked.
 type SchemaError struct{ Diagnostics validate.Diagnostics }
 
-// Error returns the first problem.
 func (e *SchemaError) Error() string {
 	if more := len(e.Diagnostics) - 1; more > 0 {
 		return fmt.Sprintf("%s (and %d more)", e.Diagnostics[0], more)

@@ -70,7 +70,6 @@ type field struct {
 	schema   schema.Value
 }
 
-// fieldsOf returns the properties of the schemas.
 func fieldsOf(schemas ...schema.Value) (fields []field) {
 	at := func(name string) int { return slices.IndexFunc(fields, func(f field) bool { return f.name == name }) }
 	var required []schema.Value

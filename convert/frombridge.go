@@ -39,11 +39,8 @@ func Carried(r bridge.Record) (*schema.Message, error) {
 	if err == nil {
 		err = validate.Message(&m).Err()
 	}
-	var records []bridge.Record
-	if err == nil {
-		records, err = plainRecords(&m, r.RunID)
-	}
-	if err == nil && !slices.ContainsFunc(records, func(made bridge.Record) bool { return isRecordOf(r, made, &m) }) {
+	isRecord := func(made bridge.Record) bool { return isRecordOf(r, made, &m) }
+	if err == nil && !slices.ContainsFunc(plainRecords(&m, r.RunID), isRecord) {
 		err = fmt.Errorf("message %s says something else", m.ID)
 	}
 	if err != nil {
@@ -144,7 +141,7 @@ func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, 
 	at := timeOf(r.Timestamp)
 	row := rowOfRecord(r.Type, r.Signal)
 	m := &schema.Message{
-		ID: derivedID(at, from, randOf(r, at, part)), From: from, To: to, Type: row.Message,
+		ID: derivedID(r, at, from, part), From: from, To: to, Type: row.Message,
 		Priority: schema.DefaultPriority, CreatedAt: schema.NewTimestamp(at), Channel: row.Channel,
 		ContextKeys: originMark + string(origin), Subject: derivedSubject(r, row), Body: derivedBody(r.Content),
 	}
@@ -157,18 +154,14 @@ func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, 
 	return m, nil
 }
 
-func derivedID(at time.Time, from schema.AgentName, rand string) schema.ID {
-	return schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(from) + "-" + rand)
-}
-
-// randOf returns the last part of a derived message's id.
-func randOf(r bridge.Record, at time.Time, part int) string {
+func derivedID(r bridge.Record, at time.Time, from schema.AgentName, part int) schema.ID {
 	recipient := r.To
 	if part > 0 {
 		recipient = "#" + strconv.Itoa(part) // no agent has such a name
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s", r.RunID, r.ID, recipient))
-	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
+	rand := schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
+	return schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(from) + "-" + rand)
 }
 
 // Fingerprint returns 24 hexadecimal digits that identify what a record says. They differ for different

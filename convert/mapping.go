@@ -52,11 +52,6 @@ var mapping = []Row{
 // Mapping returns a row for each message type, then the rows for records that carry no message.
 func Mapping() []Row { return slices.Clone(mapping) }
 
-// rowOfMessage returns the row of a message on its way to the bridge.
-func rowOfMessage(t schema.Type) (Row, bool) {
-	return findRow(func(row Row) bool { return row.Channel == "" && row.Message == t })
-}
-
 // rowOfRecord returns the row of a record; the last row is for records that no other row covers.
 func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	row, ok := findRow(func(row Row) bool { return row.Channel != "" && row.Record == t && row.Signal == signal })

@@ -27,10 +27,6 @@ func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
 	if err := validate.Message(m).Err(); err != nil {
 		return nil, err
 	}
-	records, err := plainRecords(m, runID)
-	if err != nil {
-		return nil, fmt.Errorf("message %s: %w", m.ID, err)
-	}
 	text, err := m.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("message %s: %w", m.ID, err)
@@ -43,18 +39,16 @@ func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
 		}
 		metadata = slices.Concat(metadata[:len(metadata)-1], []byte(`,"oacp_file":`), file, []byte("}"))
 	}
+	records := plainRecords(m, runID)
 	for i := range records {
 		records[i].Metadata = metadata
 	}
 	return records, nil
 }
 
-// plainRecords returns the records of a message without metadata.
-func plainRecords(m *schema.Message, runID int) ([]bridge.Record, error) {
-	row, ok := rowOfMessage(m.Type)
-	if !ok {
-		return nil, fmt.Errorf("type %q has no counterpart in the bridge", m.Type)
-	}
+// plainRecords returns the records of a valid message without metadata.
+func plainRecords(m *schema.Message, runID int) []bridge.Record {
+	row, _ := findRow(func(row Row) bool { return row.Channel == "" && row.Message == m.Type })
 	content := contentOf(m)
 	recipients := m.To
 	if _, derived := OriginOf(m); derived {
@@ -75,10 +69,9 @@ func plainRecords(m *schema.Message, runID int) ([]bridge.Record, error) {
 			Content: content, Timestamp: string(m.CreatedAt),
 		}
 	}
-	return records, nil
+	return records
 }
 
-// contentOf returns the content of a message's records.
 func contentOf(m *schema.Message) string {
 	text := m.Body.Text
 	if m.Body.Kind == schema.Mapping {

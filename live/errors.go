@@ -30,7 +30,6 @@ type SessionsError struct {
 	Sessions []Session
 }
 
-// Error names the programs and folders.
 func (e *SessionsError) Error() string {
 	var all []string
 	for _, s := range e.Sessions {

@@ -98,7 +98,6 @@ func (h *Hook) openFolder() (*durable.Dir, error) {
 	return openFolder(h.Workspace, h.Agent)
 }
 
-// end forgets a session that has ended.
 func (h *Hook) end(ctx context.Context, session string) error {
 	dir, err := openFolder(h.Workspace, h.Agent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,8 +236,6 @@ func (h *Hook) now() time.Time {
 	}
 	return h.Now()
 }
-
-func (h *Hook) pace() time.Duration { return cmp.Or(h.Pace, defaultPace) }
 
 // prove records the messages that the model has noticed, which the event proves. After an error, the next
 // event tries again.

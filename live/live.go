@@ -56,5 +56,4 @@ func wakes(m *schema.Message, now time.Time) bool {
 	return m.Type != schema.Notification || m.ParentID != "" || urgent
 }
 
-// inboxOf returns the path of an agent's inbox in the workspace.
 func inboxOf(agent schema.AgentName) string { return schema.BoxPath(agent, mailbox.Inbox) }

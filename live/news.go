@@ -75,7 +75,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	}
 	asked := e.isAsked() || begins
 	if !asked && len(fresh) > 0 {
-		if o.Budget, later = s.allowance(e, fresh, o, h.pace()); o.Budget == 0 {
+		if o.Budget, later = s.allowance(e, fresh, o, cmp.Or(h.Pace, defaultPace)); o.Budget == 0 {
 			return s.show(nil, o, e.Name), later, nil
 		}
 	}
@@ -212,8 +212,8 @@ type others struct {
 	until time.Time
 }
 
-// yield drops from the fresh files and the backlog what another living session of the agent was shown, unless that
-// session has not noticed it within noticeLimit.
+// yield drops the files that another living session of the agent was shown from fresh and from the backlog. It keeps
+// those that the other session has not noticed within noticeLimit.
 func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 	if len(fresh)+len(s.Backlog) == 0 {
 		return o, nil
@@ -225,8 +225,9 @@ func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
 		if other.ID == s.ID || s.Program == Codex && other.Process == s.Process { // codex does not say that a session has ended
 			continue
 		}
-		wakes := !other.Working && (other.Program == Claude || other.Attended())
-		o.idle = o.idle || wakes && (s.Working || cmp.Or(other.Used.Compare(s.Used), strings.Compare(s.ID, other.ID)) > 0)
+		isIdle := !other.Working && (other.Program == Claude || other.Attended())
+		isFirst := s.Working || cmp.Or(other.Used.Compare(s.Used), strings.Compare(s.ID, other.ID)) > 0
+		o.idle = o.idle || isIdle && isFirst
 		for _, t := range other.Shown {
 			o.shown[t.File] = t.Key.ID
 			waits := !t.Noticed() && h.now().Sub(t.At).Abs() < noticeLimit
@@ -247,8 +248,8 @@ func (o *others) waitUntil(at time.Time) {
 	}
 }
 
-// reserve returns the mail that may wake this session. The rest is for an idle session that gets it first, unless that
-// has not noticed it within noticeLimit.
+// reserve returns the mail that may wake this session. If another session is idle and gets new mail first, that is only
+// mail older than noticeLimit.
 func (o *others) reserve(mail []item, now time.Time) []item {
 	return slices.DeleteFunc(mail, func(m item) bool {
 		isReserved := o.idle && now.Sub(m.Arrived).Abs() < noticeLimit
@@ -259,9 +260,9 @@ func (o *others) reserve(mail []item, now time.Time) []item {
 	})
 }
 
-// allowance returns how many tokens a digest may cost that no person asked for. It is 0 if the mail has to wait until
-// the returned time, because recent digests leave no room for it, or because the session works: then the hooks of its
-// tool calls show the mail, unless a person has interrupted the turn.
+// allowance returns how many tokens a digest that no person asked for may cost. It returns 0, and until when the mail has
+// to wait, if recent digests leave no room for it, or if the session works: then the hooks of its tool calls show the
+// mail, unless a person has interrupted the turn.
 func (s *Session) allowance(e Event, mail []item, d digestOptions, pace time.Duration) (budget int, later time.Time) {
 	if d.Now.Sub(s.Minute) >= pace {
 		s.Minute, s.Spent = d.Now, 0

@@ -28,7 +28,8 @@ func IsScripted(program Program, getenv func(string) string) bool {
 	return isScripted(caller(program, getenv))
 }
 
-// caller returns the process that called this hook. The environment of codex may have the process of a claude.
+// caller returns the process that called this hook. For codex it ignores the environment, which may name a claude that
+// started codex.
 func caller(program Program, getenv func(string) string) process.Info {
 	if program == Claude && getenv("CLAUDE_PID") != "" {
 		return process.Caller(getenv)

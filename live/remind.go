@@ -21,16 +21,17 @@ func (s *Session) note(m *schema.Message, now time.Time) {
 	s.Requests[m.ID] = now
 }
 
-// remind returns the requests whose answer the agent owes at a Stop, of those that were shown to the session. It records
-// them first, so that no other Stop says so again. A session that a hook held gets no reminder, but one whose turn
-// mail began does: claude calls that held, too. A request on which the agent says it works, or about which it has asked
-// back, is kept for a later Stop.
+// remind returns, at a Stop, the requests that were shown to the session and that the agent has not answered. It first
+// records that it does, so that no other Stop repeats the reminder. A session that a hook held gets none; claude also
+// calls a session held whose turn mail began, and that one gets its reminder. Requests on which the agent says it works,
+// or about which it has asked back, wait for a later Stop.
 func (h *Hook) remind(ctx context.Context, dir *durable.Dir, s *Session, e Event) (due []track.OpenRequest, err error) {
 	if e.Name != Stop {
 		return nil, nil
 	}
 	held := e.StopActive && !s.Woken
-	if s.Woken = false; held || len(s.Requests) == 0 {
+	s.Woken = false
+	if held || len(s.Requests) == 0 {
 		return nil, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, owedLimit)

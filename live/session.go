@@ -139,7 +139,6 @@ func readSessions(w *mailbox.Workspace, agent schema.AgentName) (sessions []Sess
 	return sessions, nil
 }
 
-// openFolder opens the folder with the sessions of an agent.
 func openFolder(w *mailbox.Workspace, agent schema.AgentName) (*durable.Dir, error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
@@ -206,7 +205,6 @@ func (s *Session) register(dir *durable.Dir) error {
 	return registered.save(dir)
 }
 
-// save writes the state of a session.
 func (s *Session) save(dir *durable.Dir) error {
 	written, err := s.prepare(dir)
 	if err != nil || written == nil {
@@ -215,7 +213,6 @@ func (s *Session) save(dir *durable.Dir) error {
 	return written.Publish()
 }
 
-// removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
 	var err error
 	for _, suffix := range []string{project.SessionSuffix, followSuffix, followerSuffix} {

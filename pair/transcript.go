@@ -1,7 +1,6 @@
 package pair
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,13 +69,7 @@ type Entry struct {
 }
 
 // Line returns the entry as a line of JSON with its newline.
-func (e Entry) Line() ([]byte, error) {
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(e)
-	return line.Bytes(), err
-}
+func (e Entry) Line() ([]byte, error) { return jsonl.Encode(e) }
 
 // openTranscript opens a transcript for appending and ends a partial last line.
 func openTranscript(path string) (*os.File, error) {

@@ -24,7 +24,6 @@ const (
 // ChoicesError says what is wrong with choices.
 type ChoicesError struct{ Reason string }
 
-// Error returns the reason.
 func (e *ChoicesError) Error() string { return e.Reason }
 
 // A NoChoiceError reports that a text names none of the choices of a message, or several.
@@ -33,7 +32,6 @@ type NoChoiceError struct {
 	Text    string
 }
 
-// Error names the choices.
 func (e *NoChoiceError) Error() string {
 	if choices := e.Message.Choices(); choices != nil {
 		return fmt.Sprintf("%q is not one of the choices of message %s: %s", e.Text, e.Message.ID, strings.Join(choices, ", "))
@@ -41,8 +39,8 @@ func (e *NoChoiceError) Error() string {
 	return fmt.Sprintf("message %s offers no choices", e.Message.ID)
 }
 
-// CheckChoices returns a *ChoicesError unless these can be the choices of a message.
-func CheckChoices(choices []string) error {
+// checkChoices returns a *ChoicesError unless these can be the choices of a message.
+func checkChoices(choices []string) error {
 	if len(choices) < minChoices || len(choices) > maxChoices {
 		return &ChoicesError{fmt.Sprintf("want %d to %d choices, not %d", minChoices, maxChoices, len(choices))}
 	}
@@ -80,7 +78,7 @@ func ParseChoices(text string) ([]string, error) {
 	for i, c := range choices {
 		choices[i] = strings.Trim(c, " ")
 	}
-	return choices, CheckChoices(choices)
+	return choices, checkChoices(choices)
 }
 
 // Offer adds the line with choices to context_keys. A message can offer choices only once.
@@ -88,7 +86,7 @@ func (m *Message) Offer(choices []string) error {
 	if _, found := m.contextLine(choicesMark); found {
 		return &ChoicesError{"context_keys has a line with choices already"}
 	}
-	if err := CheckChoices(choices); err != nil {
+	if err := checkChoices(choices); err != nil {
 		return err
 	}
 	m.addContextLine(choicesMark + " " + strings.Join(choices, ", "))
@@ -114,8 +112,8 @@ func (m *Message) Choice() string {
 	return text
 }
 
-// Choose makes the message the answer that the text names: a choice of the request, its number, or a beginning that no
-// other choice has. The choice becomes the first line of the body.
+// Choose answers a request with one of its choices, which becomes the first line of the body. The text is the choice, its
+// number, or a beginning that no other choice has.
 func (m *Message) Choose(request *Message, text string) error {
 	choice, err := request.findChoice(strings.TrimSpace(text))
 	if err != nil {
@@ -166,7 +164,6 @@ func (m *Message) contextLine(mark string) (text string, found bool) {
 	return "", false
 }
 
-// addContextLine adds a line to context_keys.
 func (m *Message) addContextLine(line string) {
 	if strings.TrimSpace(m.ContextKeys) != "" {
 		line = strings.TrimRight(m.ContextKeys, "\r\n") + "\n" + line

@@ -32,19 +32,19 @@ func Encode(m *Message) ([]byte, error) {
 		return []byte(m.File), nil
 	}
 	e := encoder{out: make([]byte, 0, 512+len(m.Body.Text))}
-	for _, name := range fieldNames {
-		switch name {
+	for _, f := range fields {
+		switch f.name {
 		case "to":
 			e.recipients(m.To)
 		case "body":
-			e.pair(0, name, m.Body)
+			e.pair(0, f.name, m.Body)
 		default:
-			switch text, prose := m.TextField(name); {
-			case *text == "":
-			case prose:
-				e.pair(0, name, TextValue(*text))
+			switch text := *f.text(m); {
+			case text == "":
+			case f.verbatim:
+				e.pair(0, f.name, TextValue(text))
 			default:
-				e.line(name, *text)
+				e.line(f.name, text)
 			}
 		}
 	}

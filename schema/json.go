@@ -10,34 +10,33 @@ import (
 // MarshalJSON encodes the message as an object with the fields of the file in canonical order,
 // without absent ones. The field to is a string or, for several recipients, an array.
 func (m *Message) MarshalJSON() ([]byte, error) {
-	fields := Value{Kind: Mapping}
-	for _, name := range fieldNames {
+	object := Value{Kind: Mapping}
+	for _, f := range fields {
 		var value Value
-		switch name {
+		switch f.name {
 		case "body":
 			value = m.Body
 		case "to":
 			value = m.recipients()
 		default:
-			if text, _ := m.TextField(name); *text != "" {
-				value = TextValue(*text)
+			if text := *f.text(m); text != "" {
+				value = TextValue(text)
 			}
 		}
 		if value.Kind != Absent {
-			fields.Pairs = append(fields.Pairs, Pair{name, value})
+			object.Pairs = append(object.Pairs, Pair{f.name, value})
 		}
 	}
-	return fields.MarshalJSON()
+	return object.MarshalJSON()
 }
 
-func (m *Message) recipients() Value {
-	names := Value{}
+func (m *Message) recipients() (names Value) {
+	if len(m.To) == 1 {
+		return TextValue(string(m.To[0]))
+	}
 	for _, to := range m.To {
 		names.Kind = List
 		names.Items = append(names.Items, TextValue(string(to)))
-	}
-	if len(m.To) == 1 {
-		return names.Items[0]
 	}
 	return names
 }
@@ -45,15 +44,15 @@ func (m *Message) recipients() Value {
 // UnmarshalJSON decodes what MarshalJSON encoded. Unknown and repeated fields are errors.
 // UnmarshalJSON does not check the values.
 func (m *Message) UnmarshalJSON(data []byte) error {
-	var fields Value
-	if err := json.Unmarshal(data, &fields); err != nil {
+	var object Value
+	if err := json.Unmarshal(data, &object); err != nil {
 		return err
 	}
-	if fields.Kind != Mapping {
+	if object.Kind != Mapping {
 		return errors.New("a message is a JSON object")
 	}
 	var read Message
-	for _, p := range fields.Pairs {
+	for _, p := range object.Pairs {
 		if err := read.setJSONField(p.Key, p.Value); err != nil {
 			return err
 		}

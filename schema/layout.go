@@ -55,12 +55,11 @@ type Location struct {
 	Workspace string
 	Agent     AgentName
 	Box       Box
-	// Day is a folder in the box, or empty: the trees that sync keeps have one for each day.
-	Day  string
-	Name string
+	Name      string
 }
 
-// Locate reads the path of a file in a mailbox, with slashes. Trees of earlier versions have the archive beside the inbox.
+// Locate reads the path of a file in a mailbox, with slashes. The file may be in a folder of the box: the trees that sync
+// keeps have one for each day. Trees of earlier versions have the archive beside the inbox.
 func Locate(path string) (Location, bool) {
 	parts := strings.Split(path, "/")
 	for at := len(parts) - 4; at >= max(0, len(parts)-6); at-- {
@@ -74,9 +73,6 @@ func Locate(path string) (Location, bool) {
 		}
 		if at > 0 {
 			l.Workspace += "/"
-		}
-		if len(below) == 2 {
-			l.Day = below[0]
 		}
 		return l, true
 	}

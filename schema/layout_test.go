@@ -8,13 +8,13 @@ func TestLocate(t *testing.T) {
 		want Location
 		ok   bool
 	}{
-		{"agents/codex/inbox/a.yaml", Location{"", "codex", Inbox, "", "a.yaml"}, true},
-		{"/w/agents/codex/inbox/archive/a.yaml", Location{"/w/", "codex", Archive, "", "a.yaml"}, true},
-		{"w/agents/codex/inbox/archive/20260313/a.yaml", Location{"w/", "codex", Archive, "20260313", "a.yaml"}, true},
-		{"agents/codex/archive/20260313/a.yaml", Location{"", "codex", Archive, "20260313", "a.yaml"}, true},
-		{"agents/codex/outbox/20260313/a.yaml", Location{"", "codex", Outbox, "20260313", "a.yaml"}, true},
-		{"agents/codex/inbox/archive", Location{"", "codex", Inbox, "", "archive"}, true},
-		{"agents/agents/inbox/a.yaml", Location{"", "agents", Inbox, "", "a.yaml"}, true},
+		{"agents/codex/inbox/a.yaml", Location{"", "codex", Inbox, "a.yaml"}, true},
+		{"/w/agents/codex/inbox/archive/a.yaml", Location{"/w/", "codex", Archive, "a.yaml"}, true},
+		{"w/agents/codex/inbox/archive/20260313/a.yaml", Location{"w/", "codex", Archive, "a.yaml"}, true},
+		{"agents/codex/archive/20260313/a.yaml", Location{"", "codex", Archive, "a.yaml"}, true},
+		{"agents/codex/outbox/20260313/a.yaml", Location{"", "codex", Outbox, "a.yaml"}, true},
+		{"agents/codex/inbox/archive", Location{"", "codex", Inbox, "archive"}, true},
+		{"agents/agents/inbox/a.yaml", Location{"", "agents", Inbox, "a.yaml"}, true},
 		{path: "agents/codex/outbox/x/y/a.yaml"},
 		{path: "agents/codex/config.yaml"},
 		{path: "agents/../inbox/a.yaml"},

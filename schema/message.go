@@ -77,18 +77,20 @@ type Telemetry struct {
 	EstCostUSD   string
 }
 
-// A textField describes a field that holds text.
-type textField struct {
+// A field describes a field of a message.
+type field struct {
 	name string
+	// text returns the text of the field. It is nil for to and body, which have their own shapes.
 	text func(*Message) *string
 	// verbatim fields are prose and keep their outer white space.
 	verbatim bool
 }
 
-// textFields lists the single-text fields; to and body have their own shapes.
-var textFields = []textField{
+// fields lists all fields in canonical order.
+var fields = []field{
 	{name: "id", text: func(m *Message) *string { return (*string)(&m.ID) }},
 	{name: "from", text: func(m *Message) *string { return (*string)(&m.From) }},
+	{name: "to"},
 	{name: "type", text: func(m *Message) *string { return (*string)(&m.Type) }},
 	{name: "priority", text: func(m *Message) *string { return (*string)(&m.Priority) }},
 	{name: "created_at_utc", text: func(m *Message) *string { return (*string)(&m.CreatedAt) }},
@@ -107,18 +109,18 @@ var textFields = []textField{
 	{name: "wall_time_s", text: func(m *Message) *string { return &m.Telemetry.WallTimeS }},
 	{name: "est_cost_usd", text: func(m *Message) *string { return &m.Telemetry.EstCostUSD }},
 	{name: "subject", text: func(m *Message) *string { return &m.Subject }},
+	{name: "body"},
 	{name: "auth", text: func(m *Message) *string { return &m.Auth }},
 }
 
-// fieldNames is the canonical order of all fields.
-var fieldNames = []string{
-	"id", "from", "to", "type", "priority", "created_at_utc", "expires_at", "channel", "autonomy_hint", "related_packet", "related_pr",
-	"conversation_id", "parent_message_id", "context_keys",
-	"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd", "subject", "body", "auth",
-}
-
 // FieldNames returns the names of all fields in canonical order.
-func FieldNames() []string { return slices.Clone(fieldNames) }
+func FieldNames() []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	return names
+}
 
 // TelemetryFields returns the names of the fields of Telemetry.
 func TelemetryFields() []string {
@@ -128,9 +130,9 @@ func TelemetryFields() []string {
 // TextField returns a pointer to the named field, and whether it keeps its outer white space. It
 // returns nil for to, body and unknown names.
 func (m *Message) TextField(name string) (text *string, verbatim bool) {
-	for i := range textFields {
-		if textFields[i].name == name {
-			return textFields[i].text(m), textFields[i].verbatim
+	for i := range fields {
+		if f := &fields[i]; f.name == name && f.text != nil {
+			return f.text(m), f.verbatim
 		}
 	}
 	return nil, false

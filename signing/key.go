@@ -40,7 +40,6 @@ const (
 	keyCurve = "Ed25519"
 )
 
-// newJWK returns the JWK of a key.
 func newJWK(key ed25519.PublicKey) JWK {
 	return JWK{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(key)}
 }

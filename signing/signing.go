@@ -142,7 +142,6 @@ func encodeEntries(entries []entry) string {
 	return `{"signatures":[` + strings.Join(parts, ",") + `]}`
 }
 
-// parse decodes the signature and its protected header.
 func (e entry) parse(p profile) (s Signature, err error) {
 	s.protected = e.Protected
 	if s.value, err = decodeCanonical(e.Signature, "the signature"); err != nil {

@@ -47,7 +47,6 @@ type NoKeyError struct {
 	Folder string
 }
 
-// Error names the agent and the folder.
 func (e *NoKeyError) Error() string {
 	if e.KeyID != "" {
 		return fmt.Sprintf("%s has no key %s in %s", e.Agent, e.KeyID, e.Folder)
@@ -62,7 +61,6 @@ type KeyFileError struct {
 	Err error
 }
 
-// Error names the file and the cause.
 func (e *KeyFileError) Error() string {
 	if _, named := errors.AsType[*fs.PathError](e.Err); named {
 		return e.Err.Error()
@@ -70,7 +68,6 @@ func (e *KeyFileError) Error() string {
 	return fmt.Sprintf("key %s: %v", e.Path, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *KeyFileError) Unwrap() error { return e.Err }
 
 // keyFile is the JSON of a private key: a JWK, and its owner.
@@ -304,7 +301,6 @@ func newUUID() string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// save writes the two files of a key.
 func (s Store) save(root *os.Root, k *Key) error {
 	f := keyFile{
 		JWK: k.JWK(), Seed: base64.RawURLEncoding.EncodeToString(k.private.Seed()),

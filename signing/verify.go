@@ -145,7 +145,6 @@ func Verify(file []byte, pins Pins, sender func(signed []byte) schema.AgentName)
 	return r
 }
 
-// check verifies one signature.
 func (s *Signature) check(signed []byte, pins Pins) (outcome string) {
 	switch pin, ok := pins[s.KeyID]; {
 	case !ok:

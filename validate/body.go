@@ -183,7 +183,6 @@ func (c *checker) checkHandoffComplete() {
 	}
 }
 
-// checkAgents checks the fields of a typed body that name agents.
 func (c *checker) checkAgents(body schema.Value, fields ...string) {
 	for _, field := range fields {
 		if name := schema.AgentName(textOf(body.Get(field))); name != "" && !name.Valid() {

@@ -83,9 +83,9 @@ func (c *checker) located(doc *document) Diagnostics {
 	return out.ordered()
 }
 
-// assemble sets the fields of an empty message to those in a file. Diagnostics about YAML that hide
+// assemble sets the fields of an empty message to those in a file, whose bytes are data. Diagnostics about YAML that hide
 // the value of a field are already in out.
-func (c *checker) assemble(m *schema.Message, root *node) {
+func (c *checker) assemble(m *schema.Message, data []byte, root *node) {
 	for _, d := range c.out {
 		switch d.Rule {
 		case ruleAlias, ruleDepth, ruleMergeKey, ruleComplexKey:
@@ -102,6 +102,9 @@ func (c *checker) assemble(m *schema.Message, root *node) {
 		default:
 			c.assembleText(m, entry)
 		}
+	}
+	if m.Auth != "" {
+		m.File = string(data)
 	}
 }
 

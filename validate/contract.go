@@ -78,7 +78,6 @@ func Objections(m *schema.Message, source Source, objections []Objection) Diagno
 	return found
 }
 
-// object adds the diagnostics for objections to the body.
 func (in *inspection) object(name string, objections []Objection) {
 	if len(objections) == 0 {
 		return
@@ -87,7 +86,6 @@ func (in *inspection) object(name string, objections []Objection) {
 	in.findings = append(in.findings, found...).ordered()
 }
 
-// objectionsTo turns objections into findings.
 func objectionsTo(m *schema.Message, objections []Objection) *checker {
 	c := &checker{m: m}
 	c.body, _ = parseBody(m)

@@ -29,8 +29,7 @@ func ParseDraft(name string, data []byte) (*Draft, error) {
 	}
 	c := checker{out: findings}
 	d := &Draft{Message: new(schema.Message), name: name, document: doc}
-	c.assemble(d.Message, &doc.root)
-	keepSigned(d.Message, data)
+	c.assemble(d.Message, data, &doc.root)
 	d.form, d.unread = c.located(doc), c.unread
 	return d, nil
 }

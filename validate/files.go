@@ -23,13 +23,11 @@ import (
 type FilesOptions struct {
 	// Stdin is read for the path "-". If it is nil, that path is an error.
 	Stdin io.Reader
-	// Contract, if set, is called for the message in each file, from several goroutines.
-	Contract ContractFunc
+	// Contract, if set, is called for the message in each file, from several goroutines. It returns a
+	// function that checks the body against the schemas of the workspace, or nil if there are none. An
+	// error of that function ends the validation.
+	Contract func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 }
-
-// A ContractFunc returns a function that checks the body of a message against the schemas of its
-// workspace, or nil if there are none. An error of that function ends the validation.
-type ContractFunc func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 
 // A File is one validated file with its diagnostics.
 type File struct {
@@ -138,19 +136,15 @@ func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
 		return buffer, nil
 	}
-	contract := r.options.Contract
-	if t.stdin {
-		contract = nil
-	}
-	return buffer, r.inspect(ctx, i, in, buffer, contract)
+	return buffer, r.inspect(ctx, i, in, buffer)
 }
 
-// inspect validates the bytes of the file with the given index.
-func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte, contract ContractFunc) error {
+// inspect validates the bytes of the file with the given index. Standard input has no workspace, and so no schemas.
+func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte) error {
 	out := &r.files[i]
 	in.run(out.Name, data)
-	if in.document.isMapping() && contract != nil {
-		if check := contract(out.Name, &in.message); check != nil {
+	if r.options.Contract != nil && in.document.isMapping() && out.Name != stdinName {
+		if check := r.options.Contract(out.Name, &in.message); check != nil {
 			objections, err := check(ctx)
 			if err != nil {
 				return err
@@ -159,7 +153,7 @@ func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byt
 		}
 	}
 	out.Diagnostics = in.findings
-	if entry := in.document.root.get("id"); in.document.isMapping() && entry != nil {
+	if entry := in.document.root.get("id"); entry != nil {
 		r.ids[i] = fileID{
 			id:   schema.ID(strings.Clone(string(in.message.ID))), // so that the text of the file is not kept
 			line: entry.value.line, column: entry.value.column, digest: maphash.Bytes(r.seed, data),
@@ -183,7 +177,6 @@ func (r *fileRun) reportDuplicates() {
 	}
 }
 
-// reportGroup compares the files that have one id.
 func (r *fileRun) reportGroup(group []int) {
 	differ := func(i, j int) bool { return r.ids[i].digest != r.ids[j].digest }
 	first := group[0]

@@ -126,7 +126,7 @@ func checkAgreement(t *testing.T, data []byte, bothWays bool) {
 	}
 	c := checker{out: findings}
 	m := new(schema.Message)
-	c.assemble(m, &doc.root)
+	c.assemble(m, data, &doc.root)
 	c.check(m)
 	violations := schemaViolations(&doc.root)
 	for _, v := range violations {

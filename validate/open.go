@@ -24,7 +24,6 @@ type reader struct {
 	in  folder
 }
 
-// close releases the folder that the reader holds open.
 func (r *reader) close() {
 	if r.dir != nil {
 		_ = r.dir.Close() // opened for reading
@@ -60,7 +59,6 @@ func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 	return extended, nil
 }
 
-// enter opens the folder, unless it is open already.
 func (r *reader) enter(in *folder) error {
 	if r.dir != nil && r.in == *in {
 		return nil

@@ -96,7 +96,6 @@ var (
 	RuleContractSchema = newRule("contract-schema", Error, "A schema of the workspace is a JSON Schema that refers only to files beside it.")
 )
 
-// severity returns the severity of the rule.
 func (r Rule) severity() Severity {
 	return rules[slices.IndexFunc(rules, func(info ruleInfo) bool { return info.ID == r })].Severity
 }

@@ -26,7 +26,7 @@ func NewSet(options *FilesOptions) *Set {
 // file is not a mapping of fields. It returns an error only if Contract fails.
 func (s *Set) Add(ctx context.Context, name string, data []byte) (int, *schema.Message, error) {
 	at := s.add(name)
-	err := s.run.inspect(ctx, at, &s.in, data, s.run.options.Contract)
+	err := s.run.inspect(ctx, at, &s.in, data)
 	if err != nil || !s.in.document.isMapping() {
 		return at, nil, err
 	}

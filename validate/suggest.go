@@ -20,7 +20,6 @@ var otherNames = map[string]string{
 	"signature": "auth", "context": "context_keys",
 }
 
-// suggestField suggests the field that was probably meant.
 func suggestField(name string) string {
 	plain := strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
 	if field, ok := otherNames[plain]; ok {

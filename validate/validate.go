@@ -35,16 +35,8 @@ func Decode(data []byte) (*schema.Message, Diagnostics) {
 	}
 	c := checker{out: findings}
 	m := new(schema.Message)
-	c.assemble(m, &doc.root)
-	keepSigned(m, data)
+	c.assemble(m, data, &doc.root)
 	return m, c.located(doc)
-}
-
-// keepSigned sets the File of a signed message.
-func keepSigned(m *schema.Message, data []byte) {
-	if m.Auth != "" {
-		m.File = string(data)
-	}
 }
 
 // documents keeps memory for Read, which a listing calls for each of its messages.
@@ -62,13 +54,12 @@ func Read(data []byte) (*schema.Message, error) {
 	}
 	c := checker{out: findings, lenient: true}
 	m := new(schema.Message)
-	c.assemble(m, &doc.root)
+	c.assemble(m, data, &doc.root)
 	c.check(m)
 	c.checkTrailer(doc)
 	if m.Priority == "" {
 		m.Priority = schema.DefaultPriority
 	}
-	keepSigned(m, data)
 	return m, c.located(doc).Err()
 }
 
@@ -102,11 +93,10 @@ func (in *inspection) run(name string, data []byte) {
 		return
 	}
 	c := checker{out: in.findings}
-	c.assemble(&in.message, &in.document.root)
+	c.assemble(&in.message, data, &in.document.root)
 	c.check(&in.message)
 	c.checkTrailer(&in.document)
 	c.checkFileName(name)
-	keepSigned(&in.message, data)
 	in.findings = c.located(&in.document).in(name, in.document.text)
 }
 

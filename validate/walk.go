@@ -30,17 +30,13 @@ type folder struct{ base, below string }
 // A walker turns paths into the files they stand for, in a fixed order and each once.
 type walker struct {
 	targets []target
-	// seen has the clean path of each target. It is nil if there is only one path to walk, because one path
-	// leads to each file once.
+	// seen has the clean path of each target.
 	seen map[string]bool
 }
 
 // walk returns the files that the paths stand for.
 func walk(paths []string) []target {
-	w := &walker{}
-	if len(paths) > 1 {
-		w.seen = make(map[string]bool)
-	}
+	w := &walker{seen: make(map[string]bool)}
 	for _, path := range paths {
 		w.path(path)
 	}
@@ -48,14 +44,11 @@ func walk(paths []string) []target {
 }
 
 func (w *walker) file(t target) {
-	if w.seen != nil {
-		clean := filepath.Clean(t.name)
-		if w.seen[clean] {
-			return
-		}
+	clean := filepath.Clean(t.name)
+	if !w.seen[clean] {
 		w.seen[clean] = true
+		w.targets = append(w.targets, t)
 	}
-	w.targets = append(w.targets, t)
 }
 
 func (w *walker) fail(name string, problem *Diagnostic) {

@@ -10,14 +10,11 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/inspection"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
-	"github.com/oacp-go/oacp/turn/notify"
 )
 
 func newDoctorCommand(s *command.Streams) *cli.Command {
@@ -69,45 +66,15 @@ func inspect(c *call, report *doctor.Report) error {
 	case isUnknown:
 		missing.Name, missing.Severity = "project-dir", doctor.SeverityError
 	default:
-		return c.open(func(c *call, w *mailbox.Workspace) error { return inspectWorkspace(c, w, report) })
+		return c.open(func(c *call, w *mailbox.Workspace) error {
+			return inspection.Workspace(c.ctx, w, report, inspection.Options{
+				WorkingDir: c.Dir, Getenv: c.Getenv, Contract: command.ContractProgram(), Now: c.Now(), Repair: c.isOn("fix"),
+			})
+		})
 	}
 	missing.Message, missing.Hint = err.Error(), failure.Of(err).Hint
 	report.Add(missing)
 	return nil
-}
-
-func inspectWorkspace(c *call, w *mailbox.Workspace, report *doctor.Report) error {
-	report.Workspace = w.Dir()
-	enclosing, err := enclosingOf(c.Dir, w.Dir())
-	if err != nil {
-		return err
-	}
-	options := doctor.Options{
-		Now: c.Now(), Autonomy: autonomyOf, Notify: notify.Check, Contract: command.ContractProgram(), Enclosing: enclosing,
-	}
-	var findings []doctor.Finding
-	if c.isOn("fix") {
-		report.Fixed, findings, err = doctor.Repair(c.ctx, w, options)
-	} else {
-		findings, err = doctor.Inspect(c.ctx, w, options)
-	}
-	for _, category := range doctor.Categories {
-		report.Group(category)
-	}
-	report.Add(findings...)
-	if err != nil {
-		return err
-	}
-	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: c.Getenv}, c.Dir)...)
-	sessions, err := setup.InspectErrors(w, c.Now())
-	report.Add(sessions...)
-	return err
-}
-
-// autonomyOf returns the mode of an agent under oacp run, or why its settings are invalid.
-func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
-	settings, err := turn.LoadSettings(w, name)
-	return settings.Autonomy, err
 }
 
 func writeReport(r *doctor.Report, s *command.Streams) {

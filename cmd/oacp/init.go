@@ -150,7 +150,7 @@ func checkPlace(c *call, dir string) (warnings []string, err error) {
 	if named := c.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, dir) {
 		warnings = append(warnings, "commands use the workspace that OACP_WORKSPACE names, "+named)
 	}
-	found, err := workspaceAround(c.Dir)
+	found, err := project.Around(c.Dir)
 	switch {
 	case err != nil || sameFolder(found, dir):
 		return warnings, nil // there is none, or this one

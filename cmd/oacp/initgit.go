@@ -81,7 +81,7 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 	if err != nil {
 		return nil, err
 	}
-	enclosing, err := enclosingOf(c.Dir, dir)
+	enclosing, err := project.Enclosing(c.Dir, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -112,27 +112,6 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 	}
 	g.warn(made, len(known)+len(options.Agents) > 0)
 	return g, nil
-}
-
-// enclosingOf returns the top of the user's repository for a workspace: that around the workspace,
-// or else, if the workspace is that of the working folder, that around the working folder.
-func enclosingOf(workingDir, dir string) (string, error) {
-	top, err := git.Top(filepath.Dir(dir))
-	if err != nil || top != "" {
-		return top, err
-	}
-	if found, err := workspaceAround(workingDir); err == nil && found == dir {
-		if top, err = git.Top(workingDir); err != nil || top == "" || top == dir {
-			return "", err
-		}
-		return git.MainFolder(top), nil
-	}
-	return "", nil
-}
-
-// workspaceAround returns the folder of the workspace that commands in a folder find without a flag or variable.
-func workspaceAround(dir string) (string, error) {
-	return project.Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
 }
 
 func sameFolder(a, b string) bool {

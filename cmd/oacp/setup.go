@@ -18,6 +18,7 @@ import (
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -199,7 +200,7 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 
 // findsWorkspace reports whether a session that starts in a folder finds the workspace.
 func findsWorkspace(dir string, w *mailbox.Workspace) bool {
-	found, err := workspaceAround(dir)
+	found, err := project.Around(dir)
 	return err == nil && sameFolder(found, w.Dir())
 }
 

@@ -41,7 +41,7 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 	return err
 }
 
-// belonging returns the messages that belong in the log and may not be in it.
+// belonging returns the messages that belong in the log, and counts the others.
 func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (belonging []*schema.Message, err error) {
 	for _, m := range messages {
 		origin, derived := convert.OriginOf(m)
@@ -118,7 +118,6 @@ func (a *appender) missing(ctx context.Context, messages []*schema.Message) (mis
 	return missing, owners, nil
 }
 
-// hasOrigin reports whether the log has the record that a message was derived from.
 func (a *appender) hasOrigin(ctx context.Context, m *schema.Message, o convert.Origin) (bool, error) {
 	found, err := a.log.Find(ctx, o.ID)
 	isOrigin := func(e bridge.Entry) bool { return o.Names(e.Record) && e.From == string(m.From) }

@@ -55,7 +55,6 @@ func newDeliverer(w *mailbox.Workspace, source string, report *Report) *delivere
 	}
 }
 
-// run delivers records.
 func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, error]) error {
 	for e, err := range records {
 		if err == nil {
@@ -231,7 +230,6 @@ func (d *deliverer) flush(ctx context.Context) error {
 	return nil
 }
 
-// conclude counts the result of a delivery.
 func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.Result) error {
 	var queued *mailbox.QueuedError
 	var invalid *validate.InvalidError

@@ -50,10 +50,9 @@ func (s *session) passOnce(ctx context.Context, failure *string, tell func(Repor
 	}
 }
 
-// folders returns the folders to watch.
 func (s *session) folders() []string {
 	folders := []string{filepath.Dir(s.Log.Path())}
-	if s.direction == In {
+	if s.Direction == In {
 		return folders
 	}
 	folders = append(folders, filepath.Join(s.Workspace.Dir(), schema.AgentsName))

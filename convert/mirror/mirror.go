@@ -95,7 +95,6 @@ func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
 	}
 }
 
-// wait waits for d or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -108,55 +107,50 @@ func wait(ctx context.Context, d time.Duration) error {
 // session is what a Mirror keeps between one pass and the next.
 type session struct {
 	*Mirror
-	direction Direction
 	// Everything before delivered is in the mailboxes, and everything that this session recorded is before
 	// recorded. If the log no longer has these places, it was replaced.
 	delivered, recorded bridge.Cursor
 	outboxes            map[schema.AgentName]*outbox
-	// The log gets no messages from before since.
-	since time.Time
 	// reported has the files that were reported as bad.
 	reported map[string]bool
 	// unsettled has the paths of the files that the last pass left to other programs.
 	unsettled []string
 }
 
-func (m *Mirror) open() (*session, error) {
+// open returns the session. The first call makes it, and sets the fields of the mirror that are zero.
+func (m *Mirror) open() (_ *session, err error) {
 	if m.session != nil {
 		return m.session, nil
 	}
-	direction, err := ParseDirection(string(cmp.Or(m.Direction, Both)))
-	if err != nil {
+	if m.Direction, err = ParseDirection(string(cmp.Or(m.Direction, Both))); err != nil {
 		return nil, err
 	}
+	if m.Since.IsZero() && m.Direction != In {
+		if m.Since, err = bridge.Beginning(m.Log.Path()); err != nil {
+			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
+		}
+	}
+	m.Since = m.Since.Truncate(time.Second)
 	if m.now == nil {
 		m.now = time.Now
 	}
 	if m.pause == nil {
 		m.pause = wait
 	}
-	s := &session{
-		Mirror: m, direction: direction, since: m.Since, delivered: loadSeen(m.Workspace, m.Log),
+	m.session = &session{
+		Mirror: m, delivered: loadSeen(m.Workspace, m.Log),
 		outboxes: make(map[schema.AgentName]*outbox), reported: make(map[string]bool),
 	}
-	if s.since.IsZero() && direction != In {
-		if s.since, err = bridge.Beginning(m.Log.Path()); err != nil {
-			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
-		}
-	}
-	s.since = s.since.Truncate(time.Second)
-	m.session = s
-	return s, nil
+	return m.session, nil
 }
 
-// pass copies what is new in both directions.
 func (s *session) pass(ctx context.Context, report *Report) (err error) {
-	if s.direction != In {
+	if s.Direction != In {
 		if failed := s.passOut(ctx, report); failed != nil {
 			err = fmt.Errorf("mirror into %s: %w", s.Log.Path(), failed)
 		}
 	}
-	if s.direction != Out {
+	if s.Direction != Out {
 		if failed := s.passIn(ctx, report); failed != nil {
 			err = errors.Join(err, fmt.Errorf("mirror into %s: %w", s.Workspace.Dir(), failed))
 		}
@@ -210,7 +204,7 @@ type Report struct {
 
 // DeadLetter is a record that could not be delivered.
 type DeadLetter struct {
-	// Line is the number of the record's line in the log, 0 if it has none.
+	// Line is the number of the record's line in the log.
 	Line int `json:"line,omitempty"`
 	// Path is the letter's file; a file with the reason is beside it.
 	Path   string `json:"path"`
@@ -226,7 +220,6 @@ type SkippedLine struct {
 // maxWarnings bounds the memory that a long log of odd records takes.
 const maxWarnings = 1000
 
-// quiet reports whether there is nothing new to report.
 func (r *Report) quiet() bool {
 	return r.Recorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
 }

@@ -187,7 +187,6 @@ func (s *session) read(f *outboxFile) (*schema.Message, error) {
 	return m, err
 }
 
-// record appends the messages of files to the log.
 func (s *session) record(ctx context.Context, files []*outboxFile, report *Report) error {
 	var messages []*schema.Message
 	var done []*outboxFile
@@ -200,7 +199,7 @@ func (s *session) record(ctx context.Context, files []*outboxFile, report *Repor
 		done = append(done, f)
 		messages = append(messages, m)
 	}
-	a := appender{log: s.Log, report: report, since: s.since}
+	a := appender{log: s.Log, report: report, since: s.Since}
 	if err := a.append(ctx, messages); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/internal/durable"
@@ -60,9 +61,11 @@ func (d *deliverer) hasArrived(m *schema.Message, agents []schema.AgentName) (bo
 	for _, agent := range agents {
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 			copies, err := d.findNamed(agent, box, m)
-			isCopy := func(c copiedMessage) bool { return c.words == words }
-			if err != nil || slices.ContainsFunc(copies, isCopy) {
-				return err == nil, err
+			if err != nil {
+				return false, err
+			}
+			if slices.ContainsFunc(copies, func(c copiedMessage) bool { return c.words == words }) {
+				return true, nil
 			}
 		}
 	}
@@ -100,7 +103,7 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]copie
 	}
 	copies := make(map[schema.ID][]copiedMessage)
 	for _, name := range names {
-		if !schema.IsMessageFile(name) || isOurs(name) && !hasSuffix(name) {
+		if !schema.IsMessageFile(name) || isOurs(name) {
 			continue
 		}
 		there, err := d.read(m.From, mailbox.Outbox, name)
@@ -132,15 +135,8 @@ func (d *deliverer) read(agent schema.AgentName, box mailbox.Box, name string) (
 	return &copiedMessage{m.ID, words, m.To}, err
 }
 
-// isOurs reports whether a file has a name that the workspace itself gives, which begins with a time. For
-// speed it does not parse the name completely: findForeign calls it for every file of an outbox.
+// isOurs reports whether the workspace itself gives files such a name, so that findNamed finds them.
 func isOurs(name string) bool {
-	const minute = "20060102T1504Z"
-	return len(name) > len(minute) && name[8] == 'T' && name[len(minute)-1] == 'Z' && name[len(minute)] == '_'
-}
-
-// hasSuffix reports whether a file has a name with a suffix that the sender chose, which findNamed does not know.
-func hasSuffix(name string) bool {
 	parsed, err := schema.ParseFileName(name)
-	return err == nil && parsed.Suffix != ""
+	return err == nil && parsed.Suffix == "" && strings.HasPrefix(name, parsed.At.Format("20060102T1504Z_"))
 }

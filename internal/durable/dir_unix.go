@@ -37,7 +37,6 @@ func writable(handle *os.File) error {
 	return unix.Faccessat(int(handle.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
-// open opens an entry of the folder.
 func (d *Dir) open(name string, flag int, mode os.FileMode) (*os.File, error) {
 	fd, err := d.openDescriptor(name, flag, mode)
 	if err != nil {
@@ -104,7 +103,6 @@ func readDescriptor(buffer []byte, fd int, limit int64) ([]byte, time.Time, erro
 // A lock is a regular file opened for writing: NFS locks no other.
 const lockFlags = os.O_CREATE | os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// renameNoReplace renames with the system's exclusive rename.
 func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
 	err := renameExclusively(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
 	if lacksExclusiveRename(err) {

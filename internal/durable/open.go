@@ -188,6 +188,24 @@ func OpenRegular(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return file, nil
 }
 
+// ReadPath returns the bytes of the regular file at a path that a user named, of at most limit bytes.
+func ReadPath(path string, limit int64) ([]byte, error) {
+	file, err := OpenRegular(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // nothing was written
+	var data []byte
+	info, err := file.Stat()
+	if err == nil {
+		data, err = readAll(nil, info.Size(), limit, file.Read)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, cause(err))
+	}
+	return data, nil
+}
+
 // checkRegular closes a file that is not regular.
 func checkRegular(file *os.File) error {
 	info, err := file.Stat()

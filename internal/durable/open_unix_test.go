@@ -122,6 +122,16 @@ func TestPathsOfUsersMayBeLinks(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Errorf("opening %s gave %v, want %v", name, err, want)
 		}
+		err = within(t, func() error {
+			_, err := ReadPath(d.Path("../way/"+name), 1000)
+			return err
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("reading %s gave %v, want %v", name, err, want)
+		}
+	}
+	if _, err := ReadPath(d.Path("file"), 0); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("reading more than the limit gave %v, want %v", err, ErrTooLarge)
 	}
 	for name, want := range map[string]error{
 		"": nil, "folder": nil, "pipe": ErrNotFolder, "file": ErrNotFolder, "missing": fs.ErrNotExist,

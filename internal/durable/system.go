@@ -26,7 +26,6 @@ type FileSystem interface {
 // Disk is the file system itself. Without Sync, it skips every fsync, and nothing else.
 type Disk struct{ Sync bool }
 
-// Create implements FileSystem.
 func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
 	file, err := dir.Create(name, data)
 	if err != nil {
@@ -38,7 +37,6 @@ func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// SyncFile implements FileSystem.
 func (d Disk) SyncFile(file *os.File) error {
 	if !d.Sync {
 		return nil
@@ -46,7 +44,6 @@ func (d Disk) SyncFile(file *os.File) error {
 	return syncFile(file)
 }
 
-// SyncDir implements FileSystem.
 func (d Disk) SyncDir(dir *Dir) error {
 	if !d.Sync {
 		return nil
@@ -54,7 +51,6 @@ func (d Disk) SyncDir(dir *Dir) error {
 	return dir.Sync()
 }
 
-// Publish implements FileSystem.
 func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool) error {
 	if unique {
 		return from.publishUnique(name, to, newName)
@@ -62,46 +58,39 @@ func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool
 	return from.Publish(name, to, newName)
 }
 
-// Take implements FileSystem.
 func (Disk) Take(dir *Dir, name string) (bool, error) { return dir.Take(name) }
 
-// Origin implements FileSystem.
 func (Disk) Origin(dir *Dir) (string, error) { return dir.Origin() }
 
 // AddFile writes a new file, and makes it and its name durable. The file has a hidden name until it
 // is complete. AddFile removes a file that it cannot make durable.
 func AddFile(files FileSystem, dir *Dir, name string, data []byte) error {
-	hidden := ".tmp-" + strconv.FormatUint(rand.Uint64(), 36)
-	file, err := files.Create(dir, hidden, data)
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(files.SyncFile(file), file.Close()); err == nil {
-		err = files.Publish(dir, hidden, dir, name, true)
-	}
-	if err == nil {
-		hidden, err = name, files.SyncDir(dir)
-	}
-	if err != nil {
-		_, takeErr := files.Take(dir, hidden)
-		err = errors.Join(err, takeErr)
-	}
-	return err
+	return addFile(files, dir, ".tmp-"+strconv.FormatUint(rand.Uint64(), 36), name, data)
 }
 
 // WriteFile is AddFile, but writes under the name itself: if several processes write a file of one
 // name, exactly one succeeds, on every file system.
 func WriteFile(files FileSystem, dir *Dir, name string, data []byte) error {
-	file, err := files.Create(dir, name, data)
+	return addFile(files, dir, name, name, data)
+}
+
+// addFile writes a new file under its first name.
+func addFile(files FileSystem, dir *Dir, first, name string, data []byte) error {
+	file, err := files.Create(dir, first, data)
 	if err != nil {
 		return err
 	}
 	err = errors.Join(files.SyncFile(file), file.Close())
+	if err == nil && first != name {
+		if err = files.Publish(dir, first, dir, name, true); err == nil {
+			first = name
+		}
+	}
 	if err == nil {
 		err = files.SyncDir(dir)
 	}
 	if err != nil {
-		_, takeErr := files.Take(dir, name)
+		_, takeErr := files.Take(dir, first)
 		err = errors.Join(err, takeErr)
 	}
 	return err

@@ -37,7 +37,6 @@ type HeldError struct {
 	Holder *Holder
 }
 
-// Error names the process.
 func (e *HeldError) Error() string {
 	if e.Holder == nil {
 		return e.What + " by another process"

@@ -122,7 +122,6 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Usagef returns an error for a wrong command line.

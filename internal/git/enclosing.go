@@ -164,7 +164,7 @@ func (e *Enclosing) IsIgnored(ctx context.Context) (bool, error) {
 var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // Exclude lists the folder in info/exclude, which all work trees share, and returns the path of that file. It returns no
-// path for a folder that is not below the top, or that git ignores although the file cannot be written.
+// path if the folder is not below the top, or if the file cannot be written but git ignores the folder anyway.
 func (e *Enclosing) Exclude(ctx context.Context) (file string, err error) {
 	if e.below == "" {
 		return "", nil

@@ -82,7 +82,6 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// hasPrefix reports whether a text has one of the prefixes.
 func hasPrefix(text string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }
@@ -236,9 +235,8 @@ func environment() []string {
 type bounded struct {
 	kept  bytes.Buffer
 	limit int
-	// last says whether to keep the last bytes, and over that some were lost.
-	last bool
-	over bool
+	last  bool // keep the last bytes
+	over  bool // some bytes were lost
 }
 
 // Write never fails, so that git does not end early.

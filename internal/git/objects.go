@@ -31,7 +31,6 @@ var errOutput = errors.New("unexpected output")
 // UnwantedError says that an object has another kind than the caller wants, or is too large.
 type UnwantedError string
 
-// Error says what is wrong with the object.
 func (e UnwantedError) Error() string { return string(e) }
 
 // An Entry is what a tree has under a name: the mode, and the name of the object. It is zero if there is nothing.

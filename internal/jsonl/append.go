@@ -1,5 +1,5 @@
-// Package jsonl appends lines to a file so that a crash or a full disk never damages
-// another line, and reads complete lines back.
+// Package jsonl encodes lines of JSON, appends them to a file so that a crash or a full disk never damages another line,
+// and reads complete lines back.
 //
 // A file of lines may end in a partial line: a writer died midway, or is still writing. Readers
 // ignore it, and a writer calls Seal before it appends. Writers open the file with O_APPEND and
@@ -8,6 +8,7 @@ package jsonl
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,6 +20,15 @@ type File interface {
 	io.ReaderAt
 	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
+}
+
+// Encode returns the value as a line of JSON with its newline. Unlike json.Marshal, it leaves <, > and & readable.
+func Encode(value any) ([]byte, error) {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return line.Bytes(), err
 }
 
 // Append writes lines, each with its newline, with one call of Write and without a sync. If the

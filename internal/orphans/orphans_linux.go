@@ -1,7 +1,6 @@
 package orphans
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/process"
 )
 
 const (
@@ -53,15 +54,8 @@ func descends(marks []Mark) bool {
 // ancestors returns this process and its ancestors, as far as it sees them.
 func ancestors() map[int]bool {
 	found := make(map[int]bool)
-	for id := os.Getpid(); id > 0 && !found[id]; {
+	for id := os.Getpid(); id > 0 && !found[id]; id = process.Read(id).Parent {
 		found[id] = true
-		stat, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(id), "stat"))
-		// The name, in parentheses, may hold anything.
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) < 2 {
-			break
-		}
-		id, _ = strconv.Atoi(fields[1])
 	}
 	return found
 }

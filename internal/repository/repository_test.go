@@ -58,9 +58,12 @@ var imports = map[string][]string{
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
+	"internal/inspection": {"schema", "mailbox", "mailbox/doctor", "mailbox/project", "turn", "turn/notify", "live/setup"},
+
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
+	"internal/orphans":   {"internal/process"},
 	"internal/testing/mailboxtest": {
 		"schema", "signing", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/gittest", "internal/testing/memoryfolder",
 	},
@@ -260,7 +263,8 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
-	"mailbox/project/find.go": "the folder of projects is in no workspace",
+	"mailbox/project/find.go":    "the folder of projects is in no workspace",
+	"cmd/oacp-web/web/export.go": "an export is in no workspace",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

@@ -67,9 +67,6 @@ func (c *Copy) Create(files durable.FileSystem, data []byte) (err error) {
 	return err
 }
 
-// Read returns the bytes of the copy.
-func (c *Copy) Read() ([]byte, error) { return c.folder.ReadFile(c.Name.Entry(), schema.MaxFileSize) }
-
 // Path returns the path of the copy, for messages to people.
 func (c *Copy) Path() string { return c.folder.Path(c.Name.Entry()) }
 

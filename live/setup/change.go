@@ -93,23 +93,13 @@ func realPath(path string) (string, error) {
 	return filepath.Join(folder, filepath.Base(path)), err
 }
 
-// readFile reads a file, but no pipe or device, which could block. It returns nil if the file does not exist.
+// readFile reads a file. It returns nil if the file does not exist.
 func readFile(path string) ([]byte, error) {
-	dir, err := durable.OpenPath(filepath.Dir(path))
+	data, err := durable.ReadPath(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := dir.ReadFile(filepath.Base(path), maxFile)
-	switch err = errors.Join(err, dir.Close()); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return append([]byte{}, data...), nil
+	return data, err
 }
 
 // apply changes the file, unless it is no longer as prepare read it.

@@ -74,7 +74,6 @@ func (h hooks) ours(hook json.RawMessage) []string {
 	return words
 }
 
-// isOACP reports whether a word names this program.
 func isOACP(word string) bool {
 	name := filepath.Base(strings.ReplaceAll(word, `\`, "/"))
 	return name == "oacp" || name == "oacp.exe"

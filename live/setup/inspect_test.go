@@ -68,6 +68,14 @@ func TestInspect(t *testing.T) {
 			"warn claude (project): no hook for SessionStart",
 			"warn claude (project): " + settings + ": line 1, column 2: ",
 		}},
+		"a link": {func(s *scene) {
+			s.write("home/dotfiles/settings.json", "{}\n")
+			link := filepath.Join(s.home, ".claude", "settings.json")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink("../dotfiles/settings.json", link)); err != nil {
+				t.Fatal(err)
+			}
+			s.do(Prepare, s.options(live.Claude, User))
+		}, []string{"ok claude (user): hooks in home/.claude/settings.json", "warn claude (user): hooks call oacp, and"}},
 		"both scopes": {func(s *scene) {
 			s.do(Prepare, s.options(live.Codex, Project))
 			s.do(Prepare, s.options(live.Codex, User))

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // A member is a field of a JSON object. Values stay as they were written.
@@ -165,11 +167,9 @@ func sameJSON(value json.RawMessage, content any) bool {
 
 // encode writes a value as JSON, without the escapes for HTML.
 func encode(content any) string {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(content); err != nil {
+	line, err := jsonl.Encode(content)
+	if err != nil {
 		panic(err) // it is one of our own types
 	}
-	return strings.TrimSuffix(text.String(), "\n")
+	return strings.TrimSuffix(string(line), "\n")
 }

@@ -15,13 +15,11 @@ type part interface {
 	take(data []byte) ([]byte, error)
 }
 
-// holds reports whether a part is in a file.
 func holds(p part, data []byte) bool {
 	rest, err := p.take(data)
 	return err == nil && !bytes.Equal(rest, data)
 }
 
-// lineEnd returns how the lines of a file end.
 func lineEnd(data []byte) string {
 	if at := bytes.IndexByte(data, '\n'); at > 0 && data[at-1] == '\r' {
 		return "\r\n"

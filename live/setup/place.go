@@ -49,7 +49,6 @@ func (o Options) configDir() (string, error) {
 	return filepath.Join(home, name), nil
 }
 
-// hookCommand returns the command line of the hooks.
 func (o Options) hookCommand() string {
 	words := []string{o.Command, "hook", string(o.Program), "--agent", string(o.Agent)}
 	if o.Sync != "" {

@@ -18,7 +18,6 @@ type mcpCall struct {
 	Args    []string `json:"args"`
 }
 
-// isOurs reports whether the command line calls oacp mcp.
 func (c mcpCall) isOurs() bool {
 	return isOACP(c.Command) && len(c.Args) > 0 && c.Args[0] == "mcp"
 }
@@ -87,7 +86,6 @@ func (s server) take(data []byte) ([]byte, error) {
 	}).at(s.path...).inFile(data)
 }
 
-// setTo returns the edit that sets a value.
 func setTo(content any) edit {
 	return func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage(encode(content)), nil }
 }
@@ -144,7 +142,6 @@ func (p permissions) take(data []byte) ([]byte, error) {
 // does not pass its environment on.
 const fromEnvironment = "${OACP_AGENT:-"
 
-// callOfMCP returns the command line of the server for an agent.
 func callOfMCP(command, agent string) mcpCall {
 	return mcpCall{command, strings.Fields("mcp --agent " + agent)}
 }

@@ -55,7 +55,6 @@ func Prepare(o Options) (*Plan, error) { return o.plan(false) }
 // PrepareRemoval returns the changes that remove oacp from the settings.
 func PrepareRemoval(o Options) (*Plan, error) { return o.plan(true) }
 
-// plan prepares the changes of all files.
 func (o Options) plan(removes bool) (*Plan, error) {
 	config, err := o.configDir()
 	if err != nil {

@@ -226,3 +226,25 @@ func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
+
+// Around returns the folder of the workspace that commands in a folder find without a flag or variable. The error matches
+// mailbox.ErrNoWorkspace if there is none.
+func Around(dir string) (string, error) {
+	return Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
+}
+
+// Enclosing returns the top of the user's repository for a workspace: that around the workspace, or else, if the
+// workspace is that of the working folder, that around the working folder. It is empty if there is none.
+func Enclosing(workingDir, dir string) (string, error) {
+	top, err := git.Top(filepath.Dir(dir))
+	if err != nil || top != "" {
+		return top, err
+	}
+	if found, err := Around(workingDir); err == nil && found == dir {
+		if top, err = git.Top(workingDir); err != nil || top == "" || top == dir {
+			return "", err
+		}
+		return git.MainFolder(top), nil
+	}
+	return "", nil
+}

@@ -116,12 +116,7 @@ func enrolled(home string) (map[string]json.RawMessage, error) {
 		Enrolled map[string]json.RawMessage `json:"enrolled"`
 	}
 	path := filepath.Join(home, filepath.FromSlash(enrollmentName))
-	var data []byte
-	dir, err := durable.OpenPath(filepath.Dir(path))
-	if err == nil {
-		data, err = dir.ReadFile(filepath.Base(path), maxFile)
-		err = errors.Join(err, dir.Close())
-	}
+	data, err := durable.ReadPath(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -23,23 +23,13 @@ import (
 var ErrNoRepository = errors.New("not in a git repository")
 
 // RevisionError says that git knows no commit by this name.
-type RevisionError struct {
-	Name string
-	// Shallow says that the repository lacks older commits.
-	Shallow bool
-}
+type RevisionError struct{ Name string }
 
-// Error names the revision.
 func (e *RevisionError) Error() string { return fmt.Sprintf("git knows no commit %.100q", e.Name) }
 
 // UnrelatedError says that HEAD and another commit have no common ancestor.
-type UnrelatedError struct {
-	Name string
-	// Shallow says that the repository lacks older commits, one of which may be an ancestor.
-	Shallow bool
-}
+type UnrelatedError struct{ Name string }
 
-// Error names the commit.
 func (e *UnrelatedError) Error() string {
 	return fmt.Sprintf("HEAD and %.100q have no commit in common", e.Name)
 }
@@ -155,21 +145,16 @@ func (c *check) resolve(ctx context.Context, name string) error {
 	if err != nil {
 		return &RevisionError{Name: "HEAD"}
 	}
-	shallow, err := c.git.Run(ctx, "rev-parse", "--is-shallow-repository")
-	if err != nil {
-		return err
-	}
-	isShallow := strings.TrimSpace(string(shallow)) == "true"
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, "\x00\n") {
 		return &RevisionError{Name: name}
 	}
 	other, err := c.git.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
-		return &RevisionError{Name: name, Shallow: isShallow}
+		return &RevisionError{Name: name}
 	}
 	base, err := c.git.Run(ctx, "merge-base", strings.TrimSpace(string(other)), "HEAD")
 	if git.Exit(err) == 1 {
-		return &UnrelatedError{Name: name, Shallow: isShallow}
+		return &UnrelatedError{Name: name}
 	}
 	c.base = strings.TrimSpace(string(base))
 	return err
@@ -274,8 +259,8 @@ func (c *check) checkEntry(ctx context.Context, e entry, moved moves, removed ma
 		c.set.AddUnreadable(name, validate.RuleFileUnreadable, what, "a message is an ordinary file")
 		return nil
 	}
-	if !e.isRead(moved) || e.isEdit() {
-		return nil
+	if e.status != 'A' || moved.within(e) {
+		return nil // it is not new in this mailbox
 	}
 	data, err := c.object(e.id)
 	if large, ok := errors.AsType[git.UnwantedError](err); ok {

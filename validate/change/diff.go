@@ -48,11 +48,6 @@ func (e *entry) unusual() string {
 	return "it is a repository of its own (a submodule)"
 }
 
-// isRead reports whether to validate the content: it is new in this mailbox.
-func (e *entry) isRead(moved moves) bool {
-	return e.status == 'A' && isFile(e.mode) && !strings.Contains(e.path, "\n") && !moved.within(*e)
-}
-
 // moves are the contents that the change removes from a mailbox and that it adds to one. A message that moves from
 // the inbox to the archive is not new. The outbox counts as a mailbox of its own.
 type moves struct{ removed, added map[content]bool }
@@ -64,14 +59,23 @@ type content struct {
 	id        string
 }
 
+// content returns what the change adds or, with the status D, removes.
+func (e *entry) content() content {
+	id := e.id
+	if e.status == 'D' {
+		id = e.before
+	}
+	return content{e.workspace, e.agent, e.box == schema.Outbox, id}
+}
+
 func movesIn(entries []entry) moves {
 	m := moves{make(map[content]bool), make(map[content]bool)}
 	for _, e := range entries {
 		switch e.status {
 		case 'A':
-			m.added[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}] = true
+			m.added[e.content()] = true
 		case 'D':
-			m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.before}] = true
+			m.removed[e.content()] = true
 		}
 	}
 	return m
@@ -80,9 +84,9 @@ func movesIn(entries []entry) moves {
 // within reports whether an added file was in the mailbox before, or a removed one still is.
 func (m moves) within(e entry) bool {
 	if e.status == 'D' {
-		return m.added[content{e.workspace, e.agent, e.box == schema.Outbox, e.before}]
+		return m.added[e.content()]
 	}
-	return m.removed[content{e.workspace, e.agent, e.box == schema.Outbox, e.id}]
+	return m.removed[e.content()]
 }
 
 // diff lists the message files that change below the paths or, if there are none, in workspaces.

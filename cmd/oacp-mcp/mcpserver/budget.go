@@ -1,12 +1,12 @@
 package mcpserver
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/live"
 )
 
@@ -35,13 +35,8 @@ func costAsJSON(value any) int {
 
 // encode returns a value as JSON without escapes for HTML.
 func encode(value any) (string, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return "", err
-	}
-	return string(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
+	line, err := jsonl.Encode(value)
+	return strings.TrimSuffix(string(line), "\n"), err
 }
 
 // fitting returns how many bytes of a text cost at most so many tokens, in JSON or on a line.

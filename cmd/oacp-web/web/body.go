@@ -39,7 +39,7 @@ func textHTML(text string) template.HTML {
 			return converted
 		}
 	}
-	return template.HTML(`<pre class="plain" tabindex="0">` + template.HTMLEscapeString(text) + "</pre>")
+	return template.HTML(`<pre>` + template.HTMLEscapeString(text) + "</pre>")
 }
 
 // writeValue writes a part of a structured body.
@@ -53,7 +53,7 @@ func writeValue(out *strings.Builder, v schema.Value, depth int) {
 		out.WriteString(`<span class="faint">null</span>`)
 	case depth >= maxDepth:
 		yaml := schema.EncodeMapping(schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{{Key: "value", Value: v}}})
-		out.WriteString(`<pre tabindex="0">` + template.HTMLEscapeString(visible.Lines(string(yaml))) + "</pre>")
+		out.WriteString(`<pre>` + template.HTMLEscapeString(visible.Lines(string(yaml))) + "</pre>")
 	case v.Kind == schema.List:
 		out.WriteString("<ul>")
 		for _, item := range v.Items {

@@ -41,11 +41,13 @@ func TestBrowser(t *testing.T) {
 		test func(*testing.T, context.Context)
 	}{
 		{"answer", testBrowserAnswer},
+		{"two", testTwoBrowsers},
 		{"pictures", testBrowserPictures},
 		{"accessible", testBrowserAccessible},
 		{"hostile", testBrowserHostile},
 		{"keyboard", testBrowserKeyboard},
 		{"without script", testBrowserWithoutScript},
+		{"export", testBrowserExport},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, chromium) })
 	}
@@ -87,10 +89,10 @@ type browserTab struct {
 	origin string
 }
 
-// newTab opens a tab, with the URL of an invitation.
+// newTab opens a tab that shares nothing with others, with the URL of an invitation.
 func newTab(t *testing.T, chromium context.Context, invitation string, before ...step) *browserTab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(chromium)
+	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	origin, _, _ := strings.Cut(invitation, "/login")
 	b := &browserTab{t: t, ctx: ctx, origin: origin}
@@ -218,8 +220,36 @@ func testBrowserAnswer(t *testing.T, chromium context.Context) {
 	}
 }
 
+// testTwoBrowsers checks that one of two browsers that answer a question wins, and that the other one shows why, with its
+// text.
+func testTwoBrowsers(t *testing.T, chromium context.Context) {
+	w := newWorkspace(t)
+	asked := ask(t, w, "Deploy?", "It is green.")
+	l := serve(t, w, Runs{})
+	one, two := newTab(t, chromium, l.Invite()), newTab(t, chromium, l.Invite())
+	two.visit("/c/" + string(asked.ID))
+	two.do(chromedp.SendKeys(chromedp.CSS("#text"), "not before noon"))
+	one.visit("/c/" + string(asked.ID))
+	one.do(click("#reply button[value=yes]"), shown(".mine .chosen"))
+	two.do(shown(".stage.answered"), click("#reply button[value=no]"), shown("#reply [role=alert]")) // it shows both
+	if why := run(two, chromedp.Text(chromedp.CSS("#reply [role=alert]"))); !strings.Contains(why, "anna answered message") {
+		t.Errorf("the other browser says %q", why)
+	}
+	if kept := run(two, chromedp.Value(chromedp.CSS("#text"))); kept != "not before noon" {
+		t.Errorf("the other browser keeps %q", kept)
+	}
+	if sent := sentBy(t, w, "anna"); len(sent) != 1 || sent[0].Message.Choice() != "yes" {
+		t.Errorf("anna sent %+v", sent)
+	}
+}
+
 // serveBrowser serves a workspace until the test ends, and returns the URL of an invitation.
 func serveBrowser(t *testing.T, w *mailbox.Workspace, runs Runs) string {
+	t.Helper()
+	return serve(t, w, runs).Invite()
+}
+
+func serve(t *testing.T, w *mailbox.Workspace, runs Runs) *Listener {
 	t.Helper()
 	server, err := New(w, Options{Person: "anna", Runs: runs, Warn: func(err error) { t.Log(err) }})
 	if err != nil {
@@ -239,5 +269,5 @@ func serveBrowser(t *testing.T, w *mailbox.Workspace, runs Runs) string {
 			t.Error(fmt.Errorf("closing: %w", err))
 		}
 	})
-	return l.Invite()
+	return l
 }

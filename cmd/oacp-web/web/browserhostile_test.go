@@ -64,10 +64,11 @@ func testBrowserHostile(t *testing.T, chromium context.Context) {
 		b.checkWidth(390)
 		b.checkHarmless()
 	}
-	for _, suffix := range []string{"/raw", "/json"} {
-		b.do(chromedp.Navigate(b.origin + "/m/" + string(asked.ID) + suffix))
-		b.checkHarmless()
-	}
+	b.do(chromedp.Navigate(b.origin + "/m/" + string(asked.ID) + "/json"))
+	b.checkHarmless()
+	b.visit("/m/" + string(asked.ID))
+	b.do(click("#files a[href$='.yaml']"), shown("body > pre"))
+	b.checkHarmless()
 	// An answer that cannot be sent is shown again.
 	b.visit("/m/" + string(asked.ID))
 	b.do(chromedp.SetValue(chromedp.CSS("#text"), hostile[1]))

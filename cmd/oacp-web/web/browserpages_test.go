@@ -58,6 +58,14 @@ func furnished(t *testing.T) (w *mailbox.Workspace, runs Runs, asked *schema.Mes
 	return w, Runs{filepath.Dir(filepath.Dir(run.ManifestPath())), []string{run.RepositoryID}}, asked
 }
 
+// pagesOf returns the paths of all kinds of pages of a furnished workspace.
+func pagesOf(runs Runs, asked *schema.Message) []string {
+	return []string{
+		"/", "/c/" + string(asked.ID), "/m/" + string(asked.ID), "/m/" + string(asked.ID) + "/nothing", "/a/anna/inbox", "/a/codex/outbox", "/a/codex/dead_letter",
+		"/search", "/search?q=proxy", "/search?q=type:nonsense", "/runs", "/runs/p/" + runs.Repositories[0] + "/1", "/doctor", "/c/nothing",
+	}
+}
+
 // testBrowserPictures takes the pictures of the documents. With -artifacts it keeps those of a phone, too.
 func testBrowserPictures(t *testing.T, chromium context.Context) {
 	w, runs, asked := furnished(t)
@@ -92,11 +100,7 @@ func testBrowserAccessible(t *testing.T, chromium context.Context) {
 	}
 	w, runs, asked := furnished(t)
 	b := newTab(t, chromium, serveBrowser(t, w, runs))
-	ofRun := "/runs/p/" + runs.Repositories[0] + "/1"
-	for _, path := range []string{
-		"/", "/c/" + string(asked.ID), "/m/" + string(asked.ID), "/m/" + string(asked.ID) + "/nothing", "/a/anna/inbox", "/a/codex/outbox",
-		"/search", "/search?q=proxy", "/search?q=type:nonsense", "/runs", ofRun, ofRun + "/records",
-	} {
+	for _, path := range append(pagesOf(runs, asked), "/login?token=wrong") {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 1200} {
 				b.do(as(scheme, width))

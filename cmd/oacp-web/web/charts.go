@@ -4,30 +4,28 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-analyze/charts"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// charted is how many of the latest turns a chart shows.
-const charted = 40
+const (
+	// charted is how many of the latest turns a chart shows.
+	charted = 40
+	// maxName is how much of the name of an agent a legend shows, in bytes. A transcript may have any name.
+	maxName = 40
+)
 
 // A chart shows a value of the latest turns.
 type chart struct {
-	name, title string
+	name, Title string
 	value       func(*turnRow) float64
 	format      func(float64) string
 	turns       []turnRow
-}
-
-// A chartView is a chart as a page refers to it.
-type chartView struct {
-	Title, Text string
-	// Path has the parts of its path.
-	Path []string
+	path        []string // of the page with the turns
 }
 
 // A variant is a form of a chart for the reader's device.
@@ -41,17 +39,22 @@ var variants = []variant{
 	{"", false, 760, 240}, {"-dark", true, 760, 240}, {"-small", false, 360, 220}, {"-small-dark", true, 360, 220},
 }
 
-// chartsOf returns the charts of turns, without those that would be empty.
-func chartsOf(all []turnRow) []chart {
+// chartsOf returns the charts of turns that the page at a path shows, without those that would be empty.
+func chartsOf(all []turnRow, path []string) []chart {
 	turns := slices.DeleteFunc(slices.Clone(all[max(0, len(all)-charted):]), func(t turnRow) bool { return t.Runs })
 	kinds := []chart{
-		{"duration", "Duration", func(t *turnRow) float64 { return t.Took.Seconds() }, func(v float64) string { return seconds(v).String() }, turns},
-		{"tokens", "Tokens", func(t *turnRow) float64 { return float64(t.Usage.InputTokens + t.Usage.OutputTokens) }, func(v float64) string { return command.Count(int64(v)) }, turns},
-		{"cost", "Cost", func(t *turnRow) float64 { return t.Usage.CostUSD }, func(v float64) string { return command.Cost(v) }, turns},
+		{"duration", "Duration", func(t *turnRow) float64 { return t.Took.Seconds() }, func(v float64) string { return seconds(v).String() }, turns, path},
+		{"tokens", "Tokens", func(t *turnRow) float64 { return float64(t.Usage.InputTokens + t.Usage.OutputTokens) }, func(v float64) string { return command.Count(int64(v)) }, turns, path},
+		{"cost", "Cost", func(t *turnRow) float64 { return t.Usage.CostUSD }, func(v float64) string { return command.Cost(v) }, turns, path},
 	}
 	return slices.DeleteFunc(kinds, func(c chart) bool {
 		return !slices.ContainsFunc(turns, func(t turnRow) bool { return c.value(&t) > 0 })
 	})
+}
+
+// File returns the parts of the path of a variant.
+func (c chart) File(suffix string) []string {
+	return append(slices.Clone(c.path), c.name+suffix+".svg")
 }
 
 // seconds returns a duration as people read it.
@@ -63,31 +66,29 @@ func seconds(v float64) time.Duration {
 	return d.Round(10 * time.Millisecond)
 }
 
-// describe says in words what the chart shows.
-func (c chart) describe() string {
+// Text says in words what the chart shows.
+func (c chart) Text() string {
 	var total, most float64
 	for i := range c.turns {
 		total += c.value(&c.turns[i])
 		most = max(most, c.value(&c.turns[i]))
 	}
-	return fmt.Sprintf("%s of the latest %d turns: %s in all, at most %s. The table has the values.", c.title, len(c.turns), c.format(total), c.format(most))
+	return fmt.Sprintf("%s of the latest %d turns: %s in all, at most %s. The table has the values.", c.Title, len(c.turns), c.format(total), c.format(most))
 }
 
 // draw returns the chart as SVG, with bars in the colour of the agent.
 func (c chart) draw(v variant) ([]byte, error) {
 	var agents, labels []string
-	for _, t := range c.turns {
+	var values [][]float64 // of each agent, those of all turns
+	for i, t := range c.turns {
 		labels = append(labels, fmt.Sprint(t.Number))
-		if !slices.Contains(agents, t.Agent) {
-			agents = append(agents, t.Agent)
+		name := visible.Line(t.Agent[:min(len(t.Agent), maxName)])
+		at := slices.Index(agents, name)
+		if at < 0 {
+			at = len(agents)
+			agents, values = append(agents, name), append(values, make([]float64, len(c.turns)))
 		}
-	}
-	values := make([][]float64, len(agents))
-	for i := range values {
-		values[i] = make([]float64, len(c.turns))
-	}
-	for i := range c.turns {
-		values[slices.Index(agents, c.turns[i].Agent)][i] = c.value(&c.turns[i])
+		values[at][i] = c.value(&t)
 	}
 	options := charts.NewBarChartOptionWithData(values)
 	options.Theme = palettes[v.dark]
@@ -128,30 +129,27 @@ func palette(dark bool, paper, ink, line string, bars ...string) charts.ColorPal
 	return charts.MakeTheme(o)
 }
 
-// chartNamed returns the chart in a file name such as cost-dark.svg, and its variant.
-func chartNamed(all []turnRow, file string) (chart, variant, bool) {
-	for _, c := range chartsOf(all) {
-		for _, v := range variants {
-			if file == c.name+v.suffix+".svg" {
-				return c, v, true
+// serveChart serves a chart of the turns of a request, in the variant that its path names.
+func (s runPages) serveChart(turns func(*http.Request) (turnTable, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		table, err := turns(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		for _, c := range table.Charts {
+			for _, v := range variants {
+				if r.PathValue("chart") == c.name+v.suffix+".svg" {
+					s.serveDrawing(w, r, c, v)
+					return
+				}
 			}
 		}
+		s.refuse(w, r, http.StatusNotFound, "There is no such chart.")
 	}
-	return chart{}, variant{}, false
 }
 
-// serveChart serves a chart of an agent's turns, or of a run.
-func (s runPages) serveChart(w http.ResponseWriter, r *http.Request) {
-	all, err := s.chartTurns(r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	c, v, ok := chartNamed(all, r.PathValue("chart"))
-	if !ok {
-		s.refuse(w, r, http.StatusNotFound, "There is no such chart.")
-		return
-	}
+func (s runPages) serveDrawing(w http.ResponseWriter, r *http.Request, c chart, v variant) {
 	data, err := c.draw(v)
 	if err != nil {
 		s.fail(w, r, err)
@@ -161,26 +159,4 @@ func (s runPages) serveChart(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	w.Header().Set("Content-Type", "image/svg+xml")
 	_, _ = w.Write(data) // the client may be gone
-}
-
-func (s runPages) chartTurns(r *http.Request) ([]turnRow, error) {
-	if r.PathValue("agent") == "" {
-		o, err := s.overviewOf(r)
-		if err != nil {
-			return nil, err
-		}
-		return s.run(r.Context(), o, "").Table.all, nil
-	}
-	name, err := s.agentOf(r)
-	if err != nil {
-		return nil, err
-	}
-	table, err := s.turnsOf(name, "")
-	return table.all, err
-}
-
-// Variant returns the parts of the path of a variant of the chart.
-func (c chartView) Variant(suffix string) []string {
-	last := len(c.Path) - 1
-	return append(slices.Clone(c.Path[:last]), strings.TrimSuffix(c.Path[last], ".svg")+suffix+".svg")
 }

@@ -11,12 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -28,6 +30,7 @@ type options struct {
 	agent     string
 	listen    Listen
 	open      bool
+	export    string
 	log       command.BridgeLog
 }
 
@@ -49,11 +52,13 @@ status 0.
 
 EXAMPLES:
    oacp web --open
-   oacp web --agent anna --listen 127.0.0.1:7070`,
+   oacp web --agent anna --listen 127.0.0.1:7070
+   oacp web --export public`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "answer as `AGENT` (default: the only person)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "open", Usage: "open the browser", Destination: &o.open},
 			&cli.StringFlag{Name: "listen", Usage: "serve at `ADDRESS`; port 0 picks a free port", Value: "127.0.0.1:0", Destination: &o.listen.Address},
+			&cli.StringFlag{Name: "export", Usage: "serve nothing, but write the pages as files into the new folder `DIR`", Destination: &o.export},
 			&cli.StringFlag{Name: "cert", Category: command.Rare, Usage: "serve TLS with the certificate in `FILE`", Destination: &o.listen.Cert},
 			&cli.StringFlag{Name: "key", Category: command.Rare, Usage: "the key of the certificate is in `FILE`", Destination: &o.listen.Key},
 			&cli.StringFlag{Name: "proxy", Category: command.Rare, Usage: "answer only the proxy at the IP address `ADDRESS`", Destination: &o.listen.Proxy},
@@ -82,7 +87,11 @@ func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Strea
 	if err != nil {
 		return err
 	}
-	server, err := New(w, Options{Person: person, Runs: Runs{root, repositories}, Warn: warn})
+	options := Options{Person: person, Runs: Runs{root, repositories}, WorkingDir: s.Dir, Warn: warn}
+	if o.export != "" {
+		return o.write(ctx, w, options, s)
+	}
+	server, err := New(w, options)
 	if err != nil {
 		return err
 	}
@@ -107,6 +116,27 @@ func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Strea
 	}
 	defer notify.Start(ctx, warn, w)()
 	return listener.Serve(ctx)
+}
+
+// write writes the pages as files.
+func (o options) write(ctx context.Context, w *mailbox.Workspace, options Options, s *command.Streams) error {
+	if o.open || o.agent != "" {
+		return failure.Usagef("--export writes pages that only show").WithHint("leave out --agent and --open")
+	}
+	dir := o.export
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(s.Dir, dir)
+	}
+	pages, err := Export(ctx, w, dir, options, func(done, known int) {
+		if done%1000 == 0 {
+			s.Note(fmt.Sprintf("%d of %d pages", done, known))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	fmt.Fprintf(s.Out, "%s: %d files\n", visible.Line(filepath.Join(dir, "index.html")), pages)
+	return nil
 }
 
 // personOf returns the person that the server acts for, or nothing if no flag names one and there is not exactly one.

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -19,8 +18,7 @@ type discussion struct {
 	ID       string
 	Subject  string
 	Messages []messageView
-	// Hidden counts the messages before those on the page, and Earlier is the number of the page with them; 0 if there is none.
-	Hidden, Earlier, Later int
+	paging
 	// Unread says what could not be read.
 	Unread string
 	Reply  *replyForm
@@ -52,24 +50,17 @@ func (s *Server) discussion(r *http.Request, failed *replyForm) (page, error) {
 			target = i
 		}
 	}
-	number, _ := strconv.Atoi(r.URL.Query().Get("page")) // anything else is the last page
-	end := max(min(len(nodes), len(nodes)-number*threadPage), 1)
-	d.Hidden = max(0, end-threadPage)
-	if d.Hidden > 0 {
-		d.Earlier = max(number, 0) + 1
-	}
-	if end < len(nodes) {
-		d.Later = number - 1
-	}
+	from, to := 0, 0
+	d.paging, from, to = pagingOf(r, len(nodes), threadPage)
 	now := time.Now()
-	for i, n := range nodes[d.Hidden:end] {
-		v := s.viewOfNode(n, now)
-		v.Target = d.Hidden+i == target
+	for i := len(nodes) - to; i < len(nodes)-from; i++ {
+		v := s.viewOfNode(nodes[i], now)
+		v.Target = i == target
 		d.Messages = append(d.Messages, v)
 	}
 	if target >= 0 && d.Reply == nil {
 		v := s.viewOf(nodes[target].Entry, nodes[target].Files)
 		d.Reply = newReplyForm(&v, nodes[target].Message)
 	}
-	return page{Title: cmp.Or(d.Subject, "Conversation"), template: "conversation", Content: d}, nil
+	return page{Title: cmp.Or(d.Subject, "Conversation"), Template: "conversation", Content: d}, nil
 }

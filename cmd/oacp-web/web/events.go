@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -20,8 +18,6 @@ import (
 const (
 	// maxStreams is how many pages get events at the same time.
 	maxStreams = 32
-	// backlog is how many events may wait for a client. One that does not read more is dropped.
-	backlog = 4
 	// heartbeat is how often a stream that says nothing shows that it is alive.
 	heartbeat = 30 * time.Second
 )
@@ -29,52 +25,45 @@ const (
 // streamTimeout is how long the write of an event may take. Tests change it.
 var streamTimeout = 10 * time.Second
 
-// A hub tells all open pages what has changed.
+// A hub tells all open pages that something has changed.
 type hub struct {
 	mutex   sync.Mutex
-	streams map[chan string]bool
+	streams map[chan struct{}]bool
 }
 
-// join returns a stream of events, or nil if there are too many.
-func (h *hub) join() chan string {
+// join returns a stream of changes, or nil if there are too many. Changes that were not read yet count as one.
+func (h *hub) join() chan struct{} {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	if len(h.streams) >= maxStreams {
 		return nil
 	}
 	if h.streams == nil {
-		h.streams = make(map[chan string]bool)
+		h.streams = make(map[chan struct{}]bool)
 	}
-	stream := make(chan string, backlog)
+	stream := make(chan struct{}, 1)
 	h.streams[stream] = true
 	return stream
 }
 
-// leave ends a stream, unless tell has done it.
-func (h *hub) leave(stream chan string) {
+func (h *hub) leave(stream chan struct{}) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.streams[stream] {
-		delete(h.streams, stream)
-		close(stream)
-	}
+	delete(h.streams, stream)
 }
 
-// tell sends an event to all streams. It ends those that are behind.
-func (h *hub) tell(event string) {
+func (h *hub) tell() {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	for stream := range h.streams {
 		select {
-		case stream <- event:
+		case stream <- struct{}{}:
 		default:
-			delete(h.streams, stream)
-			close(stream)
 		}
 	}
 }
 
-// serveEvents sends a browser the names of agents whose mailboxes or turns change, until it leaves.
+// serveEvents tells a browser when mailboxes or turns change, until it leaves.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	stream := s.hub.join()
 	if stream == nil {
@@ -105,11 +94,8 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-beat.C:
-		case event, open := <-stream:
-			if !open {
-				return
-			}
-			text = "event: change\ndata: " + event + "\n\n"
+		case <-stream:
+			text = "event: change\ndata:\n\n"
 		}
 		if !send(text) {
 			return
@@ -117,42 +103,21 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A sighting is what tells two states of a file or folder apart.
-type sighting struct {
-	modified time.Time
-	size     int64
-}
-
-// sighted returns the state of what watch looks at.
-func (s *Server) sighted() map[string]sighting {
-	seen := make(map[string]sighting)
-	agents, _ := s.w.Agents() // watch reports the error
-	look(s.watched(agents), seen)
-	return seen
-}
-
-// watch tells the hub about changes since the given sightings, until the context ends. The system's notifications wake
-// it, and a look at the folders each second finds what file systems without them hide.
-func (s *Server) watch(ctx context.Context, seen map[string]sighting) {
+// watch tells the hub about changes since what look saw, until the context ends. The system's notifications wake it, and a
+// look at the folders each second finds what file systems without them hide.
+func (s *Server) watch(ctx context.Context, seen string) {
 	if _, err := s.threads.of(ctx, ""); err != nil && ctx.Err() == nil { // so that the first page need not wait for that
 		s.options.Warn(err)
 	}
 	for ctx.Err() == nil {
-		agents, err := s.w.Agents()
-		if err != nil {
-			s.options.Warn(err)
-		}
-		known := s.watched(agents)
-		folders := []string{filepath.Join(s.w.Dir(), "agents"), filepath.Join(s.w.Dir(), track.TurnsFolder)}
-		for path := range known {
-			folders = append(folders, path)
-		}
-		err = watch.Await(ctx, folders, func() (bool, error) {
-			if changed := look(known, seen); len(changed) > 0 {
-				s.hub.tell(strings.Join(changed, " "))
+		paths := s.watched()
+		err := watch.Await(ctx, paths, func() (bool, error) {
+			now := look(paths)
+			changed := now != seen
+			if seen = now; changed {
+				s.hub.tell()
 			}
-			now, err := s.w.Agents()
-			return err == nil && !slices.Equal(now, agents), nil
+			return changed, nil // there may be other agents
 		})
 		if err != nil && ctx.Err() == nil {
 			s.options.Warn(err)
@@ -162,29 +127,29 @@ func (s *Server) watch(ctx context.Context, seen map[string]sighting) {
 }
 
 // watched returns the paths that change with the mail and the turns of agents.
-func (s *Server) watched(agents []schema.AgentName) map[string]schema.AgentName {
-	paths := make(map[string]schema.AgentName)
+func (s *Server) watched() []string {
+	turns := filepath.Join(s.w.Dir(), track.TurnsFolder)
+	paths := []string{filepath.Join(s.w.Dir(), "agents"), turns}
+	agents, err := s.w.Agents()
+	if err != nil {
+		s.options.Warn(err)
+	}
 	for _, agent := range agents {
 		for _, name := range schema.Boxes() {
-			paths[s.w.BoxPath(agent, mailbox.Box(name))] = agent
+			paths = append(paths, s.w.BoxPath(agent, name))
 		}
-		paths[filepath.Join(s.w.Dir(), track.TurnsFolder, track.JournalName(agent))] = agent
+		paths = append(paths, filepath.Join(turns, track.JournalName(agent)))
 	}
 	return paths
 }
 
-// look returns the agents of the paths that have changed since the last look, sorted.
-func look(paths map[string]schema.AgentName, seen map[string]sighting) (changed []string) {
-	for path, agent := range paths {
-		var now sighting
+// look returns what tells two states of files and folders apart.
+func look(paths []string) string {
+	var state strings.Builder
+	for _, path := range paths {
 		if info, err := os.Lstat(path); err == nil {
-			now = sighting{info.ModTime(), info.Size()}
-		}
-		if now != seen[path] {
-			seen[path] = now
-			changed = append(changed, string(agent))
+			fmt.Fprintln(&state, path, info.ModTime().UnixNano(), info.Size())
 		}
 	}
-	slices.Sort(changed)
-	return slices.Compact(changed)
+	return state.String()
 }

@@ -122,6 +122,8 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) {
 		g.login(w, r)
 	case strings.HasPrefix(r.URL.Path, "/static/"):
 		g.server.mux.ServeHTTP(w, r)
+	case strings.HasPrefix(r.URL.Path, feedPrefix):
+		g.server.serveFeed(w, r, g.origin)
 	case current == nil:
 		g.server.refuse(w, r, http.StatusUnauthorized, "This browser is not logged in: open the last URL that oacp web printed.")
 	case r.Method == http.MethodPost && subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(current.csrf)) != 1:
@@ -166,7 +168,7 @@ func (g *guard) login(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: g.cookieName(), Value: id, Path: "/", HttpOnly: true, Secure: g.isSecure(), SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second),
 	})
-	g.server.show(w, r, http.StatusOK, page{Title: "Logged in", template: "login"})
+	g.server.show(w, r, http.StatusOK, page{Title: "Logged in", Template: "login"})
 	g.inviteOne()
 }
 

@@ -52,9 +52,9 @@ type agentView struct {
 
 // A conversationView is a conversation in a list.
 type conversationView struct {
-	Latest  messageView
-	Subject string
-	People  []schema.AgentName
+	ID     schema.ConversationID
+	Latest messageView
+	People []schema.AgentName
 	// Count counts its messages among the newest ones.
 	Count int
 }
@@ -76,7 +76,7 @@ func (s *Server) homePage(r *http.Request) (page, error) {
 		h.Agents = append(h.Agents, a)
 	}
 	h.Conversations = s.latest(agents, &h)
-	return page{Title: "Home", template: "home", Section: "home", Content: h}, r.Context().Err()
+	return page{Title: "Home", Template: "home", Section: "home", Content: h}, r.Context().Err()
 }
 
 // addWaiting adds what waits for the person, in processing order. Of a long inbox, only the newest files are read.
@@ -95,11 +95,7 @@ func (s *Server) addWaiting(ctx context.Context, h *home) error {
 		}
 	}
 	for _, e := range mailbox.InOrder(entries)[:min(len(entries), mostWaiting)] {
-		v := s.viewOf(e, []mailbox.Entry{e})
-		if e.Message != nil && e.Err == nil {
-			v.Excerpt = excerpt(e.Message.Body)
-		}
-		h.Waiting = append(h.Waiting, v)
+		h.Waiting = append(h.Waiting, s.viewOf(e, []mailbox.Entry{e}))
 	}
 	h.More = len(names) - len(h.Waiting)
 	return ctx.Err()
@@ -171,12 +167,10 @@ func (s *Server) latest(agents []schema.AgentName, h *home) (list []conversation
 		if !ok {
 			i = len(list)
 			known[id] = i
-			v := s.viewOf(e, nil)
-			v.Excerpt = excerpt(e.Message.Body)
-			list = append(list, conversationView{Latest: v})
+			list = append(list, conversationView{ID: id, Latest: s.viewOf(e, nil)})
 		}
 		c := &list[i]
-		c.Subject, c.Count = e.Message.Subject, c.Count+1
+		c.Count++
 		for _, name := range append([]schema.AgentName{e.Message.From}, e.Message.To...) {
 			if !slices.Contains(c.People, name) {
 				c.People = append(c.People, name)

@@ -120,7 +120,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watching := make(chan struct{})
-	seen := l.server.sighted() // before the first page is shown, so that no change after it is missed
+	seen := look(l.server.watched()) // before the first page is shown, so that no change after it is missed
 	go func() { defer close(watching); l.server.watch(ctx, seen) }()
 	failed := make(chan error, 1)
 	go func() { failed <- l.http.Serve(l.listener) }()

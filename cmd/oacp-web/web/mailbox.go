@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
@@ -16,12 +15,11 @@ const boxPage = 50
 
 // A boxView is the view model of a box.
 type boxView struct {
-	Agent       schema.AgentName
-	Box         mailbox.Box
-	Tabs        []tab
-	Rows        []rowView
-	Page, Pages int
-	Total       int
+	Agent schema.AgentName
+	Box   mailbox.Box
+	Tabs  []tab
+	Rows  []rowView
+	paging
 	// Restores names the button that returns a message to the inbox; empty if there is none.
 	Restores string
 	State    agentView
@@ -48,14 +46,18 @@ type rowView struct {
 // boxNames are what pages call the boxes.
 var boxNames = map[mailbox.Box]string{mailbox.Inbox: "Inbox", mailbox.Archive: "Archive", mailbox.DeadLetters: "Dead letters", mailbox.Outbox: "Outbox"}
 
+// agentOf returns the agent that the path of a request names.
+func (s *Server) agentOf(r *http.Request) (schema.AgentName, error) {
+	name, err := schema.ParseAgentName(r.PathValue("agent"))
+	if err != nil {
+		return "", &mailbox.UnknownAgentError{Agent: schema.AgentName(r.PathValue("agent"))}
+	}
+	return name, s.w.CheckAgent(name)
+}
+
 // boxOf returns the box that the path of a request names.
 func (s *Server) boxOf(r *http.Request) (box, error) {
-	agent, err := schema.ParseAgentName(r.PathValue("agent"))
-	if err == nil {
-		err = s.w.CheckAgent(agent)
-	} else {
-		err = &mailbox.UnknownAgentError{Agent: schema.AgentName(r.PathValue("agent"))}
-	}
+	agent, err := s.agentOf(r)
 	name := mailbox.Box(r.PathValue("box"))
 	if err == nil && !slices.Contains(schema.Boxes(), name) {
 		err = failure.Usagef("a mailbox has no box %q", name)
@@ -78,11 +80,9 @@ func (s *Server) mailboxPage(r *http.Request) (page, error) {
 		if name != in.name {
 			continue
 		}
-		v.Total = len(names)
-		v.Pages = max(1, (len(names)+boxPage-1)/boxPage)
-		number, _ := strconv.Atoi(r.URL.Query().Get("page")) // anything else is the first page
-		v.Page = max(1, min(number, v.Pages))
-		for _, file := range names[(v.Page-1)*boxPage : min(len(names), v.Page*boxPage)] {
+		var from, to int
+		v.paging, from, to = pagingOf(r, len(names), boxPage)
+		for _, file := range names[from:to] {
 			if row, ok := s.row(in, file); ok {
 				v.Rows = append(v.Rows, row)
 			}
@@ -99,7 +99,7 @@ func (s *Server) mailboxPage(r *http.Request) (page, error) {
 		v.Restores = "Restore"
 	}
 	title := fmt.Sprintf("%s of %s", boxNames[in.name], in.agent)
-	p := page{Title: title, template: "mailbox", Topic: string(in.agent), Content: v}
+	p := page{Title: title, Template: "mailbox", Content: v}
 	if in.agent == s.options.Person {
 		p.Section = "inbox"
 	}
@@ -115,9 +115,6 @@ func (s *Server) row(in box, file string) (row rowView, ok bool) {
 	row = rowView{messageView: s.viewOf(e, []mailbox.Entry{e})}
 	if e.Err != nil {
 		row.File = file
-	}
-	if e.Message != nil && e.Err == nil {
-		row.Excerpt = excerpt(e.Message.Body)
 	}
 	if in.name == mailbox.DeadLetters {
 		if reason, err := s.w.Reason(e); err == nil {

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	extensionast "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer/html"
 	goldmarktext "github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
@@ -19,174 +20,97 @@ import (
 // maxMarkdown is the size of the largest text that is shown as Markdown, in bytes. Others are shown as they are.
 const maxMarkdown = 64 << 10
 
-// markdown converts Markdown to HTML. It shows HTML in the text as text, and an image as its description.
+// markdown converts Markdown to HTML. It has no parser of HTML, so HTML in a text is shown as text.
 var markdown = goldmark.New(
+	goldmark.WithParser(parser.NewParser(
+		parser.WithBlockParsers(without(parser.DefaultBlockParsers(), parser.NewHTMLBlockParser())...),
+		parser.WithInlineParsers(without(parser.DefaultInlineParsers(), parser.NewRawHTMLParser())...),
+		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+		parser.WithASTTransformers(util.Prioritized(safeTree{}, 1000)),
+	)),
 	goldmark.WithExtensions(extension.Strikethrough, extension.Linkify,
 		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone))),
-	goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(safeRenderer{}, 0))),
+	goldmark.WithRendererOptions(html.WithHardWraps()),
 )
+
+func without(parsers []util.PrioritizedValue, one any) []util.PrioritizedValue {
+	return slices.DeleteFunc(parsers, func(v util.PrioritizedValue) bool { return v.Value == one })
+}
 
 // markdownHTML returns a text as HTML.
 func markdownHTML(text string) (template.HTML, error) {
-	source := []byte(text)
-	tree := markdown.Parser().Parse(goldmarktext.NewReader(source))
-	lowerHeadings(tree)
 	var out bytes.Buffer
-	err := markdown.Renderer().Render(&out, source, tree)
+	err := markdown.Convert([]byte(text), &out)
 	return template.HTML(out.String()), err
 }
 
-// lowerHeadings places the headings of a body below the second level, which the page uses, and skips no level.
-func lowerHeadings(tree ast.Node) {
-	last := 2
-	_ = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // it returns no error
-		if heading, ok := n.(*ast.Heading); ok && entering {
-			heading.Level = min(heading.Level+2, last+1, 6)
-			last = heading.Level
+// A safeTree removes from a document what could load something or lead to an unexpected place, and fits it into a page.
+type safeTree struct{}
+
+// Transform implements parser.ASTTransformer.
+func (safeTree) Transform(document *ast.Document, in goldmarktext.Reader, _ parser.Context) {
+	source := in.Source()
+	var changes []func()                                                             // made after the walk, which they would confuse
+	level := 2                                                                       // the page uses two levels of headings
+	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // it returns no error
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			level = min(n.Level+2, level+1, 6) // no level is skipped
+			n.Level = level
+		case *extensionast.Table:
+			n.SetAttributeString("tabindex", "0") // the keyboard scrolls a wide one
+		case *ast.Image:
+			changes = append(changes, func() { replaceByText(n, "[image: ", "] ("+string(n.Destination)+")") })
+		case *ast.Link:
+			if isSafeURL(n.Destination) {
+				n.SetAttributeString("rel", "noopener noreferrer nofollow")
+			} else {
+				changes = append(changes, func() { replaceByText(n, "", " ("+string(n.Destination)+")") })
+			}
+		case *ast.AutoLink:
+			if n.AutoLinkType == ast.AutoLinkEmail || isSafeURL(n.URL(source)) {
+				n.SetAttributeString("rel", "noopener noreferrer nofollow")
+			} else {
+				changes = append(changes, func() { replaceByText(n, string(n.Label(source)), "") })
+			}
 		}
 		return ast.WalkContinue, nil
 	})
+	for _, change := range changes {
+		change()
+	}
 }
 
-// A safeRenderer renders what could load something, run something or lead away.
-type safeRenderer struct{}
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (safeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindHTMLBlock, renderHTMLBlock)
-	r.Register(ast.KindRawHTML, renderRawHTML)
-	r.Register(ast.KindImage, renderImage)
-	r.Register(ast.KindLink, renderLink)
-	r.Register(ast.KindAutoLink, renderAutoLink)
-	r.Register(ast.KindCodeBlock, renderCode)
-	r.Register(ast.KindFencedCodeBlock, renderCode)
-	r.Register(extensionast.KindTable, renderTable)
+// replaceByText replaces a node by what is in it, between two texts.
+func replaceByText(n ast.Node, before, after string) {
+	parent := n.Parent()
+	insert := func(text string) {
+		if text != "" {
+			node := ast.NewString([]byte(text))
+			node.SetRaw(true) // escaped, but not read as Markdown
+			parent.InsertBefore(parent, n, node)
+		}
+	}
+	insert(before)
+	for child := n.FirstChild(); child != nil; child = n.FirstChild() {
+		parent.InsertBefore(parent, n, child)
+	}
+	insert(after)
+	parent.RemoveChild(parent, n)
 }
 
-// safeURL returns the address of a link, or nothing if it must not be one.
-func safeURL(destination []byte) string {
+// isSafeURL reports whether a link to an address leads to where it says.
+func isSafeURL(destination []byte) bool {
 	parsed, err := url.Parse(string(destination))
 	if err != nil {
-		return ""
+		return false
 	}
 	switch strings.ToLower(parsed.Scheme) {
 	case "http", "https":
-		if parsed.Host == "" {
-			return ""
-		}
-	case "mailto":
-	default:
-		return ""
+		return parsed.Host != ""
 	}
-	return parsed.String()
-}
-
-func renderHTMLBlock(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	block := n.(*ast.HTMLBlock)
-	var text bytes.Buffer
-	for i := range block.Lines().Len() {
-		line := block.Lines().At(i)
-		text.Write(line.Value(source))
-	}
-	if block.HasClosure() {
-		text.Write(block.ClosureLine.Value(source))
-	}
-	_, _ = w.WriteString(`<pre tabindex="0">`)
-	template.HTMLEscape(w, bytes.TrimRight(text.Bytes(), "\n"))
-	_, err := w.WriteString("</pre>\n")
-	return ast.WalkSkipChildren, err
-}
-
-func renderRawHTML(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		segments := n.(*ast.RawHTML).Segments
-		for i := range segments.Len() {
-			segment := segments.At(i)
-			template.HTMLEscape(w, segment.Value(source))
-		}
-	}
-	return ast.WalkSkipChildren, nil
-}
-
-func renderImage(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	text := `<span class="image">[image: `
-	if !entering {
-		text = "]</span>"
-		showAddress(w, n.(*ast.Image).Destination)
-	}
-	_, err := w.WriteString(text)
-	return ast.WalkContinue, err
-}
-
-// showAddress writes an address that is no link.
-func showAddress(w util.BufWriter, destination []byte) {
-	_, _ = w.WriteString(" <code>")
-	template.HTMLEscape(w, destination)
-	_, _ = w.WriteString("</code>")
-}
-
-func renderLink(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	destination := n.(*ast.Link).Destination
-	switch address := safeURL(destination); {
-	case address == "" && !entering:
-		showAddress(w, destination)
-	case address == "":
-	case entering:
-		openLink(w, address)
-	default:
-		_, _ = w.WriteString("</a>")
-	}
-	return ast.WalkContinue, nil
-}
-
-func openLink(w util.BufWriter, address string) {
-	_, _ = w.WriteString(`<a rel="noopener noreferrer nofollow" href="`)
-	template.HTMLEscape(w, []byte(address))
-	_, _ = w.WriteString(`">`)
-}
-
-func renderAutoLink(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	link := n.(*ast.AutoLink)
-	destination := link.URL(source)
-	if link.AutoLinkType == ast.AutoLinkEmail && !bytes.HasPrefix(bytes.ToLower(destination), []byte("mailto:")) {
-		destination = append([]byte("mailto:"), destination...)
-	}
-	address := safeURL(destination)
-	if address != "" {
-		openLink(w, address)
-	}
-	template.HTMLEscape(w, link.Label(source))
-	if address != "" {
-		_, _ = w.WriteString("</a>")
-	}
-	return ast.WalkContinue, nil
-}
-
-// renderCode renders a block that people without a mouse can scroll.
-func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		_, err := w.WriteString("</code></pre>\n")
-		return ast.WalkContinue, err
-	}
-	_, _ = w.WriteString(`<pre tabindex="0"><code>`)
-	for i := range n.Lines().Len() {
-		line := n.Lines().At(i)
-		template.HTMLEscape(w, line.Value(source))
-	}
-	return ast.WalkContinue, nil
-}
-
-func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
-	text := `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>` + "\n"
-	if !entering {
-		text = "</table></div>\n"
-	}
-	_, err := w.WriteString(text)
-	return ast.WalkContinue, err
+	return strings.EqualFold(parsed.Scheme, "mailto")
 }

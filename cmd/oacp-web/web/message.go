@@ -13,30 +13,20 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
 // A messageView is a message as pages show it.
 type messageView struct {
-	ID           schema.ID
-	Conversation schema.ConversationID
-	Parent       schema.ID
-	From         schema.AgentName
-	To           []schema.AgentName
-	Type         schema.Type
-	Priority     schema.Priority
-	Subject      string
-	Created      time.Time
-	Expires      time.Time
-	Body         template.HTML
-	Excerpt      string
-	// Offered are the choices of the message, and Chosen is the one that it takes.
-	Offered []string
-	Chosen  string
+	// Message is what can be read of the file. Its subject is never empty.
+	*schema.Message
+	Body    template.HTML
+	Excerpt string
 	// Progress is how far the message got with each recipient.
 	Progress []progressView
+	// Held is a message that is not shown, because it is not verified.
+	Held bool
 	// Problem says why the file is not valid, or not shown.
 	Problem string
 	// Mine is a message of the person. Pending is one in her inbox, and Answerable one that she can answer.
@@ -54,19 +44,21 @@ type progressView struct {
 }
 
 // viewOf returns the view of a message file. The person can answer what was sent to her.
-func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) messageView {
-	m := e.Message
-	v := messageView{}
+func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) {
+	shown := e.Message
 	if e.Err != nil {
 		v.Problem = failure.OneLine(e.Err.Error())
-		m = command.Preview(&e)
-		if e.IsHeld() {
-			m = &schema.Message{ID: m.ID, Subject: "A message that is not verified"}
+		shown = command.Preview(&e)
+		if v.Held = e.IsHeld(); v.Held {
+			shown = &schema.Message{ID: shown.ID, Subject: "A message that is not verified"}
 		}
 	}
-	v.ID, v.Conversation, v.Parent, v.From, v.To, v.Type, v.Priority = m.ID, conversation.Of(m), m.ParentID, m.From, m.To, m.Type, m.Priority
-	v.Subject, v.Created, v.Expires = cmp.Or(m.Subject, e.Name), m.CreatedAt.Time(), m.ExpiresAt.Time()
-	v.Offered, v.Chosen = m.Choices(), m.Choice()
+	m := *shown
+	m.Subject = cmp.Or(m.Subject, e.Name)
+	v.Message = &m
+	if e.Err == nil {
+		v.Excerpt = excerpt(m.Body)
+	}
 	person := s.options.Person
 	v.Mine = person != "" && m.From == person
 	v.Answerable = e.Err == nil && person != "" && m.IsFor(person)
@@ -149,7 +141,7 @@ func (s *Server) messagePage(r *http.Request) (page, error) {
 	if v.Answerable {
 		v.Reply = newReplyForm(&v.messageView, node.Message)
 	}
-	return page{Title: v.Subject, template: "message", Content: v}, nil
+	return page{Title: v.Subject, Template: "message", Content: v}, nil
 }
 
 // node returns a message with its progress.
@@ -164,19 +156,6 @@ func (s *Server) node(ctx context.Context, id string) (track.Node, error) {
 		}
 	}
 	return track.Node{}, &mailbox.NotFoundError{ID: id, Workspace: s.w.Dir()}
-}
-
-// serveRaw serves the bytes of a message's first file.
-func (s *Server) serveRaw(w http.ResponseWriter, r *http.Request) {
-	found, err := s.w.Find(r.Context(), r.PathValue("id"))
-	if _, err = mailbox.SplitUnreadable(err); err == nil && found[0].IsHeld() {
-		err = found[0].Err
-	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.serveFile(w, r, found[0])
 }
 
 // serveFile serves the bytes of a file that may be shown.

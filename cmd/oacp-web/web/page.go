@@ -5,11 +5,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,24 +24,25 @@ import (
 // A page is what the layout shows. Content is the view model of its template.
 type page struct {
 	Title    string
-	template string
+	Template string
 	Content  any
 	// Section is the entry of the navigation that the page belongs to.
 	Section string
-	// Topic is the part of the workspace that the page shows, for the script: an agent, or empty for all.
-	Topic string
 
 	// Query is what the search box holds.
 	Query string
 	// LoggedIn is false for a browser that must learn nothing about the workspace.
 	LoggedIn bool
 
-	// The server sets the rest.
+	// The server sets the rest. Main is what the template makes of the content.
+	Main    template.HTML
 	Project string
 	Person  schema.AgentName
 	// Waiting counts what waits for the person.
 	Waiting int
 	CSRF    string
+	// Feed is the address of the feed of what waits.
+	Feed string
 }
 
 // A builder makes the page that a request asks for.
@@ -63,8 +63,11 @@ func (s *Server) page(build builder) http.HandlerFunc {
 // show writes a page. It is complete before the first byte is sent.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.CSRF = csrfOf(r)
-	p.LoggedIn = p.CSRF != ""
-	data, err := s.render(s.templates, p)
+	p.LoggedIn = p.CSRF != "" || s.shown != nil
+	if s.shown != nil {
+		s.shown(p)
+	}
+	data, err := s.render(p)
 	if err != nil {
 		s.options.Warn(fmt.Errorf("page %s: %w", r.URL.Path, err))
 		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
@@ -76,16 +79,22 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page
 }
 
 // render returns the HTML of a page.
-func (s *Server) render(templates map[string]*template.Template, p page) ([]byte, error) {
+func (s *Server) render(p page) ([]byte, error) {
 	if p.LoggedIn {
 		p.Project, p.Person = s.project, s.options.Person
+		if s.feed != "" {
+			p.Feed = feedPrefix + s.feed
+		}
 	}
 	if p.Person != "" {
 		waiting, _ := s.boxes.names(p.Person, mailbox.Inbox) // the page says what cannot be read
 		p.Waiting = len(waiting)
 	}
-	var out bytes.Buffer
-	err := templates[p.template].ExecuteTemplate(&out, "layout", p)
+	var main, out bytes.Buffer
+	err := s.templates.ExecuteTemplate(&main, p.Template, p)
+	if p.Main = template.HTML(main.String()); err == nil {
+		err = s.templates.ExecuteTemplate(&out, "layout", p)
+	}
 	return out.Bytes(), err
 }
 
@@ -106,15 +115,14 @@ func problemOf(err error) problem {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	p.Text = r.PostFormValue("text")
-	s.show(w, r, statusOf(err), page{Title: "Not possible", template: "error", Content: p})
+	s.show(w, r, statusOf(err), page{Title: "Not possible", Template: "error", Content: p})
 }
 
 // refuse shows that a request is not answered, and why.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	p := page{Title: http.StatusText(status), template: "refused"}
 	// What the person wrote is not lost if her session has ended meanwhile.
-	p.Content = problem{Lines: []string{why}, Text: r.PostFormValue("text")}
-	s.show(w, r, status, p)
+	p := problem{Lines: []string{why}, Text: r.PostFormValue("text")}
+	s.show(w, r, status, page{Title: http.StatusText(status), Template: "error", Content: p})
 }
 
 // fileVersion tells browsers whether their stylesheet and script are those of this program.
@@ -136,15 +144,29 @@ type scope struct {
 // A moment is a time as pages show it.
 type moment struct{ Machine, Exact, Age string }
 
-func momentOf(at, now time.Time) moment {
+func momentOf(at, now time.Time, exact bool) moment {
 	m := moment{at.UTC().Format(time.RFC3339), at.Local().Format(time.DateTime), spelling.Age(at, now) + " ago"}
 	switch {
+	case exact:
+		m.Age = at.UTC().Format("2006-01-02 15:04 UTC")
 	case at.After(now):
 		m.Age = "in " + spelling.Age(now, at)
 	case now.Sub(at) < time.Minute:
 		m.Age = "now"
 	}
 	return m
+}
+
+// A paging is which page of a list is shown, of how many. The first page has the newest items.
+type paging struct{ Page, Pages int }
+
+// pagingOf returns the page that a request asks for, and which items it shows. Anything that is not the number of a page is
+// the nearest one.
+func pagingOf(r *http.Request, items, size int) (p paging, from, to int) {
+	p.Page, _ = strconv.Atoi(r.URL.Query().Get("page"))
+	p.Pages = max(1, (items+size-1)/size)
+	p.Page = max(1, min(p.Page, p.Pages))
+	return p, (p.Page - 1) * size, min(items, p.Page*size)
 }
 
 // A linker returns the address of a page, which the parts of its path name.
@@ -158,9 +180,12 @@ func fromRoot(parts ...string) string {
 	return "/" + strings.Join(parts, "/")
 }
 
-// parseTemplates returns the template of each page, by its name, with the layout.
-func parseTemplates(link linker) (map[string]*template.Template, error) {
-	base := template.New("layout").Funcs(template.FuncMap{
+// numbered links another part of the list on a page of the server.
+func numbered(page int) string { return "?page=" + strconv.Itoa(page) }
+
+// parseTemplates returns the templates of the pages, and their layout. Static pages have no server to ask.
+func parseTemplates(link linker, numbered func(page int) string, static bool) (*template.Template, error) {
+	return template.New("").Funcs(template.FuncMap{
 		"link": func(parts ...any) string {
 			texts := make([]string, len(parts))
 			for i, part := range parts {
@@ -168,42 +193,22 @@ func parseTemplates(link linker) (map[string]*template.Template, error) {
 			}
 			return link(texts...)
 		},
-		"asset":   func(name string) string { return link("static", name) + "?v=" + fileVersion },
-		"line":    func(text any) string { return visible.Line(fmt.Sprint(text)) },
-		"names":   func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
-		"words":   func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
-		"plural":  spelling.Plural,
-		"add":     func(a, b int) int { return a + b },
-		"in":      func(p page, item any) scope { return scope{p, item} },
-		"moment":  func(at time.Time) moment { return momentOf(at, time.Now()) },
-		"links":   func(parts []string) string { return link(slices.Clone(parts)...) },
-		"lines":   visible.Lines,
-		"took":    func(d time.Duration) string { return seconds(d.Seconds()).String() },
-		"tokens":  func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
-		"cost":    func(u agent.Usage) string { return command.Cost(u.CostUSD) },
-		"excerpt": func(text string) string { return excerpt(schema.TextValue(text)) },
-	})
-	base, err := base.ParseFS(files, "templates/layout.html", "templates/part_*.html")
-	if err != nil {
-		return nil, err
-	}
-	names, err := fs.Glob(files, "templates/*.html")
-	if err != nil {
-		return nil, err
-	}
-	parsed := make(map[string]*template.Template)
-	for _, name := range names {
-		if path.Base(name) == "layout.html" || strings.HasPrefix(path.Base(name), "part_") {
-			continue
-		}
-		clone, err := base.Clone()
-		if err == nil {
-			clone, err = clone.ParseFS(files, name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		parsed[strings.TrimSuffix(path.Base(name), ".html")] = clone
-	}
-	return parsed, nil
+		"asset":    func(name string) string { return link("static", name) + "?v=" + fileVersion },
+		"line":     func(text any) string { return visible.Line(fmt.Sprint(text)) },
+		"names":    func(names []schema.AgentName) string { return visible.Line(spelling.Join(names)) },
+		"words":    func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
+		"plural":   spelling.Plural,
+		"add":      func(a, b int) int { return a + b },
+		"in":       func(p page, item any) scope { return scope{p, item} },
+		"moment":   func(at time.Time) moment { return momentOf(at, time.Now(), static) },
+		"numbered": numbered,
+		"now":      time.Now,
+		"static":   func() bool { return static },
+		"links":    func(parts []string) string { return link(slices.Clone(parts)...) },
+		"lines":    visible.Lines,
+		"took":     func(d time.Duration) string { return seconds(d.Seconds()).String() },
+		"tokens":   func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
+		"cost":     func(u agent.Usage) string { return command.Cost(u.CostUSD) },
+		"excerpt":  func(text string) string { return excerpt(schema.TextValue(text)) },
+	}).ParseFS(files, "templates/*.html")
 }

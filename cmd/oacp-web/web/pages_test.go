@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,12 +121,16 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	page := b.page("/c/" + string(m.ID))
-	for _, want := range []string{`<a rel="noopener noreferrer nofollow" href="https://ok.example">`, "&lt;script&gt;", `\u202e`, "<h3>Title</h3>", "<h4>Deep</h4>"} {
+	for _, want := range []string{`<a href="https://ok.example" rel="noopener noreferrer nofollow">`, "&lt;script&gt;", `\u202e`, "<h3>Title</h3>", "<h4>Deep</h4>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the conversation lacks %s:\n%s", want, page)
 		}
 	}
-	raw := b.get("/m/" + string(m.ID) + "/raw")
+	link := regexp.MustCompile(`href="([^"]*)"><code>`).FindStringSubmatch(b.page("/m/" + string(m.ID)))
+	if link == nil {
+		t.Fatal("the page of the message has no link to its file")
+	}
+	raw := b.get(link[1])
 	if raw.Code != http.StatusOK || raw.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("the raw file: %d, %s", raw.Code, raw.Header())
 	}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"html/template"
@@ -15,7 +14,6 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -42,13 +40,11 @@ type runPages struct{ *Server }
 
 // route declares the pages.
 func (s runPages) route() {
-	const ofPair = "GET /runs/p/{repository}/{id}"
 	s.mux.HandleFunc("GET /runs", s.page(s.runsPage))
 	s.mux.HandleFunc("GET /runs/a/{agent}", s.page(s.agentTurnsPage))
-	s.mux.HandleFunc("GET /runs/a/{agent}/{chart}", s.serveChart)
-	s.mux.HandleFunc(ofPair, s.page(s.runPage))
-	s.mux.HandleFunc(ofPair+"/records", s.page(s.recordsPage))
-	s.mux.HandleFunc(ofPair+"/chart/{chart}", s.serveChart)
+	s.mux.HandleFunc("GET /runs/a/{agent}/{chart}", s.serveChart(s.agentTurns))
+	s.mux.HandleFunc("GET /runs/p/{repository}/{id}", s.page(s.runPage))
+	s.mux.HandleFunc("GET /runs/p/{repository}/{id}/{chart}", s.serveChart(s.runTurns))
 }
 
 // A turnRow is a turn in a table.
@@ -68,21 +64,24 @@ type turnRow struct {
 	Usage  agent.Usage
 }
 
-// A turnTable is a page of turns with the sums over all of them, and the charts of the latest.
+// A turnTable has turns, the sums over all of them, and charts of the latest.
 type turnTable struct {
-	Rows        []turnRow // the newest first
-	Page, Pages int
-	Turns       int
-	Failed      int
-	Took        time.Duration
-	Usage       agent.Usage
-	// Charts are links to the charts that have values.
-	Charts []chartView
-	all    []turnRow
+	// Rows are the turns that the page shows, the newest first.
+	Rows []turnRow
+	paging
+	Turns  int
+	Failed int
+	Took   time.Duration
+	Usage  agent.Usage
+	// Charts are those that have values.
+	Charts []chart
 }
 
-func newTurnTable(all []turnRow, number string, chart func(name string) []string) (t turnTable) {
-	t.all, t.Turns = all, len(all)
+// newTurnTable returns the table of turns, the oldest first, at a path.
+func newTurnTable(r *http.Request, all []turnRow, path ...string) (t turnTable) {
+	t.Turns = len(all)
+	var from, to int
+	t.paging, from, to = pagingOf(r, len(all), turnsPage)
 	for i := range all {
 		row := &all[i]
 		row.Number = i + 1
@@ -92,23 +91,10 @@ func newTurnTable(all []turnRow, number string, chart func(name string) []string
 			t.Failed++
 		}
 	}
-	var from, to int
-	t.Page, t.Pages, from, to = pageOf(number, len(all), turnsPage)
-	for i := from; i < to; i++ {
-		t.Rows = append(t.Rows, all[len(all)-1-i])
-	}
-	for _, c := range chartsOf(all) {
-		t.Charts = append(t.Charts, chartView{Title: c.title, Text: c.describe(), Path: chart(c.name + ".svg")})
-	}
+	t.Charts = chartsOf(all, path)
+	t.Rows = all[len(all)-to : len(all)-from]
+	slices.Reverse(t.Rows)
 	return t
-}
-
-// pageOf returns which of the items a page shows. Anything that is not the number of a page is the nearest one.
-func pageOf(number string, items, size int) (page, pages, from, to int) {
-	page, _ = strconv.Atoi(number)
-	pages = max(1, (items+size-1)/size)
-	page = max(1, min(page, pages))
-	return page, pages, (page - 1) * size, min(items, page*size)
 }
 
 // A runsView is the view model of the list of runs.
@@ -127,20 +113,25 @@ type agentTurns struct {
 
 // A runView is a run of oacp pair or AgentPair, or a log that a mirror writes.
 type runView struct {
-	Repository string // its id
-	Folder     string
-	ID         int
-	Kind       string
-	Prompt     string
-	State      string
-	Problem    string
-	Iteration  int
-	Most       int
-	Updated    time.Time
-	Table      turnTable
-	Records    int
-	Passes     int
-	Fails      int
+	bridge.Run
+	pair.Manifest
+	bridge.Status
+	// Kind is the program that made the run, and Stage what the run does now, in words.
+	Kind, Stage string
+	Problem     string
+	Updated     time.Time
+	Table       turnTable
+	// Records are those that the page shows, the newest first.
+	Records []recordRow
+	paging
+}
+
+// A recordRow is a record of a bridge log, or a line that is none.
+type recordRow struct {
+	bridge.Entry
+	Body    template.HTML
+	At      time.Time
+	Problem string
 }
 
 func (s runPages) runsPage(r *http.Request) (page, error) {
@@ -155,7 +146,7 @@ func (s runPages) runsPage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	for _, name := range agents {
-		table, err := s.turnsOf(name, "")
+		table, err := s.turnsOf(r, name)
 		note(err)
 		if table.Turns > 0 {
 			v.Agents = append(v.Agents, agentTurns{name, table})
@@ -165,14 +156,14 @@ func (s runPages) runsPage(r *http.Request) (page, error) {
 	note(err)
 	v.More = max(0, len(overviews)-latestRuns)
 	for _, o := range overviews[:len(overviews)-v.More] {
-		v.Runs = append(v.Runs, s.run(r.Context(), o, ""))
+		v.Runs = append(v.Runs, s.view(r, o))
 	}
-	slices.SortStableFunc(v.Runs, func(a, b runView) int { return cmp.Or(b.Updated.Compare(a.Updated), b.ID-a.ID) })
-	return page{Title: "Runs", template: "runs", Section: "runs", Content: v}, r.Context().Err()
+	slices.SortStableFunc(v.Runs, func(a, b runView) int { return cmp.Or(b.Updated.Compare(a.Updated), b.Run.ID-a.Run.ID) })
+	return page{Title: "Runs", Template: "runs", Section: "runs", Content: v}, r.Context().Err()
 }
 
 // turnsOf returns the turns that oacp run gave an agent.
-func (s runPages) turnsOf(name schema.AgentName, number string) (turnTable, error) {
+func (s runPages) turnsOf(r *http.Request, name schema.AgentName) (turnTable, error) {
 	turns, err := track.Turns(s.w, name)
 	rows := make([]turnRow, 0, len(turns))
 	for _, t := range turns {
@@ -185,67 +176,50 @@ func (s runPages) turnsOf(name schema.AgentName, number string) (turnTable, erro
 		}
 		rows = append(rows, row)
 	}
-	return newTurnTable(rows, number, func(chart string) []string { return []string{"runs", "a", string(name), chart} }), err
+	return newTurnTable(r, rows, "runs", "a", string(name)), err
+}
+
+// agentTurns returns the turns of the agent that the path of a request names.
+func (s runPages) agentTurns(r *http.Request) (turnTable, error) {
+	name, err := s.agentOf(r)
+	if err != nil {
+		return turnTable{}, err
+	}
+	return s.turnsOf(r, name)
 }
 
 func (s runPages) agentTurnsPage(r *http.Request) (page, error) {
-	name, err := s.agentOf(r)
-	if err != nil {
-		return page{}, err
-	}
-	table, err := s.turnsOf(name, r.URL.Query().Get("page"))
-	return page{Title: "Turns of " + string(name), template: "turns", Section: "runs", Topic: string(name), Content: agentTurns{name, table}}, err
+	table, err := s.agentTurns(r)
+	name := r.PathValue("agent")
+	return page{Title: "Turns of " + name, Template: "turns", Section: "runs", Content: agentTurns{schema.AgentName(name), table}}, err
 }
 
-// agentOf returns the agent that the path of a request names.
-func (s runPages) agentOf(r *http.Request) (schema.AgentName, error) {
-	name, err := schema.ParseAgentName(r.PathValue("agent"))
-	if err != nil {
-		return "", &mailbox.UnknownAgentError{Agent: schema.AgentName(r.PathValue("agent"))}
-	}
-	return name, s.w.CheckAgent(name)
-}
-
-// run returns the view of a run. What cannot be read is its problem.
-func (s runPages) run(ctx context.Context, o pair.Overview, number string) runView {
-	m := &o.Manifest
-	v := runView{
-		Repository: o.Run.RepositoryID, Folder: m.RepoPath, ID: o.Run.ID, Kind: "oacp pair", Prompt: m.Prompt, State: string(m.State),
-		Iteration: m.CurrentIteration, Most: m.MaxIterations, Updated: m.UpdatedAt,
-	}
-	status, bridgeErr := o.Run.Status(ctx)
-	v.Records, v.Passes, v.Fails = status.TotalMessages+status.SkippedLines, status.PassCount, status.FailCount
+// view returns the view of a run without its records. What cannot be read is its problem.
+func (s runPages) view(r *http.Request, o pair.Overview) runView {
+	v := runView{Run: o.Run, Manifest: o.Manifest, Kind: "oacp pair", Stage: string(o.Manifest.State), Updated: o.Manifest.UpdatedAt}
+	var statusErr error
+	v.Status, statusErr = o.Run.Status(r.Context())
 	turns, turnsErr := pair.PastTurns(o.Run)
 	isForeign := errors.Is(o.Err, pair.ErrForeignRun)
 	switch {
-	case isForeign && m.IsLog():
-		v.Kind, v.State = "oacp mirror", "log"
+	case isForeign && v.IsLog():
+		v.Kind, v.Stage = "oacp mirror", "log"
 		if info, err := os.Stat(o.Run.BridgePath()); err == nil { // nobody updates its manifest
 			v.Updated = info.ModTime()
 		}
 	case isForeign:
 		v.Kind = "AgentPair"
-	case o.Err == nil && !m.State.Final() && !o.Driven:
-		v.State += ", stopped"
+	case o.Err == nil && !v.State.Final() && !o.Driven:
+		v.Stage += ", stopped"
 	}
 	if isForeign || errors.Is(o.Err, pair.ErrNeverBegun) {
 		o.Err = nil
 	}
-	if err := errors.Join(o.Err, bridgeErr, turnsErr); err != nil {
+	if err := errors.Join(o.Err, statusErr, turnsErr); err != nil {
 		v.Problem = failure.OneLine(err.Error())
-	} else if m.Error != "" {
-		v.Problem = failure.OneLine(m.Error)
+	} else if v.Error != "" {
+		v.Problem = failure.OneLine(v.Error)
 	}
-	v.Table = newTurnTable(rowsOf(turns), number, func(chart string) []string { return v.Path("chart", chart) })
-	return v
-}
-
-// Path returns the parts of the path of a page of the run.
-func (v runView) Path(more ...string) []string {
-	return append([]string{"runs", "p", v.Repository, strconv.Itoa(v.ID)}, more...)
-}
-
-func rowsOf(turns []pair.PastTurn) []turnRow {
 	rows := make([]turnRow, 0, len(turns))
 	for _, t := range turns {
 		rows = append(rows, turnRow{
@@ -253,63 +227,45 @@ func rowsOf(turns []pair.PastTurn) []turnRow {
 			Result: string(t.Signal), Failed: t.Signal == bridge.SignalFail, Usage: t.Usage,
 		})
 	}
-	return rows
+	v.Table = newTurnTable(r, rows, v.Path()...)
+	v.Table.paging = paging{} // the number in the request is that of a page of records
+	return v
 }
 
-// overviewOf returns the run that the path of a request names.
-func (s runPages) overviewOf(r *http.Request) (o pair.Overview, err error) {
+// Path returns the parts of the path of the run's page.
+func (v runView) Path() []string {
+	return []string{"runs", "p", v.RepositoryID, strconv.Itoa(v.Run.ID)}
+}
+
+// run returns the view of the run that the path of a request names.
+func (s runPages) run(r *http.Request) (runView, error) {
 	id, repository := r.PathValue("id"), r.PathValue("repository")
+	noRun := fmt.Errorf("run %s of %s: %w", id, repository, bridge.ErrNoRun)
 	if !slices.Contains(s.options.Runs.Repositories, repository) {
-		return o, fmt.Errorf("run %s of %s: %w", id, repository, bridge.ErrNoRun)
+		return runView{}, noRun
 	}
-	runs, err := bridge.Runs(s.options.Runs.Root, repository)
-	if err != nil {
-		return o, err
-	}
-	at := slices.IndexFunc(runs, func(run bridge.Run) bool { return strconv.Itoa(run.ID) == id })
+	all, err := pair.List(s.options.Runs.Root, repository)
+	at := slices.IndexFunc(all, func(o pair.Overview) bool { return strconv.Itoa(o.Run.ID) == id })
 	if at < 0 {
-		return o, fmt.Errorf("run %s: %w", id, bridge.ErrNoRun)
+		return runView{}, cmp.Or(err, noRun)
 	}
-	o.Run = runs[at]
-	if o.Driven, err = pair.Driven(o.Run); err == nil {
-		o.Manifest, o.Err = pair.ReadManifest(o.Run)
-	}
-	return o, err
+	return s.view(r, all[at]), nil
 }
 
-func (s runPages) runPage(r *http.Request) (page, error) {
-	o, err := s.overviewOf(r)
-	if err != nil {
-		return page{}, err
-	}
-	v := s.run(r.Context(), o, r.URL.Query().Get("page"))
-	return page{Title: fmt.Sprintf("Run %d", v.ID), template: "run", Section: "runs", Content: v}, nil
+func (s runPages) runTurns(r *http.Request) (turnTable, error) {
+	v, err := s.run(r)
+	return v.Table, err
 }
 
-// A recordsView is the view model of the records of a run.
-type recordsView struct {
-	runView
-	Rows        []recordRow // the newest first
-	Page, Pages int
-}
-
-// A recordRow is a record, or a line that is none.
-type recordRow struct {
-	bridge.Entry
-	Body    template.HTML
-	At      time.Time
-	Problem string
-}
-
-func (s runPages) recordsPage(r *http.Request) (p page, err error) {
-	o, err := s.overviewOf(r)
+func (s runPages) runPage(r *http.Request) (p page, err error) {
+	v, err := s.run(r)
 	if err != nil {
 		return p, err
 	}
-	v := recordsView{runView: s.run(r.Context(), o, "")}
+	lines := v.TotalMessages + v.SkippedLines
 	var from, to int
-	v.Page, v.Pages, from, to = pageOf(r.URL.Query().Get("page"), v.Records, recordsPage)
-	log, err := o.Run.Open(nil)
+	v.paging, from, to = pagingOf(r, lines, recordsPage)
+	log, err := v.Open(nil)
 	if err != nil {
 		return p, err
 	}
@@ -320,12 +276,12 @@ func (s runPages) recordsPage(r *http.Request) (p page, err error) {
 			return p, err
 		}
 		line++
-		if line > v.Records-to && line <= v.Records-from {
-			v.Rows = append(v.Rows, recordOf(e, err))
+		if line > lines-to && line <= lines-from {
+			v.Records = append(v.Records, recordOf(e, err))
 		}
 	}
-	slices.Reverse(v.Rows)
-	return page{Title: fmt.Sprintf("Records of run %d", v.ID), template: "records", Section: "runs", Content: v}, nil
+	slices.Reverse(v.Records)
+	return page{Title: fmt.Sprintf("Run %d", v.Run.ID), Template: "run", Section: "runs", Content: v}, nil
 }
 
 func recordOf(e bridge.Entry, err error) recordRow {

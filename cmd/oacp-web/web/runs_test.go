@@ -33,10 +33,10 @@ no entry
 	b.login()
 	base := "/runs/p/" + run.RepositoryID + "/1"
 	for path, words := range map[string][]string{
-		"/runs":           {"&lt;script&gt;", "AgentPair 1", "1 turn", "1m0s", "$0.50", base},
-		base:              {"&lt;b&gt;&amp;, iteration 1", "$0.50", "chart/cost-small-dark.svg", "2 records"},
-		base + "/records": {"not a record", "&lt;img src=x&gt;"},
-		"/runs/a/codex":   {"&lt;i&gt;first", "it broke", "20s", "1 failed"},
+		"/runs":          {"&lt;script&gt;", "AgentPair 1", "1 turn", "1m0s", "$0.50", base},
+		base:             {"&lt;b&gt;&amp;, iteration 1", "$0.50", "cost-small-dark.svg", "1 record"},
+		base + "?page=1": {"not a record", "&lt;img src=x&gt;"},
+		"/runs/a/codex":  {"&lt;i&gt;first", "it broke", "20s", "1 failed"},
 	} {
 		got := b.page(path)
 		for _, word := range words {
@@ -50,7 +50,7 @@ no entry
 			}
 		}
 	}
-	for _, path := range []string{base + "/chart/cost.svg", base + "/chart/tokens-dark.svg", "/runs/a/codex/duration-small.svg"} {
+	for _, path := range []string{base + "/cost.svg", base + "/tokens-dark.svg", "/runs/a/codex/duration-small.svg"} {
 		got := b.get(path)
 		if got.Code != http.StatusOK || got.Header().Get("Content-Type") != "image/svg+xml" {
 			t.Errorf("%s: %d %s", path, got.Code, got.Header())
@@ -59,7 +59,7 @@ no entry
 			t.Errorf("%s: %v\n%s", path, err, got.Body)
 		}
 	}
-	for _, path := range []string{"/runs/p/0123456789abcdef/1", "/runs/p/" + run.RepositoryID + "/2", "/runs/a/nobody", base + "/chart/x.svg"} {
+	for _, path := range []string{"/runs/p/0123456789abcdef/1", "/runs/p/" + run.RepositoryID + "/2", "/runs/a/nobody", base + "/x.svg"} {
 		if got := b.get(path); got.Code != http.StatusNotFound {
 			t.Errorf("%s: want 404, got %d", path, got.Code)
 		}

@@ -86,7 +86,7 @@ type hitView struct {
 
 func (s *Server) searchPage(r *http.Request) (page, error) {
 	v := searchView{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
-	p := page{Title: "Search", template: "search", Section: "search", Query: v.Query}
+	p := page{Title: "Search", Template: "search", Section: "search", Query: v.Query}
 	if len(v.Query) > maxQuery {
 		return p, failure.Usagef("the query is longer than %d characters", maxQuery)
 	}
@@ -123,12 +123,12 @@ func (s *Server) search(ctx context.Context, v *searchView, after string) error 
 }
 
 func hitViewOf(hit search.Hit) hitView {
-	v := hitView{Snippet: hit.Snippet}
-	v.From, v.Type, v.Priority, v.Subject = schema.AgentName(hit.From), schema.Type(hit.Type), schema.Priority(hit.Priority), hit.Subject
-	v.Created, v.Conversation = hit.CreatedAt, hit.Conversation
+	m := schema.Message{From: schema.AgentName(hit.From), Type: schema.Type(hit.Type), Priority: schema.Priority(hit.Priority), Subject: hit.Subject}
+	m.CreatedAt = schema.NewTimestamp(hit.CreatedAt)
 	for _, to := range hit.To {
-		v.To = append(v.To, schema.AgentName(to))
+		m.To = append(m.To, schema.AgentName(to))
 	}
+	v := hitView{messageView: messageView{Message: &m}, Snippet: hit.Snippet}
 	if hit.Err != nil {
 		v.Problem = failure.OneLine(hit.Err.Error())
 	}

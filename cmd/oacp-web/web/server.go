@@ -2,6 +2,7 @@ package web
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -20,6 +21,8 @@ type Options struct {
 	Person schema.AgentName
 	// Runs are those that the pages show.
 	Runs Runs
+	// WorkingDir is the folder in which the doctor looks for settings of sessions.
+	WorkingDir string
 	// Warn reports what goes wrong outside a request.
 	Warn func(error)
 }
@@ -29,12 +32,16 @@ type Server struct {
 	w         *mailbox.Workspace
 	options   Options
 	project   string
-	templates map[string]*template.Template
+	templates *template.Template
 	mux       *http.ServeMux
 	boxes     boxes
 	threads   threads
 	finder    finder
 	hub       hub
+	// feed is the secret of the feed; empty if there is none.
+	feed string
+	// shown, if not nil, is told of each page. Without a guard, nobody else is.
+	shown func(page)
 }
 
 // New returns the server of a workspace, which the caller closes after it.
@@ -42,8 +49,13 @@ func New(w *mailbox.Workspace, options Options) (*Server, error) {
 	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}, finder: finder{w: w, warn: options.Warn}}
 	s.threads.boxes = &s.boxes
 	var err error
-	if s.templates, err = parseTemplates(fromRoot); err != nil {
+	if s.templates, err = parseTemplates(fromRoot, numbered, false); err != nil {
 		return nil, err
+	}
+	if s.options.Person != "" {
+		if s.feed, err = feedSecret(w, s.options.Person); err != nil {
+			options.Warn(fmt.Errorf("there is no feed: %w", err))
+		}
 	}
 	return s, s.route()
 }
@@ -67,7 +79,6 @@ func (s *Server) route() error {
 	s.mux.HandleFunc("GET /search", s.page(s.searchPage))
 	s.mux.HandleFunc("GET /c/{id}", s.page(s.conversationPage))
 	s.mux.HandleFunc("GET /m/{id}", s.page(s.messagePage))
-	s.mux.HandleFunc("GET /m/{id}/raw", s.serveRaw)
 	s.mux.HandleFunc("GET /m/{id}/json", s.serveJSON)
 	s.mux.HandleFunc("POST /m/{id}/reply", s.reply)
 	s.mux.HandleFunc("POST /m/{id}/done", s.acknowledge)
@@ -77,6 +88,7 @@ func (s *Server) route() error {
 	s.mux.HandleFunc("GET /a/{agent}/{box}", s.page(s.mailboxPage))
 	s.mux.HandleFunc("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
 	s.mux.HandleFunc("POST /a/{agent}/{box}/restore", s.restore)
+	s.mux.HandleFunc("GET /doctor", s.page(s.doctorPage))
 	runPages{s}.route()
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "There is no such page.")

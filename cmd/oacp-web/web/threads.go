@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -89,6 +90,17 @@ func (r relation) keys() (keys []string) {
 		}
 	}
 	return keys
+}
+
+// first returns the id of the oldest message in the conversation of a message, empty if no file has it.
+func (t *threads) first(ctx context.Context, id schema.ID) (schema.ID, error) {
+	names, err := t.of(ctx, id)
+	if len(names) == 0 {
+		return "", err
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return schema.ID(t.known[slices.MinFunc(names, func(a, b string) int { return newestFirst(b, a) })].id), err
 }
 
 // of returns the names of the files in the conversation of a message.

@@ -165,11 +165,7 @@ if (base.events) {
 		lost = true;
 		connection.textContent = events.readyState === EventSource.CLOSED ? "Log in again to see changes." : "Not connected: changes are not shown.";
 	};
-	events.addEventListener("change", event => {
-		if (!base.topic || countIn(document.title) !== waiting || event.data.split(" ").includes(base.topic) || document.querySelector("#nav-inbox")) {
-			refresh();
-		}
-	});
+	events.addEventListener("change", refresh);
 	addEventListener("pagehide", () => events.close());
 	const ask = document.getElementById("ask-notify");
 	ask.hidden = !("Notification" in window) || Notification.permission !== "default";
@@ -178,6 +174,15 @@ if (base.events) {
 		ask.hidden = true;
 	});
 }
+
+// A page without a server finds words in its own list.
+
+document.querySelector("[data-filter]")?.addEventListener("input", event => {
+	const words = event.target.value.toLowerCase().split(/\s+/);
+	for (const item of document.getElementById(event.target.dataset.filter).children) {
+		item.hidden = !words.every(word => item.textContent.toLowerCase().includes(word));
+	}
+});
 
 // Keys.
 
