@@ -273,7 +273,7 @@ func (x *Index) load(ctx context.Context, ids []int64) (map[int64]*content, erro
 			for name := range wanted {
 				list = append(list, name)
 			}
-			entries, err := mailbox.Load(ctx, x.w, in.agent, in.box, list, func(*mailbox.Entry) bool { return true })
+			entries, err := mailbox.Load(ctx, x.w, in.agent, in.box, list)
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("reading what was found: %w", context.Cause(ctx))
 			}

@@ -200,11 +200,11 @@ func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
 		return since
 	}
 	names := make(map[string]time.Time)
-	listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) {
+	for _, name := range listing.MessageFiles() {
 		if parsed, err := schema.ParseFileName(name); err == nil && !parsed.At.Before(since) {
 			names[name] = parsed.At
 		}
-	})
+	}
 	times := slices.SortedFunc(maps.Values(names), time.Time.Compare)
 	if len(times) <= q.Limit {
 		return since

@@ -89,8 +89,7 @@ func (n *News) Count(ctx context.Context) (count int, more bool) {
 	if err != nil || n.refresh() != nil {
 		return 0, false
 	}
-	var names []string
-	listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) { names = append(names, name) })
+	names := listing.MessageFiles()
 	slices.Sort(names) // names begin with a time
 	newest := names[max(0, len(names)-mostCounted):]
 	entries, err := n.w.ListNamed(ctx, n.agent, mailbox.Inbox, func(name string) bool { return slices.Contains(newest, name) },
