@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -54,6 +55,15 @@ func wakes(m *schema.Message, now time.Time) bool {
 	}
 	urgent := m.Priority == schema.P0 || m.Priority == schema.P1
 	return m.Type != schema.Notification || m.ParentID != "" || urgent
+}
+
+// AgentOf returns the agent that a session acts for, and whether the workspace has it: the one that the environment names
+// if the workspace has it, and otherwise the given one.
+func AgentOf(w *mailbox.Workspace, getenv func(string) string, otherwise schema.AgentName) (agent schema.AgentName, known bool) {
+	if agent, err := project.AgentFromEnvironment(getenv); err == nil && w.Knows(agent) {
+		return agent, true
+	}
+	return otherwise, otherwise.Valid() && w.Knows(otherwise)
 }
 
 func inboxOf(agent schema.AgentName) string { return schema.BoxPath(agent, mailbox.Inbox) }

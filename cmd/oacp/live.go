@@ -21,8 +21,8 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -179,7 +179,7 @@ func newHookCommand(s *command.Streams) *cli.Command {
 		Hidden:    true,
 		Usage:     "answer a hook of claude or codex",
 		ArgsUsage: "claude|codex",
-		Description: `The hooks that oacp setup writes call this command. It reads the event of a hook from
+		Description: `The hooks that oacp setup writes and those of the plugin call this command. It reads the event of a hook from
 standard input and prints the mail that is new to the session, in the form that the
 program reads. It prints nothing if there is no workspace, no agent, or no
 news. An error does not disturb the session: the exit status is 0 all the same, and a
@@ -188,6 +188,7 @@ claude.`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the name of the program)"},
 			sessionSync(),
+			&cli.BoolFlag{Name: "plugin", Usage: "the hook is the plugin's: leave the event to a hook that oacp setup wrote"},
 		}, new(command.Workspace).Flags()...),
 		Action: action(s, anyNumber, func(c *call) error {
 			if len(c.words) != 1 || !slices.Contains(live.Programs(), live.Program(c.words[0])) {
@@ -226,6 +227,9 @@ func runHook(c *call, program live.Program) (err error) {
 	if c.Getenv(orphans.Variable) != "" || live.IsScripted(program, c.Getenv) {
 		return nil // nobody works in the session, or its runner gives it the mail
 	}
+	if written := (setup.Options{Program: program, Getenv: c.Getenv}); c.isOn("plugin") && written.HasHook(e.Name, e.Dir) {
+		return nil
+	}
 	place := c.place.Place(c.Streams)
 	if e.Dir != "" {
 		place.WorkingDir = e.Dir
@@ -235,7 +239,7 @@ func runHook(c *call, program live.Program) (err error) {
 		return nil // the session has nothing to do with oacp, or there is no workspace for a log
 	}
 	defer func() { _ = w.Close() }() // nothing is written through it
-	agent, known := hookAgent(c, w, program)
+	agent, known := live.AgentOf(w, c.Getenv, cmp.Or(c.agent(), schema.AgentName(program)))
 	if !known {
 		return nil
 	}
@@ -277,15 +281,6 @@ func handleEvent(c *call, h *live.Hook, e live.Event) (exit int, err error) {
 		err = errors.Join(err, startFollower(c, h.Workspace, h.Agent, e.Session))
 	}
 	return exit, err
-}
-
-// hookAgent returns the agent that a session acts for, and whether the workspace has it.
-func hookAgent(c *call, w *mailbox.Workspace, program live.Program) (agent schema.AgentName, known bool) {
-	if agent, err := project.AgentFromEnvironment(c.Getenv); err == nil && w.Knows(agent) {
-		return agent, true
-	}
-	agent = cmp.Or(c.agent(), schema.AgentName(program))
-	return agent, agent.Valid() && w.Knows(agent)
 }
 
 // startFollower starts the process that follows a session. It outlives this one, and ends with the session.

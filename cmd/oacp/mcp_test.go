@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // A toolClient calls the tools of a real oacp process.
@@ -83,6 +85,46 @@ func TestMCP(t *testing.T) {
 		if err := client.session.Close(); err != nil {
 			t.Errorf("a server whose input ended: %v, want status 0", err)
 		}
+	}
+}
+
+// TestMCPOfPlugin checks for which agent the server of a plugin has tools, and that it has none, rather than to fail, where
+// there is no agent or oacp setup has registered a server.
+func TestMCPOfPlugin(t *testing.T) {
+	c := newSession(t, "claude,codex")
+	home, elsewhere := t.TempDir(), t.TempDir()
+	other := newSession(t, "ada").Dir
+	check.WriteFile(t, filepath.Join(home, "set up", "config.toml"), "[mcp_servers.oacp]\ncommand = \"oacp\"\nargs = [\"mcp\"]\n")
+	for name, test := range map[string]struct {
+		program, dir string
+		env          []string
+		want         string // the agent, or empty
+	}{
+		"in the project":          {"codex", c.Dir, nil, "codex"},
+		"in the plugin's folder":  {"claude", elsewhere, []string{"CLAUDE_PROJECT_DIR=" + c.Dir}, "claude"},
+		"another agent":           {"claude", c.Dir, []string{"OACP_AGENT=codex"}, "codex"},
+		"an unknown agent":        {"claude", c.Dir, []string{"OACP_AGENT=ada"}, "claude"},
+		"no agent of the program": {"claude", other, nil, ""},
+		"no workspace":            {"codex", elsewhere, nil, ""},
+		"a server of a setup":     {"codex", c.Dir, []string{"CODEX_HOME=" + filepath.Join(home, "set up")}, ""},
+		"a setup of codex":        {"claude", c.Dir, []string{"CODEX_HOME=" + filepath.Join(home, "set up")}, "claude"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := exec.Command("oacp", "mcp", "--plugin", test.program)
+			command.Dir, command.Stderr = test.dir, os.Stderr
+			command.Env = append(append(os.Environ(), "HOME="+home, "USERPROFILE="+home, "OACP_AGENT=", "CODEX_HOME="), test.env...)
+			client := connectTools(t, &mcp.CommandTransport{Command: command})
+			tools, err := client.session.ListTools(t.Context(), nil)
+			if err != nil || len(tools.Tools) > 0 != (test.want != "") {
+				t.Errorf("there are %d tools (%v), want the agent %q", len(tools.Tools), err, test.want)
+			}
+			if text := client.session.InitializeResult().Instructions; !strings.HasPrefix(text, "You are the agent \""+test.want+"\"") && text != test.want {
+				t.Errorf("the instructions are %q, want the agent %q", text, test.want)
+			}
+			if err := client.session.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

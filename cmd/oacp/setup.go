@@ -149,8 +149,11 @@ type setupAnswer struct {
 
 // addRemoval adds what the user should know after a removal.
 func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options) {
+	if path := options.Plugin(); path != "" {
+		a.Notes = []string{"the plugin is still enabled in " + path}
+	}
 	if !plan.IsEmpty() {
-		a.Notes = []string{"open sessions keep the hooks and tools until they end"}
+		a.Notes = append(a.Notes, "open sessions keep the hooks and tools until they end")
 		return
 	}
 	if options.Scope == setup.Project {
@@ -170,6 +173,9 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 	}
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
 		note("%s is not on the PATH", options.Program)
+	}
+	if path := options.Plugin(); path != "" {
+		note("the plugin is enabled in %s: it leaves these sessions to this setup", path)
 	}
 	for _, obstacle := range options.Obstacles() {
 		note("%s", obstacle)

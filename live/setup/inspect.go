@@ -44,23 +44,19 @@ func Inspect(o Options, workingDir string) []doctor.Finding {
 		add := func(severity doctor.Severity, hint, message string) {
 			findings = append(findings, doctor.Finding{Category: category, Name: string(program), Severity: severity, Message: message, Hint: hint})
 		}
-		setups := 0
-		for _, scope := range []Scope{Project, User} {
-			if o.Scope = scope; scope == Project {
-				var err error
-				if o.Dir, err = ProjectDir(program, workingDir); err != nil {
-					continue
-				}
-			}
+		setups, scopes := 0, o.scopes(workingDir)
+		for _, o := range scopes {
 			if f, ok := o.look(); ok {
 				findings = append(findings, f.findings()...)
 				setups++
 			}
 		}
-		switch setups {
-		case 0:
+		plugin := scopes[0].pluginFindings(setups > 0)
+		findings = append(findings, plugin...)
+		if setups == 0 && plugin == nil {
 			add(doctor.SeveritySkipped, "oacp setup "+string(program)+" sets it up", "is not set up: mail does not reach its sessions")
-		case 2:
+		}
+		if setups == 2 {
 			add(doctor.SeverityWarning, "oacp setup "+string(program)+" --remove removes that of the project, and with --user that of the user",
 				"it is set up for the project and for the user: codex runs both hooks for each event, and claude does if they differ")
 		}
@@ -96,6 +92,14 @@ func (o Options) look() (f found, ok bool) {
 // managed is the folder of the settings that an organization prescribes for claude. Tests replace it.
 var managed = cmp.Or(map[string]string{"darwin": "/Library/Application Support/ClaudeCode", "windows": `C:\Program Files\ClaudeCode`}[runtime.GOOS], "/etc/claude-code")
 
+// claudeSettings returns the settings files of claude: a later one has precedence.
+func (o Options) claudeSettings(config string) []string {
+	return []string{
+		filepath.Join(config, "settings.json"), filepath.Join(o.Dir, ".claude", "settings.json"),
+		filepath.Join(o.Dir, ".claude", "settings.local.json"), filepath.Join(managed, "managed-settings.json"),
+	}
+}
+
 // Obstacles returns the settings that switch hooks off.
 func (o Options) Obstacles() (problems []string) {
 	config, err := o.configDir()
@@ -111,11 +115,7 @@ func (o Options) Obstacles() (problems []string) {
 		}
 		return problems
 	}
-	prescribed := filepath.Join(managed, "managed-settings.json")
-	for _, path := range []string{
-		prescribed, filepath.Join(config, "settings.json"),
-		filepath.Join(o.Dir, ".claude", "settings.json"), filepath.Join(o.Dir, ".claude", "settings.local.json"),
-	} {
+	for _, path := range o.claudeSettings(config) {
 		data, _ := readFile(path) // claude reports a file that is not valid
 		var s struct {
 			NoHooks   bool `json:"disableAllHooks"`
@@ -125,7 +125,7 @@ func (o Options) Obstacles() (problems []string) {
 		if s.NoHooks {
 			problems = append(problems, "disableAllHooks in "+path+" switches hooks off")
 		}
-		if s.OnlyHooks && path == prescribed {
+		if s.OnlyHooks && filepath.Dir(path) == managed {
 			problems = append(problems, "allowManagedHooksOnly in "+path+" switches hooks off")
 		}
 	}

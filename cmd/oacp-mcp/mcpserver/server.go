@@ -41,8 +41,7 @@ const (
 	callTimeout = time.Minute
 )
 
-// Options are the settings of a server. At least one of Workspace and Bridge is needed; the server
-// offers only the tools for those that are given.
+// Options are the settings of a server. It offers only the tools for the workspace and the bridge log that are given.
 type Options struct {
 	// Agent is the agent that the server acts for. The workspace must know it.
 	Agent schema.AgentName
@@ -76,9 +75,6 @@ type Server struct {
 func New(options Options) (*Server, error) {
 	if _, err := schema.ParseAgentName(string(options.Agent)); err != nil {
 		return nil, err
-	}
-	if options.Workspace == nil && options.Bridge == nil {
-		return nil, errors.New("neither a workspace nor a bridge log is given")
 	}
 	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn, caller: options.Caller}
 	if s.caller.PID == 0 {
@@ -183,6 +179,9 @@ func (s *Server) Close() error {
 
 // instructions returns the text that tells a model which agent it is and how to use the tools.
 func (s *Server) instructions() (string, error) {
+	if s.workspace == nil && s.log == nil {
+		return "", nil
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "You are the agent %q; every message you send here comes from it.", s.agent)
 	if s.workspace != nil {

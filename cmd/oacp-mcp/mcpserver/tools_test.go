@@ -138,7 +138,6 @@ func TestNewRefuses(t *testing.T) {
 		options mcpserver.Options
 		want    string
 	}{
-		{mcpserver.Options{Agent: "codex"}, "neither a workspace nor a bridge log"},
 		{mcpserver.Options{Agent: "../x", Bridge: &r.bridge}, "agent name"},
 		{mcpserver.Options{Workspace: r.workspace}, "agent name"},
 		{mcpserver.Options{Agent: "codx", Workspace: r.workspace}, "codx"},

@@ -127,3 +127,18 @@ func (s *Server) CodexEnv(t testing.TB, home string) []string {
 	}
 	return append(s.commonEnv(home), "CODEX_HOME="+folder, "MODELSTUB_KEY="+key)
 }
+
+// AllowCodexPlugins lets codex load plugins, after CodexEnv. Codex then also looks for plugins of its own, which no setting
+// prevents. Call it before codex starts.
+func (s *Server) AllowCodexPlugins(t testing.TB, home string) {
+	t.Helper()
+	s.looksFor = append(s.looksFor, "github.com:443", "api.github.com:443", "chatgpt.com:443")
+	path := filepath.Join(home, ".codex", "config.toml")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.Replace(string(text), "\nplugins = false\n", "\nplugins = true\n", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -54,6 +54,17 @@ type codexHook struct {
 // the file is complete: codex asks again if a hook changes.
 func TrustCodexHooks(t testing.TB, home, path string) {
 	t.Helper()
+	trustCodexHooks(t, home, path, resolved(t, path))
+}
+
+// TrustCodexPlugin does the same for the file hooks/hooks.json of a plugin with the name, such as plugin@marketplace.
+func TrustCodexPlugin(t testing.TB, home, path, name string) {
+	t.Helper()
+	trustCodexHooks(t, home, path, name+":hooks/hooks.json")
+}
+
+func trustCodexHooks(t testing.TB, home, path, source string) {
+	t.Helper()
 	var file struct {
 		Hooks map[string][]struct {
 			Matcher *string     `json:"matcher"`
@@ -72,7 +83,7 @@ func TrustCodexHooks(t testing.TB, home, path string) {
 		event = strings.ToLower(regexp.MustCompile(`\B[A-Z]`).ReplaceAllString(event, "_$0"))
 		for i, group := range groups {
 			for j, hook := range group.Hooks {
-				place := fmt.Sprintf("%s:%s:%d:%d", resolved(t, path), event, i, j)
+				place := fmt.Sprintf("%s:%s:%d:%d", source, event, i, j)
 				fmt.Fprintf(&trust, "\n[hooks.state.%q]\ntrusted_hash = \"sha256:%s\"\n", place, hook.hash(t, event, group.Matcher))
 			}
 		}
