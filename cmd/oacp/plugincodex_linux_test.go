@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,11 @@ func newCodexPlugin(t *testing.T, script modelstub.Script, folder string) *codex
 // that the plugin leaves the events to the hooks of oacp setup.
 func TestCodexPlugin(t *testing.T) {
 	t.Parallel()
+	alpha := regexp.MustCompile(`- (\w+) question [^\n]*: Alpha waits`)
 	s := newCodexPlugin(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
+		if id := alpha.FindStringSubmatch(strings.Join(r.Context, "\n")); r.Prompt == "please acknowledge" && len(r.Results) == 0 && id != nil {
+			return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "mcp__oacp.acknowledge_message", Input: map[string]any{"message_id": id[1]}}}}
+		}
 		return modelstub.Reply{Text: "Well."}
 	}, t.TempDir())
 	s.send(schema.Question, "Alpha waits")
@@ -49,6 +54,11 @@ func TestCodexPlugin(t *testing.T) {
 	s.send(schema.Question, "Beta wakes")
 	s.server.Await(t, func(r modelstub.Request) bool { return strings.Contains(string(r.Body), "Beta wakes") })
 	s.awaitIdle()
+	s.terminal.Say("please acknowledge") // codex does not ask
+	s.server.Await(t, func(r modelstub.Request) bool {
+		return len(r.Results) > 0 && strings.Contains(r.Results[0].Output, `{"message_id":`)
+	})
+	s.awaitIdle()
 	s.terminal.Say("/exit")
 	s.terminal.Wait()
 
@@ -60,7 +70,8 @@ func TestCodexPlugin(t *testing.T) {
 	s.open()
 	s.terminal.Say("good evening")
 	r = s.awaitPrompt("good evening")
-	wantCount(t, r, 1, "You are oacp agent codex", "The body of Alpha waits.", "The body of Beta wakes.")
+	wantCount(t, r, 1, "You are oacp agent codex", "The body of Beta wakes.")
+	wantCount(t, r, 0, "The body of Alpha waits.")
 	s.awaitIdle()
 	wantNoErrors(t, s.w)
 }
