@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -160,11 +161,26 @@ func checkSubject(m *schema.Message) error {
 	}
 }
 
-// CheckDraft returns an error if the subject of a message has several lines, or if the body does not match the
-// schemas of the workspace. Every command that sends what a person or an agent wrote calls it first. Source is where
+// checkSecrets returns a *secrets.Error if a message has what looks like a key, unless it allows that.
+func checkSecrets(m *schema.Message) error {
+	if m.AllowsSecret() {
+		return nil
+	}
+	body := m.Body.Text
+	if m.Body.Kind == schema.Mapping {
+		body = string(schema.EncodeMapping(m.Body))
+	}
+	return cmp.Or(secrets.Check("subject", m.Subject), secrets.Check("context_keys", m.ContextKeys), secrets.Check("body", body))
+}
+
+// CheckDraft returns an error if the subject of a message has several lines, if the message has what looks like a key and
+// does not allow that, or if the body does not match the schemas of the workspace. Every command that sends what a person or an agent wrote calls it first. Source is where
 // the body was read from.
 func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
 	if err := checkSubject(draft); err != nil {
+		return err
+	}
+	if err := checkSecrets(draft); err != nil {
 		return err
 	}
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)

@@ -50,6 +50,8 @@ type Record struct {
 	Output  string `json:"output,omitempty"`
 	// Held says why the message gets no turn.
 	Held string `json:"held,omitempty"`
+	// Resumed reports whether a person resumed the conversation while the message got no turn. It begins a chain then.
+	Resumed bool `json:"resumed,omitempty"`
 	// Unsent is the answer or bounce until it is sent. Then Sent is its id, unless it is a bounce in place of
 	// an answer.
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -324,6 +326,7 @@ func (h *History) applyBound(f *Fact) {
 	var bound *bool
 	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
+		c.With = cmp.Or(c.With, f.From)
 		c.Unsent = f.Send
 		bound = &c.Bound
 		if resumes {
@@ -347,6 +350,7 @@ func (h *History) applyBound(f *Fact) {
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {
+			rec.Resumed = rec.Resumed || rec.Held != "" && rec.Hops > 0 && f.Conversation != ""
 			rec.Held = ""
 		}
 	}
