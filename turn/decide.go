@@ -115,7 +115,7 @@ func (c *Config) checkHops(h *track.History, it *item, rec *track.Record) *tripp
 	thread := h.Conversations[it.Conversation]
 	reason := fmt.Sprintf("message %s comes after %d turns in a row; the limit is %d", it.ID, it.Hops, c.MaxHops)
 	return &tripped{
-		about: track.Envelope{Conversation: it.Conversation, From: it.From}, noticed: thread != nil && thread.Bound || rec.Held == reason, reason: reason,
+		about: track.Envelope{Conversation: it.Conversation, From: it.From}, noticed: thread != nil && thread.Chain, reason: reason,
 		remedy: fmt.Sprintf("`oacp thread resume %s` gives it a turn, with which a new chain begins.", it.Conversation),
 	}
 }

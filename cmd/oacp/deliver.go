@@ -119,9 +119,6 @@ func (d *delivery) deliver() error {
 			return err
 		}
 	}
-	if d.isOn("allow-secret") {
-		d.draft.AllowSecret()
-	}
 	if err := track.InheritHops(d.w, &d.draft); err != nil {
 		return err
 	}

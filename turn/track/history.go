@@ -94,6 +94,9 @@ type conversationState struct {
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	// Session continues the agent's session.
 	Session string `json:"session,omitempty"`
+	// Chain reports whether the notice about a chain that is too long exists. There is one until a person resumes the
+	// conversation, even if it has turns on other messages.
+	Chain bool `json:"chain,omitempty"`
 }
 
 // senderState is what is known of an agent that sends.
@@ -327,6 +330,7 @@ func (h *History) applyBound(f *Fact) {
 	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
 		c.With = cmp.Or(c.With, f.From)
+		c.Chain = !resumes && (c.Chain || f.From != "")
 		c.Unsent = f.Send
 		bound = &c.Bound
 		if resumes {
