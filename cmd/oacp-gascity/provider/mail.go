@@ -7,7 +7,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -29,17 +28,15 @@ type mail struct {
 	// Priority is 0 to 3, for P0 to P3.
 	Priority int      `json:"priority,omitempty"`
 	CC       []string `json:"cc,omitempty"`
+
+	message *schema.Message
+	agent   schema.AgentName
+	// file is the copy in the inbox. Without one, the mail is archived.
+	file *mailbox.Entry
 }
 
-// A letter is a message at one of its recipients.
-type letter struct {
-	*schema.Message
-	agent schema.AgentName
-	// pending is its file in the inbox. Without one, the letter is archived.
-	pending *mailbox.Entry
-}
-
-// Gas City names an agent of a rig RIG/NAME. A slash becomes what it is in the names of Gas City's sessions.
+// slash is what the slash in RIG/NAME, the address of an agent, becomes in its name here, and in the names of Gas
+// City's sessions.
 const slash = "--"
 
 func agentOf(address string) schema.AgentName {
@@ -48,51 +45,28 @@ func agentOf(address string) schema.AgentName {
 
 func addressOf(agent schema.AgentName) string { return strings.ReplaceAll(string(agent), slash, "/") }
 
-func separate(id string) (message string, agent schema.AgentName) {
-	message, address, _ := strings.Cut(id, "@")
-	return message, agentOf(address)
-}
-
-// mail returns a letter as Gas City knows it. It is read if it is not new to its recipient: see track.News.
-func (p *provider) mail(l letter) mail {
+// newMail returns the mail of a message at one of its recipients.
+func newMail(message *schema.Message, agent schema.AgentName) mail {
 	m := mail{
-		ID: string(l.ID), From: addressOf(l.From), To: addressOf(l.agent), Subject: l.Subject, Body: l.Body.Text, CreatedAt: l.CreatedAt,
-		ThreadID: conversation.Of(l.Message), ReplyTo: l.ParentID, Priority: max(0, slices.Index(schema.Priorities(), l.Priority)),
+		ID: string(message.ID), From: addressOf(message.From), To: addressOf(agent), Subject: message.Subject, Body: message.Body.Text,
+		CreatedAt: message.CreatedAt, ThreadID: conversation.Of(message), ReplyTo: message.ParentID,
+		Priority: max(0, slices.Index(schema.Priorities(), message.Priority)), message: message, agent: agent,
 	}
-	if l.Body.Kind == schema.Mapping {
-		m.Body = string(schema.EncodeMapping(l.Body))
+	if message.Body.Kind == schema.Mapping {
+		m.Body = string(schema.EncodeMapping(message.Body))
 	}
-	for _, other := range l.Message.To {
-		if other != l.agent {
+	for _, other := range message.To {
+		if other != agent {
 			m.CC = append(m.CC, addressOf(other))
+			m.ID = string(message.ID) + "@" + string(agent)
 		}
 	}
-	if len(m.CC) > 0 {
-		m.ID += "@" + string(l.agent)
-	}
-	news := p.news[l.agent]
-	if news == nil {
-		news = track.NewsOf(p.w, l.agent)
-		p.news[l.agent] = news
-	}
-	m.Read = l.pending == nil || !news.Has(l.Message)
 	return m
 }
 
-// mails returns letters as Gas City knows them, or nil if there are none.
-func (p *provider) mails(letters []letter) any {
-	if len(letters) == 0 {
-		return nil
-	}
-	mails := make([]mail, len(letters))
-	for i, l := range letters {
-		mails[i] = p.mail(l)
-	}
-	return mails
-}
-
-// lettersOf returns the letters of which files were found, in the order of their messages.
-func lettersOf(found []mailbox.Entry) (letters []letter) {
+// mailsOf returns the mails of which files were found, in the order of their messages. A mail is unread if it is new
+// to its recipient: see track.News.
+func (p *provider) mailsOf(found []mailbox.Entry) (mails []mail) {
 	indexes := make(map[string]int)
 	for i := range found {
 		e := &found[i]
@@ -103,112 +77,83 @@ func lettersOf(found []mailbox.Entry) (letters []letter) {
 			key := string(e.Message.ID) + "@" + string(agent)
 			at, known := indexes[key]
 			if !known {
-				at = len(letters)
+				at = len(mails)
 				indexes[key] = at
-				letters = append(letters, letter{Message: e.Message, agent: agent})
+				mails = append(mails, newMail(e.Message, agent))
+				mails[at].Read = true
 			}
 			if e.Agent == agent && e.Box == mailbox.Inbox {
-				letters[at].pending = e
+				if p.news[agent] == nil {
+					p.news[agent] = track.NewsOf(p.w, agent)
+				}
+				mails[at].file, mails[at].Read = e, !p.news[agent].Has(e.Message)
 			}
 		}
 	}
-	return letters
+	return mails
 }
 
-// find returns the letters with the id: all those of a message, or that at the recipient that the id names.
-func (p *provider) find(id string) ([]letter, error) {
-	message, agent := separate(id)
+// find returns the mails with the id: all those of a message, or that of the recipient whom the id names.
+func (p *provider) find(id string) ([]mail, error) {
+	message, agent, _ := strings.Cut(id, "@")
 	found, err := p.w.Find(p.ctx, message)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
-	letters := slices.DeleteFunc(lettersOf(found), func(l letter) bool { return agent != "" && l.agent != agent })
+	mails := slices.DeleteFunc(p.mailsOf(found), func(m mail) bool { return agent != "" && m.agent != agentOf(agent) })
 	switch {
-	case len(letters) > 0:
-		return letters, nil
+	case len(mails) > 0:
+		return mails, nil
 	case found[0].Err != nil:
 		return nil, found[0].Err
 	}
-	return nil, &conversation.NotRecipientError{Agent: agent, Message: found[0].Message}
+	return nil, &mailbox.NotFoundError{ID: id, Workspace: p.w.Dir()}
 }
 
-// handled returns the only letter with the id, which its recipient reads or archives.
-func (p *provider) handled(id string) (letter, error) {
-	letters, err := p.find(id)
+// only returns the only mail with the id, for its recipient to read or archive.
+func (p *provider) only(id string) (mail, error) {
+	mails, err := p.find(id)
 	if err != nil {
-		return letter{}, err
+		return mail{}, err
 	}
-	l := letters[0]
-	if len(letters) > 1 {
-		err := fmt.Errorf("message %s was sent to %s", l.ID, spelling.Join(l.Message.To))
-		return letter{}, failure.WithHint(err, "name one: "+string(l.ID)+"@"+string(l.agent))
+	m := mails[0]
+	if len(mails) > 1 {
+		return mail{}, failure.WithHint(fmt.Errorf("message %s has %d recipients", m.message.ID, len(mails)), "name one: "+m.ID)
 	}
-	_, err = command.ActingAgent(p.w, string(l.agent), p.Streams)
-	return l, err
+	_, err = command.ActingAgent(p.w, string(m.agent), p.Streams)
+	return m, err
 }
 
-// inbox returns the letters in the inbox of a recipient or, without one, in all.
-func (p *provider) inbox(recipient string) (letters []letter, err error) {
+// inbox returns the mails in the inbox of a recipient or, without one, in all. A recipient that is not known yet has none.
+func (p *provider) inbox(recipient string) (mails []mail, err error) {
 	agents := []schema.AgentName{agentOf(recipient)}
 	if recipient == "" {
-		if agents, err = p.w.Agents(); err != nil {
-			return nil, err
-		}
+		agents, err = p.w.Agents()
+	} else {
+		_, err = schema.ParseAgentName(string(agents[0]))
 	}
 	for _, agent := range agents {
-		if !p.w.Knows(agent) {
-			if _, err := schema.ParseAgentName(string(agent)); err != nil {
-				return nil, err
-			}
-			continue // it gets a mailbox with its first mail
-		}
-		entries, err := p.w.List(p.ctx, agent, mailbox.Inbox)
-		if err != nil {
-			return nil, err
-		}
-		for i := range entries {
-			if e := &entries[i]; e.Err == nil {
-				letters = append(letters, letter{e.Message, agent, e})
-			}
+		if err == nil && p.w.Knows(agent) {
+			var entries []mailbox.Entry
+			entries, err = p.w.List(p.ctx, agent, mailbox.Inbox)
+			mails = append(mails, slices.DeleteFunc(p.mailsOf(entries), func(m mail) bool { return m.agent != agent })...)
 		}
 	}
-	return letters, nil
+	return mails, err
 }
 
-func (p *provider) all(recipient string) (any, error) {
-	letters, err := p.inbox(recipient)
-	return p.mails(letters), err
-}
+func (p *provider) all(recipient string) (any, error) { return p.inbox(recipient) }
 
 func (p *provider) unread(recipient string) (any, error) {
-	letters, err := p.inbox(recipient)
-	return p.mails(slices.DeleteFunc(letters, func(l letter) bool { return p.mail(l).Read })), err
+	mails, err := p.inbox(recipient)
+	return slices.DeleteFunc(mails, func(m mail) bool { return m.Read }), err
 }
 
 func (p *provider) count(recipient string) (any, error) {
-	letters, err := p.inbox(recipient)
-	if err != nil {
-		return nil, err
-	}
-	var c struct {
-		Total  int `json:"total"`
-		Unread int `json:"unread"`
-	}
-	c.Total = len(letters)
-	for _, l := range letters {
-		if !p.mail(l).Read {
-			c.Unread++
-		}
-	}
-	return c, nil
-}
-
-func (p *provider) get(id string) (any, error) {
-	letters, err := p.find(id)
-	if err != nil {
-		return nil, err
-	}
-	return p.mail(letters[0]), nil
+	mails, err := p.inbox(recipient)
+	total := len(mails)
+	unread := len(slices.DeleteFunc(mails, func(m mail) bool { return m.Read }))
+	return map[string]int{"total": total, "unread": unread}, err
 }
 
 // thread returns the mails of a conversation, the oldest first. One that nobody knows is empty.
@@ -224,64 +169,54 @@ func (p *provider) thread(id string) (any, error) {
 	found, err := listing.Search(p.ctx, conversation.Following(parts.Date), func(m *schema.Message) bool {
 		return conversation.Of(m) == schema.ConversationID(id)
 	})
-	if _, err = mailbox.SplitUnreadable(err); err != nil {
-		return nil, err
-	}
-	letters := lettersOf(found)
-	conversation.Sort(letters, func(l letter) *schema.Message { return l.Message })
-	return p.mails(letters), nil
+	_, err = mailbox.SplitUnreadable(err)
+	mails := p.mailsOf(found)
+	slices.SortStableFunc(mails, func(a, b mail) int { return schema.CompareAge(a.message, b.message) })
+	return mails, err
 }
 
-// readLetter records that the recipient of the letter has noticed it, and returns it.
-func (p *provider) readLetter(id string) (letter, error) {
-	l, err := p.handled(id)
-	if err != nil || l.pending == nil {
-		return l, err
-	}
-	_, err = track.Show(p.ctx, p.w, l.agent, track.Noticed{}, []mailbox.Entry{*l.pending}, 1, true, func([]mailbox.Entry) error { return nil })
-	return l, err
-}
-
-func (p *provider) read(id string) (any, error) {
-	l, err := p.readLetter(id)
+func (p *provider) get(id string) (any, error) {
+	mails, err := p.find(id)
 	if err != nil {
 		return nil, err
 	}
-	m := p.mail(l)
-	m.Read = true
-	return m, nil
+	return mails[0], nil
 }
 
-func (p *provider) markRead(id string) (any, error) {
-	_, err := p.readLetter(id)
-	return nil, err
+// read records that the recipient has noticed the message. For mark-read, Gas City ignores the answer.
+func (p *provider) read(id string) (any, error) {
+	m, err := p.only(id)
+	if err == nil && m.file != nil {
+		show := func([]mailbox.Entry) error { return nil }
+		_, err = track.Show(p.ctx, p.w, m.agent, track.Noticed{}, []mailbox.Entry{*m.file}, 1, true, show)
+	}
+	m.Read = true
+	return m, err
 }
 
 func (p *provider) markUnread(id string) (any, error) {
-	l, err := p.handled(id)
+	m, err := p.only(id)
+	if err == nil && m.file == nil {
+		err = failure.WithHint(fmt.Errorf("message %s is archived", m.message.ID), "oacp restore returns it")
+	}
 	if err != nil {
 		return nil, err
 	}
-	if l.pending == nil {
-		err := fmt.Errorf("message %s is archived", l.ID)
-		return nil, failure.WithHint(err, fmt.Sprintf("oacp restore %s --agent %s returns it", l.ID, l.agent))
-	}
-	return nil, track.NoteUnread(p.w, l.agent, track.KeyOf(l.Message))
+	return nil, track.NoteUnread(p.w, m.agent, track.KeyOf(m.message))
 }
 
-// archive acknowledges the letter. Gas City recognizes the words of the error.
+// archive acknowledges the message. Gas City recognizes the last two words of the error.
 func (p *provider) archive(id string) (any, error) {
-	l, err := p.handled(id)
+	m, err := p.only(id)
 	if err != nil {
 		return nil, err
 	}
-	c, err := conversation.FindCopy(p.ctx, p.w, string(l.ID), l.agent)
-	gone := c.Gone
+	held, err := conversation.FindCopy(p.ctx, p.w, string(m.message.ID), m.agent)
 	if err == nil {
-		err = c.Acknowledge(p.w)
+		err = held.Acknowledge(p.w) // which does nothing if it is gone
 	}
-	if err == nil && (gone || c.Gone) {
-		err = fmt.Errorf("message %s is already archived", l.ID)
+	if err == nil && held.Gone {
+		err = fmt.Errorf("message %s is already archived", m.message.ID)
 	}
 	return nil, err
 }

@@ -3,11 +3,10 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -28,33 +26,35 @@ type provider struct {
 	news map[schema.AgentName]*track.News
 }
 
-// An operation gets its operand, a recipient or an id, and returns what to print as JSON. It returns nil to print
-// nothing, which is also how the protocol writes an empty list.
+// An operation gets its operand, a recipient or an id, and returns what to print as JSON. Nothing is printed for nil
+// and for an empty list.
 type operation func(p *provider, operand string) (any, error)
 
 var operations = map[string]operation{
 	"send": (*provider).send, "reply": (*provider).reply,
 	"inbox": (*provider).unread, "check": (*provider).unread, "all": (*provider).all, "count": (*provider).count,
 	"get": (*provider).get, "thread": (*provider).thread,
-	"read": (*provider).read, "mark-read": (*provider).markRead, "mark-unread": (*provider).markUnread,
+	"read": (*provider).read, "mark-read": (*provider).read, "mark-unread": (*provider).markUnread,
 	"archive": (*provider).archive, "delete": (*provider).archive,
+	"ensure-running": nil, // Gas City calls it first, without an operand
 }
 
-// ensureRunning is the operation that Gas City calls first. It has no operand, and fails if there is no workspace.
-const ensureRunning = "ensure-running"
-
 // Main runs a command line and returns the exit status. Gas City takes status 2 as "unknown operation" and goes on as
-// if that had succeeded, so no other error has it.
+// if that had succeeded, so no other error of an operation has it.
 func Main(args []string, s *command.Streams) int {
 	p := &command.Program{Commands: []command.Entry{{Name: "gascity", New: NewCommand}, {Name: "version", New: command.NewVersionCommand}}}
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		if !slices.Equal(args, []string{"--version"}) && !slices.Equal(args, []string{"-V"}) {
-			args = append([]string{"gascity"}, args...)
-		}
-		return p.Run(context.Background(), args, s)
+	isOperation := false
+	if len(args) > 0 {
+		_, isOperation = operations[args[0]]
 	}
-	status := p.Run(context.Background(), append([]string{"gascity", "--"}, args...), s) // no operand is a flag
-	if status == failure.ExitUsage && (operations[args[0]] != nil || args[0] == ensureRunning) {
+	switch {
+	case isOperation:
+		args = append([]string{"gascity", "--"}, args...) // no operand is a flag
+	case len(args) == 0 || args[0] != "--version" && args[0] != "-V":
+		args = append([]string{"gascity"}, args...)
+	}
+	status := p.Run(context.Background(), args, s)
+	if isOperation && status == failure.ExitUsage {
 		return failure.ExitFailed
 	}
 	return status
@@ -75,14 +75,12 @@ current folder. Mailboxes are made when they are first used.
    send RECIPIENT, reply ID                        standard input is JSON
    inbox, check, all, count RECIPIENT              "" is every recipient
    get, read, mark-read, mark-unread, archive, delete ID
-   thread THREAD
-   ensure-running
+   thread THREAD, ensure-running
 
 An ID of a message with several recipients ends in @RECIPIENT.
 
 EXAMPLES:
-   GC_MAIL=exec:oacp-gascity gc mail send mayor -s Hello -m "…"
-   oacp-gascity inbox mayor`,
+   GC_MAIL=exec:oacp-gascity gc mail send mayor -s Hello -m "…"`,
 		Action: func(c *cli.Context) error {
 			before, words := command.PositionalsAndRest(c)
 			return run(c.Context, append(before, words...), s)
@@ -94,38 +92,32 @@ func run(ctx context.Context, words []string, s *command.Streams) (err error) {
 	if len(words) == 0 {
 		return failure.Usagef("no operation is given").WithHint("see oacp-gascity --help")
 	}
-	name := words[0]
-	do := operations[name]
+	do, isKnown := operations[words[0]]
 	switch {
-	case name == ensureRunning:
-		do, words = func(*provider, string) (any, error) { return nil, nil }, []string{name, ""}
-	case do == nil:
-		return failure.Usagef("there is no operation %s", visible.Quote(name)).WithHint("see oacp-gascity --help")
-	case len(words) != 2:
-		return failure.Usagef("%s needs one argument, not %d", name, len(words)-1).WithHint("see oacp-gascity --help")
+	case !isKnown:
+		return failure.Usagef("there is no operation %s", visible.Quote(words[0])).WithHint("see oacp-gascity --help")
+	case do != nil && len(words) != 2:
+		return failure.Usagef("%s needs one argument, not %d", words[0], len(words)-1).WithHint("see oacp-gascity --help")
 	}
-	w, err := command.Open(place(s), nil)
+	place := command.Workspace{}.Place(s)
+	if city := s.Getenv("GC_CITY"); filepath.IsAbs(city) { // the current folder is that of an agent, perhaps elsewhere
+		place.WorkingDir = city
+	}
+	w, err := command.Open(place, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	if do == nil {
+		return nil
+	}
+	if agent := agentOf(cmp.Or(s.Getenv("GC_ALIAS"), s.Getenv("GC_SESSION_ID"), s.Getenv("GC_AGENT"))); agent.Valid() {
+		w.ViewAs(agent)
+	}
 	p := &provider{Streams: s, ctx: ctx, w: w, news: make(map[schema.AgentName]*track.News)}
 	answer, err := do(p, words[1])
-	if err != nil || answer == nil {
+	if mails, isList := answer.([]mail); err != nil || answer == nil || isList && len(mails) == 0 {
 		return err
 	}
 	return command.WriteJSONLine(s.Out, answer)
-}
-
-// place says where the workspace is: Gas City starts the provider in the folder of an agent, which may be outside of
-// the city.
-func place(s *command.Streams) project.Place {
-	place := command.Workspace{}.Place(s)
-	for _, name := range []string{"GC_CITY", "GC_CITY_PATH"} {
-		if city := s.Getenv(name); filepath.IsAbs(city) {
-			place.WorkingDir = city
-			break
-		}
-	}
-	return place
 }

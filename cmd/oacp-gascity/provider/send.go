@@ -15,19 +15,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// A draft is what Gas City writes to standard input.
-type draft struct {
-	From    string `json:"from"`
-	Subject string `json:"subject"`
-	Body    string `json:"body"`
-}
-
-// human is who sends without a name. To Gas City, it is the person.
-const human = "human"
-
-// longestTitle is the length, in characters, of a subject that is made of a body.
-const longestTitle = 80
-
 func (p *provider) send(to string) (any, error) {
 	return p.deliver(schema.Message{To: []schema.AgentName{agentOf(to)}})
 }
@@ -35,11 +22,11 @@ func (p *provider) send(to string) (any, error) {
 // reply answers a message. To an oacp agent that asked something, the reply is the answer: Gas City cannot say that
 // it is not.
 func (p *provider) reply(id string) (any, error) {
-	letters, err := p.find(id)
+	mails, err := p.find(id)
 	if err != nil {
 		return nil, err
 	}
-	original := letters[0].Message
+	original := mails[0].message
 	m := conversation.Reply(original, "")
 	if original.Type.IsRequest() {
 		m.MakeFinal()
@@ -47,28 +34,27 @@ func (p *provider) reply(id string) (any, error) {
 	return p.deliver(m)
 }
 
-// deliver completes a message with what is on standard input, and sends it. Mail has no types, so the message is a
-// notification.
-func (p *provider) deliver(m schema.Message) (any, error) {
-	var in draft
+// deliver completes a message with what is on standard input, and sends it. Mail has no types: the message is a
+// notification or, if its subject is a question, a question, which an agent answers.
+func (p *provider) deliver(m schema.Message) (answer any, err error) {
+	var in struct{ From, Subject, Body string }
 	if err := json.NewDecoder(io.LimitReader(p.In, 4*schema.MaxFileSize)).Decode(&in); err != nil {
 		return nil, fmt.Errorf("reading standard input: %w", err)
 	}
-	var err error
-	if m.From, err = command.ActingAgent(p.w, string(agentOf(cmp.Or(in.From, human))), p.Streams); err != nil {
+	in.From = cmp.Or(in.From, "human") // as Gas City calls a person
+	if m.From, err = command.ActingAgent(p.w, string(agentOf(in.From)), p.Streams); err == nil && m.ParentID != "" {
+		err = project.CheckProgram(p.w, m.From)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if m.ParentID != "" {
-		if err := project.CheckProgram(p.w, m.From); err != nil {
-			return nil, err
-		}
+	if strings.TrimSpace(in.Body) == "" {
+		in.Body = in.Subject
 	}
-	m.Type = schema.Notification
-	subject, body := strings.TrimSpace(in.Subject), in.Body
-	m.Subject = cmp.Or(subject, m.Subject, title(body))
-	m.Body = schema.TextValue(body)
-	if strings.TrimSpace(body) == "" {
-		m.Body = schema.TextValue(subject)
+	m.Type, m.Body = schema.Notification, schema.TextValue(in.Body)
+	m.Subject = cmp.Or(strings.TrimSpace(in.Subject), m.Subject, title(in.Body))
+	if m.ParentID == "" && strings.HasSuffix(m.Subject, "?") {
+		m.Type = schema.Question
 	}
 	if err := command.CheckDraft(p.ctx, p.w, &m, validate.Source{}); err != nil {
 		return nil, err
@@ -77,20 +63,15 @@ func (p *provider) deliver(m schema.Message) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sent := lettersOf([]mailbox.Entry{{Message: receipt.Message}})[0]
-	answer := p.mail(sent)
-	answer.Read = false
-	return answer, nil
+	return newMail(receipt.Message, m.To[0]), nil
 }
 
 // title returns the first line of a body, cut to the usual length of a subject.
 func title(body string) string {
-	line := strings.TrimSpace(body)
-	if end := strings.IndexAny(line, "\r\n"); end >= 0 {
-		line = strings.TrimSpace(line[:end])
+	const longest = 80
+	line, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(body), "\r", "\n"), "\n")
+	if runes := []rune(line); len(runes) > longest {
+		line = string(runes[:longest-1]) + "…"
 	}
-	if runes := []rune(line); len(runes) > longestTitle {
-		line = strings.TrimSpace(string(runes[:longestTitle-1])) + "…"
-	}
-	return line
+	return strings.TrimSpace(line)
 }
