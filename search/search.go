@@ -2,11 +2,13 @@
 //
 // The index is a file of SQLite, whose engine FTS5 finds substrings by their trigrams: a third of the build time and a
 // fraction of the memory of bleve, and the newest matches come first without sorting; see docs/performance.md.
+//
+// What is found is a doc: the files of one name, which are copies of one message, or a record. If they are different
+// messages, all can be found, but a search returns only the first that fits.
 package search
 
 import (
 	"database/sql"
-	"errors"
 	"io/fs"
 	"sync"
 	"time"
@@ -19,36 +21,26 @@ import (
 // Folder is where the index is, in a workspace. It may be deleted at any time.
 const Folder = schema.StateName + "/search"
 
-// ErrNewer reports that the index was made by a later version of oacp. It is left alone.
-var ErrNewer = errors.New("the search index belongs to a later version of oacp")
-
-// ErrLocked reports that another process is writing the index.
-var ErrLocked = errors.New("another process is writing the search index")
-
-// Options are the settings of an Index; nil means the zero value.
-type Options struct {
-	// Runs are runs whose bridge logs are indexed as well.
-	Runs []bridge.Run
-	// Progress, if not nil, is called during Update with the numbers of files and logs that are done, and of all to do.
-	Progress func(done, total int)
-}
-
 // An Index finds the messages of a workspace, and records. Any number of goroutines may use it, and any number of
-// processes may have the same index open.
+// processes may use the index of one workspace.
 type Index struct {
-	w       *mailbox.Workspace
-	options Options
+	w    *mailbox.Workspace
+	runs []bridge.Run
 
-	mu     sync.RWMutex // Update may replace the fields below
-	db     *sql.DB
-	opened fs.FileInfo
-	// grams are the trigrams of all texts, as Update knows them.
-	grams map[uint64]bool
+	updating sync.Mutex
+
+	mu      sync.Mutex // of the fields below
+	db      *sql.DB
+	opened  fs.FileInfo // of the file
+	damaged bool        // as a search found
 }
+
+// New returns the index of a workspace and of the logs of runs. It opens nothing.
+func New(w *mailbox.Workspace, runs ...bridge.Run) *Index { return &Index{w: w, runs: runs} }
 
 // Page selects a part of the matches.
 type Page struct {
-	// Limit is the largest number of hits; 0 means 50, and the most is 1000.
+	// Limit is the largest number of hits; 0 means 50.
 	Limit int
 	// After is the Next of the page before; empty means the first page.
 	After string

@@ -9,6 +9,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/search"
 )
 
 //go:embed templates static
@@ -33,13 +34,13 @@ type Server struct {
 	mux       *http.ServeMux
 	boxes     boxes
 	threads   threads
-	finder    finder
+	index     *search.Index
 	hub       hub
 }
 
 // New returns the server of a workspace, which the caller closes after it.
 func New(w *mailbox.Workspace, options Options) (*Server, error) {
-	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}, finder: finder{w: w, warn: options.Warn}}
+	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}, index: search.New(w)}
 	s.threads.boxes = &s.boxes
 	var err error
 	if s.templates, err = parseTemplates(fromRoot); err != nil {
@@ -49,7 +50,7 @@ func New(w *mailbox.Workspace, options Options) (*Server, error) {
 }
 
 // Close releases what the server holds. Nothing may be asked any more.
-func (s *Server) Close() error { return s.finder.close() }
+func (s *Server) Close() error { return s.index.Close() }
 
 // route declares what the server answers. Each handler has passed the guard.
 func (s *Server) route() error {
