@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -110,12 +111,16 @@ func (s *session) load(id int64, q *Query) (*content, error) {
 	return nil, err
 }
 
-// Names returns the names of all message files that may have the words of a text, as of the last Update.
+// Names returns the names of all message files that may have the words of a text, as of the last Update. It returns an
+// error if there is no word, or only words of one or two characters that are common.
 func (x *Index) Names(ctx context.Context, text string) (names []string, err error) {
 	q := Query{Terms: strings.Fields(text)}.folded()
 	err = x.with(ctx, func(s *session) error {
 		match, err := s.match(&q)
-		if err != nil || match == "" {
+		if err == nil && match == "" {
+			err = errors.New("the words are so common that the search index does not have them")
+		}
+		if err != nil {
 			return err
 		}
 		var name string

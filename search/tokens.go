@@ -57,6 +57,13 @@ func trigrams(text string) []string {
 	return grams
 }
 
+func everyThird(grams []string, start int) (third []string) {
+	for i := start; i < len(grams); i += 3 {
+		third = append(third, grams[i])
+	}
+	return third
+}
+
 // tokens returns the tokens of a content, with a space behind each: every third trigram of its text, from the first, the
 // second and the third, so that any part of the text is a phrase of every third of its trigrams; and tags. Short words
 // are at the beginning of trigrams, also at the end of the text.
@@ -65,8 +72,8 @@ func (c *content) tokens() string {
 	var b strings.Builder
 	add := func(token string) { b.WriteString(token); b.WriteByte(' ') }
 	for start := range 3 {
-		for i := start; i < len(grams); i += 3 {
-			add(grams[i])
+		for _, gram := range everyThird(grams, start) {
+			add(gram)
 		}
 	}
 	add(tag("from", c.From))
@@ -103,12 +110,13 @@ func (s *session) match(q *Query) (string, error) {
 			}
 			continue
 		}
-		var phrase []string
-		for i := 0; i < len(grams); i += 3 {
-			phrase = append(phrase, grams[i])
+		const long = 10 // of it, every third trigram and the last one are enough
+		for start := range 3 {
+			if third := everyThird(grams, start); len(third) > 0 && (start == 0 || len(grams) < long) {
+				add(third...)
+			}
 		}
-		add(phrase...)
-		if len(grams)%3 != 1 {
+		if len(grams) >= long {
 			add(grams[len(grams)-1])
 		}
 	}

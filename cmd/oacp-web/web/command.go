@@ -28,6 +28,7 @@ type options struct {
 	agent     string
 	listen    Listen
 	open      bool
+	filesWith string
 	log       command.BridgeLog
 }
 
@@ -58,6 +59,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "key", Category: command.Rare, Usage: "the key of the certificate is in `FILE`", Destination: &o.listen.Key},
 			&cli.StringFlag{Name: "proxy", Category: command.Rare, Usage: "answer only the proxy at the IP address `ADDRESS`", Destination: &o.listen.Proxy},
 			&cli.StringFlag{Name: "url", Category: command.Rare, Usage: "browsers reach the proxy at `URL`, such as https://mail.example.org", Destination: &o.listen.URL},
+			&cli.StringFlag{Name: "files-with", Hidden: true, Destination: &o.filesWith}, // for oacp list --text
 			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
 			&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		}, o.workspace.Flags()...),
@@ -73,6 +75,9 @@ EXAMPLES:
 func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
+	if o.filesWith != "" {
+		return printFilesWith(ctx, w, o.filesWith, s)
+	}
 	person, err := personOf(w, o.agent, s)
 	if err != nil {
 		return err
