@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -22,6 +23,9 @@ const (
 	maxQuery = 1000
 )
 
+// indexTime is how long a page waits for the index. What is not done then, the next page goes on with. Tests change it.
+var indexTime = 2 * time.Second
+
 // A searchView is the view model of a search.
 type searchView struct {
 	Query   string
@@ -29,8 +33,9 @@ type searchView struct {
 	Hits    []hitView
 	// Next is the address of the next page; empty if there is none.
 	Next string
-	// Stale says why the newest changes may be missing.
-	Stale *problem
+	// Stale says why changes may be missing. Building reports that it is because there are many: the page is soon loaded again.
+	Stale    *problem
+	Building bool
 }
 
 // A hitView is a message or record that was found.
@@ -54,6 +59,9 @@ func (s *Server) searchPage(r *http.Request) (page, error) {
 			told := problemOf(err)
 			v.Problem = &told
 		}
+		if v.Building {
+			p.Refresh = "1"
+		}
 	}
 	p.Content = v
 	return p, r.Context().Err()
@@ -67,8 +75,16 @@ func (s *Server) search(ctx context.Context, v *searchView, after string) error 
 	} else if err != nil {
 		return err
 	}
-	updateErr := s.index.Update(ctx)
+	updating, cancel := context.WithTimeout(ctx, indexTime)
+	defer cancel()
+	updateErr := s.index.Update(updating)
+	if v.Building = errors.Is(updateErr, context.DeadlineExceeded) && ctx.Err() == nil; v.Building {
+		updateErr = nil
+	}
 	found, err := s.index.Search(ctx, q, search.Page{Limit: searchPage, After: after})
+	if v.Building {
+		err = nil // there may be no index yet
+	}
 	if err = cmp.Or(updateErr, err); err != nil {
 		err = failure.WithHint(fmt.Errorf("the search index: %w", err), "oacp list --text searches without an index")
 	}

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/search"
@@ -27,6 +28,23 @@ func TestSearchWithoutUpdate(t *testing.T) {
 		if strings.Contains(page, "<mark>") != found || !strings.Contains(page, "another process is writing the search index") || !strings.Contains(page, "oacp list --text") {
 			t.Errorf("%s: got %s", query, page)
 		}
+	}
+}
+
+// TestSearchWhileBuilding checks that a search does not wait for an index that takes long, and is made again.
+func TestSearchWhileBuilding(t *testing.T) {
+	defer func(was time.Duration) { indexTime = was }(indexTime)
+	indexTime = 0
+	w := newWorkspace(t)
+	ask(t, w, "Deploy?", "It is green.")
+	b := newBrowser(t, w, "anna").login()
+	const refresh = `<meta http-equiv="refresh" content="1">`
+	if page := b.page("/search?q=green"); !strings.Contains(page, refresh) || !strings.Contains(page, "The index is being built") || !strings.Contains(page, "Nothing so far") {
+		t.Errorf("got %s", page)
+	}
+	indexTime = time.Minute
+	if page := b.page("/search?q=green"); strings.Contains(page, refresh) || !strings.Contains(page, "<mark>green</mark>") {
+		t.Errorf("then got %s", page)
 	}
 }
 
