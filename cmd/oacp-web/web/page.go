@@ -29,6 +29,8 @@ type page struct {
 	// Section is the entry of the navigation that the page belongs to.
 	Section string
 
+	// Refresh is when the browser loads another page, or this one again; see the meta element.
+	Refresh string
 	// Query is what the search box holds.
 	Query string
 	// LoggedIn is false for a browser that must learn nothing about the workspace.
