@@ -1,7 +1,6 @@
 package track
 
 import (
-	"cmp"
 	"os"
 
 	"github.com/oacp-go/oacp/internal/orphans"
@@ -29,11 +28,14 @@ func InheritHops(w *mailbox.Workspace, m *schema.Message) error {
 	hops := 0
 	for _, agent := range agents {
 		running, err := IsRunning(w, agent)
-		if err == nil && !running {
+		if err != nil {
+			return err
+		}
+		if !running {
 			continue
 		}
-		h, historyErr := ReadHistory(w, agent)
-		if err := cmp.Or(err, historyErr); err != nil {
+		h, err := ReadHistory(w, agent)
+		if err != nil {
 			return err
 		}
 		for _, rec := range h.Records {
