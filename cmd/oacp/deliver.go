@@ -120,10 +120,7 @@ func (d *delivery) deliver() error {
 			return err
 		}
 	}
-	if err := track.InheritHops(d.w, &d.draft); err != nil {
-		return err
-	}
-	if err := command.CheckDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
+	if err := command.PrepareDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
 		return err
 	}
 	if d.isOn("dry-run") {

@@ -158,10 +158,7 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 			return sentMessage{}, err
 		}
 	}
-	if err := track.InheritHops(s.workspace, &draft); err != nil {
-		return sentMessage{}, err
-	}
-	if err := command.CheckDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
+	if err := command.PrepareDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
 		return sentMessage{}, err
 	}
 	receipt, err := s.workspace.Send(ctx, draft, nil)
