@@ -188,7 +188,7 @@ claude.`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the name of the program)"},
 			sessionSync(),
-			&cli.BoolFlag{Name: "plugin", Usage: "the hook is the plugin's: leave the event to a hook that oacp setup wrote"},
+			&cli.BoolFlag{Name: "plugin", Usage: "the hook is the plugin's: leave the session to oacp setup"},
 		}, new(command.Workspace).Flags()...),
 		Action: action(s, anyNumber, func(c *call) error {
 			if len(c.words) != 1 || !slices.Contains(live.Programs(), live.Program(c.words[0])) {
@@ -227,7 +227,7 @@ func runHook(c *call, program live.Program) (err error) {
 	if c.Getenv(orphans.Variable) != "" || live.IsScripted(program, c.Getenv) {
 		return nil // nobody works in the session, or its runner gives it the mail
 	}
-	if written := (setup.Options{Program: program, Getenv: c.Getenv}); c.isOn("plugin") && written.HasHook(e.Name, e.Dir) {
+	if c.isOn("plugin") && (setup.Options{Program: program, Getenv: c.Getenv}).IsSetUp(e.Dir) {
 		return nil
 	}
 	place := c.place.Place(c.Streams)

@@ -94,7 +94,7 @@ func TestMCPOfPlugin(t *testing.T) {
 	c := newSession(t, "claude,codex")
 	home, elsewhere := t.TempDir(), t.TempDir()
 	other := newSession(t, "ada").Dir
-	check.WriteFile(t, filepath.Join(home, "set up", "config.toml"), "[mcp_servers.oacp]\ncommand = \"oacp\"\nargs = [\"mcp\"]\n")
+	check.WriteFile(t, filepath.Join(home, "set up", "hooks.json"), `{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "oacp hook codex"}]}]}}`)
 	for name, test := range map[string]struct {
 		program, dir string
 		env          []string
@@ -106,11 +106,11 @@ func TestMCPOfPlugin(t *testing.T) {
 		"an unknown agent":        {"claude", c.Dir, []string{"OACP_AGENT=ada"}, "claude"},
 		"no agent of the program": {"claude", other, nil, ""},
 		"no workspace":            {"codex", elsewhere, nil, ""},
-		"a server of a setup":     {"codex", c.Dir, []string{"CODEX_HOME=" + filepath.Join(home, "set up")}, ""},
+		"a setup":                 {"codex", c.Dir, []string{"CODEX_HOME=" + filepath.Join(home, "set up")}, ""},
 		"a setup of codex":        {"claude", c.Dir, []string{"CODEX_HOME=" + filepath.Join(home, "set up")}, "claude"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			command := exec.Command("oacp", "mcp", "--plugin", test.program)
+			command := exec.Command("oacp", "mcp", "--agent", test.program, "--plugin")
 			command.Dir, command.Stderr = test.dir, os.Stderr
 			command.Env = append(append(os.Environ(), "HOME="+home, "USERPROFILE="+home, "OACP_AGENT=", "CODEX_HOME="), test.env...)
 			client := connectTools(t, &mcp.CommandTransport{Command: command})

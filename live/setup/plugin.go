@@ -2,10 +2,8 @@ package setup
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -14,109 +12,79 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// pluginID begins the name of the plugin in settings; the name of its marketplace follows.
-const pluginID = "oacp@"
+// pluginID names the plugin and its marketplace in settings.
+const pluginID = "oacp@oacp"
 
 // scopes returns the options for each scope whose settings sessions in a folder read.
 func (o Options) scopes(workingDir string) []Options {
-	dir, err := ProjectDir(o.Program, workingDir)
-	project, user := o, o
+	project, user, err := o, o, error(nil)
 	project.Scope, user.Scope = Project, User
-	if err != nil {
+	if project.Dir, err = ProjectDir(o.Program, workingDir); err != nil {
 		return []Options{user}
 	}
-	project.Dir, user.Dir = dir, dir
+	user.Dir = project.Dir
 	return []Options{project, user}
 }
 
-// HasHook reports whether oacp setup wrote a hook for an event of sessions in a folder: the plugin's hook leaves the
-// event to it. Settings that cannot be read have none. HasHook ignores the scope and folder of the options.
-func (o Options) HasHook(event, workingDir string) bool {
+// IsSetUp reports whether oacp setup wrote hooks that sessions in a folder run: the plugin leaves these sessions to it.
+// Settings that cannot be read have none. IsSetUp ignores the scope and folder of the options.
+func (o Options) IsSetUp(workingDir string) bool {
 	return slices.ContainsFunc(o.scopes(workingDir), func(o Options) bool {
 		config, err := o.configDir()
 		if err != nil {
 			return false
 		}
 		data, err := readFile(o.files(config)[0].path)
-		if err != nil {
-			return false
-		}
-		found, _ := (hooks{program: o.Program}).find(data) // nil after an error
-		return found[event] != nil
-	})
-}
-
-// HasServer reports whether oacp setup registered the MCP server for sessions in a folder: the plugin's server leaves
-// the tools to it. It ignores the scope and folder of the options.
-func (o Options) HasServer(workingDir string) bool {
-	return slices.ContainsFunc(o.scopes(workingDir), func(o Options) bool {
-		f, _ := o.look()
-		return f.registered
+		found, findErr := hooks{program: o.Program}.find(data)
+		return err == nil && findErr == nil && len(found) > 0
 	})
 }
 
 // Plugin returns the settings file that enables the plugin, or an empty string.
-func (o Options) Plugin() string {
+func (o Options) Plugin() (enabling string) {
 	config, err := o.configDir()
 	if err != nil {
 		return ""
 	}
-	enabled := make(map[string]string) // the file, by the name of the plugin
-	note := func(path, name string, on bool) {
-		if delete(enabled, name); on && strings.HasPrefix(name, pluginID) {
-			enabled[name] = path
-		}
-	}
+	paths, decode := o.claudeSettings(config), json.Unmarshal
 	if o.Program == live.Codex {
-		path := filepath.Join(config, "config.toml")
-		var settings struct{ Plugins map[string]map[string]any }
+		paths, decode = []string{filepath.Join(config, "config.toml")}, toml.Unmarshal
+	}
+	for _, path := range paths {
+		var settings struct {
+			Claude map[string]bool                   `json:"enabledPlugins" toml:"-"`
+			Codex  map[string]struct{ Enabled bool } `json:"-" toml:"plugins"`
+		}
 		data, _ := readFile(path)
-		_ = toml.Unmarshal(data, &settings) // codex reports a file that is not valid
-		for name, plugin := range settings.Plugins {
-			note(path, name, plugin["enabled"] == true)
-		}
-	} else {
-		for _, path := range o.claudeSettings(config) {
-			var settings struct {
-				Plugins map[string]any `json:"enabledPlugins"`
-			}
-			data, _ := readFile(path)
-			_ = json.Unmarshal(data, &settings) // claude reports a file that is not valid
-			for name, on := range settings.Plugins {
-				note(path, name, on == true)
-			}
+		_ = decode(data, &settings) // the program reports a file that is not valid
+		if on, known := settings.Claude[pluginID]; on || settings.Codex[pluginID].Enabled {
+			enabling = path
+		} else if known {
+			enabling = ""
 		}
 	}
-	for _, path := range enabled {
-		return path
-	}
-	return ""
+	return enabling
 }
 
 // pluginFindings reports the plugin if it is enabled, and what prevents it from bringing mail unless oacp setup does.
-func (o Options) pluginFindings(isSetUp bool) (all []doctor.Finding) {
-	add := func(severity doctor.Severity, hint, message string) {
-		all = append(all, doctor.Finding{Category: category, Name: string(o.Program) + " (plugin)", Severity: severity, Message: message, Hint: hint})
-	}
-	path := o.Plugin()
+func (o Options) pluginFindings(isSetUp bool) []doctor.Finding {
+	f := doctor.Finding{Category: category, Name: string(o.Program) + " (plugin)", Severity: doctor.SeverityOK, Message: "is enabled in " + o.Plugin()}
 	switch {
-	case path == "":
+	case o.Plugin() == "":
 		return nil
 	case isSetUp:
-		add(doctor.SeverityOK, "", "is enabled in "+path+", and leaves the sessions to oacp setup")
-		return all
+		f.Message += ", and leaves the sessions to oacp setup"
+		return []doctor.Finding{f}
 	}
-	add(doctor.SeverityOK, "", "is enabled in "+path)
-	if _, err := exec.LookPath("oacp"); err != nil {
-		add(doctor.SeverityWarning, "install oacp", "its hooks call oacp, and there is no such program on the PATH")
-	}
+	all, problems := []doctor.Finding{f}, o.Obstacles()
 	if o.Workspace != nil {
 		if agent, known := live.AgentOf(o.Workspace, o.Getenv, schema.AgentName(o.Program)); !known {
-			add(doctor.SeverityWarning, "oacp add-agent "+string(agent)+" adds it, or set OACP_AGENT", "the workspace has no agent "+string(agent))
+			problems = append(problems, "the workspace has no agent "+string(agent)+", and OACP_AGENT names no other")
 		}
 	}
-	for _, problem := range o.Obstacles() {
-		add(doctor.SeverityWarning, "", problem)
+	for _, f.Message = range problems {
+		f.Severity = doctor.SeverityWarning
+		all = append(all, f)
 	}
 	return all
 }

@@ -89,7 +89,7 @@ func TestPluginDoesWhatSetupDoes(t *testing.T) {
 		if left := must(t, wanted.take, []byte(text)); left != nil {
 			t.Errorf("the plugin for %s has hooks besides: %s", program, left)
 		}
-		if call := (mcpCall{"oacp", []string{"mcp", "--plugin", string(program)}}); len(m.Servers) != 1 || !m.Servers[serverName].equal(call) {
+		if call := (mcpCall{"oacp", []string{"mcp", "--agent", string(program), "--plugin"}}); len(m.Servers) != 1 || !m.Servers[serverName].equal(call) {
 			t.Errorf("the plugin for %s has the servers %v, want %v", program, m.Servers, call)
 		}
 	}
@@ -136,15 +136,14 @@ func TestManifests(t *testing.T) {
 func TestPluginInSettings(t *testing.T) {
 	t.Setenv("PATH", "")
 	const claude, codex = "home/.claude/settings.json", "home/.codex/config.toml"
-	missing := ": its hooks call oacp, and there is no such program on the PATH"
 	for name, c := range map[string]struct {
 		prepare func(s *scene)
 		want    []string
 	}{
 		"claude": {func(s *scene) { s.write(claude, `{"enabledPlugins": {"oacp@oacp": true}}`) },
-			[]string{"ok claude (plugin): is enabled in " + claude, "warn claude (plugin)" + missing}},
-		"another agent": {func(s *scene) { s.write(codex, "[plugins.\"oacp@fork\"]\nenabled = true\n") },
-			[]string{"ok codex (plugin): is enabled in " + codex, "warn codex (plugin)" + missing, "warn codex (plugin): the workspace has no agent codex"}},
+			[]string{"ok claude (plugin): is enabled in " + claude}},
+		"another agent": {func(s *scene) { s.write(codex, "[plugins.\"oacp@oacp\"]\nenabled = true\n") },
+			[]string{"ok codex (plugin): is enabled in " + codex, "warn codex (plugin): the workspace has no agent codex"}},
 		"off": {func(s *scene) { s.write(codex, "[plugins.\"oacp@oacp\"]\nenabled = false\n") }, nil},
 		"off in the project": {func(s *scene) {
 			s.write(claude, `{"enabledPlugins": {"oacp@oacp": true}}`)
@@ -153,7 +152,7 @@ func TestPluginInSettings(t *testing.T) {
 		"without hooks": {func(s *scene) {
 			s.write(claude, `{"enabledPlugins": {"other@oacp": true}}`)
 			s.write("project/.claude/settings.json", `{"enabledPlugins": {"oacp@oacp": true}, "disableAllHooks": true}`)
-		}, []string{"ok claude (plugin): is enabled in project/.claude/settings.json", "warn claude (plugin)" + missing,
+		}, []string{"ok claude (plugin): is enabled in project/.claude/settings.json",
 			"warn claude (plugin): disableAllHooks in project/.claude/settings.json"}},
 		"with a setup": {func(s *scene) {
 			s.write(claude, `{"enabledPlugins": {"oacp@oacp": true}}`)
@@ -178,37 +177,30 @@ func TestPluginInSettings(t *testing.T) {
 	}
 }
 
-// TestLeavesToSetup checks for which sessions and events the plugin finds hooks and a server of a setup.
-func TestLeavesToSetup(t *testing.T) {
+// TestIsSetUp checks for which sessions the plugin finds a setup.
+func TestIsSetUp(t *testing.T) {
 	for _, c := range everywhere {
 		t.Run(string(c.program)+" "+string(c.scope), func(t *testing.T) {
 			s := newScene(t)
 			check.WriteFile(t, filepath.Join(s.project, ".git", "HEAD"), "")
 			check.WriteFile(t, filepath.Join(s.project, "below", "x"), "")
 			o := s.options(c.program, c.scope)
-			sees := func(folder string, want bool) {
+			isSetUp := func(folder string, want bool) {
 				t.Helper()
-				plugin := Options{Program: c.program, Getenv: o.Getenv}
-				hook, server := plugin.HasHook(live.Stop, folder), plugin.HasServer(folder)
-				if hook != want || server != want {
-					t.Errorf("in %s there is a hook: %t, and a server: %t, want %t", folder, hook, server, want)
+				if got := (Options{Program: c.program, Getenv: o.Getenv}).IsSetUp(folder); got != want {
+					t.Errorf("%s is set up: %t, want %t", folder, got, want)
 				}
 			}
-			sees(s.project, false)
+			isSetUp(s.project, false)
 			s.do(Prepare, o)
-			sees(s.project, true)
-			sees(filepath.Join(s.project, "below"), true)
-			sees(s.home, c.scope == User)
-			if (Options{Program: c.program, Getenv: o.Getenv}).HasHook("PreToolUse", s.project) {
-				t.Error("there is a hook for an event without one")
-			}
+			isSetUp(s.project, true)
+			isSetUp(filepath.Join(s.project, "below"), true)
+			isSetUp(s.home, c.scope == User)
 			s.write(c.files[0], "{")
-			if (Options{Program: c.program, Getenv: o.Getenv}).HasHook(live.Stop, s.project) {
-				t.Error("there is a hook in a file that is not valid")
-			}
+			isSetUp(s.project, false)
 			s.write(c.files[0], "{}")
 			s.do(PrepareRemoval, o)
-			sees(s.project, false)
+			isSetUp(s.project, false)
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,7 +14,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/process"
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
@@ -25,7 +23,7 @@ import (
 type mcpOptions struct {
 	workspace command.Workspace
 	agent     string
-	plugin    string
+	plugin    bool
 	listen    string
 	tokenFile string
 	log       command.BridgeLog
@@ -60,7 +58,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "act for `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.StringFlag{Name: "listen", Category: command.Rare, Usage: "serve HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 picks a free port", Destination: &o.listen},
 			&cli.StringFlag{Name: "token-file", Category: command.Rare, Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
-			&cli.StringFlag{Name: "plugin", Category: command.Rare, Usage: "the server is that of the plugin of `PROGRAM`, claude or codex", Destination: &o.plugin},
+			&cli.BoolFlag{Name: "plugin", Category: command.Rare, Usage: "this is the plugin of AGENT's program: $OACP_AGENT has precedence, and oacp setup", Destination: &o.plugin},
 		}, append(o.log.Flags(), o.workspace.Flags()...)...),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
@@ -72,7 +70,7 @@ EXAMPLES:
 			if err := o.log.Check(c); err != nil {
 				return err
 			}
-			if o.plugin != "" {
+			if o.plugin {
 				return o.runPlugin(c.Context, s)
 			}
 			return runMCP(c.Context, o, s)
@@ -104,30 +102,24 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 	return err
 }
 
-// runPlugin serves a session whose program has the plugin: the tools for the agent of the session, and without an agent
-// none, as the program starts the server in each folder. It leaves the tools to a server that oacp setup registered.
+// runPlugin serves a session of the program that AGENT is named after, which has the plugin. The server has tools only if the workspace has the agent and
+// oacp setup has not registered another: it must not fail, as the program starts it in each folder.
 func (o mcpOptions) runPlugin(ctx context.Context, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	in, program := *s, live.Program(o.plugin)
+	in := *s
 	in.Dir = cmp.Or(s.Getenv("CLAUDE_PROJECT_DIR"), s.Dir) // the other may be the folder of the plugin
-	if !slices.Contains(live.Programs(), program) {
-		return failure.Usagef("--plugin: %s has no plugin", visible.Quote(o.plugin)).WithHint("the programs are claude and codex")
-	}
-	without := Options{Agent: schema.AgentName(program)}
-	if (setup.Options{Program: program, Getenv: s.Getenv}).HasServer(in.Dir) {
-		return o.serve(ctx, without, s)
-	}
+	options := Options{Agent: schema.AgentName(o.agent)}
 	err := o.workspace.With(&in, nil, func(w *mailbox.Workspace) error {
-		agent, known := live.AgentOf(w, s.Getenv, schema.AgentName(cmp.Or(o.agent, o.plugin)))
-		if !known {
-			return o.serve(ctx, without, s)
+		agent, known := live.AgentOf(w, s.Getenv, options.Agent)
+		if known && !(setup.Options{Program: live.Program(o.agent), Getenv: s.Getenv}).IsSetUp(in.Dir) {
+			w.ViewAs(agent)
+			options = Options{Agent: agent, Workspace: w}
 		}
-		w.ViewAs(agent)
-		return o.serve(ctx, Options{Agent: agent, Workspace: w}, s)
+		return o.serve(ctx, options, s)
 	})
 	if errors.Is(err, mailbox.ErrNoWorkspace) {
-		return o.serve(ctx, without, s)
+		return o.serve(ctx, options, s)
 	}
 	return err
 }
