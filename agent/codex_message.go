@@ -14,7 +14,7 @@ import (
 type codexNotice struct {
 	ThreadID string     `json:"threadId"`
 	TurnID   string     `json:"turnId"`
-	Turn     *codexDone `json:"turn"`
+	Turn     *codexTurn `json:"turn"`
 	Item     *codexItem `json:"item"`
 	// Error is a failure after which the program tries again, or that ends the turn.
 	Error     *codexFailure `json:"error"`
@@ -26,15 +26,15 @@ type codexNotice struct {
 	} `json:"tokenUsage"`
 }
 
-// codexDone is a turn that has ended.
-type codexDone struct {
+// codexTurn is a turn that began or ended.
+type codexTurn struct {
 	ID     string        `json:"id"`
 	Status string        `json:"status"`
 	Error  *codexFailure `json:"error"`
 }
 
 // err returns nil if the turn ended well.
-func (d *codexDone) err() error {
+func (d *codexTurn) err() error {
 	switch {
 	case d.Error != nil:
 		return d.Error.err()
@@ -225,7 +225,8 @@ func (m *rpcMessage) decode(result any) error {
 	return json.Unmarshal(m.Result, result)
 }
 
-func (m rpcMessage) line() []byte { return append(mustJSON(m), '\n') }
+// jsonLine encodes a message as a line to send.
+func jsonLine(message any) []byte { return append(mustJSON(message), '\n') }
 
 // mustJSON encodes a value that always has a JSON form.
 func mustJSON(value any) []byte {

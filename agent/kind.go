@@ -72,10 +72,8 @@ type echo struct{}
 // NewEcho returns the driver of an agent that answers each prompt with the prompt.
 func NewEcho() Driver { return echo{} }
 
-// Start does nothing.
 func (echo) Start(context.Context) error { return nil }
 
-// Turn answers with the prompt.
 func (echo) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	if err := context.Cause(ctx); err != nil {
@@ -91,5 +89,4 @@ func (echo) Turn(ctx context.Context, request Request, observe func(Event)) (Res
 // SessionID returns "": an echo remembers nothing.
 func (echo) SessionID() string { return "" }
 
-// Stop does nothing.
 func (echo) Stop(context.Context) error { return nil }

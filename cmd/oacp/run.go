@@ -54,7 +54,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
-			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
+			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout)},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
@@ -83,10 +83,7 @@ EXAMPLES:
 	}
 }
 
-// inputs are the values of --input.
-var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
-
-// runSettings returns the settings of the agent, replaced by the options of the command line.
+// runSettings returns the settings of the agent. The options of the command line replace them.
 func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command []string) (settings turn.Settings, err error) {
 	if settings, err = turn.LoadSettings(w, name); err != nil {
 		return settings, err
@@ -120,7 +117,7 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
-		if !slices.Contains(inputs, settings.Input) {
+		if settings.Input != turn.InputMessage && settings.Input != turn.InputBody {
 			return settings, failure.Usagef("--input: %s is neither message nor body", visible.Quote(input))
 		}
 	}

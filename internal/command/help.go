@@ -59,7 +59,7 @@ USAGE:
 `)
 	groups := append(p.helpGroups(s), helpGroup{"Topics", topics()})
 	for _, g := range groups {
-		writeEntries(s.Out, g.Name, g.Commands, widest(g.Commands))
+		writeEntries(s.Out, g.Name, g.Commands)
 	}
 }
 
@@ -81,8 +81,8 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 			fmt.Fprintf(w, "\n%s\n", paragraph)
 		}
 	}
-	writeEntries(w, "COMMANDS:", subcommands(c), widest(subcommands(c)))
-	writeEntries(w, "FLAGS:", listed, widest(listed))
+	writeEntries(w, "COMMANDS:", subcommands(c))
+	writeEntries(w, "FLAGS:", listed)
 	fmt.Fprintln(w)
 	if len(rare) > 0 {
 		more := fmt.Sprintf("Also: %s (oacp help %s --all)", strings.Join(rare, ", "), strings.TrimPrefix(c.HelpName, "oacp "))
@@ -97,11 +97,12 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 
 // synopsis returns the line that shows how to call a command.
 func synopsis(c *cli.Command) string {
-	args, command, _ := strings.Cut(c.ArgsUsage, "[-- ")
-	if args = strings.TrimSpace(c.HelpName+" "+args) + " [flags]"; command != "" {
-		args += " [-- " + command // flags behind the "--" would be the command's
+	args, command, hasCommand := strings.Cut(c.ArgsUsage, "[-- ")
+	line := strings.TrimSpace(c.HelpName+" "+args) + " [flags]"
+	if hasCommand {
+		line += " [-- " + command // flags behind the "--" would be the command's
 	}
-	return args
+	return line
 }
 
 // sortFlags returns the flags that a page describes, and the names of those that it only names.
@@ -151,8 +152,7 @@ func flagUsage(f cli.Flag) string {
 	if documented, ok := f.(cli.DocGenerationFlag); ok {
 		value = strings.Trim(documented.GetDefaultText(), `"`)
 	}
-	value = strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(value) // 2h0m0s is 2h
-	if !takesValue(f) || slices.Contains([]string{"", "0", "0s"}, value) {
+	if !takesValue(f) || value == "" || value == "0" {
 		return usage
 	}
 	return usage + " (default: " + value + ")"
@@ -165,18 +165,14 @@ func usageOf(f cli.Flag) string {
 	return ""
 }
 
-// widest returns the length of the longest name.
-func widest(entries []candidate) (width int) {
-	for _, e := range entries {
-		width = max(width, utf8.RuneCountInString(e.Name))
-	}
-	return width
-}
-
 // writeEntries writes a heading and a line for each name, with its usage; nothing if there are no names.
-func writeEntries(w io.Writer, heading string, entries []candidate, width int) {
+func writeEntries(w io.Writer, heading string, entries []candidate) {
 	if len(entries) > 0 {
 		fmt.Fprintf(w, "\n%s\n", heading)
+	}
+	width := 0
+	for _, e := range entries {
+		width = max(width, utf8.RuneCountInString(e.Name))
 	}
 	for _, e := range entries {
 		lines := Wrapped(e.Usage, helpWidth-width-5)

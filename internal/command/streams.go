@@ -160,9 +160,9 @@ func Count(tokens int64) string {
 	return ""
 }
 
-// Version says what the program was built from. Its version names the commit if it has no tag, and ends in "+dirty" if
-// files differed from the commit.
+// Version says what the program was built from.
 type Version struct {
+	// Version is the tag of the commit, or else a version that names it. It ends in "+dirty" if files differed from it.
 	Version string `json:"version"`
 	// Commit and Date, the time of the commit, are empty if the program was not built in a git repository.
 	Commit   string `json:"commit,omitempty"`
@@ -207,7 +207,7 @@ func NewVersionCommand(s *Streams) *cli.Command {
 		Usage:    "print the version",
 		Flags:    []cli.Flag{JSONFlag(&asJSON)},
 		Action: func(c *cli.Context) error {
-			if _, err := AtMost(c, 0); err != nil {
+			if err := AtMost(c, 0); err != nil {
 				return err
 			}
 			v := BuildVersion()
