@@ -1,8 +1,10 @@
 #!/usr/bin/env node
-// Starts oacp from the package of this system, which npm installs as an optional dependency of this one.
+// Starts oacp from the package of this system, which npm installs as an optional dependency of this one. Each other
+// program has a file that only requires this one, and gives its name to the program.
 'use strict';
 
 const { spawn } = require('node:child_process');
+const { basename } = require('node:path');
 const { optionalDependencies: builds, version } = require('./package.json');
 
 function fail(problem, hint) {
@@ -18,7 +20,7 @@ function find() {
   }
   try {
     if (require(`${build}/package.json`).version === version) {
-      return require.resolve(`${build}/bin/oacp${process.platform === 'win32' ? '.exe' : ''}`);
+      return require.resolve(`${build}/bin/${basename(require.main.filename, '.js')}${process.platform === 'win32' ? '.exe' : ''}`);
     }
   } catch {
     // It is not installed, or not completely.

@@ -40,13 +40,17 @@ for (const [name, { os, cpu, programs }] of systems) {
 
 const wrapper = join(top, 'oacp');
 mkdirSync(wrapper, { recursive: true });
+const programs = [...new Set([...systems.values()].flatMap((system) => system.programs.map((program) => program.name.replace('.exe', ''))))];
+for (const program of programs) {
+  writeFileSync(join(wrapper, `${program}.js`), "#!/usr/bin/env node\nrequire('./oacp.js');\n", { mode: 0o755 });
+}
 cpSync('npm/oacp.js', join(wrapper, 'oacp.js'));
 cpSync('README.md', join(wrapper, 'README.md'));
 cpSync('dist-files/man', join(wrapper, 'man'), { recursive: true });
 pack(wrapper, {
   name: '@oacp-go/oacp',
   description: 'Messages between coding agents, as files in a shared folder',
-  bin: { oacp: 'oacp.js' },
+  bin: Object.fromEntries(programs.map((program) => [program, `${program}.js`])),
   directories: { man: 'man' },
   engines: { node: '>=20' },
   optionalDependencies: Object.fromEntries([...systems.keys()].sort().map((name) => [`@oacp-go/${name}`, version])),
