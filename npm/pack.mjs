@@ -1,7 +1,7 @@
 // Packs the npm packages from what goreleaser built: node npm/pack.mjs, in the top folder. There is one package with the
 // programs for each system, and @oacp-go/oacp with a script that starts those of its system. They come to dist/npm.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const top = 'dist/npm';
@@ -51,7 +51,7 @@ pack(wrapper, {
   name: '@oacp-go/oacp',
   description: 'Messages between coding agents, as files in a shared folder',
   bin: Object.fromEntries(programs.map((program) => [program, `${program}.js`])),
-  directories: { man: 'man' },
+  man: readdirSync('dist-files/man').map((page) => `./man/${page}`),
   engines: { node: '>=20' },
   optionalDependencies: Object.fromEntries([...systems.keys()].sort().map((name) => [`@oacp-go/${name}`, version])),
 });
