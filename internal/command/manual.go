@@ -56,27 +56,21 @@ func (p *Program) manualOfProgram(s *Streams) []byte {
 // manualOf returns the page of a command, with a section for each command below it.
 func manualOf(c *cli.Command) []byte {
 	page := newManual(pageOf(c), c.Usage)
-	fmt.Fprintf(page, ".SH SYNOPSIS\n.B %s\n", roff(synopsis(c)))
-	if c.Description != "" {
-		fmt.Fprintln(page, ".SH DESCRIPTION")
-		writeManualText(page, c.Description)
-	}
-	flags, _, _ := sortFlags(c.Flags, true)
-	writeManualEntries(page, "", "OPTIONS", flags)
-	for _, sub := range c.Subcommands {
-		writeManualSubcommand(page, sub)
-	}
+	writeManualCommand(page, c, "SYNOPSIS", ".SH DESCRIPTION\n", "OPTIONS")
 	fmt.Fprint(page, ".SH SEE ALSO\n.BR oacp (1)\n")
 	return page.Bytes()
 }
 
-func writeManualSubcommand(w io.Writer, c *cli.Command) {
-	fmt.Fprintf(w, ".SH \"%s \\- %s\"\n.B %s\n", roff(c.HelpName), roff(c.Usage), roff(synopsis(c)))
-	writeManualText(w, c.Description)
+func writeManualCommand(w io.Writer, c *cli.Command, heading, beforeText, beforeFlags string) {
+	fmt.Fprintf(w, ".SH \"%s\"\n.B %s\n", heading, roff(synopsis(c)))
+	if c.Description != "" {
+		fmt.Fprint(w, beforeText)
+		writeManualText(w, c.Description)
+	}
 	flags, _, _ := sortFlags(c.Flags, true)
-	writeManualEntries(w, "", "", flags)
+	writeManualEntries(w, "", beforeFlags, flags)
 	for _, sub := range c.Subcommands {
-		writeManualSubcommand(w, sub)
+		writeManualCommand(w, sub, roff(sub.HelpName+" - "+sub.Usage), "", "")
 	}
 }
 
@@ -99,9 +93,6 @@ func writeManualEntries(w io.Writer, prefix, heading string, entries []candidate
 // writeManualText writes the paragraphs of a description. As in help, those with indented lines stay as they are.
 func writeManualText(w io.Writer, text string) {
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if paragraph == "" {
-			continue
-		}
 		before, after := ".PP\n", "\n"
 		if strings.Contains("\n"+paragraph, "\n ") {
 			before, after = ".PP\n.nf\n", "\n.fi\n"
