@@ -105,7 +105,9 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 			break
 		}
 		ahead := r.ahead(it, now)
-		r.start(func() outcome { return r.claimed(ctx, it, ahead, do) })
+		working, stop := context.WithCancelCause(ctx)
+		r.stops[it.Key] = stop
+		r.start(func() outcome { return r.claimed(working, it, ahead, do) })
 	}
 	next = r.schedule.next
 	for _, f := range r.followUps { // the schedule may have added some
@@ -139,6 +141,20 @@ func (r *Runner) start(do func() outcome) {
 	go func() { r.done <- do() }()
 }
 
+// errStopped ends a turn that somebody stopped.
+var errStopped = errors.New("oacp stop ended the turn")
+
+// stopTurns ends the turns that somebody stopped; see track.Stop.
+func (r *Runner) stopTurns() {
+	r.journal.View(func(h *track.History) {
+		for key, stop := range r.stops {
+			if rec := h.Records[key]; rec != nil && rec.Running && rec.Stopped != "" {
+				stop(errStopped)
+			}
+		}
+	})
+}
+
 // finished handles an outcome.
 func (r *Runner) finished(o outcome) {
 	r.working--
@@ -161,6 +177,8 @@ func (r *Runner) finished(o outcome) {
 		}
 	case o.item != nil:
 		it := o.item
+		r.stops[it.Key](nil)
+		delete(r.stops, it.Key)
 		it.notBefore = notBefore
 		r.endClaim(it, o.done)
 		r.schedule.putBack(it, o.done)

@@ -30,11 +30,13 @@ const (
 	// Acknowledged is a handled message that left the inbox, and Buried a dead letter.
 	Acknowledged FactKind = "acknowledged"
 	Buried       FactKind = "buried"
-	// Revived is a message that a person restored to the inbox after its outcome. Earlier facts about it
-	// no longer count.
+	// Revived is a message that a person restored to the inbox after its outcome, or after its turn was stopped. Earlier
+	// facts about it no longer count.
 	Revived FactKind = "revived"
 	// Held is a message that gets no turn for now.
 	Held FactKind = "held"
+	// stopped asks the Runner to end the turn on a message and give it no other until Revived; see Stop.
+	stopped FactKind = "stopped"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
 	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no

@@ -3,6 +3,7 @@ package track
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -48,6 +49,9 @@ type Record struct {
 	Output  string `json:"output,omitempty"`
 	// Held says why the message gets no turn.
 	Held string `json:"held,omitempty"`
+	// Stopped says who stopped the turn on the message, and how it gets another one; see Stop. If the turn is still
+	// running, it is to end.
+	Stopped string `json:"stopped,omitempty"`
 	// Unsent is the answer or bounce until it is sent. Then Sent is its id, unless it is a bounce in place of
 	// an answer.
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -193,9 +197,11 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Reason = f.Reason
 		rec.Output = f.Output
 		rec.Usage = f.Usage
+		rec.Held = rec.Stopped
 		h.failures++
 		if f.Kind == Succeeded {
 			h.failures = 0
+			rec.Held, rec.Stopped = "", ""
 			rec.Outcome = Succeeded
 			rec.Unsent = f.Send
 			h.conversation(rec.Conversation).Session = f.Session
@@ -207,6 +213,12 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		}
 		rec.Running = false
 		rec.Marks = nil
+		rec.Held = rec.Stopped
+	case stopped:
+		if rec.Outcome == "" {
+			rec.Stopped = fmt.Sprintf("%s; oacp restore %s gives it another turn", f.Reason, f.ID.Short())
+			rec.Held = rec.Stopped
+		}
 	case Dead:
 		rec.Envelope = f.Envelope
 		rec.Running = false
@@ -333,7 +345,7 @@ func (h *History) applyBound(f *Fact) {
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {
-			rec.Held = ""
+			rec.Held = rec.Stopped
 		}
 	}
 }
@@ -359,7 +371,7 @@ func (h *History) Snapshots(now time.Time) []Fact {
 	isNew := func(last time.Time) bool { return now.Sub(last) < KeepFor }
 	var facts []Fact
 	for _, rec := range h.Records {
-		if rec.Running || rec.Outcome != "" && !rec.Done() || isNew(rec.Last) {
+		if rec.Running || rec.Stopped != "" || rec.Outcome != "" && !rec.Done() || isNew(rec.Last) {
 			facts = append(facts, Fact{At: now, Kind: snapshot, Record: rec})
 		}
 	}
