@@ -33,6 +33,8 @@ type outcome struct {
 	dead string
 	// stop is why a run with Once cannot go on.
 	stop error
+	// joined are the outcomes of the messages that joined the turn on the item.
+	joined []outcome
 }
 
 // followUp is work that belongs to no message in the inbox.
@@ -50,7 +52,9 @@ func (r *Runner) handle(event watch.Event) {
 		r.forgetFile(event.Name)
 		delete(r.withheld, event.Name)
 		if old := r.schedule.items[event.Name]; old == nil || old.state != inWork {
-			r.schedule.add(newItem(event.Name, event.Entry.Message))
+			it := newItem(event.Name, event.Entry.Message)
+			r.schedule.add(it)
+			r.steer(it, event)
 		}
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
@@ -106,7 +110,8 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 		}
 		ahead := r.ahead(it, now)
 		working, stop := context.WithCancelCause(ctx)
-		r.stops[it.Key] = stop
+		r.inWork[it.Conversation] = it
+		it.stop, it.joining = stop, make(chan *item, maxJoining)
 		r.start(func() outcome { return r.claimed(working, it, ahead, do) })
 	}
 	next = r.schedule.next
@@ -147,21 +152,29 @@ var errStopped = errors.New("oacp stop ended the turn")
 // stopTurns ends the turns that somebody stopped; see track.Stop.
 func (r *Runner) stopTurns() {
 	r.journal.View(func(h *track.History) {
-		for key, stop := range r.stops {
-			if rec := h.Records[key]; rec != nil && rec.Running && rec.Stopped != "" {
-				stop(errStopped)
+		for _, it := range r.inWork {
+			if rec := h.Records[it.Key]; rec != nil && rec.Running && rec.Stopped != "" {
+				it.stop(errStopped)
 			}
 		}
 	})
 }
 
-// finished handles an outcome.
-func (r *Runner) finished(o outcome) {
-	r.working--
+// note notes what counts at the end of the run.
+func (r *Runner) note(o outcome) {
 	if o.dead != "" {
 		r.dead = append(r.dead, o.dead)
 	}
 	r.stop = cmp.Or(r.stop, o.stop)
+}
+
+// finished handles an outcome.
+func (r *Runner) finished(o outcome) {
+	r.working--
+	r.note(o)
+	for _, j := range o.joined {
+		r.finishedJoined(j)
+	}
 	if o.started {
 		r.pauses = 0
 	}
@@ -177,8 +190,8 @@ func (r *Runner) finished(o outcome) {
 		}
 	case o.item != nil:
 		it := o.item
-		r.stops[it.Key](nil)
-		delete(r.stops, it.Key)
+		it.stop(nil)
+		delete(r.inWork, it.Conversation)
 		it.notBefore = notBefore
 		r.endClaim(it, o.done)
 		r.schedule.putBack(it, o.done)

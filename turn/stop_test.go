@@ -137,6 +137,23 @@ func TestStopNothing(t *testing.T) {
 	if e, ok := errors.AsType[*track.NoTurnError](stop("codex")); !ok || !e.Lost {
 		t.Errorf("after the death of the runner: %+v", e)
 	}
+
+	hold, err := track.LockInbox(t.Context(), w, "codex", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Release()
+	if j, err = track.OpenJournal(w, "codex", time.Now); err == nil {
+		f := track.Started.Of(&newItem("file", m).Envelope)
+		f.In = "msg-20260313T1430Z-claude-k3x9"
+		err = errors.Join(j.Append(f, true), j.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := errors.AsType[*track.NoTurnError](stop("codex")); !ok || e.In != "msg-20260313T1430Z-claude-k3x9" {
+		t.Errorf("a message that has joined another turn: %+v", e)
+	}
 }
 
 // TestStopKeepsClaim checks that no other machine may begin a turn on a message whose turn was stopped.

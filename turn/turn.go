@@ -93,6 +93,9 @@ type Config struct {
 	// agent within an hour. Further messages wait in the inbox; see track.Resume.
 	MaxTurns     int
 	MaxPairTurns int
+	// Steer lets a P0 message join the running turn of its conversation, if the driver is an agent.Steerer. It does not
+	// go with Claims.
+	Steer bool
 	// Timeout is how long a turn may take.
 	Timeout time.Duration
 	// Parallel is how many conversations have turns at the same time. A conversation has one turn
@@ -141,6 +144,9 @@ func (c *Config) complete() error {
 	}
 	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 {
 		return errors.New("attempts, parallel turns and the timeout cannot be negative")
+	}
+	if c.Steer && c.Claims != nil {
+		return errors.New("with claims, no message joins a running turn: use steer without them")
 	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)

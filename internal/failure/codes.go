@@ -148,6 +148,9 @@ var rules = []rule{
 		return "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 	})},
 	{"no_turn", hinting(func(e *track.NoTurnError) string {
+		if e.In != "" {
+			return "oacp stop " + e.In.Short() + " ends the turn on both"
+		}
 		if e.Lost {
 			return "the next runner ends what the turn left behind, and gives the message another one"
 		}

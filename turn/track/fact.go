@@ -66,7 +66,9 @@ type Fact struct {
 	// Marks are in the environment of the processes of a Started turn.
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
-	Attempt int       `json:"attempt,omitempty"`
+	Attempt int `json:"attempt,omitempty"`
+	// In is the message whose turn a Started one joined.
+	In      schema.ID `json:"in,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`
 	RetryAt time.Time `json:"retry_at,omitzero"`

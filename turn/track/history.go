@@ -39,8 +39,10 @@ type Record struct {
 	// Marks are in the environment of the processes of a running turn.
 	Marks   []orphans.Mark `json:"marks,omitempty"`
 	Started time.Time      `json:"started,omitzero"`
-	Ended   time.Time      `json:"ended,omitzero"`
-	RetryAt time.Time      `json:"retry_at,omitzero"`
+	// In is the message whose turn the last one on this message joined, if it did.
+	In      schema.ID `json:"in,omitempty"`
+	Ended   time.Time `json:"ended,omitzero"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or empty.
 	Outcome FactKind `json:"outcome,omitempty"`
 	// Settled reports whether the message left the inbox after its outcome.
@@ -184,7 +186,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Attempts = max(rec.Attempts+1, f.Attempt)
 		rec.Running = true
 		rec.Marks = f.Marks
-		rec.Started = f.At
+		rec.Started, rec.In = f.At, f.In
 		rec.RetryAt = time.Time{}
 		rec.Held = ""
 		h.countTurn(rec)

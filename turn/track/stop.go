@@ -18,9 +18,14 @@ type NoTurnError struct {
 	// Stage is that of the message, and Lost reports whether a turn on it ended because its Runner died.
 	Stage Stage
 	Lost  bool
+	// In is the message whose turn this one has joined, if any.
+	In schema.ID
 }
 
 func (e *NoTurnError) Error() string {
+	if e.In != "" {
+		return fmt.Sprintf("message %s has joined the turn of %s on message %s, which cannot go on without it", e.ID, e.Agent, e.In)
+	}
 	if e.Lost {
 		return fmt.Sprintf("the turn of %s on message %s has ended: its runner died", e.Agent, e.ID)
 	}
@@ -79,8 +84,12 @@ func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string)
 		if err = errors.Join(err, readJournal(w, p.Agent, h.Read)); err != nil {
 			return err
 		}
-		if rec = h.find(p.ID, func(r *Record) bool { return r.Running }); rec == nil || !runs {
-			return &NoTurnError{p.ID, p.Agent, p.Stage, rec != nil}
+		if rec = h.find(p.ID, func(r *Record) bool { return r.Running }); rec == nil || !runs || rec.In != "" {
+			e := &NoTurnError{ID: p.ID, Agent: p.Agent, Stage: p.Stage, Lost: rec != nil}
+			if rec != nil && runs {
+				e.In = rec.In
+			}
+			return e
 		}
 		return appendFacts(w, p.Agent, Fact{Kind: stopped, Envelope: Envelope{Key: rec.Key}, Reason: "stopped by " + by})
 	})
@@ -96,7 +105,7 @@ func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string)
 			return err
 		}
 		if rec.Running && !runs {
-			return &NoTurnError{p.ID, p.Agent, p.Stage, true}
+			return &NoTurnError{ID: p.ID, Agent: p.Agent, Stage: p.Stage, Lost: true}
 		}
 		select {
 		case <-ctx.Done():
