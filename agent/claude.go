@@ -160,17 +160,16 @@ func (c *claude) say(text string) (id string) {
 	return id
 }
 
-// steer sends another message of the user. The program takes it after the next tool call or, if there is none, as a prompt
+// Steer sends another message of the user. The program takes it after the next tool call or, if there is none, as a prompt
 // of its own with another result.
-func (c *claude) steer(_ context.Context, text string) (err error) {
-	c.locked(func() {
-		if c.turn == nil {
-			err = errNoSteering
-			return
-		}
-		c.waiting = append(c.waiting, c.say(text))
-	})
-	return err
+func (c *claude) Steer(text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn == nil {
+		return errNoSteering
+	}
+	c.waiting = append(c.waiting, c.say(text))
+	return nil
 }
 
 func (c *claude) receive(t *residentTurn, line []byte) {

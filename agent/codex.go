@@ -186,23 +186,16 @@ func (c *codex) begin(t *residentTurn) {
 	c.send(line)
 }
 
-// steer adds a text to the turn that runs. The program then does not end the turn before the model has seen it.
-func (c *codex) steer(ctx context.Context, text string) error {
+// Steer adds a text to the turn. The program answers at once, and ends the turn only after the model has seen the text.
+func (c *codex) Steer(text string) error {
 	var line []byte
 	c.locked(func() {
 		line, c.awaited = c.newRequest("turn/steer", map[string]any{
 			"threadId": c.thread, "expectedTurnId": c.id, "input": []any{map[string]any{"type": "text", "text": text}},
 		})
 	})
-	answer, err := c.call(ctx, line)
+	answer, err := c.call(context.Background(), line)
 	if err != nil {
-		c.locked(func() { // nobody waits for the answer any more
-			c.awaited = ""
-			select {
-			case <-c.answer:
-			default:
-			}
-		})
 		return err
 	}
 	return readRPC(answer).decode(&struct{}{})

@@ -265,19 +265,17 @@ func (t *residentTurn) follow(ctx context.Context) error {
 var errNoSteering = errors.New("the agent takes nothing more in this turn")
 
 // Steer adds a text to the running turn.
-func (r *resident) Steer(ctx context.Context, text string) error {
+func (r *resident) Steer(text string) error {
 	p := r.running.Load()
 	if p == nil {
 		return errNoSteering
 	}
-	steerer, can := p.protocol.(interface {
-		steer(ctx context.Context, text string) error
-	})
+	steerer, can := p.protocol.(Steerer)
 	if !can {
 		return errNoSteering
 	}
 	text = safeText(text)
-	err := steerer.steer(ctx, text)
+	err := steerer.Steer(text)
 	p.locked(func() {
 		if p.turn != nil && err == nil {
 			p.turn.added += "\n\n" + text

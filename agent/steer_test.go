@@ -40,13 +40,13 @@ func TestSteer(t *testing.T) {
 				}
 				driver, server := p.create(t, script, func(o *Options) { o.Allow = PermitAll })
 				started(t, driver)
-				if err := driver.Steer(t.Context(), "too early"); !errors.Is(err, errNoSteering) && p.name == "claude" || err == nil {
+				if err := driver.Steer("too early"); !errors.Is(err, errNoSteering) && p.name == "claude" || err == nil {
 					t.Errorf("between turns, Steer = %v", err)
 				}
 				steered := make(chan error, 1)
 				go func() {
 					server.Await(t, func(modelstub.Request) bool { return true })
-					steered <- driver.Steer(t.Context(), "the other port")
+					steered <- driver.Steer("the other port")
 					close(hold)
 				}()
 				result := turn(t, driver, "which port?")

@@ -54,7 +54,7 @@ func (r *Runner) handle(event watch.Event) {
 		if old := r.schedule.items[event.Name]; old == nil || old.state != inWork {
 			it := newItem(event.Name, event.Entry.Message)
 			r.schedule.add(it)
-			r.steer(it, event)
+			r.steer(it, event.Entry.Message.Priority)
 		}
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
@@ -111,7 +111,7 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 		ahead := r.ahead(it, now)
 		working, stop := context.WithCancelCause(ctx)
 		r.inWork[it.Conversation] = it
-		it.stop, it.joining = stop, make(chan *item, maxJoining)
+		it.stop, it.joining = stop, make(chan *item, 16)
 		r.start(func() outcome { return r.claimed(working, it, ahead, do) })
 	}
 	next = r.schedule.next
@@ -160,20 +160,22 @@ func (r *Runner) stopTurns() {
 	})
 }
 
-// note notes what counts at the end of the run.
-func (r *Runner) note(o outcome) {
-	if o.dead != "" {
-		r.dead = append(r.dead, o.dead)
-	}
-	r.stop = cmp.Or(r.stop, o.stop)
-}
-
 // finished handles an outcome.
 func (r *Runner) finished(o outcome) {
 	r.working--
-	r.note(o)
-	for _, j := range o.joined {
-		r.finishedJoined(j)
+	for _, j := range o.joined { // their messages are still in the schedule
+		r.failed(j)
+		if j.done {
+			r.schedule.remove(j.item.File)
+			r.followUp(j.item.Key)
+			r.watcher.Forget(j.item.File)
+		}
+	}
+	for _, one := range append(o.joined, o) {
+		if one.dead != "" {
+			r.dead = append(r.dead, one.dead)
+		}
+		r.stop = cmp.Or(r.stop, one.stop)
 	}
 	if o.started {
 		r.pauses = 0

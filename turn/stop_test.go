@@ -61,7 +61,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("held are %q", held)
 	}
 	_, err = track.Stop(t.Context(), w, string(sent[0].ID), "", "anna")
-	if e, ok := errors.AsType[*track.NoTurnError](err); !ok || e.Lost || e.Stage != track.StageHeld {
+	if e, ok := errors.AsType[*track.NoTurnError](err); !ok || e.Reason != "it is held" {
 		t.Errorf("another Stop = %v, want that no turn works on it", err)
 	}
 
@@ -120,7 +120,7 @@ func TestStopNothing(t *testing.T) {
 		_, err := track.Stop(t.Context(), w, string(m.ID), agent, "anna")
 		return err
 	}
-	if e, ok := errors.AsType[*track.NoTurnError](stop("")); !ok || e.Lost || e.Stage != track.StageWaiting {
+	if e, ok := errors.AsType[*track.NoTurnError](stop("")); !ok || e.Reason != "it is waiting" {
 		t.Errorf("without a turn: %+v", e)
 	}
 	if err := stop("gemini"); err == nil || !strings.Contains(err.Error(), "was not sent to gemini") {
@@ -134,7 +134,7 @@ func TestStopNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := errors.AsType[*track.NoTurnError](stop("codex")); !ok || !e.Lost {
+	if e, ok := errors.AsType[*track.NoTurnError](stop("codex")); !ok || !strings.Contains(e.Reason, "has died") {
 		t.Errorf("after the death of the runner: %+v", e)
 	}
 
@@ -151,7 +151,7 @@ func TestStopNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := errors.AsType[*track.NoTurnError](stop("codex")); !ok || e.In != "msg-20260313T1430Z-claude-k3x9" {
+	if e, ok := errors.AsType[*track.NoTurnError](stop("codex")); !ok || !strings.Contains(e.Reason, "oacp stop k3x9 ends") {
 		t.Errorf("a message that has joined another turn: %+v", e)
 	}
 }

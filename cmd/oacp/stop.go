@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -39,15 +39,8 @@ EXAMPLE:
 
 // stoppedJSON is the answer of stop.
 type stoppedJSON struct {
-	MessageID schema.ID     `json:"message_id"`
-	Turns     []stoppedTurn `json:"turns"`
-}
-
-type stoppedTurn struct {
-	Agent   schema.AgentName `json:"agent"`
-	Stopped bool             `json:"stopped"`
-	Stage   track.Stage      `json:"stage"`
-	Reason  string           `json:"reason,omitempty"`
+	MessageID schema.ID        `json:"message_id"`
+	Turns     []track.Progress `json:"turns"`
 }
 
 func runStop(c *call, w *mailbox.Workspace) error {
@@ -60,28 +53,22 @@ func runStop(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	defer c.catchSignals()()
-	progress, err := track.Stop(c.ctx, w, id, c.agent(), cmp.Or(string(by), "a person"))
-	if _, err = warnUnreadable(err, c.Streams); err != nil {
+	turns, err := track.Stop(c.ctx, w, id, c.agent(), cmp.Or(string(by), "a person"))
+	if err != nil {
 		return err
 	}
-	answer, missed := stoppedJSON{}, false
-	for _, p := range progress {
-		isStopped := p.Stage == track.StageHeld
-		answer.MessageID = p.ID
-		answer.Turns = append(answer.Turns, stoppedTurn{p.Agent, isStopped, p.Stage, p.Reason})
-		missed = missed || !isStopped
-	}
-	err = c.answer(answer, func() {
-		for _, p := range progress {
+	var missed error
+	err = c.answer(stoppedJSON{turns[0].ID, turns}, func() {
+		for _, p := range turns {
 			if name := visible.Line(p.ID.Short()); p.Stage == track.StageHeld {
 				c.printf("OK: the turn of %s on %s is stopped; oacp restore %[2]s gives it another one\n", p.Agent, name)
 			} else {
-				fmt.Fprintf(c.Err, "the turn of %s on %s ended before it could be stopped: it is %s\n", p.Agent, name, p.Stage)
+				c.printf("the turn of %s on %s ended before it could be stopped: it is %s\n", p.Agent, name, p.Stage)
 			}
 		}
 	})
-	if missed && err == nil {
-		err = failure.ErrReported
+	if slices.ContainsFunc(turns, func(p track.Progress) bool { return p.Stage != track.StageHeld }) {
+		missed = failure.ErrReported
 	}
-	return err
+	return cmp.Or(err, missed)
 }

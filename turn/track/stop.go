@@ -1,35 +1,26 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A NoTurnError reports that Stop has nothing to stop: no turn of the agent works on the message.
+// A NoTurnError reports that Stop has nothing to stop.
 type NoTurnError struct {
 	ID    schema.ID
 	Agent schema.AgentName
-	// Stage is that of the message, and Lost reports whether a turn on it ended because its Runner died.
-	Stage Stage
-	Lost  bool
-	// In is the message whose turn this one has joined, if any.
-	In schema.ID
+	// Reason says why no turn of the agent works on the message.
+	Reason string
 }
 
 func (e *NoTurnError) Error() string {
-	if e.In != "" {
-		return fmt.Sprintf("message %s has joined the turn of %s on message %s, which cannot go on without it", e.ID, e.Agent, e.In)
-	}
-	if e.Lost {
-		return fmt.Sprintf("the turn of %s on message %s has ended: its runner died", e.Agent, e.ID)
-	}
-	return fmt.Sprintf("no turn of %s works on message %s: it is %s", e.Agent, e.ID, e.Stage)
+	return fmt.Sprintf("no turn of %s works on message %s: %s", e.Agent, e.ID, e.Reason)
 }
 
 // A Runner ends a turn within about a second and the grace period of its agent. Stop waits for stopLimit, and looks
@@ -43,77 +34,72 @@ const (
 // until they have. The message stays in the inbox and gets no further turn until Restore. By says who stops it.
 //
 // Stop returns how far the message then is with each agent that had a turn on it: StageHeld, or another stage if the turn
-// ended by itself in the meantime. If there was no turn, the error is a *NoTurnError.
-func Stop(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName, by string) ([]Progress, error) {
+// ended by itself in the meantime. If there was no turn, the error matches *NoTurnError.
+func Stop(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName, by string) (stopped []Progress, err error) {
 	all, err := Track(ctx, w, id)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
-	m := all[0].ID
-	if agent != "" {
-		all = slices.DeleteFunc(all, func(p Progress) bool { return p.Agent != agent })
-	}
-	if len(all) == 0 {
-		return nil, errors.Join(w.CheckAgent(agent), fmt.Errorf("message %s was not sent to %s", m, agent))
-	}
-	var stopped []schema.AgentName
-	var none error
-	for _, p := range all {
+	none := fmt.Errorf("message %s was not sent to %s", all[0].ID, agent)
+	for i, p := range all {
+		if agent != "" && p.Agent != agent {
+			continue
+		}
 		err := stopTurn(ctx, w, &p, by)
 		if _, noTurn := errors.AsType[*NoTurnError](err); noTurn {
-			none = errors.Join(none, err)
-		} else if err != nil {
-			return nil, err
-		} else {
-			stopped = append(stopped, p.Agent)
+			none = err
+			continue
 		}
+		now, trackErr := Track(ctx, w, string(p.ID))
+		if err = cmp.Or(err, trackErr); err != nil {
+			return stopped, err
+		}
+		stopped = append(stopped, now[i])
 	}
 	if stopped == nil {
 		return nil, none
 	}
-	all, err = Track(ctx, w, string(m))
-	return slices.DeleteFunc(all, func(p Progress) bool { return !slices.Contains(stopped, p.Agent) }), err
+	return stopped, nil
 }
 
 // stopTurn asks the Runner to end its turn on the message, and waits for that.
 func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string) error {
 	h := NewHistory()
 	var rec *Record
-	err := Exclusively(ctx, w, p.Agent, func() error { // so that no other turn begins
+	look := func() error { // reads what is new in the journal
 		runs, err := IsRunning(w, p.Agent)
 		if err = errors.Join(err, readJournal(w, p.Agent, h.Read)); err != nil {
 			return err
 		}
-		if rec = h.find(p.ID, func(r *Record) bool { return r.Running }); rec == nil || !runs || rec.In != "" {
-			e := &NoTurnError{ID: p.ID, Agent: p.Agent, Stage: p.Stage, Lost: rec != nil}
-			if rec != nil && runs {
-				e.In = rec.In
-			}
-			return e
+		rec = cmp.Or(rec, h.find(p.ID, func(r *Record) bool { return r.Running }))
+		switch {
+		case rec == nil:
+			return &NoTurnError{p.ID, p.Agent, "it is " + string(p.Stage)}
+		case rec.Running && !runs:
+			return &NoTurnError{p.ID, p.Agent, "its runner has died, and the next one gives the message another turn"}
+		case rec.In != "":
+			return &NoTurnError{p.ID, p.Agent, fmt.Sprintf("it has joined that on message %s, which oacp stop %s ends", rec.In, rec.In.Short())}
+		}
+		return nil
+	}
+	err := Exclusively(ctx, w, p.Agent, func() error { // so that no other turn begins
+		if err := look(); err != nil {
+			return err
 		}
 		return appendFacts(w, p.Agent, Fact{Kind: stopped, Envelope: Envelope{Key: rec.Key}, Reason: "stopped by " + by})
 	})
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, stopLimit,
-		fmt.Errorf("the runner of %s was asked to end its turn on message %s, but has not ended it within %v", p.Agent, p.ID, stopLimit))
+		fmt.Errorf("the runner of %s was asked to end its turn on message %s, and has not within %v", p.Agent, p.ID, stopLimit))
 	defer cancel()
-	for rec.Running {
-		runs, err := IsRunning(w, p.Agent)
-		if err = errors.Join(err, readJournal(w, p.Agent, h.Read)); err != nil {
-			return err
-		}
-		if rec.Running && !runs {
-			return &NoTurnError{ID: p.ID, Agent: p.Agent, Stage: p.Stage, Lost: true}
-		}
+	for err == nil && rec.Running {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(stopPoll):
+			err = look()
 		}
 	}
-	return nil
+	return err
 }
 
 // find returns a record of a message for which is returns true, or nil.
