@@ -74,6 +74,7 @@ func program() *command.Program {
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show everything, live"},
 			{Name: "web", Category: command.CategoryTurns, Usage: "read and answer in a browser"},
 			{Name: "contract"}, // other commands run it
+			{Name: "gascity"},  // Gas City runs it
 		},
 	}
 }

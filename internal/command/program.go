@@ -64,13 +64,19 @@ func argumentsOf(name string, args []string) []string {
 	if len(args) > 0 && (args[0] == "-V" || args[0] == "--version") {
 		return args
 	}
+	if len(args) > 0 && args[0] == asPerson {
+		return append([]string{asPerson, name}, args[1:]...)
+	}
 	return append([]string{name}, args...)
 }
+
+// asPerson is the word before a command by which a person acts in a live session; see ActingAgent.
+const asPerson = "--as-person"
 
 // Run carries out a command line and returns the exit status. Every error of every command ends
 // here.
 func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
-	s.AsPerson = len(args) > 0 && args[0] == "--as-person"
+	s.AsPerson = len(args) > 0 && args[0] == asPerson
 	if s.AsPerson {
 		args = args[1:]
 	}
@@ -105,6 +111,8 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 		return err
 	case call.separate != "" && call.help: // it precedes the command
 		return runSeparate(call.separate, append(call.words, "--help"))
+	case call.separate != "" && s.AsPerson:
+		return runSeparate(call.separate, append([]string{asPerson}, call.words...))
 	case call.separate != "":
 		return runSeparate(call.separate, call.words)
 	case call.help && call.command == nil:

@@ -39,6 +39,8 @@ const (
 	stopped FactKind = "stopped"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
+	// unread is a message that the recipient wants to count as new again; see NoteUnread.
+	unread FactKind = "unread"
 	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no
 	// message: the agent works on none any more.
 	working  FactKind = "working"

@@ -236,6 +236,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.applyAfterOutcome(f)
 	case noted:
 		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
+	case unread:
+		rec.Noticed, rec.Working = nil, nil
 	case working:
 		rec.Working = &Working{At: f.At, Text: f.Text, Process: f.Process}
 		for _, turn := range []time.Time{rec.Started, rec.Ended} {
