@@ -206,10 +206,8 @@ func (c *claude) receive(t *residentTurn, line []byte) {
 // take handles a message during a turn.
 func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 	isOurs := func(id string) bool { return slices.Contains(c.prompts, id) }
-	isTaken := func(id string) bool {
-		return slices.Contains(m.UserMessages, id) || m.Type == "user" && m.IsReplay && m.UUID == id
-	}
 	named := slices.ContainsFunc(m.UserMessages, isOurs)
+	repeats := m.Type == "user" && m.IsReplay
 	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.accepted) {
 		t.show(Event{Raw: line}) // the result of something that ran in the background
 		return
@@ -223,8 +221,10 @@ func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 		c.driver.adopt(m.SessionID, m.Type == "result")
 	}
 	t.show(event)
-	t.accepted = t.accepted || slices.ContainsFunc(c.prompts, isTaken)
-	c.waiting = slices.DeleteFunc(c.waiting, isTaken)
+	t.accepted = t.accepted || named || repeats && isOurs(m.UUID)
+	c.waiting = slices.DeleteFunc(c.waiting, func(id string) bool {
+		return repeats && m.UUID == id || m.Type == "result" && slices.Contains(m.UserMessages, id)
+	})
 	switch m.Type {
 	case "assistant":
 		c.word = m.Error

@@ -99,3 +99,31 @@ type dying struct {
 func (d *dying) Turn(_ context.Context, request Request, _ func(Event)) (Result, error) {
 	return d.turn(request)
 }
+
+// TestSteerTwoResults checks a turn in which claude takes the added text only after its first result: the turn ends with
+// the second, unless the first is a failure.
+func TestSteerTwoResults(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"steered", "steered, fails"} {
+		driver := newFakeClaude(t, kind)
+		started(t, driver)
+		begun, steered := make(chan struct{}, 9), make(chan error, 1)
+		go func() {
+			<-begun
+			steered <- driver.Steer("more")
+		}()
+		result, err := driver.Turn(t.Context(), Request{Prompt: "go"}, func(Event) { begun <- struct{}{} })
+		if steerErr := <-steered; steerErr != nil {
+			t.Errorf("%s: Steer = %v", kind, steerErr)
+		}
+		if kind == "steered, fails" {
+			if _, failed := errors.AsType[*ReportedError](err); !failed {
+				t.Errorf("Turn = %v, want the failure that the program reports", err)
+			}
+			continue
+		}
+		if err != nil || result.Text != "two" || result.Usage.InputTokens != 15 || len(result.Refused) != 1 {
+			t.Errorf("Turn = %+v, %v; want the second answer, with the usage and the refusals of both", result, err)
+		}
+	}
+}
