@@ -275,13 +275,12 @@ func (r *resident) Steer(text string) error {
 		return errNoSteering
 	}
 	text = safeText(text)
-	err := steerer.Steer(text)
-	p.locked(func() {
-		if p.turn != nil && err == nil {
+	p.locked(func() { // first, so that the text is not lost if the program dies of it
+		if p.turn != nil {
 			p.turn.added += "\n\n" + text
 		}
 	})
-	return err
+	return steerer.Steer(text)
 }
 
 // unattended denies requests that only a person could allow.

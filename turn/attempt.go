@@ -117,7 +117,8 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 }
 
 // begin records that a turn begins, with the marks of its processes. With claims, attempt is the number of the turn. In is
-// the message whose turn this one joins, or empty. No turn begins if somebody has just acknowledged the message or taken it back.
+// the message whose turn this one joins, or empty. No turn begins if somebody has just acknowledged the message or taken
+// it back.
 func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID, marks ...orphans.Mark) (rec track.Record, begun bool, err error) {
 	err = track.Exclusively(ctx, k.workspace, k.config.Agent, func() error {
 		_, err := os.Lstat(k.entryOf(it).Path)

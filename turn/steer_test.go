@@ -161,3 +161,45 @@ func TestSteerWithClaims(t *testing.T) {
 		t.Errorf("New = %v", err)
 	}
 }
+
+// TestSteerStop stops a turn that another message has joined: that one has its own turn then.
+func TestSteerStop(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	first := send(t, w, question("long"))[0]
+	driver := &steerable{texts: make(chan string, 1)}
+	begun, calls := make(chan struct{}, 9), 0
+	driver.turn = func(ctx context.Context, _ agent.Request) (agent.Result, error) {
+		begun <- struct{}{}
+		if calls++; calls > 1 {
+			return agent.Result{Text: "ok"}, nil
+		}
+		<-ctx.Done()
+		return agent.Result{}, context.Cause(ctx)
+	}
+	r, rec := newRunner(t, w, Config{Steer: true, NewDriver: func(schema.ConversationID, string) agent.Driver { return driver }})
+	rec.on = func(e Event) {
+		if e.Kind == EventAcknowledged {
+			r.Finish()
+		}
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- r.Run(t.Context()) }()
+	<-begun
+	second := urgent(t, w, first, "now")
+	<-driver.texts
+	if _, err := track.Stop(t.Context(), w, string(second.ID), "", "anna"); err == nil || !strings.Contains(err.Error(), "has joined") {
+		t.Errorf("Stop of the message that joined = %v", err)
+	}
+	if _, err := track.Stop(t.Context(), w, string(first.ID), "", "anna"); err != nil {
+		t.Error(err)
+	}
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "interrupted", rec.of(EventInterrupted), "long", "now")
+	wantTexts(t, "done", rec.of(EventSucceeded), "now")
+	if p := progress(t, w, first.ID); p.Stage != track.StageHeld {
+		t.Errorf("the stopped message is %s, want held", p.Stage)
+	}
+}

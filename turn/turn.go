@@ -16,7 +16,7 @@
 //     A Runner stops if its lock or journal is removed or replaced.
 //
 // runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go runs a turn,
-// and conclude.go completes it.
+// steer.go lets urgent messages join it, and conclude.go completes it.
 //
 // # Scheduling
 //
