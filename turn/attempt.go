@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -144,13 +145,17 @@ func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID,
 // recordStart writes that a turn begins. If the message is a dead letter that somebody put back, its earlier turns no
 // longer count.
 func (k *worker) recordStart(it *item, attempt int, in schema.ID, marks []orphans.Mark) error {
-	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
+	rec, _ := k.journal.Get(it.Key)
+	if rec.Outcome == track.Dead {
 		if err := k.journal.Append(track.Revived.Of(&rec.Envelope), false); err != nil {
 			return err
 		}
 	}
 	f := track.Started.Of(&it.Envelope)
 	f.Marks, f.Attempt, f.In = marks, attempt, in
+	if rec.Resumed {
+		f.Hops = 0
+	}
 	if err := k.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
 		return cmp.Or(k.journal.Append(track.Interrupted.Of(&it.Envelope), false), err)
@@ -235,8 +240,8 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
-	f.Reason = result.Explain(err)
-	f.Output = result.Tail
+	f.Reason = secrets.Redact(result.Explain(err))
+	f.Output = secrets.Redact(result.Tail)
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
 	if rec.Attempts < k.config.MaxAttempts && !gone {

@@ -59,6 +59,7 @@ const (
 	DefaultMaxAttempts  = 3
 	DefaultMaxTurns     = 20
 	DefaultMaxPairTurns = 120
+	DefaultMaxHops      = 12
 	DefaultTimeout      = 30 * time.Minute
 	defaultFirstRetry   = time.Second
 	defaultLastRetry    = 5 * time.Minute
@@ -93,6 +94,9 @@ type Config struct {
 	// agent within an hour. Further messages wait in the inbox; see track.Resume.
 	MaxTurns     int
 	MaxPairTurns int
+	// MaxHops bounds the turns in a chain, in which each turn but the first is on a message that the turn before sent,
+	// whatever its agent and conversation. Messages after the last turn wait in the inbox.
+	MaxHops int
 	// Steer lets a P0 message join the running turn of its conversation, if the driver is an agent.Steerer. It does not
 	// go with Claims.
 	Steer bool
@@ -151,6 +155,7 @@ func (c *Config) complete() error {
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)
 	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
+	c.MaxHops = cmp.Or(c.MaxHops, DefaultMaxHops)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
 	c.firstRetry = cmp.Or(c.firstRetry, defaultFirstRetry)

@@ -54,6 +54,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
+			&cli.IntFlag{Name: "max-hops", Category: command.Rare, Usage: "run at most `N` turns in a row, each on a message that the one before sent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxHops)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout)},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
@@ -96,6 +97,7 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}{
 		{"max-attempts", &settings.MaxAttempts, false}, {"parallel", &settings.Parallel, false},
 		{"max-turns", &settings.MaxTurns, true}, {"max-pair-turns", &settings.MaxPairTurns, true},
+		{"max-hops", &settings.MaxHops, true},
 	} {
 		n := c.flags.Int(count.flag)
 		switch {
@@ -177,7 +179,8 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	config.Once = c.isOn("once")
 	config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
 		err = command.CheckDraft(ctx, w, answer, validate.Source{})
-		return err != nil && failure.Of(err).Code == "invalid_message", err
+		code := failure.Of(err).Code
+		return code == "invalid_message" || code == "secret", err
 	}
 	if err := checkContractProgram(w, config.Reply); err != nil {
 		return err

@@ -62,7 +62,8 @@ type Fact struct {
 	At   time.Time `json:"at"`
 	Kind FactKind  `json:"fact"`
 
-	// Envelope identifies the message; see Of. Facts about a bound have only From or Conversation.
+	// Envelope identifies the message; see Of. Facts about a bound have only From or Conversation, or
+	// both if the chain of a conversation is too long.
 	Envelope
 
 	// Marks are in the environment of the processes of a Started turn.
@@ -99,6 +100,8 @@ type Envelope struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// Hops is how many turns in a row led to it, 0 if it begins a chain.
+	Hops int `json:"hops,omitempty"`
 	// File is the name of its file in the inbox.
 	File string `json:"file,omitempty"`
 }

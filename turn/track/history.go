@@ -51,6 +51,8 @@ type Record struct {
 	Output  string `json:"output,omitempty"`
 	// Held says why the message gets no turn.
 	Held string `json:"held,omitempty"`
+	// Resumed reports whether a person resumed the conversation while the message got no turn. It begins a chain then.
+	Resumed bool `json:"resumed,omitempty"`
 	// Stopped says who stopped the turn on the message, and how it gets another one; see Stop. If the turn is still
 	// running, it is to end.
 	Stopped string `json:"stopped,omitempty"`
@@ -97,6 +99,9 @@ type conversationState struct {
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	// Session continues the agent's session.
 	Session string `json:"session,omitempty"`
+	// Chain reports whether the notice about a chain that is too long exists. There is one until a person resumes the
+	// conversation, even if it has turns on other messages.
+	Chain bool `json:"chain,omitempty"`
 }
 
 // senderState is what is known of an agent that sends.
@@ -330,6 +335,8 @@ func (h *History) applyBound(f *Fact) {
 	resumes := f.Kind == Resumed
 	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
+		c.With = cmp.Or(c.With, f.From)
+		c.Chain = !resumes && (c.Chain || f.From != "")
 		c.Unsent = f.Send
 		c.Bound = f.Kind == Bound || c.Bound && !resumes
 		if resumes {
@@ -349,6 +356,7 @@ func (h *History) applyBound(f *Fact) {
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {
+			rec.Resumed = rec.Resumed || rec.Held != "" && rec.Hops > 0 && f.Conversation != ""
 			rec.Held = rec.Stopped
 		}
 	}
