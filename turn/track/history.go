@@ -3,7 +3,6 @@ package track
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -222,10 +221,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Marks = nil
 		rec.Held = rec.Stopped
 	case stopped:
-		if rec.Outcome == "" {
-			rec.Stopped = fmt.Sprintf("%s; oacp restore %s gives it another turn", f.Reason, f.ID.Short())
-			rec.Held = rec.Stopped
-		}
+		rec.stop(f)
 	case Dead:
 		rec.Envelope = f.Envelope
 		rec.Running = false

@@ -102,6 +102,14 @@ func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string)
 	return err
 }
 
+// stop holds the message. If its turn is still running, that is to end.
+func (rec *Record) stop(f *Fact) {
+	if rec.Outcome == "" {
+		rec.Stopped = f.Reason + "; oacp restore " + f.ID.Short() + " gives it another turn"
+		rec.Held = rec.Stopped
+	}
+}
+
 // find returns a record of a message for which is returns true, or nil.
 func (h *History) find(id schema.ID, is func(*Record) bool) *Record {
 	for k, rec := range h.Records {
