@@ -59,6 +59,8 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		return decision{do: wait, at: it.notBefore, resumes: true}
 	case rec.Outcome == track.Succeeded, rec.Outcome == track.Dead && !rec.Settled:
 		return decision{do: finish}
+	case rec.Stopped != "":
+		return decision{do: skip, kind: EventHeld, reason: rec.Stopped}
 	case !it.expires.IsZero() && !now.Before(it.expires):
 		return decision{do: skip, kind: EventExpired, reason: "it expired at " + string(schema.NewTimestamp(it.expires))}
 	case it.notice:

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -279,6 +280,9 @@ type item struct {
 	state     itemState
 	// reported is the last reason that was published for the message to wait.
 	reported string
+	// stop ends the work on the message, and joining takes messages that may join its turn.
+	stop    context.CancelCauseFunc
+	joining chan *item
 }
 
 // itemState is the place of an item in the schedule.

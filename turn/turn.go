@@ -16,7 +16,7 @@
 //     A Runner stops if its lock or journal is removed or replaced.
 //
 // runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go runs a turn,
-// and conclude.go completes it.
+// steer.go lets urgent messages join it, and conclude.go completes it.
 //
 // # Scheduling
 //
@@ -97,6 +97,9 @@ type Config struct {
 	// MaxHops bounds the turns in a chain, in which each turn but the first is on a message that the turn before sent,
 	// whatever its agent and conversation. Messages after the last turn wait in the inbox.
 	MaxHops int
+	// Steer lets a P0 message join the running turn of its conversation, if the driver is an agent.Steerer. It does not
+	// go with Claims.
+	Steer bool
 	// Timeout is how long a turn may take.
 	Timeout time.Duration
 	// Parallel is how many conversations have turns at the same time. A conversation has one turn
@@ -145,6 +148,9 @@ func (c *Config) complete() error {
 	}
 	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 {
 		return errors.New("attempts, parallel turns and the timeout cannot be negative")
+	}
+	if c.Steer && c.Claims != nil {
+		return errors.New("with claims, no message joins a running turn: use steer without them")
 	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)

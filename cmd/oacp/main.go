@@ -40,6 +40,7 @@ func program() *command.Program {
 			{Name: "thread", New: newThreadCommand},
 			{Name: "status", New: newStatusCommand},
 			{Name: "run", New: newRunCommand},
+			{Name: "stop", New: newStopCommand},
 			{Name: "pair", New: newPairCommand},
 			{Name: "live", New: newLiveCommand},
 			{Name: "hook", New: newHookCommand, Silent: true},

@@ -59,6 +59,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
+			&cli.BoolFlag{Name: "steer", Category: command.Rare, Usage: "let a P0 message join the running turn of its conversation (claude and codex)"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
 		}, driverFlags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"))...),
@@ -116,6 +117,9 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}
 	if c.isSet("reply") {
 		settings.Reply = c.isOn("reply")
+	}
+	if c.isSet("steer") {
+		settings.Steer = c.isOn("steer")
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)

@@ -149,6 +149,7 @@ var rules = []rule{
 	{"already_working", hinting(func(e *track.BusyError) string {
 		return "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 	})},
+	{"no_turn", as[*track.NoTurnError]("oacp status lists the turns of runners on this machine; no other can be stopped")},
 	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {

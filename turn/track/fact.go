@@ -30,11 +30,13 @@ const (
 	// Acknowledged is a handled message that left the inbox, and Buried a dead letter.
 	Acknowledged FactKind = "acknowledged"
 	Buried       FactKind = "buried"
-	// Revived is a message that a person restored to the inbox after its outcome. Earlier facts about it
-	// no longer count.
+	// Revived is a message that a person restored to the inbox after its outcome, or after its turn was stopped. Earlier
+	// facts about it no longer count.
 	Revived FactKind = "revived"
 	// Held is a message that gets no turn for now.
 	Held FactKind = "held"
+	// stopped asks the Runner to end the turn on a message and give it no other until Revived; see Stop.
+	stopped FactKind = "stopped"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
 	// unread is a message that the recipient wants to count as new again; see NoteUnread.
@@ -67,7 +69,9 @@ type Fact struct {
 	// Marks are in the environment of the processes of a Started turn.
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
-	Attempt int       `json:"attempt,omitempty"`
+	Attempt int `json:"attempt,omitempty"`
+	// In is the message whose turn a Started one joined.
+	In      schema.ID `json:"in,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`
 	RetryAt time.Time `json:"retry_at,omitzero"`
