@@ -84,6 +84,8 @@ func helper(kind string, args []string) int {
 		return fakeClaude(args)
 	case "codex":
 		return fakeCodex(args)
+	case "acp":
+		return fakeACP(args)
 	case "runner":
 		return runTurn(args)
 	case "mcp":

@@ -24,11 +24,12 @@ type Script func(ctx context.Context, request Request) Reply
 const (
 	Messages  = "messages"
 	Responses = "responses"
+	Gemini    = "gemini"
 )
 
 // Request is a request of a program.
 type Request struct {
-	// API is Messages (claude) or Responses (codex).
+	// API is Messages (claude), Responses (codex) or Gemini.
 	API string
 	// Session is the program's own id of its session.
 	Session string
@@ -134,6 +135,9 @@ func Start(t testing.TB, script Script) *Server {
 	})
 	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
 		s.serve(ctx, w, r, readResponses, streamResponses)
+	})
+	mux.HandleFunc("POST /v1beta/models/{call}", func(w http.ResponseWriter, r *http.Request) {
+		s.serve(ctx, w, r, readGemini, streamGemini)
 	})
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The server is also the programs' proxy, so it sees requests to other hosts.
@@ -278,6 +282,16 @@ func (e *events) send(kind string, fields map[string]any) {
 		panic(err) // a script has a tool input without a JSON form
 	}
 	_, _ = fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
+	_ = http.NewResponseController(e.w).Flush()
+}
+
+// data sends an event without a name.
+func (e *events) data(fields map[string]any) {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // a script has a tool input without a JSON form
+	}
+	_, _ = fmt.Fprintf(e.w, "data: %s\n\n", data)
 	_ = http.NewResponseController(e.w).Flush()
 }
 
