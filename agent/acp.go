@@ -116,8 +116,8 @@ var acpModes = map[Permission][]string{
 	PermitAll:     {"default", "agent-full-access"},
 }
 
-// open opens a session and selects its mode and model. A program that cannot continue a session opens a
-// new one.
+// open opens a session and selects its mode and model. A program that cannot continue a session, or that lost it
+// when it was restarted, opens a new one.
 func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	o := &c.driver.options
 	method := "session/new"
@@ -140,7 +140,11 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	var opened acpSession
 	err := c.ask(ctx, method, params, &opened)
 	if refused, ok := errors.AsType[*ReportedError](err); ok && session != "" {
-		return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Text)
+		if c.driver.running.Load() == nil { // the caller decides
+			return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Text)
+		}
+		c.lost = fmt.Sprintf("%s has lost the session (%s): a new one begins, without what was said before", c.driver.release.program, refused.Text)
+		return c.open(ctx, "", hello)
 	}
 	if c.session = cmp.Or(session, opened.ID); err == nil && c.session == "" {
 		err = fmt.Errorf("%w: %s opened no session", ErrUnavailable, c.driver.release.program)
@@ -148,13 +152,13 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	for _, mode := range acpModes[cmp.Or(o.Allow, PermitNothing)] {
 		if err == nil && opened.offers(mode) {
 			if mode != opened.Modes.Current {
-				err = c.ask(ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode}, nil)
+				err = c.ask(ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode}, &struct{}{})
 			}
 			break
 		}
 	}
 	if err == nil && o.Model != "" {
-		err = c.ask(ctx, "session/set_model", map[string]any{"sessionId": c.session, "modelId": o.Model}, nil)
+		err = c.ask(ctx, "session/set_model", map[string]any{"sessionId": c.session, "modelId": o.Model}, &struct{}{})
 	}
 	return err
 }
@@ -327,7 +331,7 @@ func (c *acp) done(t *residentTurn, m *rpcMessage) {
 	err := m.decode(&done)
 	if refused, ok := errors.AsType[*rpcError](err); ok {
 		err = refused.failure(c.driver.release.program)
-	} else if err == nil && done.StopReason != "end_turn" {
+	} else if err == nil && done.StopReason != "end_turn" && (done.StopReason != "cancelled" || c.refused == nil) { // a refusal ends a turn of codex-acp
 		err = &ReportedError{Text: "the turn ended with the reason " + done.StopReason}
 	}
 	if err == nil {

@@ -147,6 +147,7 @@ type acpMeta struct {
 
 // merge adds an update, which omits what has not changed.
 func (c *acpCall) merge(update *acpCall) {
+	c.ID = update.ID
 	c.Name, c.Title = cmp.Or(update.Name, c.Name), cmp.Or(update.Title, c.Title)
 	c.Category, c.Status = cmp.Or(update.Category, c.Category), cmp.Or(update.Status, c.Status)
 	c.Meta.ToolName, c.Meta.OfMCP = cmp.Or(update.Meta.ToolName, c.Meta.ToolName), c.Meta.OfMCP || update.Meta.OfMCP
@@ -191,8 +192,15 @@ func (c *acpCall) ofServer(servers map[string]MCPServer) bool {
 	if c.Meta.OfMCP {
 		_ = json.Unmarshal(c.Input, &input)
 	}
-	_, named := servers[input.Server]
-	return named || ofServer(c.tool(), servers)
+	if _, named := servers[input.Server]; named || ofServer(c.tool(), servers) {
+		return true
+	}
+	for name := range servers { // gemini puts the names into the id and the title
+		if c.Category == "other" && strings.HasPrefix(c.ID, "mcp_"+name+"_") && strings.HasSuffix(c.Title, " ("+name+" MCP Server)") {
+			return true
+		}
+	}
+	return false
 }
 
 // acts reports whether the tool changes files or runs commands.
@@ -270,13 +278,14 @@ func (r *acpRequest) option(kinds ...string) string {
 }
 
 // respond answers a request of the program. The driver offers no files and no terminals, so it refuses
-// all requests but those for permission.
+// all requests but those for permission, and reports those for files outside the folder.
 func (c *acp) respond(m *rpcMessage) rpcMessage {
 	var request acpRequest
 	_ = json.Unmarshal(m.Params, &request) // a request of another shape is denied
 	answer := rpcMessage{Version: c.version, ID: m.ID}
 	if m.Method != "session/request_permission" {
-		if c.turn != nil && strings.HasPrefix(m.Method, "fs/") {
+		// opencode also offers the files that it writes.
+		if c.turn != nil && strings.HasPrefix(m.Method, "fs/") && !isWithin(c.dir, request.Path) {
 			c.refused = mergeRefusals(c.refused, []Refusal{{Tool: m.Method, What: request.Path, Count: 1}})
 		}
 		answer.Error = &rpcError{Code: rpcNoMethod, Message: fmt.Sprintf("method not found: %.60q", m.Method)}

@@ -46,27 +46,27 @@ var knownPrograms = []Program{
 	},
 	{
 		Name: "gemini", Driver: "acp", Command: []string{"gemini", "--acp"}, Install: npm("@google/gemini-cli"),
-		Version: "0.61.0", Turn: true, Resume: "load", Cancel: true, Permissions: "asks", Usage: "tokens",
+		Version: "0.61.0", Turn: true, Resume: "no: a new session begins", Cancel: true, Permissions: "asks", Usage: "tokens",
 		identity: "gemini-cli",
 	},
 	{
 		Name: "qwen", Driver: "acp", Command: []string{"qwen", "--acp"}, Install: npm("@qwen-code/qwen-code"),
-		Version: "0.24.4", Turn: true, Resume: "resume", Cancel: true, Permissions: "asks; a refusal ends the turn", Usage: "tokens",
+		Version: "0.24.4", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks; a refusal ends the turn", Usage: "tokens",
 		identity: "qwen-code",
 	},
 	{
 		Name: "opencode", Driver: "acp", Command: []string{"opencode", "acp"}, Install: npm("opencode-ai"),
-		Version: "1.18.33", Turn: true, Resume: "resume", Cancel: true, Permissions: "asks only if OPENCODE_PERMISSION is set; a refusal ends the turn", Usage: "tokens of the last request, cost",
+		Version: "1.18.33", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks only if OPENCODE_PERMISSION is set; a refusal ends the turn", Usage: "tokens of the last request, cost",
 		identity: "OpenCode", asksIf: "OPENCODE_PERMISSION",
 	},
 	{
 		Name: "claude-agent-acp", Driver: "acp", Command: []string{"claude-agent-acp"}, Install: npm("@agentclientprotocol/claude-agent-acp"),
-		Version: "0.101.0", Turn: true, Resume: "resume", Cancel: true, Permissions: "asks", Usage: "tokens, cost",
+		Version: "0.101.0", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks", Usage: "tokens, cost",
 		Note: "the user root needs IS_SANDBOX=1", identity: "@agentclientprotocol/claude-agent-acp",
 	},
 	{
 		Name: "codex-acp", Driver: "acp", Command: []string{"codex-acp"}, Install: npm("@agentclientprotocol/codex-acp"),
-		Version: "2.6.0", Turn: true, Resume: "resume", Cancel: true, Permissions: "sandbox, asks", Usage: "tokens",
+		Version: "2.6.0", Turn: true, Resume: "yes", Cancel: true, Permissions: "sandbox, asks; a refusal ends the turn", Usage: "tokens",
 		identity: "@agentclientprotocol/codex-acp",
 	},
 	{

@@ -165,7 +165,9 @@ func (s *Server) OpenCodeEnv(t testing.TB, home string) []string {
 	writeFile(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(`{
 		"model": "anthropic/stub-model", "small_model": "anthropic/stub-model", "autoupdate": false, "share": "disabled",
 		"provider": {"anthropic": {"options": {"baseURL": "%s/v1", "apiKey": "%s"}, "models": {"stub-model": {"name": "Stub"}}}}}`, s.URL(), key))
+	nowhere := "http://127.0.0.1:1" // it looks for plugins, and works without
 	return append(s.commonEnv(home), "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "XDG_CACHE_HOME=", "XDG_STATE_HOME=",
+		"HTTP_PROXY="+nowhere, "HTTPS_PROXY="+nowhere, "ALL_PROXY="+nowhere, "http_proxy="+nowhere, "https_proxy="+nowhere, "all_proxy="+nowhere,
 		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1")
 }
 

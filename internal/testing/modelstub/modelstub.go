@@ -198,12 +198,12 @@ func (s *Server) Await(t testing.TB, match func(Request) bool) Request {
 	}
 }
 
-// note records the request, unless it is for a title, and returns a number for the answer.
+// note records the request, unless it is an aside, and returns a number for the answer.
 func (s *Server) note(request Request) (serial int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serial++
-	if !request.forTitle() {
+	if !request.isAside() {
 		s.requests = append(s.requests, request)
 		close(s.asked)
 		s.asked = make(chan struct{})
@@ -211,10 +211,12 @@ func (s *Server) note(request Request) (serial int) {
 	return s.serial
 }
 
-// forTitle reports whether the request is the one with which codex in a terminal names a conversation. It
-// comes at the same time as the first request of the conversation.
-func (r Request) forTitle() bool {
-	return r.API == Responses && len(r.Tools) == 0 && strings.HasPrefix(r.Prompt, "Generate a concise, single-line task title")
+// isAside reports whether the program asks for the title of a conversation or for what a person might say next. Such
+// a request comes at the same time as one of the conversation.
+func (r Request) isAside() bool {
+	prompt := strings.ToLower(r.Prompt)
+	return strings.HasPrefix(prompt, "[suggestion mode") || len(r.Tools) == 0 && strings.Contains(prompt, "titl") &&
+		(strings.Contains(prompt, "generate a") || strings.Contains(prompt, "write the tit"))
 }
 
 func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request,
@@ -233,7 +235,7 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	defer context.AfterFunc(r.Context(), cancel)()
 	serial := s.note(request)
 	reply := Reply{Text: "A title"}
-	if !request.forTitle() {
+	if !request.isAside() {
 		reply = s.script(ctx, request)
 	}
 	if reply.Failure != nil {
