@@ -16,13 +16,13 @@ type Program struct {
 	Version string `json:"version,omitempty"`
 	// Turn says whether turns work, Resume how a session continues after the program was killed, Cancel
 	// whether a turn can be ended without killing the program, Permissions how it asks, Usage what it
-	// reports, and Mail how live sessions get mail.
+	// reports, and LiveMail how live sessions get mail.
 	Turn        bool   `json:"turn"`
 	Resume      string `json:"resume,omitempty"`
 	Cancel      bool   `json:"cancel"`
 	Permissions string `json:"permissions,omitempty"`
 	Usage       string `json:"usage,omitempty"`
-	Mail        string `json:"live_mail,omitempty"`
+	LiveMail    string `json:"live_mail,omitempty"`
 	// Note is what else one should know.
 	Note string `json:"note,omitempty"`
 
@@ -38,11 +38,11 @@ func npm(packages string) string { return "npm install -g " + packages }
 var knownPrograms = []Program{
 	{
 		Name: "claude", Driver: "claude", Command: []string{"claude"}, Install: npm("@anthropic-ai/claude-code"),
-		Version: "2.1.329", Turn: true, Resume: "yes", Permissions: "asks", Usage: "tokens, cost", Mail: "hooks",
+		Version: "2.1.329", Turn: true, Resume: "yes", Permissions: "asks", Usage: "tokens, cost", LiveMail: "hooks",
 	},
 	{
 		Name: "codex", Driver: "codex", Command: []string{"codex"}, Install: npm("@openai/codex"),
-		Version: "0.169.0", Turn: true, Resume: "yes", Permissions: "sandbox, asks", Usage: "tokens", Mail: "hooks",
+		Version: "0.169.0", Turn: true, Resume: "yes", Permissions: "sandbox, asks", Usage: "tokens", LiveMail: "hooks",
 	},
 	{
 		Name: "gemini", Driver: "acp", Command: []string{"gemini", "--acp"}, Install: npm("@google/gemini-cli"),
@@ -51,12 +51,13 @@ var knownPrograms = []Program{
 	},
 	{
 		Name: "qwen", Driver: "acp", Command: []string{"qwen", "--acp"}, Install: npm("@qwen-code/qwen-code"),
-		Version: "0.24.4", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks; a refusal ends the turn", Usage: "tokens",
+		Version: "0.24.4", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks", Usage: "tokens", Note: "a refusal ends the turn",
 		identity: "qwen-code",
 	},
 	{
 		Name: "opencode", Driver: "acp", Command: []string{"opencode", "acp"}, Install: npm("opencode-ai"),
-		Version: "1.18.33", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks only if OPENCODE_PERMISSION is set; a refusal ends the turn", Usage: "tokens of the last request, cost",
+		Version: "1.18.33", Turn: true, Resume: "yes", Cancel: true, Permissions: "asks if told to", Usage: "tokens of the last request, cost",
+		Note:     `a refusal ends the turn; without OPENCODE_PERMISSION='{"*":"ask"}' it does not ask, and needs --allow all`,
 		identity: "OpenCode", asksIf: "OPENCODE_PERMISSION",
 	},
 	{
@@ -66,12 +67,12 @@ var knownPrograms = []Program{
 	},
 	{
 		Name: "codex-acp", Driver: "acp", Command: []string{"codex-acp"}, Install: npm("@agentclientprotocol/codex-acp"),
-		Version: "2.6.0", Turn: true, Resume: "yes", Cancel: true, Permissions: "sandbox, asks; a refusal ends the turn", Usage: "tokens",
+		Version: "2.6.0", Turn: true, Resume: "yes", Cancel: true, Permissions: "sandbox, asks", Usage: "tokens", Note: "a refusal ends the turn",
 		identity: "@agentclientprotocol/codex-acp",
 	},
 	{
 		Name: "copilot", Driver: "acp", Command: []string{"copilot", "--acp"}, Install: npm("@github/copilot"),
-		Note: "not observed: it needs a login",
+		Note: "needs a login, so it was not observed",
 	},
 }
 

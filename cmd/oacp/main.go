@@ -45,6 +45,7 @@ func program() *command.Program {
 			{Name: "status", New: newStatusCommand},
 			{Name: "run", New: newRunCommand},
 			{Name: "pair", New: newPairCommand},
+			{Name: "agents", New: newAgentsCommand},
 			{Name: "live", New: newLiveCommand},
 			{Name: "hook", New: newHookCommand, Silent: true},
 			{Name: "list", New: newListCommand},
