@@ -26,10 +26,10 @@ func NewACP(options Options) Driver {
 	if p := FindProgram(name); p != nil {
 		known.install = "install it with: " + p.Install
 	}
-	return newResident(options, known, func(r *resident) protocol {
+	return newResident(options, known, func(r *resident) *program {
 		c := &acp{rpcProgram: rpcProgram{version: "2.0"}}
 		c.program = newProgram(r, c)
-		return c
+		return c.program
 	})
 }
 
@@ -209,7 +209,7 @@ func (c *acp) begin(t *residentTurn) {
 
 // interrupt asks the program to end the turn. It answers the request that began the turn.
 func (c *acp) interrupt() {
-	c.send(rpcMessage{Version: c.version, Method: "session/cancel", Params: mustJSON(map[string]any{"sessionId": c.session})}.line())
+	c.send(jsonLine(rpcMessage{Version: c.version, Method: "session/cancel", Params: mustJSON(map[string]any{"sessionId": c.session})}))
 }
 
 func (c *acp) receive(t *residentTurn, line []byte) {
@@ -218,7 +218,7 @@ func (c *acp) receive(t *residentTurn, line []byte) {
 	case m == nil:
 		c.note(line, false)
 	case m.isRequest():
-		c.send(c.respond(m).line())
+		c.send(jsonLine(c.respond(m)))
 	case c.answers(m, line):
 	case m.isResponse():
 		if t != nil && string(m.ID) == c.request {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -66,8 +67,8 @@ type Result struct {
 	Truncated bool
 	// Tail is the end of everything that the agent printed, for people who investigate a failure.
 	Tail string
-	// LastLine is the last line of the error output that is not blank or, without one, the last
-	// line of the output. A long line is cut.
+	// LastLine is the last line that is not blank: of the error output if it has one, else of the
+	// output. A long line is cut.
 	LastLine string
 	// SessionID continues the agent's session; see Driver.SessionID.
 	SessionID string
@@ -78,6 +79,15 @@ type Result struct {
 	// Refused lists the actions that the agent reported as not permitted, in the order of the first
 	// refusals.
 	Refused []Refusal
+}
+
+// Explain returns the text of an error of the turn, and LastLine if the text does not contain it.
+func (r *Result) Explain(err error) string {
+	text := err.Error()
+	if strings.Contains(text, r.LastLine) {
+		return text
+	}
+	return text + ": " + r.LastLine
 }
 
 // MaxText bounds an answer, in bytes.

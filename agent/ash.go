@@ -82,11 +82,14 @@ func (a *ashDriver) Turn(ctx context.Context, request Request, observe func(Even
 	a.session = cmp.Or(result.SessionID, a.name)
 	result.Duration, result.SessionID = time.Since(begin), a.session
 	result.Tail = joinTails(result.Tail, a.stderr.result().Tail)
+	var reported ash.Error
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return result, context.Cause(ctx)
+	case errors.As(err, &reported):
+		return result, &ReportedError{Text: reported.Text}
 	case err != nil:
-		return result, a.bridgeError(err)
+		return result, a.explain(err)
 	}
 	return result, failure
 }
@@ -104,15 +107,6 @@ func (a *ashDriver) query(ctx context.Context, request Request, observe func(Eve
 		}
 	}
 	return fold, nil
-}
-
-// bridgeError turns what the bridge reported into an error of this package.
-func (a *ashDriver) bridgeError(err error) error {
-	var reported ash.Error
-	if errors.As(err, &reported) {
-		return &ReportedError{Text: reported.Text}
-	}
-	return a.explain(err)
 }
 
 // explain adds to an error the last line of the error output of a bridge that the driver started.

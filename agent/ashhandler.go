@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// AshHandler is the handler with which an ash.Server serves drivers of all kinds but ash. It passes
-// messages of the Claude Code SDK on untouched. For other agents, it turns the lines of the answer into
+// AshHandler lets an ash.Server serve drivers of all kinds except ash. It passes messages of the
+// Claude Code SDK on untouched. For other agents, it turns the lines of the answer into
 // assistant messages as they come, and the whole answer into a result message, in the shape of that SDK.
 //
 // A session continues after a turn that failed, and after its driver was stopped to make room for
@@ -118,7 +118,7 @@ type sdkRelay struct {
 	session string
 	driver  Driver
 	send    ash.Send
-	// sdk reports that raw events are messages of the SDK, as those of claude are, and raw that there
+	// sdk reports that raw events are messages of the SDK, like those of claude. Raw reports that there
 	// were some.
 	sdk, raw bool
 	// unsent is an unfinished line. It waits because hosts show each message on lines of its own.
@@ -169,11 +169,7 @@ func (r *sdkRelay) message(m claudeMessage) error {
 	if m.SessionID = r.driver.SessionID(); m.SessionID == "" {
 		m.SessionID = r.session
 	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return r.send(data)
+	return r.send(mustJSON(m))
 }
 
 // finish sends a result message if the agent sent no messages of its own.

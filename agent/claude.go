@@ -15,10 +15,10 @@ import (
 // control messages between program and driver. What the program uses up between turns, for commands
 // that run in the background, counts for the next turn. The driver does not change the user's settings.
 func NewClaude(options Options) Driver {
-	return newResident(options, claudeRelease, func(r *resident) protocol {
+	return newResident(options, claudeRelease, func(r *resident) *program {
 		c := &claude{greeting: newUUID()}
 		c.program = newProgram(r, c)
-		return c
+		return c.program
 	})
 }
 
@@ -37,8 +37,8 @@ type claude struct {
 	greeting string
 	// refusal is what the program said instead of answering that request.
 	refusal string
-	// total is the cost of the session up to the last result, spent the usage that no turn has counted
-	// yet.
+	// total is the cost of the session up to the last result. Spent is the usage that no turn has
+	// counted yet.
 	total float64
 	spent Usage
 
@@ -46,10 +46,8 @@ type claude struct {
 	prompt string
 	fold   *sdkFold
 	// word names the failure of the model's service that the last assistant message reports.
-	word  string
-	final *claudeMessage
-	// denied has, by the ids of the uses of tools that the driver denied, the permissions that allow
-	// them.
+	word string
+	// denied maps the id of each use of a tool that the driver denied to the permission that allows it.
 	denied map[string]Permission
 }
 
@@ -94,7 +92,10 @@ func (c *claude) start(ctx context.Context, session string) error {
 	if err := c.launch(ctx, c.driver.path, claudeArguments(o, session), o.Dir, o.Env); err != nil {
 		return err
 	}
-	line, err := c.call(ctx, claudeAsk(c.greeting, "initialize"))
+	line, err := c.call(ctx, jsonLine(map[string]any{
+		"type": "control_request", "request_id": c.greeting,
+		"request": map[string]any{"subtype": "initialize"},
+	}))
 	switch {
 	case err != nil && c.hasEnded():
 		if err := c.unknownSession(); err != nil {
@@ -129,7 +130,7 @@ func (c *claude) unknownSession() error {
 	return nil
 }
 
-// died may return that the session is unknown: old releases look for it only when there is a prompt.
+// died may return ErrUnknownSession: old releases look for the session only when there is a prompt.
 func (c *claude) died() error {
 	if err := c.unknownSession(); err != nil {
 		return err
@@ -138,9 +139,14 @@ func (c *claude) died() error {
 }
 
 func (c *claude) begin(t *residentTurn) {
-	c.prompt, c.word, c.final, c.denied = newUUID(), "", nil, make(map[string]Permission)
+	c.prompt = newUUID()
 	c.fold = &sdkFold{said: t.said}
-	c.send(claudePrompt(c.prompt, t.prompt))
+	c.word = ""
+	c.denied = make(map[string]Permission)
+	c.send(jsonLine(map[string]any{
+		"type": "user", "uuid": c.prompt,
+		"message": map[string]any{"role": "user", "content": plainPrompt(t.prompt)},
+	}))
 }
 
 func (c *claude) receive(t *residentTurn, line []byte) {
@@ -196,7 +202,6 @@ func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 	case "assistant":
 		c.word = m.Error
 	case "result":
-		c.final = m
 		c.end(t, nil)
 	}
 }
@@ -204,9 +209,9 @@ func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 func (c *claude) result(*residentTurn) (Result, error) {
 	result, failure := c.fold.finish()
 	result.Usage, c.spent = c.spent, Usage{}
-	if c.final != nil {
-		result.Refused = claudeRefusals(c.final.Denials, c.denied)
-		if e := c.final.apiError(c.word); e != nil && c.final.IsError {
+	if final := c.fold.final; final != nil {
+		result.Refused = claudeRefusals(final.Denials, c.denied)
+		if e := final.apiError(c.word); e != nil && final.IsError {
 			failure = e
 		}
 	}

@@ -25,8 +25,8 @@ type claudeMessage struct {
 	// UserMessages are the messages that a message belongs to. Old releases omit them.
 	UserMessages []string `json:"user_message_uuids,omitempty"`
 
-	// A word for a failure, of an assistant message that reports it, or of a system message after
-	// which the program tries again.
+	// Of an assistant message that reports a failure, or of a system message after which the program
+	// tries again. Error is a word for the failure.
 	Error       string `json:"error,omitempty"`
 	ErrorStatus int    `json:"error_status,omitempty"`
 
@@ -171,9 +171,6 @@ func (m *claudeMessage) isRefusal() bool {
 	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
 }
 
-// claudeLine returns the message as a line to send.
-func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }
-
 // outwardMention matches mentions of files that may be outside the working folder.
 var outwardMention = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`@(["'/~\\]|\S*\.\.|[A-Za-z]:)`)
@@ -189,22 +186,8 @@ func plainPrompt(prompt string) string {
 	return outwardMention().ReplaceAllString(prompt, "@ $1")
 }
 
-func claudePrompt(id, prompt string) []byte {
-	return claudeLine(map[string]any{
-		"type": "user", "uuid": id,
-		"message": map[string]any{"role": "user", "content": plainPrompt(prompt)},
-	})
-}
-
-func claudeAsk(id, subtype string) []byte {
-	return claudeLine(map[string]any{
-		"type": "control_request", "request_id": id,
-		"request": map[string]any{"subtype": subtype},
-	})
-}
-
 func claudeReply(response claudeResponse) []byte {
-	return claudeLine(map[string]any{"type": "control_response", "response": response})
+	return jsonLine(map[string]any{"type": "control_response", "response": response})
 }
 
 // retried returns the failure after which the program asks the model's service again, nil if the

@@ -17,10 +17,10 @@ import (
 // The server logs in with CODEX_API_KEY if the program's environment has it, as codex exec does. It
 // keeps the key in memory and changes no stored login.
 func NewCodex(options Options) Driver {
-	return newResident(options, codexRelease, func(r *resident) protocol {
+	return newResident(options, codexRelease, func(r *resident) *program {
 		c := new(codex)
 		c.program = newProgram(r, c)
-		return c
+		return c.program
 	})
 }
 
@@ -87,7 +87,7 @@ func (c *codex) start(ctx context.Context, session string) error {
 	if err := c.ask(ctx, "codex app-server does not answer", "initialize", client, &struct{}{}); err != nil {
 		return err
 	}
-	c.send(rpcMessage{Method: "initialized"}.line())
+	c.send(jsonLine(rpcMessage{Method: "initialized"}))
 	if err := c.logIn(ctx); err != nil {
 		return err
 	}
@@ -131,17 +131,14 @@ func (c *codex) openThread(ctx context.Context, session string) error {
 		} `json:"thread"`
 	}
 	err := c.ask(ctx, "codex did not open the session", method, params, &opened)
-	if refused, ok := errors.AsType[*rpcError](err); ok && session != "" && saysUnknownSession(refused.Message) {
-		return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Message)
+	if refused, ok := errors.AsType[*rpcError](err); ok && session != "" {
+		// The second is the server's answer to a name that cannot be a session id.
+		if said := refused.Message; strings.Contains(said, "no rollout found") || strings.Contains(said, "invalid session id") {
+			return fmt.Errorf("%w: %s", ErrUnknownSession, said)
+		}
 	}
 	c.thread = opened.Thread.ID
 	return err
-}
-
-// saysUnknownSession reports whether the server refuses a session because it does not exist. The second
-// text is its answer to a name that cannot be a session id.
-func saysUnknownSession(said string) bool {
-	return strings.Contains(said, "no rollout found") || strings.Contains(said, "invalid session id")
 }
 
 // ask sends a request before the first turn, and reads the result of the answer. Failure says what an
@@ -165,7 +162,10 @@ func (c *codex) died() error {
 }
 
 func (c *codex) begin(t *residentTurn) {
-	c.id, c.words, c.usage, c.refused = "", "", Usage{}, nil
+	c.id = ""
+	c.words = ""
+	c.usage = Usage{}
+	c.refused = nil
 	var line []byte
 	line, c.request = c.newRequest("turn/start", map[string]any{
 		"threadId": c.thread, "input": []any{map[string]any{"type": "text", "text": t.prompt}},
@@ -205,17 +205,17 @@ func (c *codex) refuse(r Refusal) { c.refused = mergeRefusals(c.refused, []Refus
 // started takes the answer to the request that starts the turn.
 func (c *codex) started(t *residentTurn, m *rpcMessage) {
 	var started struct {
-		Turn codexDone `json:"turn"`
+		Turn codexTurn `json:"turn"`
 	}
 	if err := m.decode(&started); err != nil {
 		c.end(t, fmt.Errorf("codex did not take the prompt: %w", err))
 		return
 	}
-	c.running(t, started.Turn.ID)
+	c.accepted(t, started.Turn.ID)
 }
 
-// running notes that the program has taken the prompt.
-func (c *codex) running(t *residentTurn, id string) {
+// accepted notes that the program has taken the prompt.
+func (c *codex) accepted(t *residentTurn, id string) {
 	c.id = id
 	c.driver.adopt(c.thread, false)
 	t.accepted = true
@@ -238,14 +238,14 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 		c.words, event.Text = n.Item.Text, n.Item.Text
 		t.said.add(n.Item.Text + "\n")
 	case m.Method == "item/completed" && n.Item != nil:
-		c.noteRefusal(t, n.Item)
+		c.noteRefusal(n.Item)
 	case m.Method == "error" && n.Error != nil:
 		event.Text, event.Error = safeText(n.Error.Message)+"\n", true
 		if n.WillRetry && !t.retry(&event, n.Error.retried()) {
 			return
 		}
 	case m.Method == "turn/started" && n.Turn != nil && c.id == "":
-		c.running(t, n.Turn.ID)
+		c.accepted(t, n.Turn.ID)
 	case m.Method == "thread/tokenUsage/updated" && n.TokenUsage != nil:
 		c.count(&n)
 	case m.Method == "turn/completed" && n.Turn != nil && n.Turn.ID == c.id:
@@ -260,7 +260,7 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 
 // noteRefusal records the item if it is an action that was not permitted. PermitEdits permits changes of
 // files in the agent's folder.
-func (c *codex) noteRefusal(t *residentTurn, item *codexItem) {
+func (c *codex) noteRefusal(item *codexItem) {
 	refusal, ok := item.refusal()
 	if !ok {
 		return
@@ -328,11 +328,11 @@ func codexAnswer(m *rpcMessage, denial func(server, command string) string) []by
 		}
 	default:
 		text := fmt.Sprintf("this client does not answer %.60q", m.Method)
-		return rpcMessage{ID: m.ID, Error: &rpcError{Code: rpcNoMethod, Message: text}}.line()
+		return jsonLine(rpcMessage{ID: m.ID, Error: &rpcError{Code: rpcNoMethod, Message: text}})
 	}
 	answer := allow
 	if denial(request.ServerName, codexCommand(request.Actions)) != "" {
 		answer = deny
 	}
-	return rpcMessage{ID: m.ID, Result: mustJSON(answer)}.line()
+	return jsonLine(rpcMessage{ID: m.ID, Result: mustJSON(answer)})
 }

@@ -13,7 +13,7 @@ import (
 type codexNotice struct {
 	ThreadID string     `json:"threadId"`
 	TurnID   string     `json:"turnId"`
-	Turn     *codexDone `json:"turn"`
+	Turn     *codexTurn `json:"turn"`
 	Item     *codexItem `json:"item"`
 	// Error is a failure after which the program tries again, or that ends the turn.
 	Error     *codexFailure `json:"error"`
@@ -25,15 +25,15 @@ type codexNotice struct {
 	} `json:"tokenUsage"`
 }
 
-// codexDone is a turn that has ended.
-type codexDone struct {
+// codexTurn is a turn that began or ended.
+type codexTurn struct {
 	ID     string        `json:"id"`
 	Status string        `json:"status"`
 	Error  *codexFailure `json:"error"`
 }
 
 // err returns nil if the turn ended well.
-func (d *codexDone) err() error {
+func (d *codexTurn) err() error {
 	switch {
 	case d.Error != nil:
 		return d.Error.err()

@@ -50,7 +50,6 @@ type ExitError struct {
 	Err error
 }
 
-// Error names the status or the signal.
 func (e *ExitError) Error() string {
 	if e.Signal != "" {
 		return "the command was ended by a signal: " + e.Signal
@@ -58,7 +57,6 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("the command ended with exit status %d", e.Code)
 }
 
-// Unwrap returns what the operating system said.
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Start finds the program and starts nothing.

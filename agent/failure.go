@@ -55,7 +55,6 @@ type APIError struct {
 	Advice string
 }
 
-// Error returns what the agent said, and the advice.
 func (e *APIError) Error() string {
 	text := "the model's service failed: " + reason(e.Text)
 	if e.Status != 0 {
@@ -105,7 +104,7 @@ type failureTable []struct {
 	said []string
 }
 
-// find returns the first kind of which match accepts something, "" if there is none.
+// find returns the first kind that has a text for which match returns true, "" if there is none.
 func (t failureTable) find(match func(string) bool) APIErrorKind {
 	for _, known := range t {
 		if slices.ContainsFunc(known.said, match) {
@@ -204,7 +203,6 @@ type DiedError struct {
 	accepted bool
 }
 
-// Error says how the program ended.
 func (e *DiedError) Error() string {
 	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
 	if e.LastLine != "" {
@@ -213,14 +211,13 @@ func (e *DiedError) Error() string {
 	return text
 }
 
-// Unwrap returns how the program ended.
 func (e *DiedError) Unwrap() error { return e.Err }
 
 // maxQuote bounds a line of an agent's output that an error quotes, in bytes.
 const maxQuote = 400
 
-// lastLine returns the last line of a text that is not blank. A line also begins where a program
-// returns to the beginning of one, to show its progress.
+// lastLine returns the last line of a text that is not blank. A carriage return also begins a line,
+// because programs show progress with it.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	line := strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:])

@@ -31,7 +31,7 @@ func Kinds() []Kind {
 		{Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true, New: NewAsh},
 		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, New: NewClaude},
 		{Name: "codex", Summary: "Codex", Command: true, Model: true, New: NewCodex},
-		{Name: "acp", Summary: "a program that speaks ACP", Command: true, Model: true, New: NewACP},
+		{Name: "acp", Summary: "any ACP program", Command: true, Model: true, New: NewACP},
 		{Name: "echo", Summary: "no agent at all", New: func(Options) Driver { return NewEcho() }},
 	}
 }
@@ -73,10 +73,8 @@ type echo struct{}
 // NewEcho returns the driver of an agent that answers each prompt with the prompt.
 func NewEcho() Driver { return echo{} }
 
-// Start does nothing.
 func (echo) Start(context.Context) error { return nil }
 
-// Turn answers with the prompt.
 func (echo) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	if err := context.Cause(ctx); err != nil {
@@ -92,5 +90,4 @@ func (echo) Turn(ctx context.Context, request Request, observe func(Event)) (Res
 // SessionID returns "": an echo remembers nothing.
 func (echo) SessionID() string { return "" }
 
-// Stop does nothing.
 func (echo) Stop(context.Context) error { return nil }

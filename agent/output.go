@@ -57,10 +57,9 @@ func (o *output) result() Result {
 
 // setAnswer sets the answer to the text, but at most MaxText bytes of it.
 func (r *Result) setAnswer(text string) {
-	answer := newOutput(nil)
-	answer.add(text)
-	given := answer.result()
-	r.Text, r.Truncated = given.Text, given.Truncated
+	answer := cutText(text, MaxText)
+	r.Text = strings.ToValidUTF8(answer, "\uFFFD")
+	r.Truncated = len(answer) < len(text)
 }
 
 // A stream is the standard output or the error output of a command.

@@ -21,8 +21,8 @@ import (
 type resident struct {
 	options Options
 	release release
-	// newProtocol returns the protocol for a run of the program.
-	newProtocol func(*resident) protocol
+	// newProgram returns a program, which start starts, with its protocol.
+	newProgram func(*resident) *program
 	// path is the program that Start found, "" if the driver is not started.
 	path    string
 	running atomic.Pointer[program]
@@ -33,9 +33,8 @@ type resident struct {
 }
 
 // A protocol tells a running program what to do and interprets its output. The caller holds the
-// program's lock, except for base, start and died.
+// program's lock, except for start and died.
 type protocol interface {
-	base() *program
 	// start starts the program in a session, or in a new one if that is empty.
 	start(ctx context.Context, session string) error
 	// begin gives the program the prompt of a turn.
@@ -75,8 +74,6 @@ func newProgram(r *resident, protocol protocol) *program {
 	})
 	return p
 }
-
-func (p *program) base() *program { return p }
 
 // call sends a request and waits for its answer.
 func (p *program) call(ctx context.Context, request []byte) ([]byte, error) {
@@ -194,12 +191,12 @@ func (r *release) notStarted(err error, said string) error {
 		ErrUnavailable, r.program, err, reason(said), r.oldest, r.install)
 }
 
-func newResident(options Options, release release, newProtocol func(*resident) protocol) *resident {
+func newResident(options Options, release release, newProgram func(*resident) *program) *resident {
 	if len(options.Command) == 0 {
 		options.Command = []string{release.program}
 	}
 	return &resident{
-		options: options, release: release, newProtocol: newProtocol,
+		options: options, release: release, newProgram: newProgram,
 		session: options.Session, established: options.Session != "",
 	}
 }
@@ -218,7 +215,6 @@ func (r *resident) Start(ctx context.Context) error {
 	return err
 }
 
-// Turn runs one turn.
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	t := &residentTurn{
@@ -321,7 +317,7 @@ func (r *resident) start(ctx context.Context, session string) error {
 	limited, cancel := context.WithTimeoutCause(ctx, startLimit,
 		fmt.Errorf("%w: %s did not answer within %v", ErrUnavailable, r.release.program, startLimit))
 	defer cancel()
-	p := r.newProtocol(r).base()
+	p := r.newProgram(r)
 	if err := p.protocol.start(limited, session); err != nil {
 		return errors.Join(err, p.stop(ctx))
 	}

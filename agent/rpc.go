@@ -21,7 +21,7 @@ type rpcProgram struct {
 func (p *rpcProgram) newRequest(method string, params any) (line []byte, id string) {
 	p.requests++
 	id = strconv.Itoa(p.requests)
-	return rpcMessage{Version: p.version, ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}.line(), id
+	return jsonLine(rpcMessage{Version: p.version, ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}), id
 }
 
 // ask sends a request between turns and reads the result of the answer. An error of the program is an
@@ -97,7 +97,8 @@ func (m *rpcMessage) decode(result any) error {
 	return json.Unmarshal(m.Result, result)
 }
 
-func (m rpcMessage) line() []byte { return append(mustJSON(m), '\n') }
+// jsonLine encodes a message as a line to send.
+func jsonLine(message any) []byte { return append(mustJSON(message), '\n') }
 
 // mustJSON encodes a value that always has a JSON form.
 func mustJSON(value any) []byte {

@@ -61,5 +61,4 @@ type ReportedError struct {
 	Text string
 }
 
-// Error returns what the agent said.
 func (e *ReportedError) Error() string { return "the agent reported a failure: " + reason(e.Text) }

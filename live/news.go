@@ -113,7 +113,7 @@ func (s *Session) show(mail []item, o digestOptions, event string) string {
 	for _, m := range mail[:named] {
 		one := Shown{File: m.File, At: o.Now, Prompted: event == UserPromptSubmit && s.Program == Claude}
 		if m.isMessage() {
-			one.Key, _ = track.KeyOf(m.Message)
+			one.Key = track.KeyOf(m.Message)
 		}
 		if one.Key.ID != "" {
 			one.Proof = proofAfter(event, s.Working)

@@ -30,10 +30,7 @@ func (r *reminding) reply(from, to schema.AgentName, parent *schema.Message, kin
 
 func (r *reminding) works() {
 	r.Helper()
-	key, err := track.KeyOf(r.request)
-	if err == nil {
-		err = track.NoteWorking(r.Workspace, r.Agent, key, "half done", process.Process{})
-	}
+	err := track.NoteWorking(r.Workspace, r.Agent, track.KeyOf(r.request), "half done", process.Process{})
 	if err != nil {
 		r.Fatal(err)
 	}

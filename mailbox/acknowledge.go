@@ -155,10 +155,12 @@ func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reaso
 			continue
 		}
 		letters, openErr := b.open(agent, DeadLetters)
-		if moveErr = openErr; openErr == nil {
-			_, moveErr = move(w.files, b.outgoing, entry, letters, string(m.ID)+schema.FileExtension, &reason)
-			moveErr = errors.Join(moveErr, w.files.SyncDir(letters), w.files.SyncDir(b.outgoing))
+		if openErr != nil {
+			moveErr = openErr
+			continue
 		}
+		_, moveErr = move(w.files, b.outgoing, entry, letters, string(m.ID)+schema.FileExtension, &reason)
+		moveErr = errors.Join(moveErr, w.files.SyncDir(letters), w.files.SyncDir(b.outgoing))
 	}
 	return errors.Join(err, moveErr, b.close())
 }

@@ -71,7 +71,8 @@ func (b *batch) compose(o *outgoing) (err error) {
 	if !o.given() && m.ParentID == "" && m.ConversationID == "" {
 		m.ConversationID = b.startConversation(&m)
 	}
-	if o.name = m.FileName(); o.long || o.given() {
+	o.name = m.FileName()
+	if o.long || o.given() {
 		if o.name, err = m.LongFileName(); err != nil {
 			return err
 		}
@@ -121,7 +122,6 @@ func CheckNewAgent(name schema.AgentName, others []schema.AgentName) error {
 // systems have one folder for both.
 type SameNameError struct{ Agent, Other schema.AgentName }
 
-// Error names both.
 func (e *SameNameError) Error() string {
 	return fmt.Sprintf("the agent %s cannot be beside %s: macOS and Windows have one folder for both names", e.Agent, e.Other)
 }
@@ -277,12 +277,10 @@ type QueuedError struct {
 	Err    error
 }
 
-// Error names the message, the recipients without it and the cause.
 func (e *QueuedError) Error() string {
 	return fmt.Sprintf("message %s is sent but not in the inbox of %s: %v", e.ID, spelling.Join(e.Agents), e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *QueuedError) Unwrap() error { return e.Err }
 
 // NotDurableError reports that a message was sent and is in every inbox, but may be lost if the
@@ -292,10 +290,8 @@ type NotDurableError struct {
 	Err error
 }
 
-// Error names the message and the cause.
 func (e *NotDurableError) Error() string {
 	return fmt.Sprintf("message %s is sent, but may not survive a crash of the machine: %v", e.ID, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *NotDurableError) Unwrap() error { return e.Err }

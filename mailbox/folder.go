@@ -21,7 +21,6 @@ type folder struct {
 	box   Box
 }
 
-// open opens the folder.
 func (f folder) open() (*durable.Dir, error) {
 	if _, err := schema.ParseAgentName(string(f.agent)); err != nil {
 		return nil, err
@@ -52,26 +51,25 @@ func (f folder) names() ([]string, error) {
 // check returns the check of a file in the folder, which combines those of the owner and the viewer. The
 // owner does not check the files that it sent.
 func (f folder) check() func(data []byte) *HeldError {
-	askers := []schema.AgentName{f.agent}
-	if f.box == Outbox {
-		askers = nil
+	var readers []schema.AgentName
+	if f.box != Outbox {
+		readers = append(readers, f.agent)
 	}
 	if viewer := f.w.viewer(); viewer != "" && viewer != f.agent {
-		askers = append(askers, viewer)
+		readers = append(readers, viewer)
 	}
-	checks := make(map[schema.AgentName]Check)
-	for _, asker := range askers {
-		if check := f.w.screen(f.w, asker); check != nil {
-			checks[asker] = check
-		}
+	checks := make([]Check, len(readers))
+	for i, reader := range readers {
+		checks[i] = f.w.screen(f.w, reader)
 	}
 	return func(data []byte) *HeldError {
-		for _, asker := range askers {
-			if check := checks[asker]; check != nil {
-				if held := check(data, asker == f.agent); held != nil {
-					held.Agent = asker
-					return held
-				}
+		for i, reader := range readers {
+			if checks[i] == nil {
+				continue
+			}
+			if held := checks[i](data, reader == f.agent); held != nil {
+				held.Agent = reader
+				return held
 			}
 		}
 		return nil

@@ -63,11 +63,10 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 	return in.load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
 }
 
-// Load returns the entries of the files with these names in a box for which keep returns true, as ListNamed does. It
-// lists no folder.
-func Load(ctx context.Context, w *Workspace, agent schema.AgentName, box Box, names []string, keep func(*Entry) bool) ([]Entry, error) {
+// Load returns the entries of the files with these names in a box. It lists no folder, and ignores files that vanished.
+func Load(ctx context.Context, w *Workspace, agent schema.AgentName, box Box, names []string) ([]Entry, error) {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !schema.IsMessageFile(name) })
-	return folder{w, agent, box}.load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
+	return folder{w, agent, box}.load(ctx, names, isThere)
 }
 
 // isThere reports whether the file did not vanish.

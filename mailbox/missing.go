@@ -18,7 +18,6 @@ type NotFoundError struct {
 	Workspace string
 }
 
-// Error names the id and the workspace.
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("workspace %s has no message %s", e.Workspace, e.ID)
 }
@@ -30,7 +29,6 @@ type AmbiguousError struct {
 	Matches []schema.ID
 }
 
-// Error names the part and at most three of the ids.
 func (e *AmbiguousError) Error() string {
 	const most = 3
 	more := ""
@@ -44,7 +42,6 @@ func (e *AmbiguousError) Error() string {
 // ShortIDError is returned if a text is a prefix of message ids, but too short to name one.
 type ShortIDError struct{ Text string }
 
-// Error names the text.
 func (e *ShortIDError) Error() string { return e.Text + " is too short to name a message" }
 
 // UnreadableError is returned if some mailbox folders could not be read, so that a result lacks
@@ -55,10 +52,8 @@ type UnreadableError struct {
 	Agents []schema.AgentName
 }
 
-// Error names the folders and the causes.
 func (e *UnreadableError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the causes.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // Hides reports whether a folder of the agent could not be read. A nil error hides nothing.
@@ -74,7 +69,6 @@ func (e *UnreadableError) add(agent schema.AgentName, err error) {
 	e.Err, e.Agents = errors.Join(e.Err, err), append(e.Agents, agent)
 }
 
-// orNil returns the error if there is one.
 func (e *UnreadableError) orNil() error {
 	if e.Err == nil {
 		return nil
@@ -100,7 +94,6 @@ type NotPendingError struct {
 	Elsewhere []Entry
 }
 
-// Error names the message and the boxes that it is in.
 func (e *NotPendingError) Error() string {
 	inbox := "any inbox"
 	if e.Agent != "" {
@@ -123,7 +116,6 @@ type SeveralFilesError struct {
 	Names  []string
 }
 
-// Error names the message and the agents or, in one inbox, the files.
 func (e *SeveralFilesError) Error() string {
 	if len(e.Agents) == 1 {
 		return fmt.Sprintf("message %s is in %d files of the inbox of %s: %q", e.ID, len(e.Names), e.Agents[0], e.Names)

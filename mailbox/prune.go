@@ -20,14 +20,14 @@ type Pruned struct {
 	Copies   int `json:"copies"`
 }
 
-// Prunable returns the filter of file names for Prune. It accepts messages that were created before the time, that are in
-// no inbox or on the way there, and that no file retains.
+// Prunable returns the filter of file names for Prune. It accepts a message that was created before the time, unless an
+// inbox has it, it is on the way to one, or a file retains it.
 func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name string) bool, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
 	}
-	queued, _, err := w.Staged()
+	queued, err := w.Staged()
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 	}, nil
 }
 
-// Prune removes messages that were handled or given up, and outbox copies, if may accepts their names. With dryRun, it
-// only counts them.
+// Prune removes messages that were handled or given up, and outbox copies, if the filter may accepts their names. With
+// dryRun, it only counts them.
 func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRun bool) (p Pruned, err error) {
 	agents, err := w.Agents()
 	for _, agent := range agents {
@@ -86,7 +86,7 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 	return p, err
 }
 
-// prune removes the messages that may accepts, with their reasons, and counts them.
+// prune removes the messages that the filter accepts, with their reasons, and counts them.
 func (f folder) prune(ctx context.Context, may func(name string) bool, dryRun bool) (pruned int, err error) {
 	names, err := f.names()
 	for _, name := range names {

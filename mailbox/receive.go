@@ -29,10 +29,8 @@ type RefusedError struct {
 	Err  error
 }
 
-// Error names the file.
 func (e *RefusedError) Error() string { return e.Name + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Receive delivers messages that were sent on another machine, exactly as SendAll delivers new ones.

@@ -211,7 +211,7 @@ func TestKilledReceivers(t *testing.T) {
 		h.handleAll(t, w)
 		killed.Wait()
 		wantWholeFiles(t, w)
-		if copies, _, err := w.Staged(); err != nil || len(copies) > 0 {
+		if copies, err := w.Staged(); err != nil || len(copies) > 0 {
 			left++
 		}
 		after(w, 0)

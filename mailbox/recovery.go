@@ -39,15 +39,10 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 	return b.recover()
 }
 
-// Staged lists state/outgoing: the ids of messages with staged copies, and the names of entries
-// that are not staged copies.
-func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
+// Staged returns the ids of the messages with staged copies, sorted.
+func (w *Workspace) Staged() ([]schema.ID, error) {
 	names, err := durable.ListFolder(w.root, w.dir, outgoingName)
-	others = slices.DeleteFunc(slices.Clone(names), func(entry string) bool {
-		_, ok := staging.ParseName(entry)
-		return ok
-	})
-	return slices.Sorted(maps.Keys(groupStaged(names))), others, ignoreMissing(err)
+	return slices.Sorted(maps.Keys(groupStaged(names))), ignoreMissing(err)
 }
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.

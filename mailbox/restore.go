@@ -21,7 +21,6 @@ type PendingError struct {
 	Path string
 }
 
-// Error names the message and the agent.
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("message %s is in the inbox of %s already, or on its way there", e.ID, e.Agent)
 }
@@ -36,9 +35,9 @@ type restorable struct {
 	name   string
 }
 
-// findRestorable looks for the copies of a message, and chooses the first of: the agent's copy with the bytes of
-// the sender's outbox copy, because moving it never leaves two; the outbox copy; and the agent's copy, if the
-// outbox copy is gone or not valid.
+// findRestorable looks for the copies of a message and chooses one. The best is the agent's copy if it has the bytes
+// of the sender's outbox copy, because moving it never leaves two. The next is the outbox copy. If that is gone or not
+// valid, it is the agent's copy.
 func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (r restorable, err error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return r, err
@@ -86,7 +85,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	return r, nil
 }
 
-// Restore returns a message to the inbox of an agent that acknowledged it or gave it up, and returns
+// Restore puts a message back into the inbox of an agent that acknowledged it or gave it up, and returns
 // the path. It removes the reason of a dead letter. A crash leaves the message as it was, or restored.
 //
 // After its checks, and before it changes anything, Restore calls begin with the source and returns its

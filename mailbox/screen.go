@@ -24,7 +24,6 @@ type HeldError struct {
 	Reason string
 }
 
-// Error names the agent and the reason.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s reads only verified messages, and %s", e.Agent, e.Reason)
 }

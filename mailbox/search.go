@@ -22,7 +22,7 @@ type Listing struct {
 	unreadable UnreadableError
 }
 
-// newListing returns an empty listing.
+// newListing returns a listing of no boxes.
 func newListing(w *Workspace) (*Listing, error) {
 	agents, err := w.Agents()
 	return &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}, err
@@ -81,7 +81,7 @@ func (l *Listing) Boxes(do func(schema.AgentName, Box)) {
 	}
 }
 
-// From returns the names of the message files in a box that do not sort before a string.
+// From returns the names of the message files in a box that sort at or after a string.
 func (l *Listing) From(agent schema.AgentName, box Box, first string) (names []string) {
 	for _, name := range l.names[folder{l.workspace, agent, box}] {
 		if name >= first && schema.IsMessageFile(name) {
@@ -105,15 +105,12 @@ func (l *Listing) Sum(agent schema.AgentName, box Box, before string) (sum uint6
 	return sum
 }
 
-// All calls do with the name of each message file.
-func (l *Listing) All(do func(agent schema.AgentName, box Box, name string)) {
-	for in, names := range l.names {
-		for _, name := range names {
-			if schema.IsMessageFile(name) {
-				do(in.agent, in.box, name)
-			}
-		}
+// MessageFiles returns the names of the message files in all boxes, in no order. A name repeats if several boxes have it.
+func (l *Listing) MessageFiles() (all []string) {
+	for in := range l.names {
+		all = append(all, l.From(in.agent, in.box, "")...)
 	}
+	return all
 }
 
 // Search returns the files that are wanted and whose messages match: the valid ones first, each in the order
@@ -187,7 +184,7 @@ func sortByBox(entries []Entry) {
 	slices.SortStableFunc(entries, func(a, b Entry) int { return slices.Index(boxes, a.Box) - slices.Index(boxes, b.Box) })
 }
 
-// nameInvalid separates the files whose names are those of a sender's copy from the others. They get the
+// nameInvalid separates the files that have the name of a sender's copy from the others. They get the
 // message of that copy, whatever they contain.
 func nameInvalid(invalid, found []Entry) (named, others []Entry) {
 	if len(invalid) == 0 {

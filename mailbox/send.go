@@ -54,7 +54,6 @@ func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, option
 	return deliverAll(ctx, w, messages, options)
 }
 
-// deliverAll delivers messages in batches.
 func deliverAll(ctx context.Context, w *Workspace, messages []*outgoing, options *SendOptions) []Result {
 	for rest := messages; len(rest) > 0; {
 		n, copies := 0, 0

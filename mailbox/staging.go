@@ -20,23 +20,20 @@ import (
 // millisecond.
 const lockRetry = 2 * time.Millisecond
 
-// The copies of a dead process show that it is dead, because nobody holds the claim on them. Where
-// that does not show, because the process was on another machine or saw the workspace through
-// another mount, their age decides.
+// A process is dead if nobody holds the claim on its copies. Claims of other machines, and of processes that see the
+// workspace through another mount, are not visible here. Then the age of the copies decides.
 const (
-	// staleAfter is the age at which unsent copies are taken for those of a dead process.
+	// staleAfter is the age at which unsent copies count as those of a dead process.
 	staleAfter = time.Hour
-	// strangerAfter is the age at which sent copies are. A living process publishes its copies within
-	// milliseconds.
+	// strangerAfter is that age for sent copies, which a living process publishes within milliseconds.
 	strangerAfter = time.Minute
 )
 
 // batch holds the folders that a delivery or recovery needs open, and the workspace's lock if it is
 // needed.
 type batch struct {
-	w       *Workspace
-	options *SendOptions
-	// outgoing is the staging folder.
+	w        *Workspace
+	options  *SendOptions
 	outgoing *durable.Dir
 	// origin is that of this process.
 	origin string
@@ -101,7 +98,6 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 	return locked, nil
 }
 
-// waitForLock waits for the workspace's lock and takes it.
 func (b *batch) waitForLock(ctx context.Context) error {
 	_, err := b.takeLock(func(lock *flock.Flock) (bool, error) {
 		if b.options.Impatient {
@@ -125,8 +121,8 @@ func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
 	return dir, err
 }
 
-// isDead reports whether the process that staged a copy is dead: nobody holds its claim, or, if that
-// does not show, the copy has the age.
+// isDead reports whether the process that staged a copy is dead: nobody holds the claim on the copy or, if claims are
+// not visible, the copy has the age.
 func (b *batch) isDead(name staging.Name, age time.Duration) (bool, error) {
 	info, err := b.outgoing.Lstat(name.Entry())
 	if err != nil || name.Origin != b.origin {

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -103,23 +104,20 @@ func Open(dir string, options *Options) (*Workspace, error) {
 			return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 		}
 	}
+	options = cmp.Or(options, &Options{})
 	w := &Workspace{
-		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned, screen: screenWithoutKeys,
-		viewer: func() schema.AgentName { return "" },
-		now:    time.Now, random: rand.Reader, times: &sendTimes,
+		dir: absolute, root: root, files: durable.Disk{Sync: !options.NoSync}, sign: unsigned, home: options.Home, screen: screenWithoutKeys,
+		viewer: func() schema.AgentName { return "" }, long: inGit(root, absolute),
+		now: time.Now, random: rand.Reader, times: &sendTimes,
 	}
-	w.long = inGit(root, absolute)
-	if options != nil {
-		w.files = durable.Disk{Sync: !options.NoSync}
-		if options.Sign != nil {
-			w.sign = options.Sign
-		}
-		if w.home = options.Home; options.Screen != nil {
-			w.screen = options.Screen
-		}
-		if options.Viewer != nil {
-			w.viewer = sync.OnceValue(func() schema.AgentName { return options.Viewer(w) })
-		}
+	if options.Sign != nil {
+		w.sign = options.Sign
+	}
+	if options.Screen != nil {
+		w.screen = options.Screen
+	}
+	if options.Viewer != nil {
+		w.viewer = sync.OnceValue(func() schema.AgentName { return options.Viewer(w) })
 	}
 	return w, nil
 }
@@ -193,8 +191,8 @@ func syncFolder(w *Workspace, name string) error {
 	return errors.Join(w.files.SyncDir(dir), dir.Close())
 }
 
-// makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out
-// of git, whatever the repository around it ignores.
+// makeState makes the folder of this machine's cursors, locks and outgoing copies. It has a .gitignore, so git never
+// takes it.
 func makeState(w *Workspace) error {
 	if err := w.MakeFolder(schema.StateName); err != nil {
 		return err
@@ -238,8 +236,8 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	return err == nil, err
 }
 
-// UnaskedFolder has an empty file for each agent that init made although nobody asked for it. If the
-// workspace joins one that has agents, such an agent stays on its machine until somebody uses it.
+// UnaskedFolder has an empty file for each agent that init made by default. If the workspace joins one
+// that has agents, such an agent stays on its machine until somebody uses it.
 const UnaskedFolder = schema.StateName + "/unasked"
 
 // Agents returns the agents of the workspace, sorted: the folders below agents whose names are
@@ -283,7 +281,6 @@ type UnknownAgentError struct {
 	Workspace string
 }
 
-// Error names the agent and the known ones.
 func (e *UnknownAgentError) Error() string {
 	known := "it has none"
 	if len(e.Known) > 0 {

@@ -88,8 +88,8 @@ func (m *Manifest) records(turn *Turn) []bridge.Record {
 	// The worker's answer, even about its own work, goes to the other agent, or to the user in a run of
 	// one agent. An agent that reviews its own work also gets it from drain.
 	if string(turn.Agent) == m.PrimaryAgent {
-		to = User
-		if agents := m.Agents(); len(agents) > 1 {
+		to = user
+		if agents := m.settings().agents(); len(agents) > 1 {
 			to = string(agents[1])
 		}
 	}

@@ -251,9 +251,6 @@ func (m *Manifest) settings() Settings {
 	}
 }
 
-// Agents lists the agents of the run, the worker first.
-func (m *Manifest) Agents() []Agent { return m.settings().agents() }
-
 // Waiting lists the agents that have not answered in the current round or, while the proof runs, the
 // first agent of the round.
 func (m *Manifest) Waiting() (agents []Agent) {

@@ -2,10 +2,10 @@ package pair
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -42,21 +42,16 @@ func PastTurns(run bridge.Run) ([]PastTurn, error) {
 	}
 	defer file.Close() // nothing is written
 	var turns pastTurns
-	lines := jsonl.NewReader(file)
-	for at := int64(0); ; {
-		line, next, err := lines.Line(at)
-		if errors.Is(err, io.EOF) {
-			return turns, nil
-		}
-		if err != nil {
-			return turns, fmt.Errorf("turns of run %d: %w", run.ID, err)
-		}
-		at = next
+	_, err = jsonl.Each(file, 0, func(line []byte) {
 		var e Entry
 		if isTurn(line) && json.Unmarshal(line, &e) == nil {
 			turns.add(&e)
 		}
+	})
+	if err != nil {
+		return turns, fmt.Errorf("turns of run %d: %w", run.ID, err)
 	}
+	return turns, nil
 }
 
 // isTurn reports whether a line may be about a turn. Most others are output of agents, and long.
@@ -79,10 +74,9 @@ func (turns *pastTurns) add(e *Entry) {
 			*turns = append(*turns, PastTurn{Iteration: e.Iteration, Agent: e.Agent, Began: e.Timestamp.Add(-e.Duration)})
 			last = &(*turns)[len(*turns)-1]
 		}
-		last.Ended, last.Duration, last.Usage = true, e.Duration, e.Usage
-		if e.Duration == 0 {
-			last.Duration = e.Timestamp.Sub(last.Began)
-		}
+		last.Ended = true
+		last.Duration = cmp.Or(e.Duration, e.Timestamp.Sub(last.Began))
+		last.Usage = e.Usage
 	case EntrySignal:
 		if last != nil && last.Iteration == e.Iteration {
 			last.Signal = e.Signal

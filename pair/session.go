@@ -162,7 +162,6 @@ func (s *Session) Close() error {
 	return err
 }
 
-// save writes the manifest.
 func (s *Session) save() error {
 	s.manifest.UpdatedAt = s.options.Now().UTC()
 	return s.run.WriteManifest(&s.manifest)

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// User is the sender of the task in the bridge.
-const User = "user"
+// user is the sender of the task in the bridge.
+const user = "user"
 
 // begin starts the agents and sends the task. The first turns also get the records that the log has
 // already.
@@ -24,7 +23,7 @@ func (s *Session) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range m.Agents() {
+	for _, name := range m.settings().agents() {
 		driver, err := s.driver(ctx, name)
 		if err == nil {
 			err = s.drivers.Keep(ctx, string(name), driver)
@@ -38,12 +37,14 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 	}
 	task, err := s.publish(ctx, *m.Cursors.at(Agent(m.PrimaryAgent)), bridge.Record{
-		Type: bridge.TypeTask, From: User, To: m.PrimaryAgent, Content: m.Prompt,
+		Type: bridge.TypeTask, From: user, To: m.PrimaryAgent, Content: m.Prompt,
 	})
 	if err != nil {
 		return err
 	}
-	m.TaskRecord, m.CurrentIteration, m.Round = task, 1, newRound(Agent(m.PrimaryAgent))
+	m.TaskRecord = task
+	m.CurrentIteration = 1
+	m.Round = newRound(Agent(m.PrimaryAgent))
 	if err := s.moveTo(Working); err != nil {
 		return err
 	}
@@ -126,15 +127,6 @@ func (f *agentFault) Unwrap() error { return f.error }
 // now or has lost its session.
 func isFault(err error) bool {
 	return err != nil && !errors.Is(err, agent.ErrUnavailable) && !errors.Is(err, agent.ErrUnknownSession)
-}
-
-// why returns an error with the line of the output that is most likely to explain it.
-func why(err error, result agent.Result) string {
-	text := err.Error()
-	if result.LastLine == "" || strings.Contains(text, result.LastLine) {
-		return text
-	}
-	return text + ": " + result.LastLine
 }
 
 // prepare returns an attempt at a turn, after saving that the turn has begun.
@@ -255,7 +247,7 @@ func (s *Session) execute(ctx context.Context, a *attempt) (result agent.Result,
 		if stopComes(ctx, s.stopDelay) {
 			return died
 		}
-		unwritten = s.note(Entry{Type: EntryRestart, Agent: name, Error: why(died, first)})
+		unwritten = s.note(Entry{Type: EntryRestart, Agent: name, Error: first.Explain(died)})
 		return unwritten
 	}
 	result, err = agent.RunTurn(ctx, driver, agent.Request{Prompt: text, Env: s.manifest.environment(name, s.run.BridgePath())}, observe, restarting)
@@ -265,7 +257,7 @@ func (s *Session) execute(ctx context.Context, a *attempt) (result agent.Result,
 	case err != nil && stopComes(ctx, s.stopDelay):
 		err = context.Cause(ctx)
 	case isFault(err):
-		err = &agentFault{errors.New(why(err, result))}
+		err = &agentFault{errors.New(result.Explain(err))}
 	}
 	return result, errors.Join(err, s.keepSession(name, result.SessionID))
 }

@@ -2,14 +2,15 @@
 //
 // The index is a file of SQLite, whose engine FTS5 finds substrings by their trigrams: a third of the build time and a
 // fraction of the memory of bleve, and the newest matches come first without sorting; see docs/performance.md.
+//
+// What is found is a doc: the files of one name, which are copies of one message, or a record. If they are different
+// messages, all can be found, but a search returns only the first that fits.
 package search
 
 import (
 	"database/sql"
-	"errors"
 	"io/fs"
 	"sync"
-	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
@@ -19,36 +20,32 @@ import (
 // Folder is where the index is, in a workspace. It may be deleted at any time.
 const Folder = schema.StateName + "/search"
 
-// ErrNewer reports that the index was made by a later version of oacp. It is left alone.
-var ErrNewer = errors.New("the search index belongs to a later version of oacp")
+// An Index finds the messages of a workspace, and records. Any number of goroutines may use it, and any number of
+// processes may use the index of one workspace.
+type Index struct {
+	w    *mailbox.Workspace
+	runs func() ([]bridge.Run, error)
 
-// ErrLocked reports that another process is writing the index.
-var ErrLocked = errors.New("another process is writing the search index")
+	updating sync.Mutex
 
-// Options are the settings of an Index; nil means the zero value.
-type Options struct {
-	// Runs are runs whose bridge logs are indexed as well.
-	Runs []bridge.Run
-	// Progress, if not nil, is called during Update with the numbers of files and logs that are done, and of all to do.
-	Progress func(done, total int)
+	mu      sync.Mutex // of the fields below
+	db      *sql.DB
+	opened  fs.FileInfo // of the file
+	damaged bool        // as a search found
 }
 
-// An Index finds the messages of a workspace, and records. Any number of goroutines may use it, and any number of
-// processes may have the same index open.
-type Index struct {
-	w       *mailbox.Workspace
-	options Options
-
-	mu     sync.RWMutex // Update may replace the fields below
-	db     *sql.DB
-	opened fs.FileInfo
-	// grams are the trigrams of all texts, as Update knows them.
-	grams map[uint64]bool
+// New returns the index of a workspace, and of the logs of the runs that a function returns, which may be nil. It opens
+// nothing.
+func New(w *mailbox.Workspace, runs func() ([]bridge.Run, error)) *Index {
+	if runs == nil {
+		runs = func() ([]bridge.Run, error) { return nil, nil }
+	}
+	return &Index{w: w, runs: runs}
 }
 
 // Page selects a part of the matches.
 type Page struct {
-	// Limit is the largest number of hits; 0 means 50, and the most is 1000.
+	// Limit is the largest number of hits; 0 means 50.
 	Limit int
 	// After is the Next of the page before; empty means the first page.
 	After string
@@ -64,32 +61,16 @@ type Result struct {
 
 // Hit is a message, or a record of a bridge log.
 type Hit struct {
-	// ID is the message's or record's id. An invalid message may have none, and an empty or any other field below.
-	ID schema.ID
-	// Agent, Box and Name are a file of the message, the first in the order inbox, archive, dead letters, outbox.
-	// They are empty for a record.
-	Agent schema.AgentName
-	Box   mailbox.Box
-	Name  string
-	// From, To, Type and Priority are the text in the file or log, which may hold anything if it is not valid. To is
-	// empty for a broadcast record.
-	From     string
-	To       []string
-	Type     string
-	Priority string
-	Subject  string
-	// CreatedAt is zero if it is unknown.
-	CreatedAt    time.Time
-	Conversation schema.ConversationID
+	// Entry is a file of the message, the first in the order inbox, archive, dead letters, outbox. Its message is what can
+	// be read of it, and never nil. Of a record, the message has the fields that both have, with any text, and no file.
+	mailbox.Entry
 	// States are the states of the message, in the order of States. A record has none.
 	States []State
-	// Err says why a file is not a valid message; nil if it is.
-	Err error
 	// Snippet is the part of the body with the most terms, as one line. Without a term in the body it is the beginning.
 	Snippet []Fragment
-	// Run and Record are those of a record, and nil for a message.
-	Run    *bridge.Run
-	Record *bridge.Entry
+	// Run is the run of a record, and Line the line of its log. For a message, Run is nil.
+	Run  *bridge.Run
+	Line int
 }
 
 // Fragment is a part of a text.

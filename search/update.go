@@ -1,16 +1,16 @@
 package search
 
 import (
-	"cmp"
+	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -21,6 +21,12 @@ import (
 // coarse as two seconds.
 const settled = 3 * time.Second
 
+// Limits of a transaction: how many docs it changes, and about how many bytes of files it reads.
+const (
+	maxDocs  = 500
+	maxBytes = 16 << 20
+)
+
 // folder is a box whose files may have changed.
 type folder struct {
 	id       int64
@@ -29,88 +35,82 @@ type folder struct {
 	modified int64 // 0 if the next Update is to list it again
 }
 
-// file is a row of the table of files.
-type file struct {
+// change is a file that is new, other than before, or gone.
+type change struct {
 	folder         int64
-	name           string
 	size, modified int64
-	doc            int64 // 0 if the file cannot be read
+	gone           bool
 }
 
-// doc is a doc that is new, or whose files changed.
+// doc is a doc to be added.
 type doc struct {
-	id, at    int64
-	key       key
-	isNew     bool
-	invalid   bool
-	add, drop []file
-	record    []byte
+	at     time.Time
+	tokens string
+	name   any // of the files; nil for a record
+	log    int64
+	after  bridge.Cursor
 }
 
-// plan is what an Update has to do.
-type plan struct {
-	folders map[int64]*folder
-	byKey   map[key]*doc
-	byID    map[int64]*doc
-}
-
-// Update brings the index in step with the boxes and the logs. It lists only folders that have changed since the last
-// Update; a file that was changed in place is noticed when its folder changes next. The error matches ErrLocked if
-// another process is updating the index. After an error the index has what was done before, and the next Update goes
-// on from there.
+// Update brings the index in step with the boxes and the logs. It makes a missing index, and replaces one that is
+// damaged or of an earlier version. It lists only folders that have changed since the last Update; a file that was
+// changed in place is noticed when its folder changes next. The error matches ErrLocked if another process is updating
+// the index. After an error the index has what was done before, and the next Update goes on from there.
 func (x *Index) Update(ctx context.Context) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.updating.Lock()
+	defer x.updating.Unlock()
 	unlock, err := x.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if info, statErr := x.w.Root().Lstat(Folder + "/" + fileName); statErr != nil || x.db == nil || !os.SameFile(info, x.opened) {
-		if x.db != nil {
-			_ = x.db.Close() // the file was removed or replaced
-			x.db = nil
-		}
-		err = x.connect(ctx)
-	}
-	if err == nil {
-		err = x.update(ctx)
-	}
+	err = x.with(ctx, (*session).update)
 	if isDamaged(err) {
 		if err = x.replace(ctx); err == nil {
-			err = x.update(ctx)
+			err = x.with(ctx, (*session).update)
 		}
 	}
 	return err
 }
 
-func (x *Index) update(ctx context.Context) error {
-	if err := x.readLogs(ctx); err != nil {
-		return err
+func (s *session) update() error {
+	if s.damaged {
+		return errNoIndex
 	}
-	p := &plan{folders: make(map[int64]*folder), byKey: make(map[key]*doc), byID: make(map[int64]*doc)}
-	changed, err := x.changed(ctx)
+	runs, err := s.runs()
 	if err != nil {
 		return err
 	}
-	for _, f := range changed {
-		if err := x.compare(ctx, p, f); err != nil {
+	for _, run := range runs {
+		if err := s.readLog(run); err != nil {
 			return err
 		}
 	}
-	if err := x.planRecords(ctx, p); err != nil {
+	folders, err := s.changed()
+	if err != nil {
 		return err
 	}
-	docs := slices.Concat(slices.Collect(maps.Values(p.byKey)), slices.Collect(maps.Values(p.byID)))
-	if err := x.number(ctx, slices.Collect(maps.Values(p.byKey))); err != nil {
-		return err
+	changes := make(map[string][]change)
+	for _, f := range folders {
+		if err := s.compare(f, changes); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.id, b.id) })
-	if err := x.write(ctx, p, docs); err != nil {
-		return err
+	// Names begin with times. The search engine is fastest with the newest, whose ids are the lowest, first.
+	names := slices.SortedFunc(maps.Keys(changes), func(a, b string) int { return strings.Compare(b, a) })
+	for len(names) > 0 {
+		n, size := 0, int64(0)
+		for ; n < min(len(names), maxDocs) && size < maxBytes; n++ {
+			for _, c := range changes[names[n]] {
+				size += c.size
+			}
+		}
+		if err := s.transaction(func() error { return s.apply(names[:n], changes) }); err != nil {
+			return err
+		}
+		names = names[n:]
 	}
-	for _, f := range p.folders {
-		if _, err := x.db.ExecContext(ctx, "UPDATE folder SET modified=? WHERE id=? AND modified<>?", f.modified, f.id, f.modified); err != nil {
+	for _, f := range folders {
+		if err := s.exec("UPDATE folder SET modified=? WHERE id=?", f.modified, f.id); err != nil {
 			return err
 		}
 	}
@@ -118,24 +118,16 @@ func (x *Index) update(ctx context.Context) error {
 }
 
 // changed returns the folders to list. Folders of removed agents are among them.
-func (x *Index) changed(ctx context.Context) (changed []*folder, err error) {
+func (s *session) changed() (changed []*folder, err error) {
 	known := make(map[string]*folder)
-	rows, err := x.db.QueryContext(ctx, "SELECT id, agent, box, modified FROM folder")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		f := &folder{}
-		if err := rows.Scan(&f.id, &f.agent, &f.box, &f.modified); err != nil {
+	var f folder
+	for err := range s.rows([]any{&f.id, &f.agent, &f.box, &f.modified}, "SELECT id, agent, box, modified FROM folder") {
+		if err != nil {
 			return nil, err
 		}
-		known[schema.BoxPath(f.agent, f.box)] = f
+		known[schema.BoxPath(f.agent, f.box)] = new(f)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	agents, err := x.w.Agents()
+	agents, err := s.w.Agents()
 	if err != nil {
 		return nil, err
 	}
@@ -144,20 +136,17 @@ func (x *Index) changed(ctx context.Context) (changed []*folder, err error) {
 			path := schema.BoxPath(agent, box)
 			f := known[path]
 			delete(known, path)
-			info, err := durable.StatFolder(x.w.Root(), x.w.Dir(), path)
-			if errors.Is(err, fs.ErrNotExist) && f == nil {
-				continue
-			}
-			if err == nil && f != nil && f.modified == info.ModTime().UnixNano() {
+			info, err := durable.StatFolder(s.w.Root(), s.w.Dir(), path)
+			if errors.Is(err, fs.ErrNotExist) && f == nil || err == nil && f != nil && f.modified == info.ModTime().UnixNano() {
 				continue
 			}
 			if f == nil {
 				f = &folder{agent: agent, box: box}
-				if f.id, err = x.insert(ctx, "INSERT INTO folder(agent, box, modified) VALUES(?,?,0)", agent, box); err != nil {
+				if _, err := s.row([]any{&f.id}, "INSERT INTO folder(agent, box, modified) VALUES(?,?,0) RETURNING id", agent, box); err != nil {
 					return nil, err
 				}
 			}
-			if f.modified = 0; info != nil && time.Since(info.ModTime()) > settled {
+			if f.modified = 0; err == nil && time.Since(info.ModTime()) > settled {
 				f.modified = info.ModTime().UnixNano()
 			}
 			changed = append(changed, f)
@@ -170,114 +159,125 @@ func (x *Index) changed(ctx context.Context) (changed []*folder, err error) {
 	return changed, nil
 }
 
-func (x *Index) insert(ctx context.Context, statement string, values ...any) (int64, error) {
-	result, err := x.db.ExecContext(ctx, statement, values...)
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
-}
-
-// compare adds to the plan what a folder has that the index has not, and the other way round.
-func (x *Index) compare(ctx context.Context, p *plan, in *folder) error {
-	p.folders[in.id] = in
-	known := make(map[string]file)
-	rows, err := x.db.QueryContext(ctx, "SELECT name, size, modified, doc FROM file WHERE folder=?", in.id)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		f := file{folder: in.id}
-		if err := rows.Scan(&f.name, &f.size, &f.modified, &f.doc); err != nil {
-			return err
-		}
-		known[f.name] = f
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(x.w.Root(), x.w.Dir(), schema.BoxPath(in.agent, in.box))
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			in.modified = 0
-			return nil // a folder that cannot be read keeps what is known of it
-		}
-	} else {
-		defer dir.Close()
-		names, err := dir.Names()
+// compare adds to the changes what a folder has that the index has not, and the other way round.
+func (s *session) compare(in *folder, changes map[string][]change) error {
+	known := make(map[string]change)
+	var name string
+	c := change{folder: in.id}
+	for err := range s.rows([]any{&name, &c.size, &c.modified}, "SELECT name, size, modified FROM file WHERE folder=?", in.id) {
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			info, err := dir.Lstat(name)
-			if err != nil || !schema.IsMessageFile(name) {
-				continue
-			}
-			was, isKnown := known[name]
-			if f := (file{in.id, name, info.Size(), info.ModTime().UnixNano(), 0}); !isKnown || f.size != was.size || f.modified != was.modified {
-				if err := x.planFile(ctx, p, dir, f); err != nil {
-					return err
-				}
-			} else {
-				delete(known, name)
-			}
+		known[name] = c
+	}
+	dir, err := durable.OpenDir(s.w.Root(), s.w.Dir(), schema.BoxPath(in.agent, in.box))
+	var names []string
+	if err == nil {
+		defer dir.Close()
+		names, err = dir.Names()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		in.modified = 0
+		return nil // a folder that cannot be read keeps what is known of it
+	}
+	for _, name := range names {
+		if s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
+		}
+		info, err := dir.Lstat(name)
+		if err != nil || !schema.IsMessageFile(name) {
+			continue
+		}
+		was, isKnown := known[name]
+		delete(known, name)
+		if c := (change{folder: in.id, size: info.Size(), modified: info.ModTime().UnixNano()}); !isKnown || c != was {
+			changes[name] = append(changes[name], c)
 		}
 	}
-	for _, f := range known {
-		d := p.known(f.doc)
-		d.drop = append(d.drop, f)
+	for name, c := range known {
+		c.gone = true
+		changes[name] = append(changes[name], c)
 	}
 	return nil
 }
 
-// known returns the planned change of a doc of the index.
-func (p *plan) known(id int64) *doc {
-	if p.byID[id] == nil {
-		p.byID[id] = &doc{id: id}
+// apply changes the files of these names, and their docs.
+func (s *session) apply(names []string, changes map[string][]change) error {
+	var docs []doc
+	for _, name := range names {
+		for _, c := range changes[name] {
+			err := s.exec("DELETE FROM file WHERE folder=? AND name=?", c.folder, name)
+			if err == nil && !c.gone {
+				err = s.exec("INSERT INTO file(folder, name, size, modified) VALUES(?,?,?,?)", c.folder, name, c.size, c.modified)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		var id int64
+		found, err := s.row([]any{&id}, "SELECT id FROM doc WHERE name=?", name)
+		if err == nil && found {
+			err = errors.Join(s.exec("DELETE FROM text WHERE rowid=?", id), s.exec("DELETE FROM doc WHERE id=?", id))
+		}
+		if err != nil {
+			return err
+		}
+		d, err := s.read(name)
+		if err != nil {
+			return err
+		}
+		if d.tokens != "" {
+			docs = append(docs, d)
+		} else if err := s.exec("DELETE FROM file WHERE name=?", name); err != nil { // so that it is read when it can be
+			return err
+		}
 	}
-	return p.byID[id]
+	return s.insert(docs)
 }
 
-// planFile adds a file that is new or was changed.
-func (x *Index) planFile(ctx context.Context, p *plan, dir *durable.Dir, f file) error {
-	data, modified, err := dir.AppendFile(nil, f.name, schema.MaxFileSize)
-	switch {
-	case mailbox.IsGone(err) || errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		d := p.known(0)
-		d.add = append(d.add, f)
-		return nil
+// read returns the doc of a name, without tokens if no file can be read. It holds nothing back: Search does.
+func (s *session) read(name string) (doc, error) {
+	d := doc{name: name}
+	copies, err := s.copies(name)
+	var different [][]byte
+	for _, e := range copies {
+		data, err := s.w.ReadRaw(e)
+		if err != nil || slices.ContainsFunc(different, func(other []byte) bool { return bytes.Equal(other, data) }) {
+			continue
+		}
+		different = append(different, data)
+		e.Message, e.Err = validate.Read(data) // with an error, the message is what can be read
+		c := contentOf(e, data)
+		if d.tokens == "" {
+			d.at = c.at
+		}
+		d.tokens += c.tokens()
 	}
-	k := keyOf(data)
-	var id int64
-	err = x.db.QueryRowContext(ctx, "SELECT id FROM doc WHERE key=?", k[:]).Scan(&id)
-	switch {
-	case err == nil:
-		d := p.known(id)
-		d.add = append(d.add, f)
-		return nil
-	case !errors.Is(err, sql.ErrNoRows):
-		return err
+	if d.tokens != "" {
+		for _, state := range statesOf(copies) {
+			d.tokens += tag("is", string(state)) + " "
+		}
 	}
-	d := p.byKey[k]
-	if d == nil {
-		c := readContent(data, f.name, modified)
-		d = &doc{key: k, at: c.at.Unix(), isNew: true, invalid: c.Err != nil}
-		p.byKey[k] = d
+	return d, err
+}
+
+// insert adds docs.
+func (s *session) insert(docs []doc) error {
+	slices.SortStableFunc(docs, func(a, b doc) int { return b.at.Compare(a.at) })
+	for _, d := range docs {
+		id, err := s.freeID(d.at)
+		if err == nil {
+			err = s.exec("INSERT INTO doc(id, name) VALUES(?,?)", id, d.name)
+		}
+		if err == nil && d.log != 0 {
+			err = s.exec("INSERT INTO record(doc, log, after) VALUES(?,?,?)", id, d.log, string(d.after))
+		}
+		if err == nil {
+			err = s.exec("INSERT INTO text(rowid, tokens) VALUES(?,?)", id, d.tokens)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	d.add = append(d.add, f)
 	return nil
-}
-
-// readContent returns the content of a file for the index. It holds nothing back: Search does.
-func readContent(data []byte, name string, modified time.Time) content {
-	m, err := validate.Read(data) // with an error, the message is what can be read
-	c := contentOf(m, name, modified, func() []byte { return data })
-	c.Err = err
-	return c
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -29,8 +28,13 @@ type worker struct {
 }
 
 // workOn carries out the decision about a message that this machine holds.
-func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) outcome {
-	raw, m, err := k.read(k.entryOf(it))
+func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) outcome {
+	entry := k.entryOf(it)
+	raw, err := k.workspace.ReadRaw(entry)
+	var m *schema.Message
+	if err == nil {
+		m, err = k.workspace.Decode(entry, raw)
+	}
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
@@ -52,16 +56,6 @@ func (k *worker) workOn(ctx context.Context, held hold, it *item, do action) out
 	return k.conclude(it)
 }
 
-// read reads the message of an entry.
-func (c *closer) read(e mailbox.Entry) ([]byte, *schema.Message, error) {
-	raw, err := c.workspace.ReadRaw(e)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := c.workspace.Decode(e, raw)
-	return raw, m, err
-}
-
 // entryOf returns an inbox entry with the fields that locate the file of an item.
 func (c *closer) entryOf(it *item) mailbox.Entry {
 	inbox := c.workspace.BoxPath(c.config.Agent, mailbox.Inbox)
@@ -69,7 +63,7 @@ func (c *closer) entryOf(it *item) mailbox.Entry {
 }
 
 // attempt gives the message a turn.
-func (k *worker) attempt(ctx context.Context, held hold, it *item, m *schema.Message, raw []byte) outcome {
+func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Message, raw []byte) outcome {
 	unstopped := context.WithoutCancel(ctx)
 	var session string
 	k.journal.View(func(h *track.History) {
@@ -238,7 +232,7 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
-	f.Reason = failureReason(err, result.LastLine)
+	f.Reason = result.Explain(err)
 	f.Output = result.Tail
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
@@ -265,24 +259,16 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	return o
 }
 
-// failureReason says why a turn failed, and ends with the last line that the agent printed.
-func failureReason(err error, lastLine string) string {
-	reason := err.Error()
-	if lastLine == "" || strings.Contains(reason, lastLine) {
-		return reason
-	}
-	return reason + ": " + lastLine
-}
-
 // request returns the agent's input and the variables that describe the message.
 func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
+	fence := ""
+	if k.config.Claims != nil {
+		fence = strconv.Itoa(attempt)
+	}
 	env := append(Variables(k.workspace, k.config.Agent, entry.Path, m),
 		"OACP_ATTEMPT="+strconv.Itoa(attempt),
-		fenceVariable+"=",
+		fenceVariable+"="+fence,
 	)
-	if k.config.Claims != nil {
-		env[len(env)-1] += strconv.Itoa(attempt)
-	}
 	prompt := string(raw)
 	if k.config.Input == InputBody {
 		prompt = BodyText(m)

@@ -241,7 +241,7 @@ func TestClockSetBack(t *testing.T) {
 	now := time.Now().Add(7 * 24 * time.Hour)
 	run := func(turn func(context.Context, agent.Request) (agent.Result, error)) *recorder {
 		t.Helper()
-		c := Config{MaxPairTurns: 1, Once: true, FirstRetry: time.Minute, LastRetry: time.Minute}
+		c := Config{MaxPairTurns: 1, Once: true, firstRetry: time.Minute, lastRetry: time.Minute}
 		if turn != nil {
 			c.NewDriver = plays(turn)
 		}

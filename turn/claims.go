@@ -43,8 +43,8 @@ type Claims interface {
 	Release(id schema.ID, turns int)
 }
 
-// startTime is how long a Runner waits for other machines when it starts; without an answer it continues, and begins no
-// turns. A run with Once waits for startTimeOnce, and fails then.
+// startTime is how long a Runner waits for other machines when it starts. Without an answer it continues, but begins no
+// turns. A run with Once waits for startTimeOnce, and then fails.
 const (
 	startTime     = 2 * time.Second
 	startTimeOnce = 5 * time.Second
@@ -53,12 +53,10 @@ const (
 // An UnclaimedError ends a run with Once that cannot reach other machines: no turn begins without a claim.
 type UnclaimedError struct{ Err error }
 
-// Error says why they cannot be reached.
 func (e *UnclaimedError) Error() string {
 	return "no turn begins without a claim on its message: " + e.Err.Error()
 }
 
-// Unwrap returns the cause.
 func (e *UnclaimedError) Unwrap() error { return e.Err }
 
 // stopTime is how long the claims may take to be given up when the Runner stops.
@@ -107,14 +105,6 @@ func (r *Runner) stopClaims(ctx context.Context) error {
 	return err
 }
 
-// claimsChanged returns the channel of Claims.Changed, or nil without claims.
-func (r *Runner) claimsChanged() <-chan struct{} {
-	if r.config.Claims == nil {
-		return nil
-	}
-	return r.config.Claims.Changed()
-}
-
 // elsewhere returns the decision to wait for another machine if one has the message.
 func (r *Runner) elsewhere(it *item) (decision, bool) {
 	if r.config.Claims == nil {
@@ -134,7 +124,7 @@ func (r *Runner) elsewhere(it *item) (decision, bool) {
 // claimBatch is how many messages a run with Once claims at once: a push for each would take most of its time.
 const claimBatch = 20
 
-// ahead returns the messages that a run with Once claims together with one: those that are probably next.
+// ahead returns the messages that a run with Once claims together with an item: those that are probably next.
 func (r *Runner) ahead(it *item, now time.Time) []*item {
 	if r.config.Claims == nil || !r.config.Once {
 		return nil
@@ -151,9 +141,9 @@ func (r *Runner) ahead(it *item, now time.Time) []*item {
 	return ahead
 }
 
-// hold is this machine's claim on a message: a context that ends with the Runner's or with the claim, and
-// the number of the turn among those on all machines. It is 0 without claims.
-type hold struct {
+// claim is this machine's claim on a message: a context that ends with the Runner's or with the claim, and
+// the number of the turn among those on all machines, which is 0 without claims.
+type claim struct {
 	ctx     context.Context
 	attempt int
 }
@@ -161,7 +151,7 @@ type hold struct {
 // claimed claims the message, and others ahead, and then carries out the decision about it.
 func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
 	if r.config.Claims == nil {
-		return r.worker.workOn(ctx, hold{ctx: ctx}, it, do)
+		return r.worker.workOn(ctx, claim{ctx: ctx}, it, do)
 	}
 	if _, err := os.Lstat(r.worker.entryOf(it).Path); mailbox.IsGone(err) { // another machine has handled it
 		return outcome{item: it, done: true}
@@ -172,16 +162,13 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 		wanted = append(wanted, gitmail.Wanted{ID: next.ID, Attempts: rec.Attempts})
 	}
 	attempt, held, err := r.config.Claims.Take(ctx, wanted)
+	if err == nil && do != try { // an earlier turn had the claim, perhaps long ago
+		err = r.config.Claims.Confirm(ctx, it.ID)
+	}
 	switch {
-	case err == nil && do == try:
-		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
 	case err == nil:
-		// An earlier turn had the claim, perhaps long ago.
-		if r.config.Claims.Confirm(ctx, it.ID) != nil {
-			return outcome{item: it}
-		}
-		return r.worker.workOn(ctx, hold{held, attempt}, it, do)
-	case errors.Is(err, gitmail.ErrElsewhere), ctx.Err() != nil:
+		return r.worker.workOn(ctx, claim{held, attempt}, it, do)
+	case errors.Is(err, gitmail.ErrElsewhere), errors.Is(err, gitmail.ErrClaimLost), ctx.Err() != nil:
 		return outcome{item: it} // it is decided again
 	}
 	return outcome{item: it, unavailable: &UnclaimedError{err}}
@@ -190,7 +177,7 @@ func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action
 // confirm returns err, the result of a turn, if this machine still has the claim. If another machine may have
 // the message by now, confirm returns an error that matches gitmail.ErrClaimLost instead, and the turn does
 // not count, although nothing undoes what it did. If the remote does not answer, confirm waits.
-func (k *worker) confirm(ctx context.Context, held hold, it *item, err error) error {
+func (k *worker) confirm(ctx context.Context, held claim, it *item, err error) error {
 	if k.config.Claims == nil || ctx.Err() != nil {
 		return err
 	}
@@ -208,7 +195,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	return k.deadLetter(it, m, &rec)
 }
 
-// endClaim releases the claim on a message unless a retry is pending here, or the rest of what follows its outcome.
+// endClaim gives up the claim on a message, unless a retry, or work that follows an outcome, is left to do here.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return
@@ -234,7 +221,6 @@ type FencedError struct {
 	Claim gitmail.Claim
 }
 
-// Error names the machine.
 func (e *FencedError) Error() string {
 	return fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", e.Claim.Machine, e.ID, e.Claim.Attempt, e.Fence)
 }

@@ -26,8 +26,8 @@ const (
 )
 
 // decision is what to do about a message, and why. It depends on the message, the configuration, the time, when the
-// agent is available, and the history. The schedule makes a decision to wait again at its time, and after facts that
-// may end the wait: see track.History.Released.
+// agent is available, and the history. A message that waits gets another decision at the time of this one, and after
+// facts that may end the wait; see track.History.Released.
 type decision struct {
 	do action
 	// alone makes the message run without others, because its last turn may have killed the Runner.
@@ -52,7 +52,7 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 	}
 	// A retry that is too far in the future was planned before the clock was set back. It does not
 	// count until the clock comes near it.
-	near := rec.RetryAt.Add(-c.LastRetry)
+	near := rec.RetryAt.Add(-c.lastRetry)
 	far := near.After(now)
 	switch {
 	case it.notBefore.After(now):
@@ -67,7 +67,7 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		return decision{do: skip, kind: EventHeld, reason: fmt.Sprintf(
 			"the autonomy of %s is %s, so a person decides; oacp run --autonomy auto gives it a turn, and so does run: {autonomy: auto} in %s",
 			c.Agent, c.Autonomy, project.ConfigPath(c.Agent))}
-	case !c.allows(it.From):
+	case len(c.AllowFrom) > 0 && !slices.Contains(c.AllowFrom, it.From):
 		return decision{do: skip, kind: EventHeld, reason: "messages from " + string(it.From) + " get no turns here"}
 	case rec.Outcome != track.Dead && rec.Attempts >= c.MaxAttempts:
 		return decision{do: giveUp}
@@ -84,10 +84,6 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		return decision{do: wait, at: at, kind: EventHeld, reason: bound.reason, bound: bound}
 	}
 	return decision{do: try, alone: rec.Lost}
-}
-
-func (c *Config) allows(name schema.AgentName) bool {
-	return len(c.AllowFrom) == 0 || slices.Contains(c.AllowFrom, name)
 }
 
 // tripped is a bound that keeps a message from getting a turn.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
@@ -45,13 +44,14 @@ type followUp struct {
 	busy      bool
 }
 
-// handle handles an event of the inbox.
 func (r *Runner) handle(event watch.Event) {
 	switch event.Kind {
 	case watch.EventArrived:
 		r.forgetFile(event.Name)
 		delete(r.withheld, event.Name)
-		r.arrive(event.Entry)
+		if old := r.schedule.items[event.Name]; old == nil || old.state != inWork {
+			r.schedule.add(newItem(event.Name, event.Entry.Message))
+		}
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
 		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
@@ -80,19 +80,6 @@ func (r *Runner) handle(event watch.Event) {
 		r.unreadable[event.Name] = event.Err
 		r.events.problem(Event{Envelope: track.Envelope{File: event.Name}}, event.Err)
 	}
-}
-
-// arrive puts a message into the schedule.
-func (r *Runner) arrive(e mailbox.Entry) {
-	it, err := newItem(e.Name, e.Message)
-	if err != nil {
-		r.events.problem(Event{Envelope: track.Envelope{File: e.Name}}, err)
-		return
-	}
-	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
-		return
-	}
-	r.schedule.add(it)
 }
 
 // forgetFile forgets a file that was not a message, and is now gone or different.
@@ -173,17 +160,14 @@ func (r *Runner) finished(o outcome) {
 			r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f == o.followUp })
 		}
 	case o.item != nil:
-		o.item.notBefore = notBefore
-		r.finishedItem(o)
-	}
-}
-
-func (r *Runner) finishedItem(o outcome) {
-	it := o.item
-	r.endClaim(it, o.done)
-	if r.schedule.putBack(it, o.done); o.done {
-		r.followUp(it.Key)
-		r.watcher.Forget(it.File) // the message may be back already, or another one be there
+		it := o.item
+		it.notBefore = notBefore
+		r.endClaim(it, o.done)
+		r.schedule.putBack(it, o.done)
+		if o.done {
+			r.followUp(it.Key)
+			r.watcher.Forget(it.File) // the message may be back already, or another one be there
+		}
 	}
 }
 
@@ -231,13 +215,13 @@ func (r *Runner) pause(why error) {
 
 // backoff returns how long to wait after so many failures in a row.
 func (c *Config) backoff(failures int) time.Duration {
-	wait := c.FirstRetry
+	wait := c.firstRetry
 	for range failures - 1 {
-		if wait *= 2; wait >= c.LastRetry {
+		if wait *= 2; wait >= c.lastRetry {
 			break
 		}
 	}
-	wait = min(wait, c.LastRetry)
+	wait = min(wait, c.lastRetry)
 	return wait - rand.N(wait/2+1)
 }
 

@@ -44,7 +44,8 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 	}()
 	before := heapInUse()
 	for n := range lying {
-		r.arrive(lyingEntry(b, "gemini", n))
+		e := lyingEntry(b, "gemini", n)
+		r.schedule.add(newItem(e.Name, e.Message))
 	}
 	taken := heapInUse() - before
 	for _, it := range r.schedule.items {
@@ -59,7 +60,7 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		b.StopTimer()
 		e := lyingEntry(b, "claude", n)
 		b.StartTimer()
-		r.arrive(e)
+		r.schedule.add(newItem(e.Name, e.Message))
 		r.dispatch(b.Context())
 		if r.working != 1 {
 			b.Fatalf("%d are worked on, want 1", r.working)

@@ -26,8 +26,8 @@ func newPool(newDriver func(schema.ConversationID, string) agent.Driver, most in
 	}}
 }
 
-// preflight starts the agent to find out whether that is possible. It keeps it for the first conversation,
-// because some bridges say only once that they are ready.
+// preflight starts the agent to find out whether that is possible. The agent keeps running for the first
+// conversation, because some bridges say only once that they are ready.
 func preflight(ctx context.Context, drivers *agent.Pool) error {
 	driver, err := drivers.Get(ctx, "", "", false)
 	if err != nil {

@@ -95,7 +95,6 @@ type events struct {
 	lost chan error
 }
 
-// publish publishes an event.
 func (s *events) publish(e Event) {
 	if s.config.Observe == nil {
 		return

@@ -198,8 +198,8 @@ func newRunner(t testing.TB, w *mailbox.Workspace, c Config) (*Runner, *recorder
 	if c.NewDriver == nil {
 		c.NewDriver = says("ok")
 	}
-	if c.FirstRetry == 0 {
-		c.FirstRetry, c.LastRetry = time.Millisecond, 2*time.Millisecond
+	if c.firstRetry == 0 {
+		c.firstRetry, c.lastRetry = time.Millisecond, 2*time.Millisecond
 	}
 	if c.Observe == nil {
 		c.Observe = rec.observe

@@ -26,10 +26,7 @@ func keysOf(t testing.TB, messages []*schema.Message) []track.Key {
 	t.Helper()
 	keys := make([]track.Key, len(messages))
 	for i, m := range messages {
-		var err error
-		if keys[i], err = track.KeyOf(m); err != nil {
-			t.Fatal(err)
-		}
+		keys[i] = track.KeyOf(m)
 	}
 	return keys
 }
@@ -62,7 +59,7 @@ func wantNoticed(t testing.TB, w *mailbox.Workspace, id schema.ID, stage track.S
 func failOnce(t testing.TB, w *mailbox.Workspace) {
 	t.Helper()
 	fails := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
-	r, rec := newRunner(t, w, Config{NewDriver: fails, FirstRetry: time.Hour})
+	r, rec := newRunner(t, w, Config{NewDriver: fails, firstRetry: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	rec.on = func(e Event) {
 		if e.Kind == EventFailed {
@@ -137,7 +134,7 @@ func TestWorkingByAnotherClock(t *testing.T) {
 	w := newWorkspace(t)
 	m := send(t, w, question("port"))[0]
 	fails := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
-	r, rec := newRunner(t, w, Config{NewDriver: fails, FirstRetry: time.Hour})
+	r, rec := newRunner(t, w, Config{NewDriver: fails, firstRetry: time.Hour})
 	r.now = func() time.Time { return time.Now().Add(time.Hour) }
 	rec.on = func(e Event) {
 		if e.Kind == EventFailed {

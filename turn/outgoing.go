@@ -86,7 +86,9 @@ func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason er
 
 // makeBounce turns a draft into a bounce.
 func (c *closer) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
-	draft.Type, draft.Channel, draft.ContextKeys = schema.Notification, schema.ChannelBounce, ""
+	draft.Type = schema.Notification
+	draft.Channel = schema.ChannelBounce
+	draft.ContextKeys = ""
 	draft.Subject = firstRunes(subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
 	c.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)

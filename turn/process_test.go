@@ -24,7 +24,7 @@ const (
 // killedConfig configures the Runner that the test kills.
 var killedConfig = Config{
 	Agent: "codex", Reply: true, Once: true, Parallel: 3, MaxPairTurns: Unlimited,
-	Timeout: 200 * time.Millisecond, FirstRetry: time.Millisecond, LastRetry: 10 * time.Millisecond,
+	Timeout: 200 * time.Millisecond, firstRetry: time.Millisecond, lastRetry: 10 * time.Millisecond,
 }
 
 // The roles of the Runner that the test kills: roleRun uses killedConfig, roleWait allows each turn

@@ -21,10 +21,7 @@ import (
 func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *track.Record) []track.Fact) track.Record {
 	t.Helper()
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
-	it, err := newItem(e.Name, e.Message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	it := newItem(e.Name, e.Message)
 	j, err := track.OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +249,7 @@ func TestFailsAfterItWasTakenOut(t *testing.T) {
 		id := send(t, w, question("q"))[0].ID
 		e := entries(t, w, "codex", mailbox.Inbox)[0]
 		rec, err := runOnce(t, w, Config{
-			Reply: true, MaxAttempts: attempts, FirstRetry: time.Hour, LastRetry: time.Hour,
+			Reply: true, MaxAttempts: attempts, firstRetry: time.Hour, lastRetry: time.Hour,
 			NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 				return agent.Result{}, errors.Join(errors.New("no"), w.Acknowledge(e))
 			}),
@@ -309,7 +306,7 @@ func TestRemovedByHand(t *testing.T) {
 	stranger.From = "stranger"
 	send(t, w, question("fails"), stranger)
 	failing := Config{
-		AllowFrom: []schema.AgentName{"claude"}, FirstRetry: time.Hour, LastRetry: time.Hour,
+		AllowFrom: []schema.AgentName{"claude"}, firstRetry: time.Hour, lastRetry: time.Hour,
 		NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") }),
 	}
 	remove := func(subject string) {

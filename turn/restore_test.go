@@ -98,7 +98,7 @@ func TestRestoreWhatWaitedForARetry(t *testing.T) {
 	w := newWorkspace(t)
 	m := send(t, w, question("port"))[0]
 	var tries []string
-	c := Config{NewDriver: attempts(&tries, errors.New("no")), MaxAttempts: 3, FirstRetry: time.Hour}
+	c := Config{NewDriver: attempts(&tries, errors.New("no")), MaxAttempts: 3, firstRetry: time.Hour}
 	r, rec := newRunner(t, w, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	rec.on = func(e Event) {
@@ -113,7 +113,7 @@ func TestRestoreWhatWaitedForARetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	restoreOne(t, w, m.ID, "done")
-	c.FirstRetry = 0
+	c.firstRetry = 0
 	if _, err := runOnce(t, w, c); err == nil {
 		t.Error("the run has no dead letter")
 	}

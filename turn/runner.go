@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -129,7 +128,7 @@ func (r *Runner) finishing() bool {
 	}
 }
 
-// reset begins with an empty inbox. The journal has the history of each message.
+// reset makes the state of a run that knows no message yet. The journal has the history of each message.
 func (r *Runner) reset() {
 	c := &r.config
 	r.events = &events{config: c, now: r.now, problems: make(map[string]int), lost: make(chan error, 1)}
@@ -240,7 +239,14 @@ func (r *Runner) follow(ctx context.Context) error {
 	watched := make(chan error, 1)
 	go func() {
 		defer close(arrivals)
-		watched <- pass(r.watcher.Events(watching), arrivals)
+		for event, err := range r.watcher.Events(watching) {
+			if err != nil {
+				watched <- err
+				return
+			}
+			arrivals <- event
+		}
+		watched <- nil
 	}()
 	err := r.loop(ctx, arrivals, watched)
 	if err != nil {
@@ -264,21 +270,14 @@ func (r *Runner) follow(ctx context.Context) error {
 	}
 }
 
-// pass sends events to a channel until they end. It returns the first error.
-func pass(events iter.Seq2[watch.Event, error], to chan<- watch.Event) error {
-	for event, err := range events {
-		if err != nil {
-			return err
-		}
-		to <- event
-	}
-	return nil
-}
-
 // loop starts work, and handles arrivals and outcomes. If the watch ends, it returns and leaves the
 // watch's error in the channel.
 func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched chan error) error {
-	finish, changed := r.finish, r.claimsChanged()
+	finish := r.finish
+	var changed <-chan struct{}
+	if r.config.Claims != nil {
+		changed = r.config.Claims.Changed()
+	}
 	refresh := time.NewTicker(r.poll)
 	defer refresh.Stop()
 	for ctx.Err() == nil {

@@ -27,8 +27,8 @@ type schedule struct {
 	// next is when the first lane that waits, or item that is skipped, is to be decided on again.
 	// It is zero if there is none.
 	next time.Time
-	// inWork counts the items that choose returned and that were not put back. While alone, nothing
-	// runs beside the one; while emptying, an item waits to run alone.
+	// inWork counts the items that choose returned and that were not put back. While alone is set,
+	// there is one, and nothing runs beside it. While emptying is set, an item waits to run alone.
 	inWork          int
 	alone, emptying bool
 	// checked is the time of the last call of advance.
@@ -36,7 +36,7 @@ type schedule struct {
 }
 
 // lane holds the messages of one conversation, in processing order. It is busy while one of its
-// messages is in work; ready; or waiting, until a time if there is one.
+// messages is in work. Otherwise it is ready, or it waits, perhaps until a time.
 type lane struct {
 	conversation schema.ConversationID
 	items        []*item
@@ -295,21 +295,17 @@ const (
 
 // newItem makes an item of a message in the inbox. Its texts are copies: the message's own would
 // keep the whole file in memory.
-func newItem(file string, m *schema.Message) (*item, error) {
-	k, err := track.KeyOf(m)
-	if err != nil {
-		return nil, err
-	}
+func newItem(file string, m *schema.Message) *item {
 	id := clone(m.ID)
 	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt)}
 	return &item{
 		Envelope: track.Envelope{
-			Key:  track.Key{ID: id, Fingerprint: k.Fingerprint},
+			Key:  track.Key{ID: id, Fingerprint: track.KeyOf(m).Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
 			Conversation: clone(conversation.Of(m)),
 		},
 		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
-	}, nil
+	}
 }
 
 func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text))) }

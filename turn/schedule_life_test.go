@@ -25,7 +25,7 @@ type life struct {
 
 func newLife(seed uint64) *life {
 	random := rand.New(rand.NewPCG(seed, 0))
-	c := &Config{MaxAttempts: 1 + random.IntN(3), MaxTurns: 1 + random.IntN(6), MaxPairTurns: 1 + random.IntN(8), Parallel: 1 + random.IntN(3), LastRetry: 4 * time.Second}
+	c := &Config{MaxAttempts: 1 + random.IntN(3), MaxTurns: 1 + random.IntN(6), MaxPairTurns: 1 + random.IntN(8), Parallel: 1 + random.IntN(3), lastRetry: 4 * time.Second}
 	if random.IntN(2) == 0 {
 		c.AllowFrom = []schema.AgentName{"claude", "gemini"}
 	}
@@ -149,10 +149,7 @@ func (l *life) followUp() {
 	if len(l.messages) == 0 {
 		return
 	}
-	k, err := track.KeyOf(l.messages[l.random.IntN(len(l.messages))])
-	if err != nil {
-		panic(err)
-	}
+	k := track.KeyOf(l.messages[l.random.IntN(len(l.messages))])
 	switch rec := l.model.history.Records[k]; {
 	case rec == nil || rec.Settled:
 	case rec.Outcome == track.Dead:

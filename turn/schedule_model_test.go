@@ -84,7 +84,7 @@ func newIncremental(c *Config) *incremental {
 	return s
 }
 
-func (s *incremental) arrive(file string, m *schema.Message) { s.add(mustItem(file, m)) }
+func (s *incremental) arrive(file string, m *schema.Message) { s.add(newItem(file, m)) }
 func (s *incremental) leave(file string)                     { s.remove(file) }
 
 func (s *incremental) dispatch(now time.Time) ([]string, bool) {
@@ -143,7 +143,7 @@ func newExhaustive(c *Config) *exhaustive {
 }
 
 func (s *exhaustive) arrive(file string, m *schema.Message) {
-	s.items[file], s.messages[file] = mustItem(file, m), m
+	s.items[file], s.messages[file] = newItem(file, m), m
 }
 
 func (s *exhaustive) leave(file string) {
@@ -212,11 +212,3 @@ func (s *exhaustive) giveBack(file string, gone bool, notBefore time.Time) {
 
 func (s *exhaustive) pause(until time.Time) { s.pausedUntil = until }
 func (s *exhaustive) compact(now time.Time) { s.history = s.compacted(now) }
-
-func mustItem(file string, m *schema.Message) *item {
-	it, err := newItem(file, m)
-	if err != nil {
-		panic(err)
-	}
-	return it
-}

@@ -158,7 +158,7 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 				if test.change != nil {
 					test.change(m)
 				}
-				it := mustItem(fmt.Sprint(n), m)
+				it := newItem(fmt.Sprint(n), m)
 				if test.before != nil {
 					for _, f := range test.before(it) {
 						f.At = now

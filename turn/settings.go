@@ -108,7 +108,7 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	return s, nil
 }
 
-// The names of settingsFile and autonomySection appear in yaml's errors about other content.
+// If the content of a file has another shape, the error of yaml names these types.
 type (
 	settingsFile struct {
 		Run      yaml.Node       `yaml:"run"`
@@ -141,10 +141,11 @@ func (s *Settings) load(data []byte) error {
 		return fmt.Errorf("line %d: run is not a mapping", file.Run.Line)
 	}
 	for i := 0; i < len(file.Run.Content); i += 2 {
-		if setting := file.Run.Content[i]; !slices.Contains(settingNames, setting.Value) {
+		setting, value := file.Run.Content[i], file.Run.Content[i+1]
+		if !slices.Contains(settingNames, setting.Value) {
 			return fmt.Errorf("line %d: run has no setting %q; it has %s", setting.Line, setting.Value, strings.Join(settingNames, ", "))
 		}
-		if value := file.Run.Content[i+1]; file.Run.Content[i].Value == "command" && value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
+		if setting.Value == "command" && value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
 			return fmt.Errorf("line %d: command is a list of words, such as [sh, -c, %q]", value.Line, value.Value)
 		}
 	}

@@ -98,9 +98,6 @@ type Config struct {
 	// Parallel is how many conversations have turns at the same time. A conversation has one turn
 	// at a time, in processing order.
 	Parallel int
-	// FirstRetry is how long a message waits after its first failed turn. The time doubles with
-	// each further one, up to LastRetry, less a random part of up to half of it.
-	FirstRetry, LastRetry time.Duration
 	// Claims, if set, let several machines work the inbox.
 	Claims Claims
 	// Once ends the run when nothing is left to do on this machine.
@@ -109,6 +106,10 @@ type Config struct {
 	Ready func()
 	// Observe gets the events, one at a time. It must not block for long.
 	Observe func(Event)
+
+	// firstRetry is how long a message waits after its first failed turn. The time doubles with
+	// each further one, up to lastRetry, less a random part of up to half of it. Tests change them.
+	firstRetry, lastRetry time.Duration
 }
 
 // Input is what a turn reads.
@@ -123,9 +124,6 @@ const (
 )
 
 func (c *Config) complete() error {
-	if _, err := schema.ParseAgentName(string(c.Agent)); err != nil {
-		return err
-	}
 	if c.Agent == mailbox.Postmaster {
 		return mailbox.ErrPostmaster
 	}
@@ -141,16 +139,16 @@ func (c *Config) complete() error {
 			return err
 		}
 	}
-	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
-		return errors.New("attempts, parallel turns and times cannot be negative")
+	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 {
+		return errors.New("attempts, parallel turns and the timeout cannot be negative")
 	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)
 	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
-	c.FirstRetry = cmp.Or(c.FirstRetry, defaultFirstRetry)
-	c.LastRetry = cmp.Or(c.LastRetry, max(defaultLastRetry, c.FirstRetry))
+	c.firstRetry = cmp.Or(c.firstRetry, defaultFirstRetry)
+	c.lastRetry = cmp.Or(c.lastRetry, max(defaultLastRetry, c.firstRetry))
 	return nil
 }
 
@@ -164,7 +162,6 @@ type DeadLettersError struct {
 	Messages []string
 }
 
-// Error counts the dead letters, or names the only one.
 func (e *DeadLettersError) Error() string {
 	if len(e.Messages) == 1 {
 		return e.Messages[0] + " became a dead letter"

@@ -285,7 +285,7 @@ func TestAutonomyHolds(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("failed"), question("waits"))
-	r, _ := newRunner(t, w, Config{FirstRetry: time.Hour, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+	r, _ := newRunner(t, w, Config{firstRetry: time.Hour, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 		return agent.Result{}, errors.New("no")
 	})})
 	r.config.Observe = func(e Event) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -288,10 +289,10 @@ func (s selection) matches(m *schema.Message) bool {
 func (s selection) String() string {
 	text := "message"
 	if len(s.types) > 0 {
-		text = strings.ReplaceAll(joinNames(s.types), ", ", " or ")
+		text = strings.ReplaceAll(spelling.Join(s.types), ", ", " or ")
 	}
 	if len(s.senders) > 0 {
-		text += " from " + strings.ReplaceAll(joinNames(s.senders), ", ", " or ")
+		text += " from " + strings.ReplaceAll(spelling.Join(s.senders), ", ", " or ")
 	}
 	return text
 }

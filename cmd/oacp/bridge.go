@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
@@ -59,8 +60,8 @@ EXAMPLES:
 // withLog returns the action of a command for the log that the flags name.
 func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.ActionFunc {
 	return action(s, 0, func(c *call) error {
-		log, err := bridgeLog(c.flags)
-		if err != nil {
+		log := bridgeLog(c)
+		if err := log.Check(c.flags); err != nil {
 			return err
 		}
 		return run(c, log)
@@ -68,11 +69,10 @@ func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.A
 }
 
 // bridgeLog returns the log that the flags name.
-func bridgeLog(c *cli.Context) (command.BridgeLog, error) {
-	log := command.BridgeLog{
-		File: c.String("bridge"), RunID: c.Int("run-id"), Repository: c.String("repo"), RunsDir: c.String("runs-dir"), Create: c.Bool("create"),
+func bridgeLog(c *call) command.BridgeLog {
+	return command.BridgeLog{
+		File: c.text("bridge"), RunID: c.flags.Int("run-id"), Repository: c.text("repo"), RunsDir: c.text("runs-dir"), Create: c.isOn("create"),
 	}
-	return log, log.Check(c)
 }
 
 // agentOrEnvironment returns the value of a flag, or else the agent that the environment names.
@@ -175,8 +175,8 @@ EXAMPLES:
 		Flags: append(new(command.BridgeLog).WritingFlags(),
 			&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
 			&cli.StringFlag{Name: "to", Usage: "the receiver is `AGENT` (default: everybody)"},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + joinNames(bridge.Types())},
-			&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + joinNames(bridge.Signals()) + "; makes the type signal"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + spelling.Join(bridge.Types())},
+			&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + spelling.Join(bridge.Signals()) + "; makes the type signal"},
 			&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input"},
 			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the record"},
 			jsonFlag()),
@@ -208,7 +208,7 @@ func recordOf(c *call) (r bridge.Record, err error) {
 	}
 	r = bridge.Record{Type: bridge.Type(kind), To: c.text("to"), Signal: bridge.Signal(strings.ToUpper(signal))}
 	if kind == "" {
-		return r, failure.Usagef("needs --type").WithHint("the types are " + joinNames(bridge.Types()))
+		return r, failure.Usagef("needs --type").WithHint("the types are " + spelling.Join(bridge.Types()))
 	}
 	if r.From, err = agentOrEnvironment(c.text("from"), c.Streams); err != nil {
 		return r, err

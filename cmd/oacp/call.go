@@ -35,9 +35,9 @@ type call struct {
 	// place selects the workspace.
 	place command.Workspace
 
-	// workspace is the open workspace, and acting the agent of actsFor. It may be empty.
-	workspace *mailbox.Workspace
-	acting    schema.AgentName
+	workspace *mailbox.Workspace // the open one
+	// acting is the agent that the command acts for, if actsFor has recorded one.
+	acting schema.AgentName
 	// waited ends what the command records about its wait.
 	waited func()
 }
@@ -53,7 +53,7 @@ const anyNumber = 1 << 30
 // action returns the action of a command that takes at most the given number of arguments.
 func action(s *command.Streams, most int, run func(*call) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		if _, err := command.AtMost(c, most); err != nil {
+		if err := command.AtMost(c, most); err != nil {
 			return err
 		}
 		return run(newCall(s, c))
@@ -90,7 +90,7 @@ func needsCommand(c *cli.Context) error {
 	if rest := command.Positionals(c); len(rest) > 0 {
 		return command.UnknownCommand(names, rest[0], c.Command.HelpName)
 	}
-	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, joinNames(names)).WithHint("see oacp help " + c.Command.Name)
+	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, spelling.Join(names)).WithHint("see oacp help " + c.Command.Name)
 }
 
 // open calls run with the selected workspace.
@@ -107,8 +107,8 @@ func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error
 	})
 }
 
-// finish ends a command that may have acted for an agent, before its workspace is closed. It says whether the agent has
-// new mail, unless that comes by itself or the command has said so.
+// finish is called before the workspace is closed. If the command acted for an agent, it says how many messages are new
+// to the agent, unless a session or runner gets them anyway or the command has listed them.
 func (c *call) finish() {
 	c.waited()
 	if c.acting == "" || c.json() || c.isOn("quiet") || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
@@ -142,8 +142,8 @@ func showsNew(w *mailbox.Workspace, agent schema.AgentName) string {
 	return "oacp next"
 }
 
-// actsFor takes the agent that the command acts for, as command.ActingAgent returns it, and records that the agent did
-// something. If the environment names another agent, that one only looks.
+// actsFor records that the agent did something, and returns its arguments, which are results of command.ActingAgent or
+// AgentOf. If the environment names another agent, that one only looks, and actsFor records nothing.
 func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, error) {
 	if own, ownErr := project.InferAgent(c.workspace, c.Getenv); err == nil && (ownErr != nil || own == agent) {
 		c.acting = agent
@@ -247,14 +247,6 @@ func withKeys(value, more any) (json.RawMessage, error) {
 	return append(append(object, ','), bytes.TrimPrefix(second.Bytes(), []byte("{"))...), nil
 }
 
-func joinNames[Name ~string](names []Name) string {
-	joined := make([]string, len(names))
-	for i, name := range names {
-		joined[i] = string(name)
-	}
-	return strings.Join(joined, ", ")
-}
-
 // readInput returns the text of a file, or of standard input for "-". It returns an error for a text
 // that is larger than a message may be.
 func readInput(name string, s *command.Streams) (text string, err error) {
@@ -288,7 +280,7 @@ func (c *call) confirm(question string) error {
 	fmt.Fprintf(c.Err, "%s [y/N] ", visible.Line(question))
 	line, err := bufio.NewReader(c.In).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return &failure.StatusError{Status: 1}
+		return failure.ErrReported
 	}
 	return nil
 }
@@ -296,9 +288,9 @@ func (c *call) confirm(question string) error {
 // warnUnreadable prints a warning if the error only reports unreadable files, and returns its text. It
 // returns other errors.
 func warnUnreadable(err error, s *command.Streams) (unreadable string, other error) {
-	incomplete, ok := errors.AsType[*mailbox.UnreadableError](err)
-	if !ok {
-		return "", err
+	incomplete, other := mailbox.SplitUnreadable(err)
+	if incomplete == nil {
+		return "", other
 	}
 	unreadable = failure.OneLine(incomplete.Error())
 	s.Warn("there may be more: " + unreadable)

@@ -99,7 +99,7 @@ func (d *delivery) readBody() (text string, err error) {
 func parseType(text string) (schema.Type, error) {
 	t := schema.Type(strings.ToLower(text))
 	if !t.Known() {
-		return "", failure.Usagef("--type: %q is not a message type", text).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+joinNames(schema.Types())))
+		return "", failure.Usagef("--type: %q is not a message type", text).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+spelling.Join(schema.Types())))
 	}
 	return t, nil
 }

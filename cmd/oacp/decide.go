@@ -23,6 +23,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/notify"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -35,7 +36,7 @@ func newDecideCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
 for an answer: the number or the name of a choice, a line of text, or a text from
-$VISUAL or $EDITOR. A name may be cut short, and the letters of the prompt win over it.
+$VISUAL or $EDITOR. A name may be shortened, except to a letter of the prompt.
 decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
 terminal.
 
@@ -45,10 +46,8 @@ the variables OACP_MESSAGE_…; see docs/people.md.
 
 EXAMPLE:
    oacp decide --agent anna`,
-		Flags: flagsWith(&cli.StringFlag{Name: "agent", Usage: "decide for `AGENT` (default: $OACP_AGENT, or the only person)"}),
-		Action: ofProject(s, func(c *call) error {
-			return c.open(runDecide)
-		}),
+		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "decide for `AGENT` (default: $OACP_AGENT, or the only person)"}),
+		Action: inProject(s, runDecide),
 	}
 }
 
@@ -114,7 +113,7 @@ func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
 	return "", cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
 }
 
-// notify tells people about new mail: until the caller calls stop or, if the command ends by itself, then.
+// notify tells people about new mail until the caller calls stop, or only then if the command ends by itself.
 func (c *call) notify(ends bool, workspaces ...*mailbox.Workspace) (stop func()) {
 	warn := func(err error) { c.Warn(failure.OneLine(err.Error())) }
 	if ends {
@@ -160,7 +159,7 @@ func (s *decision) print() {
 	var before []string
 	for _, n := range thread {
 		if n.Err == nil && n.Message.ID != m.ID && schema.CompareAge(n.Message, m) < 0 {
-			first, _, _ := strings.Cut(strings.TrimSpace(bodyText(n.Message)), "\n")
+			first, _, _ := strings.Cut(strings.TrimSpace(turn.BodyText(n.Message)), "\n")
 			before = append(before, visible.Line(fmt.Sprintf("%s: %s: %s", n.Message.From, n.Message.Subject, first)))
 		}
 	}
@@ -180,7 +179,7 @@ func (s *decision) print() {
 	}
 	s.printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
 	s.printQuestionsBack()
-	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(bodyText(m)), "\n"))
+	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(turn.BodyText(m)), "\n"))
 	for i, choice := range m.Choices() {
 		s.printf("  %d  %s\n", i+1, visible.Line(choice))
 	}

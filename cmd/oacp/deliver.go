@@ -10,6 +10,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -184,7 +185,7 @@ func (d *delivery) showDraft() error {
 	answer.DryRun, answer.YAML = true, string(data)
 	return d.answer(answer, func() {
 		if !d.isOn("quiet") {
-			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s", message.From, joinNames(message.To), d.w.Dir()))
+			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s", message.From, spelling.Join(message.To), d.w.Dir()))
 		}
 		d.printf("%s", data)
 	})
@@ -265,5 +266,5 @@ func (d *delivery) printSent(r *mailbox.Receipt) {
 	if d.answered != nil && m.Answers(d.answered) {
 		answers = ", the answer to " + d.answered.ID.Short()
 	}
-	d.printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), joinNames(m.To), m.Type, answers)
+	d.printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
+	"github.com/oacp-go/oacp/cmd/oacp-gascity/provider"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/cmd/oacp-web/web"
 	"github.com/oacp-go/oacp/internal/command"
@@ -55,7 +56,7 @@ func wholeProgram() *command.Program {
 	p.Separate = nil
 	p.Commands = append(p.Commands, command.Entry{Name: "mcp", New: mcpserver.NewCommand},
 		command.Entry{Name: "dashboard", New: dashboard.NewCommand}, command.Entry{Name: "web", New: web.NewCommand},
-		command.Entry{Name: "contract", New: judge.NewCommand})
+		command.Entry{Name: "contract", New: judge.NewCommand}, command.Entry{Name: "gascity", New: provider.NewCommand})
 	return p
 }
 

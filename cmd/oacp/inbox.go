@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 		Description: `inbox sorts by priority, then by type, then by age. Requests come before other types,
 and notifications and follow-ups come last. Files that are not valid messages follow at
 the end, with the fields that could be decoded and the error; read and ack accept their
-names. A message that does more than wait shows its stage; see oacp help status.
+names. A message shows its stage unless it only waits; see oacp help status.
 
 The other commands accept the short ids in the ID column.
 
@@ -303,20 +304,19 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 // appendPending appends entry i as an element of the list of messages.
 func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	e, signature, p := &inbox.entries[i], inbox.signatures[i], inbox.progress[inbox.entries[i].Name]
-	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
+	m, invalid, loadError, held := e.Message, "", "", ""
 	var reply schema.ID
-	answered := ""
+	answered := "" // or true
 	if e.Err != nil {
-		if m = command.Preview(e); e.IsHeld() {
+		m = command.Preview(e)
+		switch {
+		case e.IsHeld():
 			held = e.Err.Error()
-		} else if e.Message == nil {
+		case e.Message == nil:
 			loadError = e.Err.Error()
-		} else {
+		default:
 			invalid = e.Err.Error()
 		}
-	}
-	if m.ExpiredAt(now) {
-		expired = "true"
 	}
 	for _, r := range p.Replies {
 		reply = r.ID
@@ -340,7 +340,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{key: "path", value: e.Path},
 		{"conversation_id", string(m.ConversationID), true},
 		{"expires_at", string(m.ExpiresAt), true},
-		{key: "expired", value: expired},
+		{key: "expired", value: strconv.FormatBool(m.ExpiredAt(now))},
 		{"reply", string(reply), true},
 		{"answered", answered, true},
 		{"stage", string(p.Stage), true},

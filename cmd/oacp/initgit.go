@@ -207,7 +207,7 @@ func (g *gitInitialized) print(c *call) {
 		say("excluded from the code: listed in %s", visible.Line(g.Excluded))
 	}
 	if g.Found {
-		say("agents on the branch: %s", cmp.Or(joinNames(g.Agents), "none"))
+		say("agents on the branch: %s", cmp.Or(spelling.Join(g.Agents), "none"))
 	}
 	switch {
 	case g.Remote == "":

@@ -16,11 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 )
 
-func main() {
-	p := program()
-	p.Exec = command.Exec
-	p.Main()
-}
+func main() { program().Main() }
 
 // run runs a command line inside this process and returns its exit status.
 func run(ctx context.Context, args []string, s *command.Streams) int {
@@ -78,6 +74,7 @@ func program() *command.Program {
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show everything, live"},
 			{Name: "web", Category: command.CategoryTurns, Usage: "read and answer in a browser"},
 			{Name: "contract"}, // other commands run it
+			{Name: "gascity"},  // Gas City runs it
 		},
 	}
 }

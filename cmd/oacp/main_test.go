@@ -22,6 +22,7 @@ import (
 
 	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
+	"github.com/oacp-go/oacp/cmd/oacp-gascity/provider"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/cmd/oacp-web/web"
 	"github.com/oacp-go/oacp/internal/command"
@@ -55,6 +56,7 @@ func TestMain(m *testing.M) {
 		"oacp":           main,
 		"oacp-contract":  func() { command.MainOf("contract", judge.NewCommand) },
 		"oacp-dashboard": func() { command.MainOf("dashboard", dashboard.NewCommand) },
+		"oacp-gascity":   func() { os.Exit(provider.Main(os.Args[1:], command.ProcessStreams())) },
 		"oacp-mcp":       func() { command.MainOf("mcp", mcpserver.NewCommand) },
 		"oacp-web":       func() { command.MainOf("web", web.NewCommand) },
 	})

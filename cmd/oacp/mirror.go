@@ -21,7 +21,7 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "mirror",
 		Category:  command.CategoryBridge,
-		Usage:     "synchronize with a bridge log",
+		Usage:     "sync with a bridge log",
 		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
 		Description: logHelp + ` If the repository has no run, mirror creates run 1.
 
@@ -55,11 +55,11 @@ EXAMPLES:
 }
 
 func runMirror(c *call) error {
-	selected, err := bridgeLog(c.flags)
+	selected, m := bridgeLog(c), new(mirror.Mirror)
+	err := selected.Check(c.flags)
 	if err != nil {
 		return err
 	}
-	m := new(mirror.Mirror)
 	if m.Direction, err = mirror.ParseDirection(c.text("direction")); err != nil {
 		return failure.Usagef("--direction: %w", err)
 	}
@@ -68,7 +68,7 @@ func runMirror(c *call) error {
 			return err
 		}
 	}
-	return c.place.With(c.Streams, &mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
+	return c.with(&mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
 		synchronizer, err := c.synchronizer(w)
 		if err != nil {
 			return err

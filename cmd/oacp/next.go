@@ -27,10 +27,10 @@ func newNextCommand(s *command.Streams) *cli.Command {
 		Usage:     "show the next message, or wait for one",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `next shows the first pending message that is new to the agent, in the order of oacp
-inbox, or waits for one, also while others are open. A message stays in the inbox until
-it is acknowledged, but next shows it once: --again shows all that are pending. What it
-showed to a process that has ended is new again, so an agent that starts again finds its
-work. Two processes of one agent never get the same message.
+inbox, or waits for one. A message stays in the inbox until it is acknowledged, but next
+shows it once: --again shows all that are pending. What it showed to a process that has
+ended is new again, so an agent that starts again finds its work. Two processes of one
+agent never get the same message.
 
 The exit status is 3 if no message arrives in time.
 

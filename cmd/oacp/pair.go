@@ -71,8 +71,8 @@ func pairFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "proof", Usage: "DONE counts only if `COMMAND` succeeds; may be repeated"},
 		&cli.BoolFlag{Name: "worktree", Usage: "work in a new git worktree, and keep it if it has changes"},
 		&cli.IntFlag{Name: "run-id", Usage: "continue the run `NUMBER`", DefaultText: "a new one"},
-		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: pair.DefaultTimeout.String()},
-		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
+		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: shortDuration(pair.DefaultTimeout)},
+		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: shortDuration(pair.DefaultProofTimeout)},
 		&cli.BoolFlag{Name: "verbose", Category: command.Rare, Aliases: []string{"v"}, Usage: "print what the agents say and which tools they call"},
 		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what agents " + permissionSummary, Value: string(agent.PermitEdits)},
 		&cli.StringFlag{Name: "claude-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
@@ -83,8 +83,7 @@ func pairFlags() []cli.Flag {
 
 // newPairing combines the command line with the settings file.
 func newPairing(c *call) (*pairing, error) {
-	p := &pairing{call: c, log: pairLog(c), resumed: c.isSet("run-id")}
-	p.log.RunID = c.flags.Int("run-id")
+	p := &pairing{call: c, log: bridgeLog(c), resumed: c.isSet("run-id")}
 	if err := p.check(); err != nil {
 		return nil, err
 	}

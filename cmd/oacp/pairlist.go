@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,15 +21,7 @@ import (
 
 // pairRunsFlags are the flags that select runs, --json and more.
 func pairRunsFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)"},
-		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)"},
-		jsonFlag(),
-	}, more...)
-}
-
-func pairLog(c *call) command.BridgeLog {
-	return command.BridgeLog{Repository: c.text("repo"), RunsDir: c.text("runs-dir")}
+	return slices.Concat(new(command.BridgeLog).RunsFlags(), []cli.Flag{jsonFlag()}, more)
 }
 
 func newPairListCommand(s *command.Streams) *cli.Command {
@@ -102,7 +95,7 @@ func (r pairRun) verdict() string {
 }
 
 func listPairRuns(c *call) error {
-	root, repository, ids, err := pairLog(c).RepositoryIDs(c.Streams, false)
+	root, repository, ids, err := bridgeLog(c).RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
@@ -173,7 +166,7 @@ run that a process drives.`,
 
 // removePairRun removes a run and prints what it removed.
 func removePairRun(c *call, id int) error {
-	log, what := pairLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished")}
+	log, what := bridgeLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished")}
 	log.RunID = id
 	run, err := log.Run(c.Streams)
 	if err != nil {

@@ -12,7 +12,7 @@ func newAgentsCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "agents",
 		Category: command.CategoryTurns,
-		Usage:    "list programs that run agents",
+		Usage:    "list known programs",
 		Description: `agents lists the programs that oacp run is known to work with, and what was observed
 when the named version of each ran. Resume says whether a session continues after the
 program was killed, and cancel whether a turn can be ended without killing the program.

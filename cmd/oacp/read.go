@@ -144,11 +144,8 @@ func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []
 	}
 	var keys []track.Key
 	for _, e := range entries {
-		if e.Agent != agent || e.Box != mailbox.Inbox || e.Err != nil {
-			continue
-		}
-		if k, err := track.KeyOf(e.Message); err == nil {
-			keys = append(keys, k)
+		if e.Agent == agent && e.Box == mailbox.Inbox && e.Err == nil {
+			keys = append(keys, track.KeyOf(e.Message))
 		}
 	}
 	if len(keys) > 0 {

@@ -50,7 +50,7 @@ type recalledRecipient struct {
 }
 
 func runRecall(c *call, w *mailbox.Workspace) error {
-	id, err := c.only(errNoSentID())
+	id, err := c.only(failure.Usagef("which message? needs an id").WithHint("oacp list --box outbox lists sent messages"))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,10 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 	}
 	_, _ = c.actsFor(m.From, nil)
 	progress, err := track.Recall(c.ctx, w, m)
-	if _, err = warnUnreadable(err, c.Streams); err != nil {
+	if len(progress) > 0 {
+		_, err = warnUnreadable(err, c.Streams)
+	}
+	if err != nil {
 		return err
 	}
 	answer, missed := recalledJSON{MessageID: m.ID}, false
@@ -83,13 +86,9 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 	}
 	err = c.answer(answer, func() { c.printRecalled(m, progress) })
 	if missed && err == nil {
-		err = &failure.StatusError{Status: 1}
+		err = failure.ErrReported
 	}
 	return err
-}
-
-func errNoSentID() *failure.Error {
-	return failure.Usagef("which message? needs an id").WithHint("oacp list --box outbox lists sent messages")
 }
 
 // printRecalled says for each recipient whether the message was taken back, and what to do if it was not.

@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -21,7 +22,7 @@ type normalizer struct{ home, inputs string }
 
 var (
 	messagePath    = regexp.MustCompile(`/(inbox|outbox)/[^/]*\.yaml( \d+)?$`)
-	typeNames      = strings.ReplaceAll(joinNames(schema.Types()), ", ", "|")
+	typeNames      = strings.ReplaceAll(spelling.Join(schema.Types()), ", ", "|")
 	messageName    = regexp.MustCompile(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + typeNames + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
 	messageID      = regexp.MustCompile(`\bmsg-\d{8}(?:T\d{4}Z|\d{6})-([\w.-]+)-[a-z0-9]{4,16}\b`)
 	conversationID = regexp.MustCompile(`\bconv-\d{8}-([\w.-]+)-\d+\b`)

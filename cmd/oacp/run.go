@@ -38,14 +38,13 @@ acknowledges the message and, with --reply, sends the output as the answer. A tu
 fails is retried; after --max-attempts the message becomes a dead letter.
 
 Options can also be settings in the run section of agents/AGENT/config.yaml or
-workspace.json. Only one process at a time works an inbox; with --claim git, only one
-machine handles each message. A signal stops run and the current turn, and the message stays
-in the inbox. With --once, run fails if there were dead letters.
+workspace.json. One process at a time works an inbox; with --claim git, one machine
+handles each message. A signal stops run and its turn; the message stays in the inbox. With --once, run fails if there were dead letters.
 
 EXAMPLES:
    oacp run --agent codex --reply -- cat
    oacp run --agent claude --driver claude --allow edits --reply
-   oacp run --agent gemini --driver acp --reply -- gemini --acp`,
+   oacp run --agent gemini --driver acp --reply`,
 		Flags: flagsWith(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)"},
 			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer"},
@@ -55,7 +54,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
-			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
+			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout)},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
@@ -84,10 +83,7 @@ EXAMPLES:
 	}
 }
 
-// inputs are the values of --input.
-var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
-
-// runSettings returns the settings of the agent, replaced by the options of the command line.
+// runSettings returns the settings of the agent. The options of the command line replace them.
 func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command []string) (settings turn.Settings, err error) {
 	if settings, err = turn.LoadSettings(w, name); err != nil {
 		return settings, err
@@ -121,7 +117,7 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
-		if !slices.Contains(inputs, settings.Input) {
+		if settings.Input != turn.InputMessage && settings.Input != turn.InputBody {
 			return settings, failure.Usagef("--input: %s is neither message nor body", visible.Quote(input))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -152,7 +153,7 @@ func runSend(c *call) error {
 	if len(missing) > 0 {
 		err := failure.Usagef("needs %s", strings.Join(missing, ", "))
 		if !c.isSet("type") {
-			err.Hint = "--type is one of " + joinNames(schema.Types()) + "; oacp help types explains them"
+			err.Hint = "--type is one of " + spelling.Join(schema.Types()) + "; oacp help types explains them"
 		}
 		return err
 	}

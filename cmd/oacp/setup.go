@@ -185,7 +185,8 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 		}
 		start += " in " + dir
 	}
-	if a.Next = start + "; oacp doctor checks the setup"; plan.IsEmpty() {
+	a.Next = start + "; oacp doctor checks the setup"
+	if plan.IsEmpty() {
 		return
 	}
 	if options.Program == live.Claude {
@@ -204,25 +205,17 @@ func findsWorkspace(dir string, w *mailbox.Workspace) bool {
 	return err == nil && sameFolder(found, w.Dir())
 }
 
-// sessionsOf names the sessions that a setup is for.
-func sessionsOf(project string) string {
-	if project == "" {
-		return "in all of your sessions"
-	}
-	return "in " + project
-}
-
 // print prints a line for each file.
 func (a setupAnswer) print(s *command.Streams) {
 	begin, would := "OK:", ""
 	if a.DryRun {
 		begin, would = "dry run, nothing is written:", "would be "
 	}
-	what := "acts for agent " + string(a.Agent)
+	what, where := "acts for agent "+string(a.Agent), cmp.Or(a.Project, "all of your sessions")
 	if a.removed {
 		what = "is without oacp"
 	}
-	fmt.Fprintf(s.Out, "%s %s %s %s\n", begin, a.Program, what, visible.Line(sessionsOf(a.Project)))
+	fmt.Fprintf(s.Out, "%s %s %s in %s\n", begin, a.Program, what, visible.Line(where))
 	files := a.Files
 	if a.removed { // an unchanged file has nothing of oacp
 		files = slices.DeleteFunc(slices.Clone(files), func(f setup.Change) bool { return f.Action == setup.Unchanged })

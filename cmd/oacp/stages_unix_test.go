@@ -46,11 +46,11 @@ var stageMakers = []struct {
 		s.reply("aback", "claude", schema.Notification, s.reply("qback", "codex", schema.Question, m))
 	}},
 	{"noti", track.StageNoticed, func(s *stageMaker, m *schema.Message) {
-		s.check(track.NoteNoticed(s.w, "codex", []track.Key{s.key(m)}, track.Noticed{}))
+		s.check(track.NoteNoticed(s.w, "codex", []track.Key{track.KeyOf(m)}, track.Noticed{}))
 	}},
 	{"turn", track.StageWorking, func(s *stageMaker, m *schema.Message) { s.fact(track.Started, m, "") }},
 	{"word", track.StageWorking, func(s *stageMaker, m *schema.Message) {
-		s.check(track.NoteWorking(s.w, "codex", s.key(m), "half done", process.Process{}))
+		s.check(track.NoteWorking(s.w, "codex", track.KeyOf(m), "half done", process.Process{}))
 	}},
 	{"hold", track.StageHeld, func(s *stageMaker, m *schema.Message) { s.fact(track.Held, m, "a person decides") }},
 	{"expi", track.StageExpired, nil},
@@ -86,12 +86,6 @@ func (s *stageMaker) check(err error) {
 	}
 }
 
-func (s *stageMaker) key(m *schema.Message) track.Key {
-	k, err := track.KeyOf(m)
-	s.check(err)
-	return k
-}
-
 func (s *stageMaker) pending(m *schema.Message) mailbox.Entry {
 	e, err := s.w.Pending(s.t.Context(), string(m.ID), "codex")
 	s.check(err)
@@ -99,7 +93,7 @@ func (s *stageMaker) pending(m *schema.Message) mailbox.Entry {
 }
 
 func (s *stageMaker) fact(kind track.FactKind, m *schema.Message, reason string) {
-	f := kind.Of(&track.Envelope{Key: s.key(m), From: m.From, Type: m.Type, Subject: m.Subject, Conversation: m.ConversationID})
+	f := kind.Of(&track.Envelope{Key: track.KeyOf(m), From: m.From, Type: m.Type, Subject: m.Subject, Conversation: m.ConversationID})
 	f.Reason = reason
 	s.check(s.j.Append(f, false))
 }

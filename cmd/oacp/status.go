@@ -22,13 +22,14 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
-		Usage:     "show agents, or how far a message got",
+		Usage:     "show agents, or how far mail got",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
-the number of failed turns since the last success, its conversations, and what is
-proven about it: open sessions, its turn, its own word (oacp working), and a command
-that waits for its mail, or else the last one. With an ID, it shows the replies to the message and its stage for each
-recipient:
+the number of failed turns since the last success, and its conversations. Below them is
+what is known of it: open sessions, its turn, what it said (oacp working), and the
+command that waits for its mail, or else its last one.
+
+With an ID, status shows the replies to the message and its stage for each recipient:
 
    stored         sent, but not in the inbox yet
    waiting        in the inbox

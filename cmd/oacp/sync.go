@@ -227,7 +227,8 @@ func (p *syncPrinter) print(result gitmail.Result, err error) error {
 func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool) (err error) {
 	p.began = true
 	p.warn(result.Problems)
-	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]history.Change{}, result.Changes...), result.Whole
+	answer.Commit, answer.Whole = result.Commit, result.Whole
+	answer.Changes = append([]history.Change{}, result.Changes...)
 	for _, change := range result.Changes {
 		if change.Direction == history.In {
 			answer.In++
@@ -353,7 +354,8 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	verb := "would remove"
-	if answer.DryRun = c.isOn("dry-run"); !answer.DryRun {
+	answer.DryRun = c.isOn("dry-run")
+	if !answer.DryRun {
 		verb = "removed"
 		counted, err := w.Prune(c.ctx, prunable, true)
 		if err != nil {

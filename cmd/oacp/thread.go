@@ -84,7 +84,7 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 		if n.Err != nil {
 			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
-		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
+		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(spelling.Join(m.To)), visible.Line(string(m.Type)),
 			visible.Line(string(n.Stage())+n.Said(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
@@ -240,9 +240,12 @@ func runList(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
+	if query.Text != "" && query.Box == "" { // in a box, names of files that are not messages count as subjects
+		query.Only = filesWith(c.ctx, w, query.Text)
+	}
 	messages, err := track.List(c.ctx, w, query)
-	if _, incomplete := errors.AsType[*mailbox.UnreadableError](err); err != nil && !incomplete {
-		return err
+	if _, other := mailbox.SplitUnreadable(err); other != nil {
+		return other
 	}
 	if len(messages) == 0 && err == nil {
 		// A removed agent may have messages, so only an unknown name without messages is an error.
@@ -277,7 +280,7 @@ func printList(messages []track.Node, words []string, s *command.Streams) {
 			stage = append(stage, paint(s, red, "not valid"))
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
-		t.add(known(m.Message.ID.Short()), created, known(string(m.Message.From)), known(joinNames(m.Message.To)),
+		t.add(known(m.Message.ID.Short()), created, known(string(m.Message.From)), known(spelling.Join(m.Message.To)),
 			known(string(m.Message.Type)), marked(s, words, subjectText(s, m.Message.Subject)), strings.Join(stage, ", "))
 	}
 	for i, line := range t.lines() {

@@ -135,7 +135,8 @@ func runSchema(c *call) error {
 	if c.isOn("list") && len(c.words) > 0 {
 		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0]))
 	}
-	asked, names := schema.MessageDocument, schemaNames()
+	asked := schema.MessageDocument
+	names := append(schema.DocumentNames(), slices.Sorted(maps.Keys(lineSchemas))...)
 	if len(c.words) > 0 {
 		asked = c.words[0]
 	}
@@ -196,10 +197,6 @@ var lineSchemas = map[string]func() []byte{
 	"bridge-record": bridge.RecordSchema,
 	"ash-command":   ash.CommandSchema,
 	"ash-event":     ash.EventSchema,
-}
-
-func schemaNames() []string {
-	return append(schema.DocumentNames(), slices.Sorted(maps.Keys(lineSchemas))...)
 }
 
 func schemaDocument(name string) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
@@ -42,16 +43,9 @@ func timeLimit(c *cli.Context) (time.Duration, error) {
 	return limit, nil
 }
 
-// shortDuration writes 8m0s as 8m.
+// shortDuration writes 8m0s as 8m, and 2h0m0s as 2h.
 func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 // timeoutError returns the error of a wait that timed out, which has its own exit status. It returns other
@@ -76,15 +70,13 @@ var waits = []waitFor{waitForNoticed, waitForAck, waitForReply}
 
 func (w *waitFor) String() string { return string(*w) }
 
-// IsBoolFlag allows --wait without a value.
-func (w *waitFor) IsBoolFlag() bool { return true }
-
 // Accepts reports whether the word after --wait is its value rather than an argument of the command.
 func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, waitFor(word)) }
 
 // Set sets the value, which is "true" for --wait alone. It accepts any value; checkWait checks it.
 func (w *waitFor) Set(text string) error {
-	if *w = waitFor(text); text == "true" {
+	*w = waitFor(text)
+	if text == "true" {
 		*w = waitForAck
 	}
 	return nil
@@ -147,9 +139,9 @@ func (d *delivery) announceWait(m *schema.Message) {
 		limit = "for at most " + shortDuration(d.limit)
 	}
 	what := map[waitFor]string{
-		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
-		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
-		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
+		waitForNoticed: "waiting until it is noticed by " + spelling.Join(m.To),
+		waitForAck:     "waiting until it is acknowledged by " + spelling.Join(m.To),
+		waitForReply:   "waiting for an answer from " + spelling.Join(m.To) + " or a P0 message to " + string(m.From),
 	}[d.wait]
 	statuses, _ := track.Status(d.ctx, d.w, m.To...) // without it, nothing is known
 	var idle []schema.AgentName
@@ -163,12 +155,12 @@ func (d *delivery) announceWait(m *schema.Message) {
 		}
 	}
 	if len(idle) > 0 {
-		limit += "; no session, oacp run or oacp next waits for the mail of " + joinNames(idle)
+		limit += "; no session, oacp run or oacp next waits for the mail of " + spelling.Join(idle)
 	}
 	d.Note(what + ", " + limit)
 }
 
-// stillSent adds to an error that ends the wait that the message is sent.
+// stillSent adds to the error of a wait that the message is sent.
 func (d *delivery) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " shows how far it got"
 	what := "there was no answer"
@@ -227,8 +219,10 @@ func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (er
 			Reply *schema.Message `json:"reply,omitempty"`
 			choices
 		}{Path: arrived.Path, choices: choicesOf(arrived.Message)}
-		if line.Reply = arrived.Message; !arrived.Answers {
-			line.Mail, line.Reply = line.Reply, nil
+		if arrived.Answers {
+			line.Reply = arrived.Message
+		} else {
+			line.Mail = arrived.Message
 		}
 		return cmp.Or(command.WriteJSONLine(d.Out, line), d.noteRead(d.w, sent.From, []mailbox.Entry{arrived.Entry}), err)
 	}

@@ -100,7 +100,7 @@ func (c *call) take(words []string) (rest []string, err error) {
 		return nil, errNoCommand()
 	case len(word) > 1 && word[0] == '-':
 		return c.takeFlag(words)
-	case c.enter(word):
+	case c.enter(word): // the word is a command
 	case c.command != nil:
 		c.words = append(c.words, word)
 	case c.program.isSeparate(word):
@@ -115,7 +115,7 @@ func errNoCommand() error {
 	return failure.Usagef("no command is given").WithHint("see oacp help; flags come after the command")
 }
 
-// enter goes to the command or subcommand of the name.
+// enter makes the command or subcommand with the name the current one, and reports whether there is one.
 func (c *call) enter(name string) bool {
 	if len(c.words)+len(c.flags) > 0 {
 		return false
@@ -127,7 +127,8 @@ func (c *call) enter(name string) bool {
 	return next != nil
 }
 
-// find returns the command of the name below another one, or the one of the program. It is nil if there is none.
+// find returns the subcommand with the name or, if below is nil, the command of the program. It returns nil if there is
+// none.
 func (p *Program) find(below *cli.Command, name string, s *Streams) *cli.Command {
 	if below == nil {
 		for _, entry := range p.Commands {
@@ -178,8 +179,8 @@ func (c *call) takeFlag(words []string) (rest []string, err error) {
 	return words, nil
 }
 
-// flag returns the flag of the command that is written in full or, as the reference implementation allows, abbreviated
-// to a prefix of no other flag.
+// flag returns the flag that is written in full or, as the reference implementation allows, as a prefix that no other
+// flag has.
 func (c *call) flag(written string) (cli.Flag, error) {
 	name := strings.TrimLeft(written, "-")
 	var found []cli.Flag
@@ -219,7 +220,7 @@ func (c *call) unknownFlag(written string) error {
 	return e.WithHint("see oacp help " + c.name() + "; arguments that begin with a hyphen go behind --")
 }
 
-// otherNames are commands of other programs with those that do the same here.
+// otherNames maps commands that users know from other programs to ours.
 var otherNames = map[string]string{"search": "list --text WORDS", "find": "list --text WORDS", "grep": "list --text WORDS", "log": "list", "show": "read", "cat": "read", "ls": "inbox"}
 
 // UnknownCommand returns the error that the parent, oacp or one of its commands, has no such
@@ -251,13 +252,12 @@ func PositionalsAndRest(c *cli.Context) (before, after []string) {
 	return args, nil
 }
 
-// AtMost returns the arguments of a command that are not flags, and an error if there are more than count.
-func AtMost(c *cli.Context, count int) ([]string, error) {
-	args := Positionals(c)
-	if len(args) > count {
-		return nil, failure.Usagef("unexpected argument %s", visible.Quote(args[count]))
+// AtMost returns an error if a command has more than count arguments that are not flags.
+func AtMost(c *cli.Context, count int) error {
+	if args := Positionals(c); len(args) > count {
+		return failure.Usagef("unexpected argument %s", visible.Quote(args[count]))
 	}
-	return args, nil
+	return nil
 }
 
 // wantsJSON reports whether the command line asks for JSON, even if it cannot be parsed.
@@ -276,7 +276,6 @@ func isVisible(f cli.Flag) bool {
 
 // An optionalFlag is the value of a flag that can be given without a value.
 type optionalFlag interface {
-	IsBoolFlag() bool
 	// Accepts reports whether the word after the flag is its value.
 	Accepts(word string) bool
 }

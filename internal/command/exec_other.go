@@ -8,9 +8,9 @@ import (
 	"os/exec"
 )
 
-// Exec runs a program in place of this process: with its streams, and exits with its status. It
+// replaceProcess runs a program in place of this process: with its streams, and exits with its status. It
 // only returns if the program cannot be started. The console sends its signals to both.
-func Exec(path string, args []string) error {
+func replaceProcess(path string, args []string) error {
 	program := exec.Command(path, args[1:]...)
 	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := program.Run()

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Exec replaces this process by a program. It only returns if that fails.
-func Exec(path string, args []string) error {
+// replaceProcess replaces this process by a program. It only returns if that fails.
+func replaceProcess(path string, args []string) error {
 	err := syscall.Exec(path, args, os.Environ())
 	return fmt.Errorf("starting %s: %w", path, err)
 }

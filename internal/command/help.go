@@ -59,7 +59,7 @@ USAGE:
 `)
 	groups := append(p.helpGroups(s), helpGroup{"Topics", topics()})
 	for _, g := range groups {
-		writeEntries(s.Out, g.Name, g.Commands, widest(g.Commands))
+		writeEntries(s.Out, g.Name, g.Commands)
 	}
 }
 
@@ -68,11 +68,12 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 	fmt.Fprintf(w, "%s - %s\n\nUSAGE:\n", c.HelpName, c.Usage)
 	listed, rare, workspace := sortFlags(c.Flags, all)
 	if c.ArgsUsage != "" || len(c.Subcommands) == 0 {
-		args, command, _ := strings.Cut(c.ArgsUsage, "[-- ")
-		if args = strings.TrimSpace(c.HelpName+" "+args) + " [flags]"; command != "" {
-			args += " [-- " + command // flags behind the "--" would be the command's
+		args, command, hasCommand := strings.Cut(c.ArgsUsage, "[-- ")
+		line := strings.TrimSpace(c.HelpName+" "+args) + " [flags]"
+		if hasCommand {
+			line += " [-- " + command // flags behind the "--" would be the command's
 		}
-		fmt.Fprintf(w, "   %s\n", args)
+		fmt.Fprintf(w, "   %s\n", line)
 	}
 	if len(c.Subcommands) > 0 {
 		fmt.Fprintf(w, "   %s COMMAND [flags]\n", c.HelpName)
@@ -85,8 +86,8 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 			fmt.Fprintf(w, "\n%s\n", paragraph)
 		}
 	}
-	writeEntries(w, "COMMANDS:", subcommands(c), widest(subcommands(c)))
-	writeEntries(w, "FLAGS:", listed, widest(listed))
+	writeEntries(w, "COMMANDS:", subcommands(c))
+	writeEntries(w, "FLAGS:", listed)
 	fmt.Fprintln(w)
 	if len(rare) > 0 {
 		more := fmt.Sprintf("Also: %s (oacp help %s --all)", strings.Join(rare, ", "), strings.TrimPrefix(c.HelpName, "oacp "))
@@ -146,8 +147,7 @@ func flagUsage(f cli.Flag) string {
 	if documented, ok := f.(cli.DocGenerationFlag); ok {
 		value = strings.Trim(documented.GetDefaultText(), `"`)
 	}
-	value = strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(value) // 2h0m0s is 2h
-	if !takesValue(f) || slices.Contains([]string{"", "0", "0s"}, value) {
+	if !takesValue(f) || value == "" || value == "0" {
 		return usage
 	}
 	return usage + " (default: " + value + ")"
@@ -160,18 +160,14 @@ func usageOf(f cli.Flag) string {
 	return ""
 }
 
-// widest returns the length of the longest name.
-func widest(entries []candidate) (width int) {
-	for _, e := range entries {
-		width = max(width, utf8.RuneCountInString(e.Name))
-	}
-	return width
-}
-
 // writeEntries writes a heading and a line for each name, with its usage; nothing if there are no names.
-func writeEntries(w io.Writer, heading string, entries []candidate, width int) {
+func writeEntries(w io.Writer, heading string, entries []candidate) {
 	if len(entries) > 0 {
 		fmt.Fprintf(w, "\n%s\n", heading)
+	}
+	width := 0
+	for _, e := range entries {
+		width = max(width, utf8.RuneCountInString(e.Name))
 	}
 	for _, e := range entries {
 		lines := Wrapped(e.Usage, helpWidth-width-5)

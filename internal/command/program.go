@@ -25,8 +25,6 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
-	// Exec replaces the process by another program.
-	Exec func(path string, args []string) error
 }
 
 // An Entry makes a command. A command is only made when it is called or explained.
@@ -66,13 +64,20 @@ func argumentsOf(name string, args []string) []string {
 	if len(args) > 0 && (args[0] == "-V" || args[0] == "--version") {
 		return args
 	}
+	if len(args) > 0 && args[0] == asPerson {
+		return append([]string{asPerson, name}, args[1:]...)
+	}
 	return append([]string{name}, args...)
 }
+
+// asPerson is the word before a command by which a person acts in a live session; see ActingAgent.
+const asPerson = "--as-person"
 
 // Run carries out a command line and returns the exit status. Every error of every command ends
 // here.
 func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
-	if s.AsPerson = len(args) > 0 && args[0] == "--as-person"; s.AsPerson {
+	s.AsPerson = len(args) > 0 && args[0] == asPerson
+	if s.AsPerson {
 		args = args[1:]
 	}
 	err := p.execute(ctx, args, s)
@@ -105,9 +110,11 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	case err != nil:
 		return err
 	case call.separate != "" && call.help: // it precedes the command
-		return p.runSeparate(call.separate, append(call.words, "--help"))
+		return runSeparate(call.separate, append(call.words, "--help"))
+	case call.separate != "" && s.AsPerson:
+		return runSeparate(call.separate, append([]string{asPerson}, call.words...))
 	case call.separate != "":
-		return p.runSeparate(call.separate, call.words)
+		return runSeparate(call.separate, call.words)
 	case call.help && call.command == nil:
 		return p.help(ctx, nil, s)
 	case call.help:
@@ -162,9 +169,9 @@ func (p *Program) isSeparate(name string) bool {
 	return slices.ContainsFunc(p.Separate, func(s Separate) bool { return s.Name == name })
 }
 
-// runSeparate replaces this process by the program, which so gets the signals and sets the exit
-// status itself.
-func (p *Program) runSeparate(name string, args []string) error {
+// runSeparate replaces this process by the program, which then receives the signals and sets the exit
+// status.
+func runSeparate(name string, args []string) error {
 	path := FindSeparate(name)
 	if path == "" {
 		return &failure.Error{
@@ -173,7 +180,7 @@ func (p *Program) runSeparate(name string, args []string) error {
 			Err:  fmt.Errorf("%s: the program %s is neither next to oacp nor on the PATH", name, separatePrefix+name),
 		}
 	}
-	return p.Exec(path, append([]string{path}, args...))
+	return replaceProcess(path, append([]string{path}, args...))
 }
 
 // FindSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It

@@ -33,6 +33,7 @@ func TestArgumentsOf(t *testing.T) {
 	for _, test := range []struct{ args, want []string }{
 		{[]string{"--agent", "a"}, []string{"mcp", "--agent", "a"}},
 		{nil, []string{"mcp"}},
+		{[]string{"--as-person", "--agent", "a"}, []string{"--as-person", "mcp", "--agent", "a"}},
 		{[]string{"--version"}, []string{"--version"}},
 	} {
 		if got := argumentsOf("mcp", test.args); !slices.Equal(got, test.want) {

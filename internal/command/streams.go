@@ -158,8 +158,9 @@ func Count(tokens int64) string {
 	return ""
 }
 
-// Version says what the program was built from. Its version names the commit if it has no tag.
+// Version says what the program was built from.
 type Version struct {
+	// Version is the tag of the commit, or else a version that names it.
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -183,7 +184,7 @@ func NewVersionCommand(s *Streams) *cli.Command {
 		Usage:    "print the version",
 		Flags:    []cli.Flag{JSONFlag(&asJSON)},
 		Action: func(c *cli.Context) error {
-			if _, err := AtMost(c, 0); err != nil {
+			if err := AtMost(c, 0); err != nil {
 				return err
 			}
 			v := BuildVersion()

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// usualSync is the interval of --sync without one.
+	// usualSync is the interval of --sync without a value.
 	usualSync = 5 * time.Second
 	// shortestSync is the shortest interval: a sync takes about as long.
 	shortestSync = 100 * time.Millisecond
@@ -38,9 +38,6 @@ func (o *Sync) Flag(category string) cli.Flag {
 }
 
 func (o *Sync) String() string { return o.text }
-
-// IsBoolFlag allows --sync without a value.
-func (o *Sync) IsBoolFlag() bool { return true }
 
 // Accepts reports whether the word after --sync is its value, not an argument of the command.
 func (o *Sync) Accepts(word string) bool { return word != "" && word[0] >= '0' && word[0] <= '9' }
@@ -71,15 +68,15 @@ type Synchronizer struct {
 	remotes []*remote
 }
 
-// A remote is that of one workspace. Its syncs do not overlap.
+// A remote belongs to one workspace. Its syncs do not overlap.
 type remote struct {
 	RemoteState
 	repository *gitmail.Repository
 	options    gitmail.Options
 }
 
-// Open returns the synchronizer of those workspaces that have a repository, or nil without --sync. It returns an
-// error if none has one.
+// Open returns a synchronizer for those of the workspaces that have a repository, and an error if none has one.
+// Without --sync, it returns nil.
 func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Workspace) (*Synchronizer, error) {
 	if o.every == 0 {
 		return nil, nil
@@ -246,8 +243,8 @@ type RemoteState struct {
 	failing string
 }
 
-// Observe warns about the first sync that fails, or fails for another reason than the last one, and notes
-// the first one that succeeds again. It reports whether it printed anything.
+// Observe takes the result of a sync. It warns if the sync failed, unless the one before failed for the same reason,
+// and prints a note if syncs succeed again. It reports whether it printed anything.
 func (r *RemoteState) Observe(err error, s *Streams) bool {
 	if err == nil {
 		recovered := r.failing != ""

@@ -56,9 +56,9 @@ func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
 }
 
-// Open opens the workspace of a place. It signs and holds messages as the settings of their senders and receivers
-// say, with the keys in the home of the place or, if it names none, of the workspace. Options may set another
-// Screen.
+// Open opens the workspace of a place. The settings of agents decide which messages it signs and which it holds. The
+// keys are in the home that the place names, or else in that of the workspace. Of the options, Open takes NoSync and
+// Screen; nil sets neither.
 func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
 	dir, err := place.Find()
 	if err != nil {
@@ -124,8 +124,8 @@ func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentNam
 }
 
 // SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run
-// commands without asking its user, so every command counts as one of the session, whatever workspace it names,
-// unless it runs in a terminal or begins with --as-person, which programs do not run without asking.
+// commands without asking its user. So every command counts as one of the session, whatever workspace it names, unless
+// it runs in a terminal or begins with --as-person: programs ask their user before they run that.
 func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inSession bool) {
 	if s.InTerminal || s.AsPerson || s.Getenv(orphans.Variable) != "" {
 		return "", false
@@ -170,9 +170,8 @@ func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
 }
 
-// Preview returns what a list shows of a message file that is not valid: what could be read of the
-// message and, as the reference implementation shows it, a question mark for what could not, and the
-// time of the file if that of the message is not known.
+// Preview returns what a list shows of a message file that is not valid. A field that could not be read is a question
+// mark, as in the reference implementation; an unknown time is that of the file.
 func Preview(e *mailbox.Entry) *schema.Message {
 	m := schema.Message{Subject: "(unreadable)"}
 	_, isInvalid := errors.AsType[*validate.InvalidError](e.Err)
@@ -209,9 +208,15 @@ type BridgeLog struct {
 
 // Flags returns the flags that fill in the fields.
 func (o *BridgeLog) Flags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "bridge", Usage: "use the log `FILE`", Destination: &o.File},
 		&cli.IntFlag{Name: "run-id", Usage: "use the log of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
+	}, o.RunsFlags()...)
+}
+
+// RunsFlags returns the flags that say where runs are.
+func (o *BridgeLog) RunsFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "repo", Category: Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.RunsDir},
 	}

@@ -53,7 +53,8 @@ func classify(err error) (code, hint string) {
 		if !ok {
 			continue
 		}
-		if code = cmp.Or(code, r.code); hint != "" {
+		code = cmp.Or(code, r.code)
+		if hint != "" {
 			return code, hint
 		}
 	}
@@ -227,8 +228,8 @@ var rules = []rule{
 	{"timeout", isOneOf("", context.DeadlineExceeded, pair.ErrTimeout)},
 	{"cancelled", is(context.Canceled, "")},
 	{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
-	{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
-		"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
+	{"read_only", is(syscall.EROFS, "make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
+		"start it in the workspace, or use the tools of oacp mcp")},
 	{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
 	{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
 	{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},

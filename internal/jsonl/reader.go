@@ -41,6 +41,23 @@ func (r *Reader) Line(offset int64) (line []byte, next int64, err error) {
 	}
 }
 
+// Each calls f with each complete line of source from offset on, and returns the offset after the last one. A line is
+// valid until f returns.
+func Each(source io.ReaderAt, offset int64, f func(line []byte)) (end int64, err error) {
+	lines := NewReader(source)
+	for {
+		line, next, err := lines.Line(offset)
+		if err == io.EOF {
+			return offset, nil
+		}
+		if err != nil {
+			return offset, err
+		}
+		f(line)
+		offset = next
+	}
+}
+
 // seek makes the window hold the byte at offset.
 func (r *Reader) seek(offset int64) error {
 	if r.start <= offset && offset < r.start+int64(len(r.window)) {

@@ -48,10 +48,10 @@ type Changes struct {
 	edited string
 }
 
-// Look finds the changes. Delivery writes the outbox copy of a message before its inbox copies, but git may
-// read the folders in another order. So Look asks twice, and leaves out inbox copies that only the second
+// look finds the changes. Delivery writes the outbox copy of a message before its inbox copies, but git may
+// read the folders in another order. So look asks twice, and leaves out inbox copies that only the second
 // answer has: no commit may have one without its outbox copy.
-func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
+func (r *Repository) look(ctx context.Context) (c Changes, err error) {
 	before, err := r.status(ctx)
 	if err != nil || len(before.Files)+len(before.unstaged) == 0 {
 		return before, err

@@ -8,6 +8,7 @@ package commit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,6 @@ type IgnoredError struct {
 	Rule string
 }
 
-// Error names the workspace and the rule.
 func (e *IgnoredError) Error() string {
 	return fmt.Sprintf("git ignores messages in %s, because of %s", e.Workspace, e.Rule)
 }
@@ -62,7 +62,6 @@ type UnfinishedError struct {
 	What string
 }
 
-// Error names the operation.
 func (e *UnfinishedError) Error() string { return "a " + e.What + " is in progress" }
 
 // EditedError says that a message has changed since the last commit, from which others may have read it.
@@ -71,7 +70,6 @@ type EditedError struct {
 	Path string
 }
 
-// Error names the file.
 func (e *EditedError) Error() string {
 	return e.Path + " was committed before, and now has other content"
 }
@@ -79,7 +77,6 @@ func (e *EditedError) Error() string {
 // LockedError says that another git command is changing the index or HEAD, or has crashed.
 type LockedError struct{ Path string }
 
-// Error names the lock.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("the repository is locked: %s exists", e.Path)
 }
@@ -183,12 +180,10 @@ type Commit struct {
 
 // Plan returns what Commit would commit.
 func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, err error) {
-	if planned.Changes, err = r.Look(ctx); err != nil || len(planned.Files) == 0 {
+	if planned.Changes, err = r.look(ctx); err != nil || len(planned.Files) == 0 {
 		return planned, err
 	}
-	if planned.Message = message; message == "" {
-		planned.Message = planned.Text()
-	}
+	planned.Message = cmp.Or(message, planned.text())
 	return planned, nil
 }
 
@@ -211,7 +206,7 @@ func (r *Repository) Commit(ctx context.Context, message string) (done Commit, e
 			break
 		}
 	}
-	now, lookErr := r.Look(context.WithoutCancel(ctx))
+	now, lookErr := r.look(context.WithoutCancel(ctx))
 	if lookErr == nil && len(now.Files) == 0 {
 		return Commit{Changes: now}, nil
 	}

@@ -14,7 +14,8 @@ import (
 
 // events returns what happened to agents and messages, as the changed files show.
 func (r *Repository) events(files []File) (found []history.Change) {
-	left := make(map[schema.Location]bool) // where messages would be in inboxes that left an archive or dead letters
+	// left has the places in inboxes of messages that left an archive or the dead letters. If one is there now, it was restored.
+	left := make(map[schema.Location]bool)
 	for _, f := range files {
 		if at, ok := locate(f.Path); ok && f.Status == Removed && at.Box != mailbox.Outbox {
 			at.Box = mailbox.Inbox
@@ -44,7 +45,6 @@ func (r *Repository) events(files []File) (found []history.Change) {
 	return found
 }
 
-// event returns the event of a message file.
 func (r *Repository) event(kind history.Kind, at schema.Location) history.Change {
 	e := history.Change{Kind: kind, Agent: at.Agent}
 	if parsed, err := schema.ParseFileName(at.Name); err == nil {
@@ -56,7 +56,7 @@ func (r *Repository) event(kind history.Kind, at schema.Location) history.Change
 		return e // what the file name says is enough
 	}
 	if m, err := r.workspace.Decode(entry, data); err == nil {
-		e.ID, e.From, e.To, e.Type, e.Subject = m.ID, m.From, m.To, m.Type, m.Subject
+		e.Describe(m)
 	}
 	return e
 }
@@ -64,8 +64,8 @@ func (r *Repository) event(kind history.Kind, at schema.Location) history.Change
 // mostLines is how many events a commit message lists.
 const mostLines = 100
 
-// Text returns a commit message: a subject and, unless that says everything, a line for each event.
-func (c Changes) Text() string {
+// text returns a commit message: a subject and, unless that says everything, a line for each event.
+func (c Changes) text() string {
 	subject := cmp.Or(history.Subject(c.Events), "workspace: "+spelling.Plural(len(c.Files), "file"))
 	if len(c.Events) == 0 || len(c.Events) == 1 && c.Events[0].String() == subject {
 		return subject

@@ -20,8 +20,9 @@ type Copy struct {
 	entry mailbox.Entry
 }
 
-// FindCopy returns the agent's copy of a message that w.FindNamed finds. If the message has left the
-// inbox and did not become a dead letter, or only because its sender took it back, the copy is gone. Errors are those of w.Pending.
+// FindCopy returns the agent's copy of a message that w.FindNamed finds. If the message has left the inbox, the
+// copy is gone. For a dead letter, FindCopy returns an error instead, unless the sender took the message back.
+// Errors are those of w.Pending.
 func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent schema.AgentName) (Copy, error) {
 	e, err := w.Pending(ctx, idOrName, agent)
 	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && acknowledgedBy(w, agent, gone) {

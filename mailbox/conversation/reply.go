@@ -109,7 +109,6 @@ type NotRecipientError struct {
 	Message *schema.Message
 }
 
-// Error names the message, the agent and the recipients.
 func (e *NotRecipientError) Error() string {
 	return fmt.Sprintf("message %s was sent to %s, not to %s", e.Message.ID, spelling.Join(e.Message.To), e.Agent)
 }

@@ -128,7 +128,6 @@ func readBodies(w *mailbox.Workspace, thread []Node) {
 	}
 }
 
-// connected returns the messages that are connected to the start.
 func connected(start *schema.Message, all []mailbox.Entry) (thread []Node) {
 	slices.SortStableFunc(all, func(a, b mailbox.Entry) int { return schema.CompareAge(a.Message, b.Message) })
 	ids, conversations := make(map[schema.ID]bool), make(map[schema.ConversationID]bool)

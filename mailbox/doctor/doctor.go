@@ -60,7 +60,6 @@ type Finding struct {
 	Hint string `json:"fix_hint,omitempty"`
 }
 
-// outgoingName is the folder of staged copies.
 const outgoingName = schema.StateName + "/outgoing"
 
 // Options configures an inspection.
@@ -76,24 +75,22 @@ type Options struct {
 	Enclosing string
 }
 
-// inspection collects findings.
 type inspection struct {
 	Options
 	w        *mailbox.Workspace
 	category string
 	findings []Finding
-	// agents are the agents of the workspace.
-	agents []schema.AgentName
+	agents   []schema.AgentName
 	// badMarker says that workspace.json cannot be read.
 	badMarker bool
 }
 
-func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) *Finding {
+// add adds a finding. The format and its arguments make the message.
+func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) {
 	i.findings = append(i.findings, Finding{
 		Category: i.category, Name: name, Severity: severity,
 		Message: spelling.PlainYAML(fmt.Sprintf(format, args...)), Hint: hint,
 	})
-	return &i.findings[len(i.findings)-1]
 }
 
 // fail reports that something could not be inspected.
@@ -106,15 +103,13 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	i := &inspection{w: w, Options: options}
 	agents, err := w.Agents()
 	if err != nil {
-		return i.findings, err
+		return nil, err
 	}
 	i.agents = agents
 	i.workspace()
 	readers := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return agent == mailbox.Postmaster })
 	for _, agent := range readers {
 		i.inbox(ctx, agent)
-	}
-	for _, agent := range readers {
 		i.autonomy(agent)
 	}
 	i.trust()
@@ -128,8 +123,8 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	return i.findings, context.Cause(ctx)
 }
 
-// Repair completes or sweeps interrupted deliveries. It returns a line for each repair, and the findings of a later
-// inspection, with one more if a repair failed.
+// Repair completes or sweeps interrupted deliveries. It returns a line for each repair, and the findings of an
+// inspection afterwards, which include one about a repair that failed.
 func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed []string, left []Finding, err error) {
 	recovered, failed := w.Recover(ctx)
 	fixed = []string{}

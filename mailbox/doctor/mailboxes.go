@@ -63,7 +63,7 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 // delivery reports copies in state/outgoing, and state folders that cannot be written.
 func (i *inspection) delivery() {
 	i.category = categoryDelivery
-	ids, _, err := i.w.Staged()
+	ids, err := i.w.Staged()
 	switch {
 	case err != nil:
 		i.fail(outgoingName, err)

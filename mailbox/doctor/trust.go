@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"errors"
-	"io/fs"
 	"slices"
 
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -15,7 +13,7 @@ func (i *inspection) trust() {
 	i.category = categoryTrust
 	before := len(i.findings)
 	catalog, err := trust.Catalog(i.w)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		i.add("trust-catalog-unreadable", SeverityError, "fix it, or move it away and import the keys again", "%v", err)
 	}
 	for _, agent := range i.agents {

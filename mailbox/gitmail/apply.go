@@ -28,10 +28,8 @@ type BlockedError struct {
 	Err error
 }
 
-// Error says what is wrong.
 func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
 // problem notes a file that is skipped.
@@ -66,7 +64,7 @@ func (e *exchange) apply(ctx context.Context) error {
 		if e.o.DryRun || !e.w.Knows(agent) {
 			continue
 		}
-		if err := project.TakeStatus(e.r.w, agent, status); err != nil { // it is no mail: the next sync tries again
+		if err := project.TakeStatus(e.r.w, agent, status); err != nil { // the next sync tries again
 			e.problem(schema.AgentPath(agent, project.StatusName), err)
 		}
 	}
@@ -98,7 +96,6 @@ func (e *exchange) apply(ctx context.Context) error {
 	return nil
 }
 
-// addAgents makes the mailboxes of new agents.
 func (e *exchange) addAgents() {
 	for _, agent := range e.added {
 		err := error(nil)
@@ -168,7 +165,8 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 				if e.o.DryRun && f.Data == nil {
 					e.noteIncoming(history.Sent, m.From, m)
 				}
-				if f.Data = o.Data; !o.Sent {
+				f.Data = o.Data
+				if !o.Sent {
 					f.Pending = append(f.Pending, o.Agent)
 				}
 			}
@@ -240,8 +238,11 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 
 // recalled calls Options.Recalled for a message that its sender took back.
 func (o *outcome) recalled(ctx context.Context, options *Options, m *schema.Message) error {
+	if options.Recalled == nil || m == nil || o.Want != replica.Dead || o.Was == replica.Unknown {
+		return nil
+	}
 	var reason mailbox.DeadLetterReason
-	if options.Recalled == nil || m == nil || o.Want != replica.Dead || o.Was == replica.Unknown || json.Unmarshal(o.Reason, &reason) != nil || reason.RecalledBy == "" {
+	if json.Unmarshal(o.Reason, &reason) != nil || reason.RecalledBy == "" {
 		return nil
 	}
 	return options.Recalled(ctx, m, o.Agent)

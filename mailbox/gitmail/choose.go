@@ -78,7 +78,8 @@ func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, fo
 	}
 	refs, err := around.RemoteRefs(ctx, c.URL, "HEAD", c.Ref)
 	for _, id := range refs {
-		if format = "sha1"; len(id) == 64 {
+		format = "sha1"
+		if len(id) == 64 {
 			format = "sha256"
 		}
 	}

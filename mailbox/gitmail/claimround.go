@@ -33,7 +33,8 @@ func (c *Claims) keep(ctx context.Context) {
 		if err != nil && wait == tick && ctx.Err() == nil {
 			c.warn(fmt.Errorf("claims are not kept: %w", err))
 		}
-		if wait = tick; err != nil {
+		wait = tick
+		if err != nil {
 			wait += c.retryDelay()
 		}
 	}
@@ -147,7 +148,8 @@ func (c *Claims) resolve(h *heldClaim, there Claim) {
 	case there.Object == h.sent.Object:
 		h.Object, h.ours = there.Object, there.Object != ""
 		if !h.sent.State.isEnding() {
-			if h.Renewed = h.sent.Renewed; h.endTurn != nil {
+			h.Renewed = h.sent.Renewed
+			if h.endTurn != nil {
 				h.expiry.Reset(c.rest(h))
 			}
 		} else if h.sent.State == h.State {

@@ -12,13 +12,11 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Bounds of claims. A lease is how long a claim holds unless it is renewed; a renewal has to fit into a third of it.
-// Take takes at most MaxBatch messages.
+// Bounds of leases. A lease is how long a claim holds unless it is renewed. A renewal has to fit into a third of it.
 const (
 	DefaultLease = 5 * time.Minute
 	MinLease     = time.Second
 	MaxLease     = 24 * time.Hour
-	MaxBatch     = 100
 )
 
 const (
@@ -95,8 +93,8 @@ type claimStore interface {
 	ListClaims(ctx context.Context) ([]Claim, error)
 }
 
-// heldClaim is a claim in the list. State is the wanted state, Object the object at the ref on the remote as far as it is
-// known, Renewed when the push began that last renewed the claim, and Attempt how many turns began before the current one.
+// heldClaim is a claim in the list. State is the wanted state. Object is what the ref on the remote points to, as far as
+// that is known. Renewed is when the push began that last renewed the claim. Attempt counts the turns before the current one.
 type heldClaim struct {
 	Claim
 	// ours says that this process made Object, or has to remove it.
@@ -111,8 +109,8 @@ type heldClaim struct {
 	done time.Time
 }
 
-// sighting is a claim that the last sync fetched. By the clock of this machine, until is when it ends unless it changes,
-// and check when to look whether its message is still pending.
+// sighting is a claim that the last sync fetched. The claim ends at the time until, unless it changes before. At the time
+// check, its message may no longer be pending. Both are times of this machine's clock.
 type sighting struct {
 	claim        Claim
 	until, check time.Time
@@ -315,7 +313,8 @@ func (h *heldClaim) giveBack(turns int, done time.Time) {
 		h.endTurn(nil)
 		h.endTurn = nil
 	}
-	if h.State, h.Attempt, h.done = ClaimFree, turns, done; turns == 0 {
+	h.State, h.Attempt, h.done = ClaimFree, turns, done
+	if turns == 0 {
 		h.State = claimGone
 	}
 }

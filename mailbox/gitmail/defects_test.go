@@ -341,6 +341,30 @@ func TestRefOfALaterVersion(t *testing.T) {
 	}
 }
 
+// TestNothingToPush syncs while the remote has the ref of this machine, which has nothing to send, and one of a machine
+// with a later version. Without a ref to push, git would push what push.default says.
+func TestNothingToPush(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	n.tolerant = true
+	here, there := n.machines[0], n.machines[1]
+	here.send("claude", "codex")
+	here.syncWith(gitmail.Options{}, func(step string) {
+		if step == "committed" && len(there.ids("codex", mailbox.Outbox)) == 0 {
+			there.send("codex", "claude")
+			there.sync()
+		}
+	})
+	later := n.gitInput(n.remote, "3\n", "hash-object", "-w", "--stdin")
+	later = n.gitInput(n.remote, "100644 blob "+later+"\t.oacp-format\n", "mktree")
+	later = n.git(n.remote, "commit-tree", "-m", "later", later)
+	n.git(n.remote, "update-ref", "refs/oacp/machines/00000000000000000000000000000000", later)
+	n.git(here.dir, "config", "push.default", "nothing")
+	for range 3 {
+		here.sync()
+	}
+}
+
 // TestFirstPushIsRaced has another machine make the branch between the fetch and the push of a sync that found none.
 func TestFirstPushIsRaced(t *testing.T) {
 	t.Parallel()

@@ -36,10 +36,8 @@ type RepositoryError struct {
 	Err              error
 }
 
-// Error names the workspace.
 func (e *RepositoryError) Error() string { return fmt.Sprintf("workspace %s: %v", e.Dir, e.Err) }
 
-// Unwrap returns the cause.
 func (e *RepositoryError) Unwrap() error { return e.Err }
 
 // Remake returns the commands that give the workspace another repository.

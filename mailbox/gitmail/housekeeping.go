@@ -72,7 +72,8 @@ func (e *exchange) pruneTip() (files []string) {
 		}
 		at := e.tip.look(c)
 		e.listPruned(c, replica.State{Epoch: at.epoch, Stage: stage}, true)
-		if files = append(files, at.paths...); !c.Sent {
+		files = append(files, at.paths...)
+		if !c.Sent {
 			files = append(files, epochPath(c))
 			e.result.Pruned++
 		}

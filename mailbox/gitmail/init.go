@@ -60,7 +60,8 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, err
 	}
 	before, err := inspect(ctx, w)
-	if made.Created = errors.Is(err, ErrNoRepository); err != nil && !made.Created {
+	made.Created = errors.Is(err, ErrNoRepository)
+	if err != nil && !made.Created {
 		return made, err
 	}
 	around, err := git.Enclose(ctx, w.Dir(), options.Enclosing)
@@ -236,7 +237,6 @@ const includeSection = "[include]\n"
 // quoted writes a path as a value in quotation marks.
 var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// configFile is the file with the settings of the repository.
 func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "config") }
 
 // isUnasked reports whether init made an agent here by default, nobody has used it, and the branch has other agents. Such

@@ -23,7 +23,8 @@ func (e *exchange) upgrade(ctx context.Context) (err error) {
 	if !e.tip.isLegacy() {
 		return e.failed
 	}
-	change, agents := &edit{Change: history.Change{Kind: history.Described}, write: []git.File{{Path: formatName, Data: []byte(format)}}}, e.tip.folder("agents")
+	agents := e.tip.folder("agents")
+	change := &edit{Change: history.Change{Kind: history.Described}, write: []git.File{{Path: formatName, Data: []byte(format)}}}
 	for from := range agents {
 		for sent := range e.tip.stages(schema.AgentName(from), "") {
 			at := e.tip.look(sent)

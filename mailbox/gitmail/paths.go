@@ -45,7 +45,6 @@ func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 // epochPath returns the path of the file that holds the epoch of a message.
 func epochPath(c replica.Copy) string { return schema.AgentPath(c.Agent, restoredName+"/"+c.Name) }
 
-// reasonPath returns the path of the reason of a dead letter.
 func reasonPath(c replica.Copy) string {
 	return treePath(c.Agent, mailbox.DeadLetters, c.Name) + mailbox.ReasonSuffix
 }

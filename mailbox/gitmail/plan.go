@@ -29,8 +29,8 @@ type plan struct {
 	// edits are what the tip lacks. byKey finds those about a message.
 	edits []*edit
 	byKey map[string]*edit
-	// pruned are the new lists of pruned messages, by the folder of their day. ownPruned says that this machine adds
-	// something to one of them that no other machine has.
+	// pruned are the new lists of pruned messages, by the folder of their day. ownPruned says that one of them has
+	// something that no other machine has.
 	pruned    map[string]map[string]int
 	ownPruned bool
 	// outcomes are what the workspace lacks.
@@ -227,7 +227,8 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 		here.Stage = replica.Handled
 	}
 	result := replica.Join(here, remote)
-	if removed = result.Stage == replica.Handled; removed {
+	removed = result.Stage == replica.Handled
+	if removed {
 		e.removed = append(e.removed, agent)
 	} else if result.Stage == replica.Pending && !e.w.Knows(agent) {
 		e.added = append(e.added, agent)
@@ -235,7 +236,7 @@ func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	if result == tip && (!removed || len(e.tip.folder("agents/"+string(agent))) <= 1) {
 		return removed
 	}
-	number := []byte(nil)
+	var number []byte
 	if result.Epoch > 0 || removed {
 		number = fmt.Appendf(nil, "%d\n", result.Epoch)
 	}

@@ -137,7 +137,7 @@ func checkMessage(c replica.Copy, m *schema.Message) error {
 	return nil
 }
 
-// edit returns the edit for a key, and makes it if there is none: a message that was sent shares one with its inbox
+// edit returns the edit for a key, and makes it if there is none. A message that was sent shares one with its inbox
 // copies, and what an agent did with it has another one.
 func (e *exchange) edit(key string, kind history.Kind, agent schema.AgentName, m *schema.Message, own bool) *edit {
 	made := e.byKey[key]
@@ -147,7 +147,8 @@ func (e *exchange) edit(key string, kind history.Kind, agent schema.AgentName, m
 		e.edits = append(e.edits, made)
 	}
 	e.unfolded = e.unfolded || !own
-	if made.own = made.own || own; made.ID == "" && m != nil {
+	made.own = made.own || own
+	if made.ID == "" && m != nil {
 		made.Describe(m)
 		if kind != history.Sent {
 			made.At = e.now

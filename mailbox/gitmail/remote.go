@@ -22,7 +22,6 @@ type RemoteError struct {
 	Err    error
 }
 
-// Error names the remote and includes the message of git.
 func (e *RemoteError) Error() string {
 	what := "cannot be reached"
 	if e.Claims {
@@ -33,7 +32,6 @@ func (e *RemoteError) Error() string {
 	return fmt.Sprintf("%s %s: %v", e.URL, what, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *RemoteError) Unwrap() error { return e.Err }
 
 // ErrHook says that a hook of the user refused to push the mail.
@@ -176,6 +174,9 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}
 	}
+	if len(updates) == 0 { // git would push what push.default says
+		return nil, nil
+	}
 	refused, refusal, err := e.push(ctx, updates...)
 	stale, rejected := refused[e.r.settings.Ref]
 	_, mineToo := refused[mine.Ref]
@@ -193,7 +194,8 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 			return refusal, err
 		}
 	}
-	if e.cache.Contended = stale; own && (stale || both) {
+	e.cache.Contended = stale
+	if own && (stale || both) {
 		e.machines[e.ownRef] = commit
 	}
 	return nil, nil

@@ -20,7 +20,7 @@ func (v *view) status(agent schema.AgentName) []byte {
 		return nil
 	}
 	data, err := v.file(at.Object)
-	if err != nil || project.UpdatedAt(data).IsZero() {
+	if err != nil || project.ParseStatus(data).At.IsZero() {
 		return nil
 	}
 	return data

@@ -106,11 +106,12 @@ type exchange struct {
 	now   time.Time
 	cache cache
 	// baseID is the commit that was last agreed on, tipID the tip to commit on, and there the tip that the remote
-	// has. Each is empty if there is none. machines are the commits of the refs of machines, and ownRef is the ref of
-	// this machine.
-	baseID, tipID, there, ownRef string
-	machines                     map[string]string
-	result                       Result
+	// has. Each is empty if there is none.
+	baseID, tipID, there string
+	// machines are the commits of the refs of machines, and ownRef is the ref of this machine.
+	machines map[string]string
+	ownRef   string
+	result   Result
 	// block is the first error about a box that cannot be read or written.
 	block *BlockedError
 }
@@ -229,8 +230,8 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	return nil, e.keep()
 }
 
-// record makes a commit the base: the workspace now has all that the commit has, whether or not the push succeeds. The
-// exceptions are messages that a box refused: for them, the cache keeps what the base said before.
+// record makes a commit the base, because the workspace now has all that the commit has, whether or not the push
+// succeeds. For a message that a box refused, the cache keeps what the earlier base said.
 func (e *exchange) record(ctx context.Context, commit string) error {
 	e.result.Commit = commit
 	if commit == "" || commit == e.baseID {

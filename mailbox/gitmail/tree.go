@@ -40,7 +40,6 @@ func (s *store) file(object string) ([]byte, error) {
 	return data, err
 }
 
-// fail notes an error of git.
 func (s *store) fail(err error) { s.failed = cmp.Or(s.failed, err) }
 
 // text returns the text of a file; empty if it is not a file or too large.

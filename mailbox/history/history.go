@@ -43,10 +43,15 @@ var kinds = []struct {
 	kind      Kind
 	one, many string
 }{
-	{Sent, "sent", "%d messages from %s"}, {Acknowledged, "acknowledged", "%d acknowledged by %s"},
-	{DeadLetter, "gave up", "%d given up by %s"}, {Restored, "restored", "%d restored by %s"},
-	{NewAgent, "new agent", "new agents %[2]s"}, {RemovedAgent, "removed agent", "removed agents %[2]s"},
-	{Described, "workspace.json", ""}, {Status, "status of", "status of %[2]s"}, {Pruned, "old mail pruned", ""},
+	{Sent, "sent", "%d messages from %s"},
+	{Acknowledged, "acknowledged", "%d acknowledged by %s"},
+	{DeadLetter, "gave up", "%d given up by %s"},
+	{Restored, "restored", "%d restored by %s"},
+	{NewAgent, "new agent", "new agents %[2]s"},
+	{RemovedAgent, "removed agent", "removed agents %[2]s"},
+	{Described, "workspace.json", ""},
+	{Status, "status of", "status of %[2]s"},
+	{Pruned, "old mail pruned", ""},
 }
 
 // Change is one thing that happened to a message or an agent, such as one that a sync carried.

@@ -56,7 +56,8 @@ func (a *Autonomy) UnmarshalYAML(node *yaml.Node) error {
 	if err := node.Decode(&text); err != nil {
 		return err
 	}
-	if *a = ""; text == "" {
+	if text == "" {
+		*a = ""
 		return nil
 	}
 	parsed, err := ParseAutonomy(text)

@@ -46,7 +46,6 @@ type UnknownProjectError struct {
 	Known []string
 }
 
-// Error names the project, the home, and the known projects.
 func (e *UnknownProjectError) Error() string {
 	known := "it has none"
 	if len(e.Known) > 0 {

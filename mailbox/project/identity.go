@@ -2,11 +2,11 @@ package project
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -22,18 +22,9 @@ const (
 // Runtimes are the programs that an agent can run in.
 var Runtimes = []string{"claude", "codex", "cursor", "gemini", human}
 
-func checkRuntime(runtime string) error {
-	if runtime != "" && !slices.Contains(Runtimes, runtime) {
-		return fmt.Errorf("runtime %q is not one of %s", runtime, strings.Join(Runtimes, ", "))
-	}
-	return nil
-}
-
-// human is the runtime of a person.
 const human = "human"
 
-// IsPerson reports whether an agent is a person: its card has the runtime human. An agent without a readable card
-// is none.
+// IsPerson reports whether an agent is a person: its card can be read and has the runtime human.
 func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
 	runtime, err := runtimeOf(w, agent)
 	return err == nil && runtime == human
@@ -42,7 +33,6 @@ func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
 // A PersonError says that a program would act as a person.
 type PersonError struct{ Agent schema.AgentName }
 
-// Error names the person.
 func (e *PersonError) Error() string {
 	return fmt.Sprintf("%s is a person: no program answers for a person", e.Agent)
 }
@@ -71,16 +61,13 @@ func newFiles(agent schema.AgentName, runtime string, now time.Time) []newFile {
 	return []newFile{{StatusName, status}, {cardName, card}}
 }
 
-// OfflineNotes returns a note for each recipient of a message that is offline according to its status
+// OfflineNotes returns a note for each recipient of a sent message that is offline according to its status
 // file. It ignores files that cannot be read.
 func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 	for _, agent := range m.To {
-		var status struct {
-			Status string `yaml:"status"`
-		}
-		err := readAgentFile(w, agent, StatusName, &status)
+		status, err := durable.ReadFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), MaxStatus)
 		switch {
-		case err != nil || !strings.EqualFold(strings.TrimSpace(status.Status), "offline"):
+		case err != nil || !strings.EqualFold(strings.TrimSpace(ParseStatus(status).Status), "offline"):
 		case m.Priority == schema.P0:
 			notes = append(notes, fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: also reach it another way", agent))
 		default:

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -130,7 +133,7 @@ type newFile struct {
 	data []byte
 }
 
-// addFiles writes the files that do not exist yet, and returns their paths.
+// addFiles writes the files that do not exist yet into a folder, and returns their paths.
 func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []string, err error) {
 	for _, file := range files {
 		name := path.Join(folder, file.name)
@@ -164,8 +167,8 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	if err := mailbox.CheckNewAgent(agent, known); err != nil {
 		return nil, err
 	}
-	if err := checkRuntime(options.Runtime); err != nil {
-		return nil, err
+	if options.Runtime != "" && !slices.Contains(Runtimes, options.Runtime) {
+		return nil, fmt.Errorf("runtime %q is not one of %s", options.Runtime, strings.Join(Runtimes, ", "))
 	}
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 		name := schema.BoxPath(agent, box)
@@ -180,8 +183,11 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 			return made, err
 		}
 	}
-	if err := removeUnasked(w, agent); err != nil || options.Runtime == "" {
+	if err := w.Root().Remove(mailbox.UnaskedFolder + "/" + string(agent)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return made, err
+	}
+	if options.Runtime == "" {
+		return made, nil
 	}
 	added, err := addFiles(w, schema.AgentsName+"/"+string(agent), newFiles(agent, options.Runtime, options.Now)...)
 	return append(made, added...), err
@@ -196,22 +202,10 @@ func noteUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 	return err
 }
 
-// removeUnasked removes that record.
-func removeUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.UnaskedFolder)
-	if err == nil {
-		err = errors.Join(dir.Remove(string(agent)), dir.Close())
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // Name returns the workspace's project name: the one in workspace.json, or else the name of its
 // folder.
 func Name(w *mailbox.Workspace) string {
-	if m, err := readMarker(w); err == nil && m.ProjectName != "" {
+	if m, err := readMarker(w.Root(), w.Dir()); err == nil && m.ProjectName != "" {
 		return m.ProjectName
 	}
 	return filepath.Base(w.Dir())
@@ -219,15 +213,12 @@ func Name(w *mailbox.Workspace) string {
 
 // CheckMarker returns an error if workspace.json cannot be read.
 func CheckMarker(w *mailbox.Workspace) error {
-	_, err := readMarker(w)
+	_, err := readMarker(w.Root(), w.Dir())
 	return err
 }
 
-func readMarker(w *mailbox.Workspace) (m marker, err error) {
-	return unmarshalMarker(durable.ReadFile(w.Root(), w.Dir(), schema.MarkerName, maxFileSize))
-}
-
-func unmarshalMarker(data []byte, err error) (m marker, _ error) {
+func readMarker(root *os.Root, dir string) (m marker, err error) {
+	data, err := durable.ReadFile(root, dir, schema.MarkerName, maxFileSize)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}

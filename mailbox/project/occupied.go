@@ -27,7 +27,7 @@ func CheckFree(dir string) error {
 		return fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	defer root.Close() // nothing is written
-	m, err := unmarshalMarker(durable.ReadFile(root, dir, schema.MarkerName, maxFileSize))
+	m, err := readMarker(root, dir)
 	if err == nil && m.ProjectName != "" {
 		return nil
 	}

@@ -86,7 +86,6 @@ func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.Agen
 // An OtherAgentError says that a command in a live session would act for another agent.
 type OtherAgentError struct{ Session, Other schema.AgentName }
 
-// Error names both agents.
 func (e *OtherAgentError) Error() string {
 	return fmt.Sprintf("this session acts for %s, not for %s", e.Session, e.Other)
 }
@@ -146,22 +145,16 @@ func runtimeOf(w *mailbox.Workspace, agent schema.AgentName) (runtime string, er
 	var card struct {
 		Runtime string `yaml:"runtime"`
 	}
-	err = readAgentFile(w, agent, cardName, &card)
-	return card.Runtime, err
-}
-
-// readAgentFile decodes a YAML file in an agent's folder.
-func readAgentFile(w *mailbox.Workspace, agent schema.AgentName, name string, into any) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
-		return err
+		return "", err
 	}
-	name = schema.AgentPath(agent, name)
+	name := schema.AgentPath(agent, cardName)
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := yaml.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), name), err)
+	if err := yaml.Unmarshal(data, &card); err != nil {
+		return "", fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), name), err)
 	}
-	return nil
+	return card.Runtime, nil
 }

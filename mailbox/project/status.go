@@ -45,24 +45,20 @@ func ParseStatus(status []byte) Word {
 	return Word{fields.Status, fields.Task, at}
 }
 
-// UpdatedAt returns the time at which a status file was written, according to the file. It is zero if the file is not
-// valid.
-func UpdatedAt(status []byte) time.Time { return ParseStatus(status).At }
-
-// LaterStatus returns the status file that was written later; of two of the same time, that with the greater bytes, so that
-// all machines agree. One that is not valid, which includes none, is the earliest.
+// LaterStatus returns the status file that was written later. If both have the same time, it returns the one with the
+// greater bytes, so that all machines agree. A missing file, and one that is not valid, count as the earliest.
 func LaterStatus(a, b []byte) []byte {
-	if cmp.Or(UpdatedAt(a).Compare(UpdatedAt(b)), bytes.Compare(a, b)) < 0 {
+	if cmp.Or(ParseStatus(a).At.Compare(ParseStatus(b).At), bytes.Compare(a, b)) < 0 {
 		return b
 	}
 	return a
 }
 
-// Status returns the status file of an agent, or nil if there is no valid one. It reports whether another machine's may
-// take its place: a file that is not valid stays.
+// Status returns the status file of an agent, or nil if there is no valid one. It reports whether the file of another
+// machine may replace it. A file that is not valid stays.
 func Status(w *mailbox.Workspace, agent schema.AgentName) (data []byte, mayReplace bool) {
 	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), MaxStatus)
-	if err != nil || UpdatedAt(data).IsZero() {
+	if err != nil || ParseStatus(data).At.IsZero() {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}
 	return data, true
@@ -78,7 +74,8 @@ func TakeStatus(w *mailbox.Workspace, agent schema.AgentName, status []byte) err
 }
 
 // SetStatus writes to the status file of an agent what it does now. All other fields and comments stay. A file that is
-// not a YAML mapping stays as it is, and is an error. Each file is newer than the one before, because among machines the newest one wins.
+// not a YAML mapping stays as it is, and is an error. SetStatus always gives the file a later time than it had, because
+// the file with the latest time replaces those on other machines.
 func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string, now time.Time) error {
 	if err := w.CheckAgent(agent); err != nil {
 		return err
@@ -95,7 +92,7 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 	if file.Kind == 0 { // it is empty
 		file = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
 	}
-	if before := UpdatedAt(data); !now.Truncate(time.Second).After(before) { // in the same second, or by a clock that went back
+	if before := ParseStatus(data).At; !now.Truncate(time.Second).After(before) { // in the same second, or by a clock that went back
 		now = before.Add(time.Second)
 	}
 	fields := file.Content[0]

@@ -218,7 +218,6 @@ func (w *Workspace) withdraw(o Outcome) error {
 	return w.Withdraw(m.ID, o.Agent)
 }
 
-// putBack puts a message back into an inbox.
 func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	m, err := validate.Read(o.Data)
 	if err != nil {
@@ -229,12 +228,15 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	} else {
 		_, err = w.Workspace.Restore(ctx, m, o.Agent, func(mailbox.Entry) error { return nil })
 	}
-	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
-		if err = nil; pending.Path == "" { // the copy is staged
-			_, err = w.Recover(ctx)
-		}
+	pending, ok := errors.AsType[*mailbox.PendingError](err)
+	switch {
+	case !ok:
+		return err
+	case pending.Path == "": // the copy is staged
+		_, err = w.Recover(ctx)
+		return err
 	}
-	return err
+	return nil
 }
 
 // TakeOver makes archive copies of messages that were handled by deleting the inbox copy. A workspace that was

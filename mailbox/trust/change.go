@@ -35,7 +35,6 @@ type ConflictError struct {
 	Revoked bool
 }
 
-// Error names the key and the file.
 func (e *ConflictError) Error() string {
 	if e.Revoked {
 		return fmt.Sprintf("key %s is revoked in %s", e.KeyID, e.Path)
@@ -50,7 +49,6 @@ type NotPinnedError struct {
 	Receiver schema.AgentName
 }
 
-// Error names the key and the receiver.
 func (e *NotPinnedError) Error() string {
 	if e.Receiver == "" {
 		return fmt.Sprintf("no agent has pinned the key %s", e.KeyID)

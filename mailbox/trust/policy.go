@@ -17,27 +17,17 @@ import (
 // A PolicyError reports that a policy file is ignored, because it should have a good signature of its
 // agent and has none, or that it cannot be changed, because it has one.
 type PolicyError struct {
-	Agent schema.AgentName
-	Path  string
+	Path string
 	// Err does not name the file.
 	Err error
 }
 
-// Error names the file and says what is wrong with its signature.
 func (e *PolicyError) Error() string { return fmt.Sprintf("%s is not authorized: %v", e.Path, e.Err) }
 
-// Unwrap returns the cause.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 // configName returns the path of an agent's settings below the workspace.
 func configName(agent schema.AgentName) string { return schema.AgentPath(agent, "config.yaml") }
-
-func policyName(agent schema.AgentName, kind signing.PolicyKind) string {
-	if kind == signing.ReceiverConfig {
-		return configName(agent)
-	}
-	return PinsName(agent)
-}
 
 // policyOf returns the policy in a file of an agent. If the workspace is not a project of the home, its
 // path stands for the name of the project.
@@ -62,12 +52,16 @@ func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Polic
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return "", nil, err
 	}
-	full, data, err = read(w, policyName(agent, kind))
+	name := PinsName(agent)
+	if kind == signing.ReceiverConfig {
+		name = configName(agent)
+	}
+	full, data, err = read(w, name)
 	if err != nil {
 		return full, nil, err
 	}
 	if err := checkPolicy(w, agent, kind, data); err != nil {
-		return full, nil, &PolicyError{agent, full, err}
+		return full, nil, &PolicyError{full, err}
 	}
 	return full, data, nil
 }
@@ -146,7 +140,7 @@ func checkWritable(w *mailbox.Workspace, agent schema.AgentName) error {
 		return err
 	}
 	if _, auth, _ := signing.Split(data); auth != "" {
-		return &PolicyError{agent, full, errors.New("it is signed, and a change would break the signature")}
+		return &PolicyError{full, errors.New("it is signed, and a change would break the signature")}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func readSettings(w *mailbox.Workspace, agent schema.AgentName) (full string, s 
 		err = file.Signing.Decode(&s)
 	}
 	if err != nil {
-		err = &FileError{full, fmt.Errorf("%s: %w", full, err)}
+		err = &FileError{fmt.Errorf("%s: %w", full, err)}
 	}
 	return full, s, err
 }
@@ -112,13 +112,13 @@ func signSettings(w *mailbox.Workspace, agent schema.AgentName) (always bool, id
 	if err == nil && !s.Sign.IsZero() {
 		always, err = parseBool(&s.Sign)
 		if err != nil {
-			err = &SettingsError{FileError{full, fmt.Errorf("%s: signing.sign_messages: %w", full, err)}}
+			err = &SettingsError{FileError{fmt.Errorf("%s: signing.sign_messages: %w", full, err)}}
 		}
 	}
 	if err == nil && s.KeyID != "" {
 		id, err = signing.ParseKeyID(string(s.KeyID))
 		if err != nil {
-			err = &SettingsError{FileError{full, fmt.Errorf("%s: signing.kid: %w", full, err)}}
+			err = &SettingsError{FileError{fmt.Errorf("%s: signing.kid: %w", full, err)}}
 		}
 	}
 	return always, id, err

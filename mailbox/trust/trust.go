@@ -43,17 +43,11 @@ func PinsName(receiver schema.AgentName) string {
 	return schema.AgentPath(receiver, folderName+"/allowed_signers.yaml")
 }
 
-// A FileError reports that a trust file cannot be used.
-type FileError struct {
-	Path string
-	// Err names the file.
-	Err error
-}
+// A FileError reports that a trust file cannot be used. Err names the file.
+type FileError struct{ Err error }
 
-// Error names the file and says what is wrong with it.
 func (e *FileError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // Optional is a text that files and JSON represent as null if it is empty.
@@ -112,11 +106,7 @@ func Catalog(w *mailbox.Workspace) ([]Entry, error) {
 	if err != nil || data == nil {
 		return nil, err
 	}
-	entries, err := parse(full, data, "entries")
-	for i := range entries {
-		entries[i].Status = ""
-	}
-	return entries, err
+	return parse(full, data, "entries")
 }
 
 // Pins returns the pins of a receiver, none if there is no file. It returns a *FileError or a *PolicyError
@@ -130,13 +120,7 @@ func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Entry, error) {
 }
 
 // ParsePins returns the pins in a file; errors name its path.
-func ParsePins(file string, data []byte) ([]Entry, error) {
-	entries, err := parse(file, data, "signers")
-	for i := range entries {
-		entries[i].CreatedAt = ""
-	}
-	return entries, err
-}
+func ParsePins(file string, data []byte) ([]Entry, error) { return parse(file, data, "signers") }
 
 // keysOf returns the pins in the form that signing.Verify takes.
 func keysOf(pins []Entry) signing.Pins {
@@ -159,7 +143,7 @@ func read(w *mailbox.Workspace, name string) (full string, data []byte, err erro
 	case errors.Is(err, fs.ErrNotExist):
 		return full, nil, nil
 	case err != nil:
-		return full, nil, &FileError{full, err}
+		return full, nil, &FileError{err}
 	case data == nil:
 		data = []byte{}
 	}
@@ -183,18 +167,14 @@ type entryNode struct {
 	} `yaml:"jwk"`
 }
 
-// parse returns the entries of a trust file, which are under the key list. One wrong entry makes the
-// whole file unusable: a mistake in the file must neither grant nor revoke trust.
-func parse(file string, data []byte, list string) ([]Entry, error) {
-	entries, err := parseFile(data, list)
-	if err != nil {
-		return nil, &FileError{file, fmt.Errorf("%s: %w", file, err)}
-	}
-	return entries, nil
-}
-
-// parseFile is parse with errors that do not name the file.
-func parseFile(data []byte, list string) ([]Entry, error) {
+// parse returns the entries of a trust file, which are under the key list: entries for a catalog, signers for pins.
+// One wrong entry makes the whole file unusable: a mistake in the file must neither grant nor revoke trust.
+func parse(path string, data []byte, list string) (entries []Entry, err error) {
+	defer func() {
+		if err != nil {
+			entries, err = nil, &FileError{fmt.Errorf("%s: %w", path, err)}
+		}
+	}()
 	var file struct {
 		Version string      `yaml:"version"`
 		Entries []entryNode `yaml:"entries"`
@@ -206,11 +186,10 @@ func parseFile(data []byte, list string) ([]Entry, error) {
 	if file.Version != fileVersion {
 		return nil, fmt.Errorf("version is %q; want %s", file.Version, fileVersion)
 	}
-	nodes := file.Signers
-	if list == "entries" {
+	isCatalog, nodes := list == "entries", file.Signers
+	if isCatalog {
 		nodes = file.Entries
 	}
-	var entries []Entry
 	for i, node := range nodes {
 		e, err := node.entry()
 		if err == nil && slices.ContainsFunc(entries, func(other Entry) bool { return other.KeyID == e.KeyID }) {
@@ -218,6 +197,11 @@ func parseFile(data []byte, list string) ([]Entry, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s[%d]: %w", list, i, err)
+		}
+		if isCatalog {
+			e.Status = ""
+		} else {
+			e.CreatedAt = ""
 		}
 		entries = append(entries, e)
 	}

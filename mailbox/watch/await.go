@@ -20,7 +20,6 @@ type DeadLetterError struct {
 	Reason mailbox.DeadLetterReason
 }
 
-// Error names the agent and the reason.
 func (e *DeadLetterError) Error() string {
 	if e.Reason.RecalledBy != "" {
 		return fmt.Sprintf("%s took message %s back before %s had noticed it", e.Reason.RecalledBy, e.Reason.ID, e.Agent)

@@ -35,13 +35,11 @@ var errCursor = errors.New("watch cannot record its events")
 
 // CursorInUseError reports that another Watcher uses the cursor.
 type CursorInUseError struct {
-	Agent   schema.AgentName
-	StateID string
+	Agent schema.AgentName
 	// Path is the cursor's file.
 	Path string
 }
 
-// Error names the file and what to do.
 func (e *CursorInUseError) Error() string {
 	return fmt.Sprintf("another watch of %s uses %s: give this one its own state id", e.Agent, e.Path)
 }
@@ -139,7 +137,7 @@ func (b *box) openCursor() (fresh bool, err error) {
 		return false, fmt.Errorf("%w: locking %s: %w", errCursor, c.lock.Path(), err)
 	}
 	if !locked {
-		return false, &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
+		return false, &CursorInUseError{Agent: b.agent, Path: c.path}
 	}
 	err = c.read(dir, &b.reported)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +150,6 @@ func (b *box) openCursor() (fresh bool, err error) {
 	return fresh, nil
 }
 
-// read reads the cursor's file.
 func (c *cursor) read(dir *durable.Dir, r *record) error {
 	data, err := dir.ReadFile(c.name, maxCursorSize)
 	if err != nil {

@@ -39,9 +39,8 @@ func (c change) arrived() *schema.Message {
 	return &schema.Message{}
 }
 
-// find looks at a file; the folder is nil if it does not exist. It does not read a file that is unchanged: a
-// message as it was reported. It reads all others again, because what is wrong with a file may change although
-// the file does not.
+// find looks at a file; the folder is nil if it does not exist. It does not read a message that is as it was reported.
+// It reads any other file again, because what is wrong with a file may change although the file does not.
 func (b *box) find(dir *durable.Dir, name string, now time.Time) (c change, unchanged bool) {
 	last := b.lastSeen(name)
 	var info fs.FileInfo
@@ -50,9 +49,11 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) (c change, unch
 		info, err = dir.Lstat(name)
 	}
 	if err != nil {
-		c = change{box: b, entry: b.entry(name), seen: last, bad: &last.Version}
-		if c.entry.Err = err; errors.Is(err, fs.ErrNotExist) {
-			c.entry.Err, c.seen, c.bad = nil, last.next(goneVersion, now), nil
+		c = change{box: b, entry: b.entry(name), seen: last}
+		if errors.Is(err, fs.ErrNotExist) {
+			c.seen = last.next(goneVersion, now)
+		} else {
+			c.entry.Err, c.bad = err, &last.Version
 		}
 		return c, false
 	}
@@ -93,10 +94,11 @@ func (b *box) read(dir *durable.Dir, name string) change {
 	if errors.Is(lookErr, fs.ErrNotExist) {
 		return c
 	}
-	if err = cmp.Or(lookErr, err); lookErr == nil {
+	if lookErr == nil {
 		c.seen.Version = versionOf(info)
 		c.entry.Modified = c.seen.Modified
 	}
+	err = cmp.Or(lookErr, err)
 	if err == nil {
 		c.entry.Message, err = b.workspace.Decode(c.entry, data)
 	}
@@ -110,8 +112,8 @@ func (b *box) read(dir *durable.Dir, name string) change {
 	return c
 }
 
-// compare compares what was found with the record, and returns the changes of a settled file. Only if follow
-// is set does it wait for a missing file to come back.
+// compare compares what was found with the record, and returns the changes of a settled file. If follow is set, a
+// missing file also has to settle: it may come back.
 func (b *box) compare(c change, now time.Time, follow bool) []change {
 	name, message := c.entry.Name, c.entry.Message
 	reported, isMessage := b.reported.Messages[name]
@@ -173,7 +175,7 @@ func (b *box) record(name string, message *summary, bad *Version) {
 const (
 	// Quiet is how long a file must stay unchanged to count as complete if its times do not prove it.
 	Quiet = 250 * time.Millisecond
-	// oldAfter is the age from which on a file counts as unchanged at first sight. File systems count
+	// oldAfter is the age at which a file counts as complete at first sight. File systems count
 	// time in steps of up to two seconds, and the clock of a file server may be slow.
 	oldAfter = time.Minute
 )
@@ -196,7 +198,7 @@ func (v Version) equal(other Version) bool {
 // been seen yet.
 type Sighting struct {
 	Version
-	// Since is since when the file has been in this state, as far as is known.
+	// Since is when the file got into this state, as far as is known.
 	Since time.Time
 }
 

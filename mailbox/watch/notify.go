@@ -59,8 +59,8 @@ func (n *notifier) close() (err error) {
 }
 
 // attach asks for notifications about the boxes and their mailboxes, which show when a box comes back.
-// Each tick calls it again, for folders that were missing or replaced. It ignores errors: ticks find
-// all changes without notifications.
+// Each tick calls attach again, for folders that were missing or replaced. It ignores errors, because
+// ticks find all changes.
 func (w *Watcher) attach() {
 	if w.notifier.add == nil {
 		var err error

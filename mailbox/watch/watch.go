@@ -195,10 +195,10 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 		if goesOn, err = w.deliver(ctx, yield); !goesOn {
 			return
 		}
-		if ctx.Err() != nil || err != nil {
-			break
+		if err == nil && ctx.Err() == nil {
+			err = w.save(saveEvery)
 		}
-		if err = w.save(saveEvery); err != nil {
+		if err != nil || ctx.Err() != nil {
 			break
 		}
 		if now := time.Now(); !now.Before(w.tickAt) {
@@ -233,16 +233,17 @@ func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) (g
 		}
 		c.box.apply(c)
 		w.queue = w.queue[1:]
-		if cursor := c.box.cursor; cursor != nil {
-			if cursor.unsaved++; cursor.unsaved >= mostUnsaved {
-				err = c.box.saveCursor()
+		cursor := c.box.cursor
+		if cursor == nil {
+			continue
+		}
+		if cursor.unsaved++; cursor.unsaved >= mostUnsaved {
+			if err := c.box.saveCursor(); err != nil {
+				return true, err
 			}
 		}
-		if err != nil {
-			break
-		}
 	}
-	return true, err
+	return true, nil
 }
 
 // save saves the cursors that were last saved at least so long ago.
@@ -278,7 +279,7 @@ func (w *Watcher) tick(ctx context.Context, now time.Time, follow bool) error {
 
 // recover completes deliveries that dead processes left behind.
 func (b *box) recover(ctx context.Context) error {
-	ids, _, err := b.workspace.Staged()
+	ids, err := b.workspace.Staged()
 	if len(ids) > 0 {
 		_, err = b.workspace.Recover(ctx)
 	}

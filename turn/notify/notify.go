@@ -181,7 +181,7 @@ func (p *person) run(ctx context.Context, e *mailbox.Entry) error {
 	if err == nil {
 		request := agent.Request{Prompt: turn.BodyText(e.Message), Env: turn.Variables(p.w, p.name, e.Path, e.Message)}
 		var result agent.Result
-		if result, err = command.Turn(ctx, request, func(agent.Event) {}); err != nil && result.LastLine != "" {
+		if result, err = command.Turn(ctx, request, nil); err != nil && result.LastLine != "" {
 			err = fmt.Errorf("%w: %s", err, result.LastLine)
 		}
 	}

@@ -58,8 +58,9 @@ func NoteCommand(w *mailbox.Workspace, agent schema.AgentName, name string, wait
 	}
 }
 
-// CommandsOf returns the command that acted last for an agent, and the one that waits for its mail now; nil if there is
-// none, or none that is known for sure: the process must live on this host, and the system must tell when it started.
+// CommandsOf returns the command that acted last for an agent, and the one that waits for its mail now, nil if there is
+// none. A command counts as waiting only if its process surely lives: on this host, where the system tells when it
+// started.
 func CommandsOf(w *mailbox.Workspace, agent schema.AgentName) (last, waiting *Command) {
 	host, _ := os.Hostname()
 	for _, suffix := range []string{lastSuffix, waitingSuffix} {

@@ -37,14 +37,16 @@ const (
 	Held FactKind = "held"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
+	// unread is a message that the recipient wants to count as new again; see NoteUnread.
+	unread FactKind = "unread"
 	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no
 	// message: the agent works on none any more.
 	working  FactKind = "working"
 	finished FactKind = "finished"
 
 	// Bound is a conversation, or a pair of agents within an hour, that has reached its limit on turns.
-	// Notified is the notice about that, which was sent, and Resumed a person who lifts the limit. They belong to
-	// no message.
+	// Notified says that the notice about that was sent, and Resumed that a person lifted the limit. They
+	// belong to no message.
 	Bound    FactKind = "bound"
 	Notified FactKind = "notified"
 	Resumed  FactKind = "resumed"
@@ -115,12 +117,9 @@ type Key struct {
 }
 
 // KeyOf returns the key of a message with its whole body. The key does not depend on how the file is written.
-func KeyOf(m *schema.Message) (Key, error) {
-	data, err := m.MarshalJSON()
-	if err != nil {
-		return Key{}, err
-	}
-	return Key{ID: m.ID, Fingerprint: Fingerprint(data)}, nil
+func KeyOf(m *schema.Message) Key {
+	data, _ := m.MarshalJSON() // never fails
+	return Key{ID: m.ID, Fingerprint: Fingerprint(data)}
 }
 
 // Fingerprint returns the beginning of a SHA-256 of the parts, in hexadecimal digits.

@@ -3,8 +3,6 @@ package track
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -72,7 +70,8 @@ func (rec *Record) Done() bool { return rec.Outcome != "" && rec.Settled && rec.
 // hasNoticed reports whether a session has noticed the message, or the recipient said that it works on it, since its
 // last turn began.
 func (rec *Record) hasNoticed() bool {
-	return rec.Working != nil && rec.Working.At.After(rec.Started) || slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
+	return rec.Working != nil && rec.Working.At.After(rec.Started) ||
+		slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
 }
 
 // Conversation is what is known of a conversation.
@@ -140,23 +139,15 @@ func (h *History) sender(name schema.AgentName) *senderState {
 }
 
 // Read applies the complete lines of a journal that it has not read before. It skips lines that are not facts.
-func (h *History) Read(journal io.ReaderAt) error {
-	lines := jsonl.NewReader(journal)
+func (h *History) Read(journal io.ReaderAt) (err error) {
 	var f Fact
-	for {
-		line, next, err := lines.Line(h.end)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading journal: %w", err)
-		}
+	h.end, err = jsonl.Each(journal, h.end, func(line []byte) {
 		f = Fact{}
 		if json.Unmarshal(line, &f) == nil {
 			h.Apply(&f)
 		}
-		h.end = next
-	}
+	})
+	return err
 }
 
 // Apply adds a fact.
@@ -231,6 +222,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.applyAfterOutcome(f)
 	case noted:
 		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
+	case unread:
+		rec.Noticed, rec.Working = nil, nil
 	case working:
 		rec.Working = &Working{At: f.At, Text: f.Text, Process: f.Process}
 		for _, turn := range []time.Time{rec.Started, rec.Ended} {
@@ -244,7 +237,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	}
 }
 
-// addNoticed adds who noticed the message. A session that goes on in another process stays one. After another turn,
+// addNoticed adds who noticed the message. A session that continues in another process counts once. After another turn,
 // noticing it again counts again.
 func (rec *Record) addNoticed(by Noticed) {
 	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool {
@@ -321,29 +314,24 @@ func (s *senderState) Within(now time.Time) []time.Time {
 // resumes it also releases the messages that the limit holds.
 func (h *History) applyBound(f *Fact) {
 	resumes := f.Kind == Resumed
-	var bound *bool
 	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
 		c.Unsent = f.Send
-		bound = &c.Bound
+		c.Bound = f.Kind == Bound || c.Bound && !resumes
 		if resumes {
 			c.Turns = 0
 		}
 	} else {
 		s := h.sender(f.From)
 		s.Unsent = f.Send
-		bound = &s.Bound
+		s.Bound = f.Kind == Bound || s.Bound && !resumes
 		if resumes {
 			s.Turns = nil
 		}
 	}
-	if f.Kind == Bound {
-		*bound = true
-	}
 	if !resumes {
 		return
 	}
-	*bound = false
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {

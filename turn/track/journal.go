@@ -170,8 +170,7 @@ func (j *Journal) write(isDurable bool, facts ...Fact) error {
 		if err := jsonl.Seal(j.file); err != nil {
 			return err
 		}
-		err = jsonl.Append(j.file, lines)
-		return err
+		return jsonl.Append(j.file, lines)
 	})
 	if err == nil && isDurable {
 		err = j.file.Sync()
@@ -282,23 +281,24 @@ func (j *Journal) compact(above int64, keep func(*Record) bool) error {
 // ReadHistory reads the journal of an agent without writing anything. A missing journal is empty.
 func ReadHistory(w *mailbox.Workspace, agent schema.AgentName) (*History, error) {
 	h := NewHistory()
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
-	if err == nil {
-		err = errors.Join(h.readIn(dir, JournalName(agent)), dir.Close())
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading journal: %w", err)
-	}
-	return h, nil
+	return h, readJournal(w, agent, h.Read)
 }
 
-func (h *History) readIn(dir *durable.Dir, name string) error {
-	file, err := dir.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return err
+// readJournal calls read with the journal of an agent, if there is one.
+func readJournal(w *mailbox.Workspace, agent schema.AgentName, read func(io.ReaderAt) error) error {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
+	if err == nil {
+		var file *os.File
+		if file, err = dir.OpenFile(JournalName(agent), os.O_RDONLY, 0); err == nil {
+			err = read(file)
+			_ = file.Close() // nothing is written
+		}
+		err = errors.Join(err, dir.Close())
 	}
-	defer file.Close() // nothing is written
-	return h.Read(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the journal of %s: %w", agent, err)
+	}
+	return nil
 }
 
 // runFolder has two files for each agent: one that a Runner locks, and one that names the process of the Runner.

@@ -57,7 +57,7 @@ func withProgress(w *mailbox.Workspace, thread []conversation.Node, err error) (
 	return nodes, t.result()
 }
 
-// Stage returns the most urgent of the stages of the message, or nothing if no recipient is known.
+// Stage returns the most urgent of the stages of the message, "" if no recipient is known.
 func (n Node) Stage() Stage { return n.least().Stage }
 
 // least returns the progress with the recipient whose stage is the most urgent.
@@ -70,7 +70,8 @@ func (n Node) least() (least Progress) {
 	return least
 }
 
-// Said returns, in words that follow Stage, what the recipient in that stage said about its work, and what all asked back.
+// Said returns, in words that follow Stage, what the recipient with that stage said about its work, and the questions that
+// all recipients asked back.
 func (n Node) Said(now time.Time) string {
 	p := n.least()
 	for _, other := range n.Recipients {
@@ -111,6 +112,8 @@ type Query struct {
 	Priority     schema.Priority
 	// Limit is the largest number of messages, the newest ones; 0 is no limit.
 	Limit int
+	// Only limits the list to files with these names. Nil means all.
+	Only mailbox.NameFilter
 	// open limits the list to requests that have not expired.
 	open bool
 	// words are those of Text.
@@ -161,6 +164,9 @@ func (t *tracker) list(ctx context.Context, q Query, listing *mailbox.Listing) (
 // file that is not a message counts as one whose subject is the file name.
 func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, since time.Time) (nodes []Node, err error) {
 	mayFit := func(name string) bool {
+		if q.Only != nil && !q.Only(name) {
+			return false
+		}
 		parsed, err := schema.ParseFileName(name)
 		return err != nil || !parsed.At.Before(since) && (!q.open || parsed.Type.IsRequest())
 	}
@@ -199,11 +205,11 @@ func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
 		return since
 	}
 	names := make(map[string]time.Time)
-	listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) {
+	for _, name := range listing.MessageFiles() {
 		if parsed, err := schema.ParseFileName(name); err == nil && !parsed.At.Before(since) {
 			names[name] = parsed.At
 		}
-	})
+	}
 	times := slices.SortedFunc(maps.Values(names), time.Time.Compare)
 	if len(times) <= q.Limit {
 		return since
@@ -211,7 +217,7 @@ func (q *Query) newest(listing *mailbox.Listing, since time.Time) time.Time {
 	return times[len(times)-q.Limit]
 }
 
-// fits reports whether a message fits. It replaces the body by the snippet, which group takes.
+// fits reports whether a message fits. It replaces the body with the snippet, which group moves to the Node.
 func (q *Query) fits(m *schema.Message) bool {
 	body := m.Body
 	m.Body = schema.Value{}

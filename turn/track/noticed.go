@@ -44,6 +44,15 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 	return appendFacts(w, agent, facts...)
 }
 
+// NoteUnread durably records in the journal of an agent that a message counts as one that it was not shown, and does not
+// work on, until that is noted again.
+func NoteUnread(w *mailbox.Workspace, agent schema.AgentName, message Key) error {
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	return appendFacts(w, agent, Fact{Kind: unread, Envelope: Envelope{Key: message}})
+}
+
 // AwaitNoticed waits until every recipient of a sent message has noticed it, has given it a turn, or has it no longer
 // in the inbox.
 func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {

@@ -124,10 +124,7 @@ func TestNotedOnAFaultyDisk(t *testing.T) {
 // BenchmarkNoteNoticed notes a message beside a journal of 8 MB.
 func BenchmarkNoteNoticed(b *testing.B) {
 	w := newWorkspace(b)
-	k, err := KeyOf(send(b, w, question("one"))[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	k := KeyOf(send(b, w, question("one"))[0])
 	j, err := OpenJournal(w, "codex", time.Now)
 	if err != nil {
 		b.Fatal(err)
@@ -173,5 +170,43 @@ func TestReplyShowsNotice(t *testing.T) {
 	progress, err := Recall(t.Context(), w, sent)
 	if err != nil || progress[0].Stage != StageNoticed {
 		t.Errorf("after a question back, the message is %s (%v), want %s", progress[0].Stage, err, StageNoticed)
+	}
+}
+
+// TestUnread checks that a message that was noticed or worked on is new again once it is unread, and that nothing else
+// about it changes.
+func TestUnread(t *testing.T) {
+	w := newWorkspace(t)
+	m := send(t, w, question("one"))[0]
+	k := KeyOf(m)
+	news := NewsOf(w, "codex")
+	for range 2 {
+		for _, note := range []func() error{
+			func() error { return NoteNoticed(w, "codex", []Key{k}, Noticed{}) },
+			func() error { return NoteWorking(w, "codex", k, "half done", process.Process{}) },
+		} {
+			if err := note(); err != nil || news.Has(m) {
+				t.Errorf("the message that was noticed is new: %v", err)
+			}
+			if err := NoteUnread(w, "codex", k); err != nil || !news.Has(m) {
+				t.Errorf("the message that is unread is not new: %v", err)
+			}
+		}
+	}
+	p, err := Track(t.Context(), w, string(m.ID))
+	if err != nil || len(p) != 1 || p[0].Stage != StageWaiting || len(p[0].Noticed) > 0 || p[0].Working != nil {
+		t.Errorf("the progress of the message is %+v (%v), want none", p, err)
+	}
+	j := openJournal(t)
+	rec := recordNumber(1)
+	j.mustAppend(t, Started.About(rec), Failed.About(rec))
+	before, _ := j.Get(rec.Key)
+	j.mustAppend(t, noticedBy(rec, "one"), Fact{Kind: unread, Envelope: Envelope{Key: rec.Key}})
+	after, _ := j.Get(rec.Key)
+	if before.Last = after.Last; !reflect.DeepEqual(after, before) {
+		t.Errorf("unread made %+v of %+v", after, before)
+	}
+	if err := NoteUnread(w, "nobody", k); err == nil {
+		t.Error("an agent that does not exist has unread mail")
 	}
 }

@@ -72,16 +72,13 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	for _, n := range nodes {
 		m := n.Message
 		isPending := slices.ContainsFunc(n.Files, func(e mailbox.Entry) bool { return e.Box == mailbox.Inbox })
-		if isPending || !m.CreatedAt.Time().Before(recently) {
-			open.add(n.Files)
-			open.addReplies(t, m.ID)
-		}
+		isOpen := isPending || !m.CreatedAt.Time().Before(recently)
 		for _, p := range n.Recipients {
-			if n.Err != nil || p.Answer != "" || p.Stage == StageRecalled || p.Agent == mailbox.Postmaster || !m.IsFor(p.Agent) || m.From != agent && p.Agent != agent {
+			concerns := m.IsFor(p.Agent) && (m.From == agent || p.Agent == agent) && p.Agent != mailbox.Postmaster
+			if n.Err != nil || !concerns || p.Answer != "" || p.Stage == StageRecalled {
 				continue
 			}
-			open.add(n.Files)
-			open.addReplies(t, m.ID)
+			isOpen = true
 			request := OpenRequest{
 				ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
 				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working, Replies: p.Replies,
@@ -91,6 +88,10 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 			} else {
 				owed.Theirs = append(owed.Theirs, request)
 			}
+		}
+		if isOpen {
+			open.add(n.Files)
+			open.addReplies(t, m.ID)
 		}
 	}
 	if t.unreadable == nil {
@@ -126,8 +127,8 @@ type memory struct {
 	Trust string `json:"trust"`
 	// Folders are the boxes that were searched.
 	Folders map[string]searched `json:"folders"`
-	// Names are the names of the files that held open requests, replies to them and to these, and those of requests that are
-	// pending or new: these will be acknowledged, which adds their files to the archive.
+	// Names are the names of the files that held open requests, the replies to these, and the replies to those. The
+	// requests that are pending or new count as open, because acknowledging one adds its file to the archive.
 	Names []string `json:"names"`
 }
 
@@ -139,8 +140,6 @@ type searched struct {
 	Old string `json:"old"`
 	Sum uint64 `json:"sum"`
 }
-
-func (s searched) changedWith(o searched) bool { return s.Changed == o.Changed }
 
 // latest is when a box changed last.
 func (m *memory) latest() time.Time {
@@ -194,7 +193,7 @@ func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing
 	var last memory
 	data, err := durable.ReadFile(t.w.Root(), t.w.Dir(), memoryName(agent), maxMemory)
 	isKnown := err == nil && json.Unmarshal(data, &last) == nil && last.Trust == now.Trust
-	isSame := isKnown && maps.EqualFunc(last.Folders, now.Folders, searched.changedWith)
+	isSame := isKnown && maps.EqualFunc(last.Folders, now.Folders, func(a, b searched) bool { return a.Changed == b.Changed })
 	if isKnown && !isSame {
 		var added []string
 		added, isKnown, err = t.added(ctx, &last, &now)
@@ -213,8 +212,8 @@ func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing
 }
 
 // added returns the names of the files that were added since the last search. It reports false if a search of
-// these and what was open could miss something: a clock went back, or a request was made before the last search, and
-// so its answer may have been there.
+// these and what was open could miss something: a clock went back, or a request was made before the last search, so
+// that its answer may have been there already.
 func (t *tracker) added(ctx context.Context, last, now *memory) (names []string, ok bool, err error) {
 	latest := last.latest()
 	for path, s := range now.Folders {

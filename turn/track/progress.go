@@ -126,7 +126,7 @@ type tracker struct {
 	replies map[schema.ID][]mailbox.Entry
 	// asked are the messages to which readReplies has looked for replies.
 	asked map[schema.ID]bool
-	// unreadable are the folders that the files of the messages may be in.
+	// unreadable is set if a folder that may have files of the messages cannot be read.
 	unreadable *mailbox.UnreadableError
 }
 
@@ -250,11 +250,11 @@ func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mai
 		if err == nil {
 			p.Reason = reason.Reason
 			p.Attempts = reason.Attempts
-			if reason.RecalledBy != "" {
-				p.Stage = StageRecalled
-			}
-			if reason.RecalledBy != "" && p.Answer != "" { // on another machine, the recipient had noticed it
+			switch {
+			case reason.RecalledBy != "" && p.Answer != "": // on another machine, the recipient had noticed it
 				p.Stage = StageAnswered
+			case reason.RecalledBy != "":
+				p.Stage = StageRecalled
 			}
 		} else if !mailbox.IsGone(err) {
 			return err

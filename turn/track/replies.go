@@ -85,7 +85,7 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 	return t.readReplies(ctx, listing, back...)
 }
 
-// addReplies adds those of the messages that are replies of the recipient. All are found by the ids of their parents.
+// addReplies adds the recipient's replies to a message. All has the replies to all messages, by the ids of these.
 func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID][]mailbox.Entry) {
 	var replies []*schema.Message
 	for _, e := range all[m.ID] {

@@ -69,14 +69,13 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 		if source.Box == mailbox.DeadLetters {
 			one.Was = StageDead
 		}
-		k, err := KeyOf(source.Message)
+		k := KeyOf(source.Message)
 		if source.Err != nil { // a Runner identifies an invalid message by its bytes
-			var raw []byte
-			raw, err = w.ReadRaw(source)
-			k = Key{ID: source.Message.ID, Fingerprint: Fingerprint(raw)}
-		}
-		if err != nil {
-			return err
+			raw, err := w.ReadRaw(source)
+			if err != nil {
+				return err
+			}
+			k.Fingerprint = Fingerprint(raw)
 		}
 		return appendFacts(w, name, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
 	})

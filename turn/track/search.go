@@ -17,7 +17,7 @@ func search(words []string, subject string, body schema.Value) (snippet string, 
 	subject = strings.ToLower(subject)
 	text := BodyText(body)
 	lower := strings.ToLower(text)
-	if len(lower) != len(text) { // a few letters change their length, and with it what follows them its place
+	if len(lower) != len(text) { // a few letters have another length in lower case, so places would differ
 		text = lower
 	}
 	var at []int
@@ -46,7 +46,7 @@ func BodyText(v schema.Value) string {
 	return strings.Join(texts, "\n")
 }
 
-// snippetAt returns a line of the text around the place from which it reaches most of the others.
+// snippetAt returns a line of the text that shows as many of the places as possible, "" if there are none.
 func snippetAt(text string, places []int) string {
 	const before, after = 30, 70
 	best, most := 0, 0

@@ -24,7 +24,6 @@ type News struct {
 	agent   schema.AgentName
 	journal os.FileInfo
 	state   *inboxState
-	ids     map[schema.ID]bool
 }
 
 // NewsOf returns the news of an agent.
@@ -38,14 +37,8 @@ func (n *News) refresh() error {
 		return err
 	}
 	n.journal = info
-	if n.state, err = newTracker(n.w).inbox(n.agent); err != nil {
-		return err
-	}
-	n.ids = make(map[schema.ID]bool, len(n.state.records))
-	for k := range n.state.history.Records {
-		n.ids[k.ID] = true
-	}
-	return nil
+	n.state, err = newTracker(n.w).inbox(n.agent)
+	return err
 }
 
 // Has reports whether a message in the inbox is new. It returns true if that is unknown, so that no message is missed.
@@ -56,14 +49,10 @@ func (n *News) Has(m *schema.Message) bool {
 
 // record returns what the journal has about a message, or nil.
 func (n *News) record(m *schema.Message) *Record {
-	if n.refresh() != nil || !n.ids[m.ID] { // most messages have no record
+	if n.refresh() != nil || n.state.records[m.ID] == nil { // most messages have no record
 		return nil
 	}
-	k, err := KeyOf(m)
-	if err != nil {
-		return nil
-	}
-	return n.state.history.Records[k]
+	return n.state.history.Records[KeyOf(m)]
 }
 
 // OpenMessage is a message that the agent was shown, and that is in its inbox.
@@ -100,8 +89,7 @@ func (n *News) Count(ctx context.Context) (count int, more bool) {
 	if err != nil || n.refresh() != nil {
 		return 0, false
 	}
-	var names []string
-	listing.All(func(_ schema.AgentName, _ mailbox.Box, name string) { names = append(names, name) })
+	names := listing.MessageFiles()
 	slices.Sort(names) // names begin with a time
 	newest := names[max(0, len(names)-mostCounted):]
 	entries, err := n.w.ListNamed(ctx, n.agent, mailbox.Inbox, func(name string) bool { return slices.Contains(newest, name) },
@@ -117,8 +105,8 @@ func (n *News) Count(ctx context.Context) (count int, more bool) {
 	return count, len(names) > len(newest)
 }
 
-// isNew reports whether the message is new to the agent. A Runner at work decides about it during a turn and after it.
-// Where the process that was shown it is unknown, a turn that was begun later makes it new.
+// isNew reports whether the message is new to the agent. It is not during a turn and after a successful one. If the process
+// that was shown it is unknown, a turn that began later makes it new.
 func (rec *Record) isNew(runs bool) bool {
 	if rec.Running && runs || rec.Outcome == Succeeded {
 		return false
@@ -132,10 +120,15 @@ func (rec *Record) isNew(runs bool) bool {
 
 // Exclusively calls do while no other process shows messages to the agent, takes one back from it, or begins a turn on
 // one. It waits for the others.
-func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) (err error) {
+func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
+	return whileLocked(ctx, w, string(agent)+".shown.lock", do)
+}
+
+// whileLocked calls do while it holds a lock beside the journals. It waits for the lock.
+func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func() error) (err error) {
 	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return err
 	}
@@ -143,7 +136,7 @@ func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	if err != nil {
 		return err
 	}
-	lock := dir.NewLock(string(agent) + ".shown.lock")
+	lock := dir.NewLock(name)
 	defer func() { err = errors.Join(err, lock.Close(), dir.Close()) }()
 	const retry = 5 * time.Millisecond
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
@@ -152,7 +145,7 @@ func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	return do()
 }
 
-// WhileReading is Exclusively for a reader, who does without it in a workspace that cannot be written.
+// WhileReading is Exclusively for a reader. In a workspace that cannot be written, it calls do without the lock.
 func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
 	begun := false
 	err := Exclusively(ctx, w, agent, func() error {
@@ -165,10 +158,10 @@ func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentN
 	return do()
 }
 
-// Show calls show with the first of the messages that are in the inbox of the agent and new, or that are in the inbox
-// if again is true; most of them at most, or all if it is 0. It then records that the agent has noticed them. No two
-// processes of the agent are shown the same message. Show reports whether there was one: others may have been faster. A
-// zero time of by means when the messages are shown.
+// Show calls show with those of the pending messages that are still in the inbox of the agent and are new to it or, if
+// again is true, with all that are still there. It takes only the first most of them, unless most is 0. It then records
+// that the agent has noticed them; a zero time of by means now. No two processes of the agent are shown the same
+// message. Show reports whether there was one: others may have been faster.
 //
 // A process that is killed before it has recorded that may have shown them.
 func Show(
@@ -188,10 +181,8 @@ func Show(
 				continue
 			}
 			chosen = append(chosen, e)
-			if k, err := KeyOf(e.Message); err != nil {
-				return err
-			} else if isNew {
-				keys = append(keys, k)
+			if isNew {
+				keys = append(keys, KeyOf(e.Message))
 			}
 		}
 		if shown = len(chosen) > 0; !shown {
@@ -233,15 +224,11 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 // one, or it had a turn.
 func KeepNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) error {
 	err := Exclusively(ctx, w, agent, func() error {
-		k, err := KeyOf(m)
-		if err != nil {
-			return err
-		}
 		h, err := ReadHistory(w, agent)
 		if err != nil {
 			return err
 		}
-		if rec := h.Records[k]; rec == nil || rec.Noticed == nil && rec.Working == nil && rec.Attempts == 0 {
+		if rec := h.Records[KeyOf(m)]; rec == nil || rec.Noticed == nil && rec.Working == nil && rec.Attempts == 0 {
 			return nil
 		}
 		_, err = w.Restore(ctx, m, agent, func(source mailbox.Entry) error {
@@ -262,8 +249,8 @@ func KeepNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, a
 // only noticed and have left the inbox. A command that reads the journal shall not get slower from day to day.
 const compactNoticed = 256 << 10
 
-// compact removes from a large journal what is known of messages that had no turn and left the inbox, if these are the
-// most. A Runner compacts its journal itself.
+// compact removes from a large journal the records of messages that had no turn and left the inbox, if these are most of
+// the records. A Runner compacts its journal itself.
 func (n *News) compact(ctx context.Context) (err error) {
 	if n.journal == nil || n.journal.Size() < compactNoticed || n.state.running {
 		return nil

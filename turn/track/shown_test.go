@@ -68,10 +68,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("%+v are open, want three messages", open)
 	}
 	// A failed turn makes the message new only if no living process was shown it. A message that is gone is not shown.
-	k, err := KeyOf(sent[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := KeyOf(sent[0])
 	rec := &Record{Envelope: Envelope{Key: k}}
 	began, failed := Started.About(rec), Failed.About(rec)
 	if err := appendFacts(w, "codex", began, failed); err != nil {
@@ -85,9 +82,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("after a turn, %q are shown again to the same process", got)
 	}
 	unknown := send(t, w, question("shown to an unknown process"))[0]
-	if k, err = KeyOf(unknown); err != nil {
-		t.Fatal(err)
-	}
+	k = KeyOf(unknown)
 	if err := NoteNoticed(w, "codex", []Key{k}, Noticed{}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +127,7 @@ func TestShowForgets(t *testing.T) {
 	for n := range 3000 {
 		facts = append(facts, Fact{Kind: noted, Envelope: Envelope{Key: recordNumber(n).Key}, Process: us})
 	}
-	k, err := KeyOf(open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := KeyOf(open)
 	facts = append(facts, Fact{Kind: noted, Envelope: Envelope{Key: k}, Process: us}, Started.About(recordNumber(5000)))
 	if err := appendFacts(w, "codex", facts...); err != nil {
 		t.Fatal(err)

@@ -109,14 +109,14 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	for _, rec := range state.history.Records {
 		switch {
 		case rec.Running && s.Running:
-			s.InTurn = append(s.InTurn, turnOf(rec))
+			s.InTurn = append(s.InTurn, turnOf(rec).inStatus())
 		case !rec.Started.IsZero() && !rec.Ended.IsZero() && (last == nil || rec.Ended.After(last.Ended)):
 			last = rec
 		}
 	}
 	slices.SortFunc(s.InTurn, func(a, b Turn) int { return a.Started.Compare(b.Started) })
 	if last != nil {
-		turn := turnOf(last)
+		turn := turnOf(last).inStatus()
 		s.Last = &turn
 	}
 	for _, c := range state.history.Conversations {
@@ -130,7 +130,6 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	return s, nil
 }
 
-// count counts a message in the inbox.
 func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 	switch {
 	case e.IsHeld():
@@ -158,14 +157,21 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 	}
 }
 
+// turnOf returns the last turn on a message.
 func turnOf(rec *Record) Turn {
-	t := Turn{Envelope: rec.Envelope, Attempt: rec.Attempts, Started: inSeconds(rec.Started)}
-	t.Fingerprint, t.File = "", ""
+	t := Turn{Envelope: rec.Envelope, Attempt: rec.Attempts, Started: rec.Started}
 	if !rec.Running {
-		t.Ended = inSeconds(rec.Ended)
+		t.Ended = rec.Ended
 		t.Succeeded = rec.Outcome == Succeeded
 		t.Reason = rec.Reason
 		t.Usage = rec.Usage
 	}
+	return t
+}
+
+// inStatus returns the turn without what a status leaves out.
+func (t Turn) inStatus() Turn {
+	t.Fingerprint, t.File = "", ""
+	t.Started, t.Ended = inSeconds(t.Started), inSeconds(t.Ended)
 	return t
 }

@@ -39,14 +39,14 @@ func (by Working) Said(now time.Time) string {
 	return text
 }
 
-// MaxWorking is the greatest length of the text of a Working, in characters.
-const MaxWorking = 200
+// maxWorking is the greatest length of the text of a Working, in characters.
+const maxWorking = 200
 
 // ErrWorkingText reports a text that a Working cannot have.
 var ErrWorkingText = errors.New("not a line about the work")
 
-// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. So it has noticed
-// the message, in this process. NoteWorking does not read the journal.
+// NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. Thereby the agent
+// has also noticed the message, in that process. NoteWorking does not read the journal.
 func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string, by process.Process) error {
 	if err := cmp.Or(checkWorking(text), w.CheckAgent(agent)); err != nil {
 		return err
@@ -56,8 +56,8 @@ func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text
 
 func checkWorking(text string) error {
 	switch {
-	case utf8.RuneCountInString(text) > MaxWorking:
-		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), MaxWorking)
+	case utf8.RuneCountInString(text) > maxWorking:
+		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), maxWorking)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 		return fmt.Errorf("%w: it has a line break or another control character", ErrWorkingText)
 	}
@@ -90,11 +90,7 @@ func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	if err = cmp.Or(err, e.Err); err != nil {
 		return nil, err
 	}
-	key, err := KeyOf(e.Message)
-	if err == nil {
-		err = NoteWorking(w, agent, key, text, by)
-	}
-	return e.Message, err
+	return e.Message, NoteWorking(w, agent, KeyOf(e.Message), text, by)
 }
 
 // NoteFinished durably records that an agent works on none of its messages any more.

@@ -61,8 +61,8 @@ func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.V
 		if isDeeper(fields, maxDepth) {
 			return []contract.Violation{{At: []string{}, Message: fmt.Sprintf("a body that has a schema nests at most %d deep", maxDepth)}}, nil
 		}
-		for _, t := range []typer{{}, {eager: true}} {
-			readings = append(readings, func() any { return t.convert(asked, fields) })
+		for _, eager := range []bool{false, true} {
+			readings = append(readings, func() any { return convert(asked, fields, eager) })
 		}
 	}
 	if r.Text != nil && (r.Fields == nil || slices.Contains(types, "string")) {

@@ -18,12 +18,10 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // NewCommand returns the command "oacp contract".
 func NewCommand(s *command.Streams) *cli.Command {
-	var asJSON bool
 	return &cli.Command{
 		Name:     "contract",
 		Category: command.CategoryProgram,
@@ -32,10 +30,10 @@ func NewCommand(s *command.Streams) *cli.Command {
 then the bodies from standard input, one line of JSON each, and answers on standard
 output. It reads no files and uses no network. oacp schema --list shows the schemas of
 a workspace, and oacp validate checks messages.`,
-		Flags: []cli.Flag{command.JSONFlag(&asJSON)},
+		Flags: []cli.Flag{command.JSONFlag(nil)},
 		Action: func(c *cli.Context) error {
-			if args := command.Positionals(c); len(args) > 0 {
-				return failure.Usagef("unexpected argument %s", visible.Quote(args[0]))
+			if err := command.AtMost(c, 0); err != nil {
+				return err
 			}
 			if s.InTerminal {
 				return failure.Usagef("other commands call this one").WithHint("oacp validate checks messages")

@@ -9,39 +9,34 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// A typer converts the texts of a body to the types that a schema demands. In a message every scalar is
-// text, so a text counts as a number or a boolean where the schema demands one and does not allow text.
-type typer struct {
-	// eager also converts texts where the schema allows text.
-	eager bool
-}
-
-// convert returns the value with its texts converted.
-func (t *typer) convert(schemas []*jsonschema.Schema, value any) any {
+// convert returns a body with its texts converted to the types that the schemas demand. In a message every scalar
+// is text, so a text counts as a number or a boolean where the schemas demand one and do not allow text. If eager is set,
+// it also counts as one where they allow text.
+func convert(schemas []*jsonschema.Schema, value any, eager bool) any {
 	schemas = applied(schemas)
 	switch v := value.(type) {
 	case map[string]any:
 		converted := make(map[string]any, len(v))
 		for key, member := range v {
-			converted[key] = t.convert(ofMember(schemas, key), member)
+			converted[key] = convert(ofMember(schemas, key), member, eager)
 		}
 		return converted
 	case []any:
 		converted := make([]any, len(v))
 		for i, item := range v {
-			converted[i] = t.convert(ofItem(schemas, i), item)
+			converted[i] = convert(ofItem(schemas, i), item, eager)
 		}
 		return converted
 	case string:
-		return t.scalar(schemas, v)
+		return scalar(schemas, v, eager)
 	}
 	return value
 }
 
 // scalar converts a text to a type that the schemas demand, or returns it unchanged.
-func (t *typer) scalar(schemas []*jsonschema.Schema, text string) any {
+func scalar(schemas []*jsonschema.Schema, text string, eager bool) any {
 	types := typesOf(schemas)
-	if slices.Contains(types, "string") && !t.eager {
+	if slices.Contains(types, "string") && !eager {
 		return text
 	}
 	trimmed := strings.TrimSpace(text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/urfave/cli/v2"
@@ -41,14 +42,12 @@ EXAMPLES:
    oacp dashboard
    oacp dashboard --once --json
    oacp dashboard --once --all-projects --all-runs`,
-		Flags: append([]cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "print one frame and exit", Destination: &o.once},
 			&cli.BoolFlag{Name: "all-projects", Usage: "show every project", Destination: &o.allProjects},
 			&cli.BoolFlag{Name: "all-runs", Category: command.Rare, Usage: "show the runs of every repository", Destination: &o.allRuns},
-			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
-			&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
+		}, o.log.RunsFlags(), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,9 +11,11 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -143,26 +144,14 @@ func (s *source) readThread(ctx context.Context, id schema.ID, r *reading) error
 				m, problem = command.Preview(&n.Entry), "  not valid: "+n.Err.Error()
 			}
 			r.add(entry{
-				subject: m.Subject, text: bodyText(m.Body),
-				head: m.CreatedAt.Time().In(s.Zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
+				subject: m.Subject, text: turn.BodyText(m),
+				head: m.CreatedAt.Time().In(s.Zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + spelling.Join(m.To) +
 					"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 			})
 		}
 		return err
 	}
 	return nil
-}
-
-// bodyText returns a body as text, a structured one as JSON.
-func bodyText(body schema.Value) string {
-	if len(body.Pairs) == 0 {
-		return body.Text
-	}
-	data, err := json.MarshalIndent(body, "", "  ")
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
 }
 
 // readLog reads the bridge log of a run.

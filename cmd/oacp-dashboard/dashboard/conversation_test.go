@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/clipperhouse/displaywidth"
 
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
@@ -58,7 +58,7 @@ func FuzzWrap(f *testing.F) {
 		for _, l := range wrap(content, columns, plain) {
 			sum := 0
 			for _, r := range l.text {
-				sum += text.RuneWidth(r)
+				sum += displaywidth.Rune(r)
 			}
 			if sum > columns {
 				t.Errorf("line %q is %d columns wide, want at most %d", l.text, sum, columns)
@@ -171,6 +171,23 @@ func TestReadThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	read("after it left the inbox", 2, "done")
+}
+
+// TestReadStructured checks that a structured body is shown as oacp read shows it.
+func TestReadStructured(t *testing.T) {
+	w := mailboxtest.New(t, "claude", "codex")
+	body := schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{{Key: "port", Value: schema.TextValue("8080")}}}
+	receipt, err := w.Send(t.Context(), schema.Message{
+		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "x", Body: body,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &source{Workspaces: []*mailbox.Workspace{w}, Zone: time.UTC}
+	got := s.read(t.Context(), target{message: receipt.Message.ID})
+	if got.err != nil || len(got.entries) != 1 || got.entries[0].text != "port: \"8080\"\n" {
+		t.Errorf("the reading is %+v, want the body as YAML", got)
+	}
 }
 
 func TestLongConversation(t *testing.T) {

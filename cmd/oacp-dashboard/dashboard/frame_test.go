@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/clipperhouse/displaywidth"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/pair"
@@ -114,7 +114,7 @@ func checkPlain(t *testing.T, frame string, width int) {
 		if strings.ContainsAny(line, "\x1b\a\r\u202e") {
 			t.Errorf("line %q holds control characters, want none", line)
 		}
-		if got := text.StringWidth(line); width > 0 && got > width {
+		if got := displaywidth.String(line); width > 0 && got > width {
 			t.Errorf("line %q is %d columns wide, want at most %d", line, got, width)
 		}
 	}

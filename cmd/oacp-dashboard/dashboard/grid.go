@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/clipperhouse/displaywidth"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -89,14 +89,14 @@ func (g grid) lines(width int) (header string, rows []string) {
 			if width > 0 {
 				cells[i] = cut(cells[i], widest)
 			}
-			widths[i] = max(widths[i], text.StringWidth(cells[i]))
+			widths[i] = max(widths[i], displaywidth.String(cells[i]))
 		}
 		all = append(all, cells)
 	}
 	for _, cells := range all {
 		line := ""
 		for i, cell := range cells[:last] {
-			blanks := strings.Repeat(" ", widths[i]-text.StringWidth(cell))
+			blanks := strings.Repeat(" ", widths[i]-displaywidth.String(cell))
 			if g.numbers[g.header[i]] {
 				line += blanks + cell + between
 			} else {
@@ -110,8 +110,8 @@ func (g grid) lines(width int) (header string, rows []string) {
 
 // cut shortens a line to the width unless that is 0.
 func cut(line string, width int) string {
-	if width == 0 || text.StringWidth(line) <= width {
+	if width == 0 {
 		return line
 	}
-	return text.Snip(line, width, "…")
+	return displaywidth.TruncateString(line, width, "…")
 }

@@ -157,7 +157,7 @@ func messagesGrid(messages []Message, now time.Time) grid {
 	g := grid{header: []string{"TIME", "FROM", "TO", "TYPE", "PRIO", "STAGE", "SUBJECT"}}
 	for _, m := range messages {
 		g.rows = append(g.rows, row{target{message: m.ID}, []string{
-			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), m.stageText(), m.Subject,
+			clock(m.CreatedAt, now), string(m.From), spelling.Join(m.To), string(m.Type), string(m.Priority), m.stageText(), m.Subject,
 		}})
 	}
 	return g
@@ -169,14 +169,6 @@ func (m *Message) stageText() string {
 		return strings.TrimPrefix(string(m.Stage)+", not valid", ", ")
 	}
 	return string(m.Stage)
-}
-
-func joinNames(names []schema.AgentName) string {
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = string(name)
-	}
-	return strings.Join(texts, ",")
 }
 
 // clock returns the time of day of a message from today, in the zone of now, or else its date.

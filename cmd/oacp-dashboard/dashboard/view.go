@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/clipperhouse/displaywidth"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -167,7 +167,7 @@ func wrap(content string, width int, style style) []line {
 func fit(line string, width int) int {
 	used := 0
 	for i, r := range line {
-		if used += text.RuneWidth(r); used > width && i > 0 {
+		if used += displaywidth.Rune(r); used > width && i > 0 {
 			return i
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -86,12 +87,9 @@ func (s *Server) read(ctx context.Context, in readMessageInput) (fullMessage, er
 	if err := s.fill(&result, shown, int(in.Offset), answerTokens); err != nil || !result.Waits || shown.Err != nil {
 		return result, err
 	}
-	k, err := track.KeyOf(shown.Message)
-	if err == nil {
-		err = track.NoteNoticed(s.workspace, s.agent, []track.Key{k}, track.Noticed{Process: s.caller})
-	}
-	if err != nil { // the message counts as new
-		s.warn(err)
+	keys := []track.Key{track.KeyOf(shown.Message)}
+	if err := track.NoteNoticed(s.workspace, s.agent, keys, track.Noticed{Process: s.caller}); err != nil {
+		s.warn(err) // the message counts as new
 	}
 	return result, nil
 }
@@ -104,12 +102,12 @@ func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
 	return &deadLetter{Agent: e.Agent, Reason: cut(reason.Reason, reasonTokens), At: cut(reason.At, nameTokens)}
 }
 
-// shortError returns the text of an error with bounded length, or an empty text for nil.
+// shortError returns the text of an error on one line of bounded length, or an empty text for nil.
 func shortError(err error) string {
 	if err == nil {
 		return ""
 	}
-	return cut(err.Error(), reasonTokens)
+	return cut(failure.OneLine(err.Error()), reasonTokens)
 }
 
 // shortFinding returns a finding with a reason of bounded length.

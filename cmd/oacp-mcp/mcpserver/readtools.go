@@ -3,12 +3,10 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
@@ -156,10 +154,11 @@ func (s *Server) present(ctx context.Context, open []track.OpenRequest) map[sche
 
 // splitUnreadable returns the text of an error that only reports unreadable files, and any other error.
 func splitUnreadable(err error) (unreadable string, other error) {
-	if incomplete, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
-		return cut(failure.OneLine(incomplete.Error()), reasonTokens), nil
+	incomplete, other := mailbox.SplitUnreadable(err)
+	if incomplete == nil {
+		return "", other
 	}
-	return "", err
+	return shortError(incomplete), nil
 }
 
 type showThreadInput struct {

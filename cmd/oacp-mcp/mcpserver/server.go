@@ -10,6 +10,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -53,8 +55,8 @@ type Options struct {
 	// Warn receives problems that do not stop a call. Nil ignores them. Several goroutines may call
 	// it at once.
 	Warn func(error)
-	// Caller is the process of the agent. What the server showed it is new again when it has ended. The zero value is the
-	// process of the server.
+	// Caller is the process of the agent. When that process has ended, what the server showed to it is new again. The zero
+	// value means the process of the server.
 	Caller process.Process
 }
 
@@ -78,8 +80,8 @@ func New(options Options) (*Server, error) {
 	if options.Workspace == nil && options.Bridge == nil {
 		return nil, errors.New("neither a workspace nor a bridge log is given")
 	}
-	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn}
-	if s.caller = options.Caller; s.caller.PID == 0 {
+	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn, caller: options.Caller}
+	if s.caller.PID == 0 {
 		s.caller = process.Read(os.Getpid()).Process
 	}
 	if s.warn == nil {
@@ -189,7 +191,7 @@ func (s *Server) instructions() (string, error) {
 			return "", err
 		}
 		others = slices.DeleteFunc(others, func(name schema.AgentName) bool { return name == s.agent })
-		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", cut(project.Name(s.workspace), idTokens), cut(listOf(others), frameTokens))
+		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", cut(project.Name(s.workspace), idTokens), cut(cmp.Or(spelling.Join(others), "none"), frameTokens))
 		out.WriteString("Mailbox: next_message waits for a message; list_inbox lists those that are pending; reply_message answers one; " +
 			"acknowledge_message removes it from the inbox when its work is done, not before. send_message starts something new.")
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -102,7 +101,7 @@ func hintFor(err error, code string) string {
 		return explained.Hint
 	}
 	if agent, ok := errors.AsType[*mailbox.UnknownAgentError](err); ok {
-		known := cut(listOf(agent.Known), frameTokens)
+		known := cut(cmp.Or(spelling.Join(agent.Known), "none"), frameTokens)
 		if near := spelling.Nearest(string(agent.Agent), agent.Known); near != "" {
 			return fmt.Sprintf("did you mean %s? There are %s", near, known)
 		}
@@ -126,16 +125,4 @@ func hintFor(err error, code string) string {
 		"permission":       "a person has to give access to this path",
 		"read_only":        "a person has to give access to this path",
 	}[code]
-}
-
-// listOf joins names for a sentence.
-func listOf(names []schema.AgentName) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = string(name)
-	}
-	return strings.Join(texts, ", ")
 }

@@ -37,8 +37,8 @@ type replyForm struct {
 	Problem         *problem
 }
 
-func newReplyForm(v *messageView, m *schema.Message) *replyForm {
-	return &replyForm{ID: m.ID, To: m.From, Choices: m.Choices(), Pending: v.Pending}
+func newReplyForm(v *messageView) *replyForm {
+	return &replyForm{ID: v.ID, To: v.From, Choices: v.Choices(), Pending: v.Pending}
 }
 
 // reply sends what the form says, and then shows the conversation. After an error it shows the form again, as it was.

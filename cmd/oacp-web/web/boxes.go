@@ -61,8 +61,7 @@ func (b *boxes) list(agent schema.AgentName, name mailbox.Box) (*listed, error) 
 	if err != nil {
 		return nil, err
 	}
-	l := &listed{modified: modified, at: now}
-	listing.All(func(_ schema.AgentName, _ mailbox.Box, file string) { l.names = append(l.names, file) })
+	l := &listed{names: listing.MessageFiles(), modified: modified, at: now}
 	slices.SortFunc(l.names, func(a, b string) int { return newestFirst(a, b) })
 	if b.known == nil {
 		b.known = make(map[box]*listed)

@@ -55,7 +55,7 @@ func furnished(t *testing.T) (w *mailbox.Workspace, runs Runs, asked *schema.Mes
 {"type":"result","timestamp":"2026-03-13T14:31:00Z","iteration":1,"agent":"codex","duration":60000000000,"usage":{"input_tokens":70,"output_tokens":7,"cost_usd":0.5}}
 `)
 	check.WriteFile(t, run.BridgePath(), `{"id":"a","run_id":1,"type":"task","from":"user","to":"codex","content":"Limit the rate","timestamp":"2026-03-13T14:30:00Z"}`+"\n")
-	return w, Runs{filepath.Dir(filepath.Dir(run.ManifestPath())), []string{run.RepositoryID}}, asked
+	return w, Runs{filepath.Dir(filepath.Dir(filepath.Dir(run.ManifestPath()))), []string{run.RepositoryID}}, asked
 }
 
 // pagesOf returns the paths of all kinds of pages of a furnished workspace.

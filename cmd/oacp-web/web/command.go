@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -31,6 +32,7 @@ type options struct {
 	listen    Listen
 	open      bool
 	export    string
+	filesWith string
 	log       command.BridgeLog
 }
 
@@ -54,7 +56,7 @@ EXAMPLES:
    oacp web --open
    oacp web --agent anna --listen 127.0.0.1:7070
    oacp web --export public`,
-		Flags: append([]cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "answer as `AGENT` (default: the only person)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "open", Usage: "open the browser", Destination: &o.open},
 			&cli.StringFlag{Name: "listen", Usage: "serve at `ADDRESS`; port 0 picks a free port", Value: "127.0.0.1:0", Destination: &o.listen.Address},
@@ -63,9 +65,8 @@ EXAMPLES:
 			&cli.StringFlag{Name: "key", Category: command.Rare, Usage: "the key of the certificate is in `FILE`", Destination: &o.listen.Key},
 			&cli.StringFlag{Name: "proxy", Category: command.Rare, Usage: "answer only the proxy at the IP address `ADDRESS`", Destination: &o.listen.Proxy},
 			&cli.StringFlag{Name: "url", Category: command.Rare, Usage: "browsers reach the proxy at `URL`, such as https://mail.example.org", Destination: &o.listen.URL},
-			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
-			&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
-		}, o.workspace.Flags()...),
+			&cli.StringFlag{Name: "files-with", Hidden: true, Destination: &o.filesWith}, // for oacp list --text
+		}, o.log.RunsFlags(), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
@@ -78,6 +79,9 @@ EXAMPLES:
 func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
+	if o.filesWith != "" {
+		return printFilesWith(ctx, w, o.filesWith, s)
+	}
 	person, err := personOf(w, o.agent, s)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"net/http"
-	"time"
 
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -43,24 +42,22 @@ func (s *Server) discussion(r *http.Request, failed *replyForm) (page, error) {
 	if unreadable != nil {
 		d.Unread = unreadable.Error()
 	}
-	target := -1
+	views, target := make([]messageView, len(nodes)), -1
 	for i, n := range nodes {
-		v := s.viewOf(n.Entry, n.Files)
-		if v.Answerable && (v.Pending || target < 0 || !s.viewOf(nodes[target].Entry, nodes[target].Files).Pending) {
+		views[i] = s.viewOf(n.Entry, n.Files)
+		if views[i].Answerable && (views[i].Pending || target < 0 || !views[target].Pending) {
 			target = i
+		}
+	}
+	if target >= 0 {
+		if views[target].Target = true; d.Reply == nil {
+			d.Reply = newReplyForm(&views[target])
 		}
 	}
 	from, to := 0, 0
 	d.paging, from, to = pagingOf(r, len(nodes), threadPage)
-	now := time.Now()
 	for i := len(nodes) - to; i < len(nodes)-from; i++ {
-		v := s.viewOfNode(nodes[i], now)
-		v.Target = i == target
-		d.Messages = append(d.Messages, v)
-	}
-	if target >= 0 && d.Reply == nil {
-		v := s.viewOf(nodes[target].Entry, nodes[target].Files)
-		d.Reply = newReplyForm(&v, nodes[target].Message)
+		d.Messages = append(d.Messages, views[i].with(nodes[i]))
 	}
 	return page{Title: cmp.Or(d.Subject, "Conversation"), Template: "conversation", Content: d}, nil
 }

@@ -52,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 	if sent := sentBy(t, w, "anna"); len(sent) != 0 {
 		t.Errorf("anna sent %+v", sent)
 	}
-	if page := textOf(b.page("/search?q=green")); !strings.Contains(page, "no space left") && !strings.Contains(page, "It is green") {
+	if page := textOf(b.page("/search?q=green")); !strings.Contains(page, "disk is full") || !strings.Contains(page, "oacp list --text") {
 		t.Errorf("a search on a full disk says %s", page)
 	}
 	if err := os.Remove(filler); err != nil {

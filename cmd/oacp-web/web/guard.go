@@ -168,7 +168,7 @@ func (g *guard) login(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: g.cookieName(), Value: id, Path: "/", HttpOnly: true, Secure: g.isSecure(), SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second),
 	})
-	g.server.show(w, r, http.StatusOK, page{Title: "Logged in", Template: "login"})
+	g.server.show(w, r, http.StatusOK, page{Title: "Logged in", Template: "login", Refresh: "0;url=/"})
 	g.inviteOne()
 }
 

@@ -138,9 +138,6 @@ func (l *Listener) Serve(ctx context.Context) error {
 	return nil
 }
 
-// Close releases the address of a listener whose Serve was not called.
-func (l *Listener) Close() error { return l.listener.Close() }
-
 // names reports whether a certificate is for the host.
 func names(certificate *tls.Certificate, host string) bool {
 	leaf, err := x509.ParseCertificate(certificate.Certificate[0])

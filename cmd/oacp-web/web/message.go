@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -24,7 +23,7 @@ type messageView struct {
 	Body    template.HTML
 	Excerpt string
 	// Progress is how far the message got with each recipient.
-	Progress []progressView
+	Progress []track.Progress
 	// Held is a message that is not shown, because it is not verified.
 	Held bool
 	// Problem says why the file is not valid, or not shown.
@@ -33,14 +32,6 @@ type messageView struct {
 	Mine, Pending, Answerable bool
 	// Target reports whether the reply box of the page answers it.
 	Target bool
-}
-
-// A progressView is how far a message got with a recipient, in words.
-type progressView struct {
-	Agent  schema.AgentName
-	Stage  track.Stage
-	Said   string
-	Reason string
 }
 
 // viewOf returns the view of a message file. The person can answer what was sent to her.
@@ -68,15 +59,12 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 	return v
 }
 
-// viewOfNode returns the view of a message in a conversation, with its body and progress.
-func (s *Server) viewOfNode(n track.Node, now time.Time) messageView {
-	v := s.viewOf(n.Entry, n.Files)
+// with returns the view with the body and progress of the message.
+func (v messageView) with(n track.Node) messageView {
 	if n.Message != nil && !n.IsHeld() {
 		v.Body = bodyHTML(n.Message)
 	}
-	for _, p := range n.Recipients {
-		v.Progress = append(v.Progress, progressView{p.Agent, p.Stage, p.Said(now), p.Reason})
-	}
+	v.Progress = n.Recipients
 	return v
 }
 
@@ -111,11 +99,9 @@ type single struct {
 
 type field struct{ Name, Text string }
 
-// A fileView is a file of a message.
+// A fileView is a file of a message, with the reason of a dead letter.
 type fileView struct {
-	Agent  schema.AgentName
-	Box    mailbox.Box
-	Name   string
+	mailbox.Entry
 	Reason string
 }
 
@@ -124,7 +110,7 @@ func (s *Server) messagePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v := single{messageView: s.viewOfNode(node, time.Now())}
+	v := single{messageView: s.viewOf(node.Entry, node.Files).with(node)}
 	for _, name := range schema.FieldNames() {
 		text, _ := node.Message.TextField(name)
 		if text != nil && *text != "" && name != "auth" && name != "subject" && !node.IsHeld() {
@@ -132,14 +118,14 @@ func (s *Server) messagePage(r *http.Request) (page, error) {
 		}
 	}
 	for _, e := range node.Files {
-		f := fileView{Agent: e.Agent, Box: e.Box, Name: e.Name}
+		f := fileView{Entry: e}
 		if reason, err := s.w.Reason(e); e.Box == mailbox.DeadLetters && err == nil {
 			f.Reason = reason.Reason
 		}
 		v.Files = append(v.Files, f)
 	}
 	if v.Answerable {
-		v.Reply = newReplyForm(&v.messageView, node.Message)
+		v.Reply = newReplyForm(&v.messageView)
 	}
 	return page{Title: v.Subject, Template: "message", Content: v}, nil
 }

@@ -29,6 +29,8 @@ type page struct {
 	// Section is the entry of the navigation that the page belongs to.
 	Section string
 
+	// Refresh is when the browser loads another page, or this one again; see the meta element.
+	Refresh string
 	// Query is what the search box holds.
 	Query string
 	// LoggedIn is false for a browser that must learn nothing about the workspace.
@@ -67,7 +69,21 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page
 	if s.shown != nil {
 		s.shown(p)
 	}
-	data, err := s.render(p)
+	if p.LoggedIn {
+		p.Project, p.Person = s.project, s.options.Person
+	}
+	if p.Person != "" {
+		waiting, _ := s.boxes.names(p.Person, mailbox.Inbox) // the page says what cannot be read
+		p.Waiting = len(waiting)
+		if s.feed != "" {
+			p.Feed = feedPrefix + s.feed
+		}
+	}
+	var main, out bytes.Buffer
+	err := s.templates.ExecuteTemplate(&main, p.Template, p)
+	if p.Main = template.HTML(main.String()); err == nil {
+		err = s.templates.ExecuteTemplate(&out, "layout", p)
+	}
 	if err != nil {
 		s.options.Warn(fmt.Errorf("page %s: %w", r.URL.Path, err))
 		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
@@ -75,27 +91,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p page
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // the client may be gone
-}
-
-// render returns the HTML of a page.
-func (s *Server) render(p page) ([]byte, error) {
-	if p.LoggedIn {
-		p.Project, p.Person = s.project, s.options.Person
-		if s.feed != "" {
-			p.Feed = feedPrefix + s.feed
-		}
-	}
-	if p.Person != "" {
-		waiting, _ := s.boxes.names(p.Person, mailbox.Inbox) // the page says what cannot be read
-		p.Waiting = len(waiting)
-	}
-	var main, out bytes.Buffer
-	err := s.templates.ExecuteTemplate(&main, p.Template, p)
-	if p.Main = template.HTML(main.String()); err == nil {
-		err = s.templates.ExecuteTemplate(&out, "layout", p)
-	}
-	return out.Bytes(), err
+	_, _ = w.Write(out.Bytes()) // the client may be gone
 }
 
 // A problem is an error as a page shows it.

@@ -35,6 +35,8 @@ type Runs struct {
 	Repositories []string
 }
 
+func (r Runs) all() ([]bridge.Run, error) { return bridge.Runs(r.Root, r.Repositories...) }
+
 // runPages are the pages of runs.
 type runPages struct{ *Server }
 
@@ -233,8 +235,10 @@ func (s runPages) view(r *http.Request, o pair.Overview) runView {
 }
 
 // Path returns the parts of the path of the run's page.
-func (v runView) Path() []string {
-	return []string{"runs", "p", v.RepositoryID, strconv.Itoa(v.Run.ID)}
+func (v runView) Path() []string { return runPath(&v.Run) }
+
+func runPath(r *bridge.Run) []string {
+	return []string{"runs", "p", r.RepositoryID, strconv.Itoa(r.ID)}
 }
 
 // run returns the view of the run that the path of a request names.

@@ -1,16 +1,18 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"time"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/search"
 )
 
@@ -21,51 +23,8 @@ const (
 	maxQuery = 1000
 )
 
-// A finder searches the workspace: with the index or, without one, in all files.
-type finder struct {
-	w     *mailbox.Workspace
-	warn  func(error)
-	mutex sync.Mutex
-	index *search.Index
-}
-
-// find returns a page of hits.
-func (f *finder) find(ctx context.Context, q search.Query, p search.Page) (search.Result, error) {
-	index, err := f.open(ctx)
-	if err == nil {
-		err = index.Update(ctx)
-	}
-	if err == nil {
-		var found search.Result
-		if found, err = index.Search(ctx, q, p); err == nil {
-			return found, nil
-		}
-	}
-	if !errors.Is(err, search.ErrLocked) && !errors.Is(err, search.ErrNewer) && ctx.Err() == nil {
-		f.warn(err)
-	}
-	return search.Scan(ctx, f.w, nil, q, p)
-}
-
-func (f *finder) open(ctx context.Context) (*search.Index, error) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	var err error
-	if f.index == nil {
-		f.index, err = search.Open(ctx, f.w, nil)
-	}
-	return f.index, err
-}
-
-// close closes the index.
-func (f *finder) close() error {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.index == nil {
-		return nil
-	}
-	return f.index.Close()
-}
+// indexTime is how long a page waits for the index. What is not done then, the next page goes on with. Tests change it.
+var indexTime = 2 * time.Second
 
 // A searchView is the view model of a search.
 type searchView struct {
@@ -74,14 +33,18 @@ type searchView struct {
 	Hits    []hitView
 	// Next is the address of the next page; empty if there is none.
 	Next string
+	// Stale says why changes may be missing. Building reports that it is because there are many: the page is soon loaded again.
+	Stale    *problem
+	Building bool
 }
 
 // A hitView is a message or record that was found.
 type hitView struct {
 	messageView
 	Snippet []search.Fragment
-	// Where names the box or the run.
+	// Where names the box of a message, and Run has the path of the page of a record's run.
 	Where string
+	Run   []string
 }
 
 func (s *Server) searchPage(r *http.Request) (page, error) {
@@ -96,12 +59,15 @@ func (s *Server) searchPage(r *http.Request) (page, error) {
 			told := problemOf(err)
 			v.Problem = &told
 		}
+		if v.Building {
+			p.Refresh = "1"
+		}
 	}
 	p.Content = v
 	return p, r.Context().Err()
 }
 
-// search adds the hits of the query after a position.
+// search adds the hits of the query after a position. If the index cannot be updated, they are those that it has.
 func (s *Server) search(ctx context.Context, v *searchView, after string) error {
 	q, err := search.ParseQuery(v.Query)
 	if wrong, ok := errors.AsType[*search.QueryError](err); ok {
@@ -109,12 +75,28 @@ func (s *Server) search(ctx context.Context, v *searchView, after string) error 
 	} else if err != nil {
 		return err
 	}
-	found, err := s.finder.find(ctx, q, search.Page{Limit: searchPage, After: after})
-	if err != nil {
+	updating, cancel := context.WithTimeout(ctx, indexTime)
+	defer cancel()
+	updateErr := s.index.Update(updating)
+	if v.Building = errors.Is(updateErr, context.DeadlineExceeded) && ctx.Err() == nil; v.Building {
+		updateErr = nil
+	}
+	found, err := s.index.Search(ctx, q, search.Page{Limit: searchPage, After: after})
+	if v.Building {
+		err = nil // there may be no index yet
+	}
+	if err = cmp.Or(updateErr, err); err != nil {
+		err = failure.WithHint(fmt.Errorf("the search index: %w", err), "oacp list --text searches without an index")
+	}
+	switch {
+	case err != nil && len(found.Hits) == 0:
 		return err
+	case err != nil:
+		told := problemOf(err)
+		v.Stale = &told
 	}
 	for _, hit := range found.Hits {
-		v.Hits = append(v.Hits, hitViewOf(hit))
+		v.Hits = append(v.Hits, s.hitViewOf(hit))
 	}
 	if found.Next != "" {
 		v.Next = "?" + url.Values{"q": {v.Query}, "after": {found.Next}}.Encode()
@@ -122,21 +104,26 @@ func (s *Server) search(ctx context.Context, v *searchView, after string) error 
 	return nil
 }
 
-func hitViewOf(hit search.Hit) hitView {
-	m := schema.Message{From: schema.AgentName(hit.From), Type: schema.Type(hit.Type), Priority: schema.Priority(hit.Priority), Subject: hit.Subject}
-	m.CreatedAt = schema.NewTimestamp(hit.CreatedAt)
-	for _, to := range hit.To {
-		m.To = append(m.To, schema.AgentName(to))
-	}
-	v := hitView{messageView: messageView{Message: &m}, Snippet: hit.Snippet}
-	if hit.Err != nil {
-		v.Problem = failure.OneLine(hit.Err.Error())
-	}
+func (s *Server) hitViewOf(hit search.Hit) hitView {
+	v := hitView{messageView: s.viewOf(hit.Entry, nil), Snippet: hit.Snippet}
 	if hit.Run != nil {
-		v.Where = "a bridge log"
+		v.Subject, v.Run = fmt.Sprintf("Record %d of run %d", hit.Line, hit.Run.ID), runPath(hit.Run)
 	} else {
-		v.ID = hit.ID
 		v.Where = strings.ToLower(boxNames[hit.Box]) + " of " + string(hit.Agent)
 	}
 	return v
+}
+
+// printFilesWith prints the names of the files that may have the words of a text, as JSON.
+func printFilesWith(ctx context.Context, w *mailbox.Workspace, text string, s *command.Streams) (err error) {
+	index := search.New(w, nil)
+	defer func() { err = errors.Join(err, index.Close()) }()
+	if err := index.Update(ctx); err != nil {
+		return err
+	}
+	names, err := index.Names(ctx, text)
+	if err != nil {
+		return err
+	}
+	return command.WriteJSONLine(s.Out, names)
 }

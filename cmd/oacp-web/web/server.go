@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"net/http"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/search"
 )
 
 //go:embed templates static
@@ -36,7 +38,7 @@ type Server struct {
 	mux       *http.ServeMux
 	boxes     boxes
 	threads   threads
-	finder    finder
+	index     *search.Index
 	hub       hub
 	// feed is the secret of the feed; empty if there is none.
 	feed string
@@ -46,7 +48,8 @@ type Server struct {
 
 // New returns the server of a workspace, which the caller closes after it.
 func New(w *mailbox.Workspace, options Options) (*Server, error) {
-	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}, finder: finder{w: w, warn: options.Warn}}
+	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}}
+	s.index = search.New(w, func() ([]bridge.Run, error) { return s.options.Runs.all() })
 	s.threads.boxes = &s.boxes
 	var err error
 	if s.templates, err = parseTemplates(fromRoot, numbered, false); err != nil {
@@ -61,7 +64,7 @@ func New(w *mailbox.Workspace, options Options) (*Server, error) {
 }
 
 // Close releases what the server holds. Nothing may be asked any more.
-func (s *Server) Close() error { return s.finder.close() }
+func (s *Server) Close() error { return s.index.Close() }
 
 // route declares what the server answers. Each handler has passed the guard.
 func (s *Server) route() error {
