@@ -46,7 +46,7 @@ var knownPrograms = []Program{
 	},
 	{
 		Name: "gemini", Driver: "acp", Command: []string{"gemini", "--acp"}, Install: npm("@google/gemini-cli"),
-		Version: "0.61.0", Turn: true, Resume: "no: a new session begins", Cancel: true, Permissions: "asks", Usage: "tokens",
+		Version: "0.61.0", Turn: true, Resume: "rarely: else a new session begins", Cancel: true, Permissions: "asks", Usage: "tokens",
 		identity: "gemini-cli",
 	},
 	{
