@@ -19,7 +19,7 @@ import (
 // second, if any, is a folder in which it keeps its sessions.
 func fakeACP(args []string) int {
 	agent := &acpAgent{kind: args[0], cancels: make(map[sdk.SessionId]context.CancelFunc)}
-	if len(args) > 1 {
+	if len(args) > 1 && agent.kind != "hangs again" {
 		agent.folder = args[1]
 	}
 	switch agent.kind {
@@ -157,6 +157,9 @@ func (a *acpAgent) Prompt(ctx context.Context, request sdk.PromptRequest) (sdk.P
 
 func (a *acpAgent) deed(ctx context.Context, session sdk.SessionId, prompt string) (answer string, reason sdk.StopReason, err error) {
 	deed, object, _ := strings.Cut(prompt, " ")
+	if a.kind == "hangs again" {
+		deed = "die"
+	}
 	switch deed {
 	case "run", "edit":
 		answer, err = a.use(ctx, session, deed, object)
