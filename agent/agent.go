@@ -31,6 +31,13 @@ type Driver interface {
 	Stop(ctx context.Context) error
 }
 
+// A Steerer is a Driver that can give its agent more text during a turn.
+type Steerer interface {
+	// Steer adds a text to the running turn, which ends only after the agent has taken it. An error means that the
+	// agent does not get the text. Another goroutine than that of Turn calls it.
+	Steer(text string) error
+}
+
 // ErrUnavailable is returned if the agent cannot be started or reached, or if its model's service
 // fails. No message is to blame, and a later turn may succeed.
 var ErrUnavailable = errors.New("the agent cannot be started")
@@ -135,6 +142,7 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	if died.accepted {
 		request.Prompt = afterDeath + request.Prompt
 	}
+	request.Prompt += died.added
 	result, err := driver.Turn(ctx, request, observe)
 	result.Duration += first.Duration
 	result.Usage = result.Usage.Plus(first.Usage)

@@ -42,9 +42,12 @@ type claude struct {
 	total float64
 	spent Usage
 
-	// The other fields are about the running turn. Prompt is the id of its message.
-	prompt string
-	fold   *sdkFold
+	// The other fields are about the running turn. Prompts are the ids of its message and of those that steer it, and
+	// waiting those of the latter that the program has not taken.
+	prompts, waiting []string
+	// denials are those that the results of the turn report.
+	denials []claudeDenial
+	fold    *sdkFold
 	// word names the failure of the model's service that the last assistant message reports.
 	word string
 	// denied maps the id of each use of a tool that the driver denied to the permission that allows it.
@@ -139,14 +142,34 @@ func (c *claude) died() error {
 }
 
 func (c *claude) begin(t *residentTurn) {
-	c.prompt = newUUID()
+	c.prompts, c.waiting, c.denials = nil, nil, nil
 	c.fold = &sdkFold{said: t.said}
 	c.word = ""
 	c.denied = make(map[string]Permission)
+	c.say(t.prompt)
+}
+
+// say sends a message of the user and returns its id.
+func (c *claude) say(text string) (id string) {
+	id = newUUID()
+	c.prompts = append(c.prompts, id)
 	c.send(jsonLine(map[string]any{
-		"type": "user", "uuid": c.prompt,
-		"message": map[string]any{"role": "user", "content": plainPrompt(t.prompt)},
+		"type": "user", "uuid": id,
+		"message": map[string]any{"role": "user", "content": plainPrompt(text)},
 	}))
+	return id
+}
+
+// Steer sends another message of the user. The program takes it after the next tool call or, if there is none, as a prompt
+// of its own with another result.
+func (c *claude) Steer(text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn == nil {
+		return errNoSteering
+	}
+	c.waiting = append(c.waiting, c.say(text))
+	return nil
 }
 
 func (c *claude) receive(t *residentTurn, line []byte) {
@@ -182,11 +205,14 @@ func (c *claude) receive(t *residentTurn, line []byte) {
 
 // take handles a message during a turn.
 func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
-	named := slices.Contains(m.UserMessages, c.prompt)
+	isOurs := func(id string) bool { return slices.Contains(c.prompts, id) }
+	named := slices.ContainsFunc(m.UserMessages, isOurs)
+	repeats := m.Type == "user" && m.IsReplay
 	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.accepted) {
 		t.show(Event{Raw: line}) // the result of something that ran in the background
 		return
 	}
+	c.denials = append(c.denials, m.Denials...)
 	event := Event{Raw: line, Text: c.fold.add(m), Acts: m.calls()}
 	if failure := m.retried(); failure != nil && !t.retry(&event, failure) {
 		return
@@ -195,14 +221,17 @@ func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 		c.driver.adopt(m.SessionID, m.Type == "result")
 	}
 	t.show(event)
-	if named || m.Type == "user" && m.IsReplay && m.UUID == c.prompt {
-		t.accepted = true
-	}
+	t.accepted = t.accepted || named || repeats && isOurs(m.UUID)
+	c.waiting = slices.DeleteFunc(c.waiting, func(id string) bool {
+		return repeats && m.UUID == id || m.Type == "result" && slices.Contains(m.UserMessages, id)
+	})
 	switch m.Type {
 	case "assistant":
 		c.word = m.Error
 	case "result":
-		c.end(t, nil)
+		if len(c.waiting) == 0 || m.IsError {
+			c.end(t, nil)
+		}
 	}
 }
 
@@ -210,7 +239,7 @@ func (c *claude) result(*residentTurn) (Result, error) {
 	result, failure := c.fold.finish()
 	result.Usage, c.spent = c.spent, Usage{}
 	if final := c.fold.final; final != nil {
-		result.Refused = claudeRefusals(final.Denials, c.denied)
+		result.Refused = claudeRefusals(c.denials, c.denied)
 		if e := final.apiError(c.word); e != nil && final.IsError {
 			failure = e
 		}

@@ -54,6 +54,8 @@ type fake struct {
 	// prompt is the id of the prompt that has no result yet.
 	prompt string
 	turns  int
+	// first is the id of the first prompt.
+	first string
 	// again reports whether an earlier program died of the same prompt.
 	again bool
 }
@@ -98,6 +100,18 @@ func (f *fake) turn() int {
 		f.say(`{"type":"result","subtype":"success","result":"mine","user_message_uuids":[%q],"total_cost_usd":%d,"usage":{"input_tokens":10,"output_tokens":1}}`, f.prompt, 3*f.turns-2)
 		f.say(`{"type":"assistant","message":{"role":"assistant","content":"in between"}}`)
 		f.say(`{"type":"result","subtype":"success","result":"not mine","user_message_uuids":["x"],"total_cost_usd":%d,"usage":{"input_tokens":5,"output_tokens":2}}`, 3*f.turns)
+	case "steered", "steered, fails": // the second prompt becomes a turn of its own
+		if f.turns++; f.turns == 1 {
+			f.first = f.prompt
+			return -1
+		}
+		if f.args[0] == "steered, fails" {
+			f.say(`{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":1,"user_message_uuids":[%q]}`, f.first)
+			return -1
+		}
+		f.say(`{"type":"result","subtype":"success","result":"one","user_message_uuids":[%q],"permission_denials":[{"tool_name":"Bash","tool_use_id":"x","tool_input":{"command":"ls"}}],"usage":{"input_tokens":10}}`, f.first)
+		f.say(`{"type":"user","isReplay":true,"uuid":%q}`, f.prompt)
+		f.say(`{"type":"result","subtype":"success","result":"two","user_message_uuids":[%q],"usage":{"input_tokens":5}}`, f.prompt)
 	case "mark":
 		f.result(f.prompt, os.Getenv(orphans.Variable))
 	case "dies":

@@ -199,8 +199,9 @@ type DiedError struct {
 	// Err says how it ended.
 	Err error
 
-	// accepted reports that it had taken the prompt.
+	// accepted reports that it had taken the prompt. Added is what Steer added to it.
 	accepted bool
+	added    string
 }
 
 func (e *DiedError) Error() string {

@@ -133,8 +133,9 @@ type residentTurn struct {
 	prompt  string
 	observe func(Event)
 	said    *output
-	// accepted reports that the program has taken the prompt.
+	// accepted reports that the program has taken the prompt. Added is what Steer added to it.
 	accepted bool
+	added    string
 	// rejected counts how often in a row the service rejected the login.
 	rejected int
 	// failing is the last failure of the model's service, nil once the agent continues.
@@ -244,10 +245,12 @@ func (t *residentTurn) follow(ctx context.Context) error {
 	case <-t.over:
 	case <-p.ended:
 		err := p.protocol.died()
-		if death, ok := errors.AsType[*DiedError](err); ok {
-			death.accepted = t.accepted
-		}
-		p.locked(func() { p.end(t, err) })
+		p.locked(func() {
+			if death, ok := errors.AsType[*DiedError](err); ok {
+				death.accepted, death.added = t.accepted, t.added
+			}
+			p.end(t, err)
+		})
 	case <-ctx.Done():
 		t.interrupt()
 		p.locked(func() {
@@ -275,6 +278,28 @@ func (t *residentTurn) interrupt() {
 	case <-p.ended:
 	case <-time.After(p.grace):
 	}
+}
+
+// errNoSteering is the error of Steer if there is no turn, or the protocol has no way to add to it.
+var errNoSteering = errors.New("the agent takes nothing more in this turn")
+
+// Steer adds a text to the running turn.
+func (r *resident) Steer(text string) error {
+	p := r.running.Load()
+	if p == nil {
+		return errNoSteering
+	}
+	steerer, can := p.protocol.(Steerer)
+	if !can {
+		return errNoSteering
+	}
+	text = safeText(text)
+	p.locked(func() { // first, so that the text is not lost if the program dies of it
+		if p.turn != nil {
+			p.turn.added += "\n\n" + text
+		}
+	})
+	return steerer.Steer(text)
 }
 
 // unattended denies requests that only a person could allow.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -29,12 +30,7 @@ type worker struct {
 
 // workOn carries out the decision about a message that this machine holds.
 func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) outcome {
-	entry := k.entryOf(it)
-	raw, err := k.workspace.ReadRaw(entry)
-	var m *schema.Message
-	if err == nil {
-		m, err = k.workspace.Decode(entry, raw)
-	}
+	m, raw, err := k.read(it)
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
@@ -54,6 +50,15 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 		return k.deadLetter(it, m, &rec)
 	}
 	return k.conclude(it)
+}
+
+// read reads the message of an item.
+func (k *worker) read(it *item) (m *schema.Message, raw []byte, err error) {
+	entry := k.entryOf(it)
+	if raw, err = k.workspace.ReadRaw(entry); err == nil {
+		m, err = k.workspace.Decode(entry, raw)
+	}
+	return m, raw, err
 }
 
 // entryOf returns an inbox entry with the fields that locate the file of an item.
@@ -79,17 +84,25 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 		return outcome{item: it, unavailable: err}
 	}
 	mark := orphans.NewMark()
-	rec, begun, err := k.begin(ctx, it, held.attempt, driver.(*markedDriver).mark, mark)
+	marked := driver.(*markedDriver)
+	rec, begun, err := k.begin(ctx, it, held.attempt, "", marked.mark, mark)
 	if err != nil || !begun {
 		err = errors.Join(err, driver.Stop(unstopped))
 		return outcome{item: it, done: err == nil, failure: err}
 	}
+	running, over := context.WithCancel(held.ctx)
+	steered := make(chan []joined)
+	go func() { steered <- k.steer(running, it, marked, mark) }()
 	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, k.request(k.entryOf(it), m, raw, rec.Attempts), &rec)
+	over()
+	with := <-steered
 	if err = k.confirm(ctx, held, it, err); err != nil {
 		if stopErr := driver.Stop(unstopped); stopErr != nil {
 			k.events.problem(EventProblem.about(&rec), stopErr)
 		}
-		return k.fail(ctx, it, m, &rec, result, err)
+		o := k.fail(ctx, it, m, &rec, result, err)
+		o.joined = k.endJoined(ctx, with, result, err)
+		return o
 	}
 	err = k.succeed(ctx, m, &rec, result)
 	if keepErr := k.drivers.Keep(unstopped, string(it.Conversation), driver); keepErr != nil {
@@ -100,16 +113,18 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	}
 	o := k.conclude(it)
 	o.started = true
+	o.joined = k.endJoined(ctx, with, result, nil)
 	return o
 }
 
-// begin records that a turn begins, with the marks of its processes. With claims, attempt is the number of the turn. No
-// turn begins if somebody has just acknowledged the message or taken it back.
-func (k *worker) begin(ctx context.Context, it *item, attempt int, marks ...orphans.Mark) (rec track.Record, begun bool, err error) {
+// begin records that a turn begins, with the marks of its processes. With claims, attempt is the number of the turn. In is
+// the message whose turn this one joins, or empty. No turn begins if somebody has just acknowledged the message or taken
+// it back.
+func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID, marks ...orphans.Mark) (rec track.Record, begun bool, err error) {
 	err = track.Exclusively(ctx, k.workspace, k.config.Agent, func() error {
 		_, err := os.Lstat(k.entryOf(it).Path)
 		if begun = err == nil; begun {
-			return k.recordStart(it, attempt, marks)
+			return k.recordStart(it, attempt, in, marks)
 		}
 		if mailbox.IsGone(err) {
 			return nil
@@ -118,21 +133,29 @@ func (k *worker) begin(ctx context.Context, it *item, attempt int, marks ...orph
 	})
 	if err == nil && begun {
 		rec, _ = k.journal.Get(it.Key)
-		k.events.publish(EventStarted.about(&rec))
+		e := EventStarted.about(&rec)
+		if in != "" {
+			e.Reason = "it joins the turn on " + in.Short()
+		}
+		k.events.publish(e)
 	}
 	return rec, begun, err
 }
 
 // recordStart writes that a turn begins. If the message is a dead letter that somebody put back, its earlier turns no
 // longer count.
-func (k *worker) recordStart(it *item, attempt int, marks []orphans.Mark) error {
-	if rec, known := k.journal.Get(it.Key); known && rec.Outcome == track.Dead {
+func (k *worker) recordStart(it *item, attempt int, in schema.ID, marks []orphans.Mark) error {
+	rec, _ := k.journal.Get(it.Key)
+	if rec.Outcome == track.Dead {
 		if err := k.journal.Append(track.Revived.Of(&rec.Envelope), false); err != nil {
 			return err
 		}
 	}
 	f := track.Started.Of(&it.Envelope)
-	f.Marks, f.Attempt = marks, attempt
+	f.Marks, f.Attempt, f.In = marks, attempt, in
+	if rec.Resumed {
+		f.Hops = 0
+	}
 	if err := k.journal.Append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
 		return cmp.Or(k.journal.Append(track.Interrupted.Of(&it.Envelope), false), err)
@@ -214,16 +237,7 @@ func (k *worker) record(ctx context.Context, rec *track.Record, f track.Fact) er
 // message left the inbox during the turn, another process handled it, here or on another machine.
 func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *track.Record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
-		// If this cannot be written, the next Runner finds that the turn never ended, and counts
-		// it.
-		f := track.Interrupted.About(rec)
-		f.Reason = err.Error()
-		if writeErr := k.journal.Append(f, true); writeErr != nil {
-			k.events.problem(EventProblem.about(rec), writeErr)
-		}
-		e := EventInterrupted.about(rec)
-		e.Reason, e.Err = err.Error(), err
-		k.events.publish(e)
+		k.interrupted(rec, err)
 		if stopped {
 			return outcome{item: it}
 		}
@@ -232,8 +246,8 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
 	gone := mailbox.IsGone(lookErr)
 	f := track.Failed.About(rec)
-	f.Reason = result.Explain(err)
-	f.Output = result.Tail
+	f.Reason = secrets.Redact(result.Explain(err))
+	f.Output = secrets.Redact(result.Tail)
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
 	if rec.Attempts < k.config.MaxAttempts && !gone {
@@ -257,6 +271,19 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	o := k.deadLetter(it, m, &after)
 	o.started = true
 	return o
+}
+
+// interrupted records that a turn does not count. If that cannot be written, the next Runner finds that the turn never
+// ended, and counts it.
+func (k *worker) interrupted(rec *track.Record, err error) {
+	f := track.Interrupted.About(rec)
+	f.Reason = err.Error()
+	if writeErr := k.journal.Append(f, true); writeErr != nil {
+		k.events.problem(EventProblem.about(rec), writeErr)
+	}
+	e := EventInterrupted.about(rec)
+	e.Reason, e.Err = err.Error(), err
+	k.events.publish(e)
 }
 
 // request returns the agent's input and the variables that describe the message.

@@ -101,6 +101,57 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	}
 }
 
+// TestChain checks which messages a chain of turns holds, that they hold up no others, and that a person lets them go on.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	var drafts []schema.Message
+	for _, hops := range []int{DefaultMaxHops, DefaultMaxHops - 1, DefaultMaxHops + 5, 0} {
+		m := question(fmt.Sprint(hops, " hops"))
+		m.ConversationID = "conv-20260313-claude-1"
+		m.SetHops(hops)
+		drafts = append(drafts, m)
+	}
+	sent := send(t, w, drafts...)
+	run := func(maxHops int, wantBounds int, wantTurns ...string) {
+		t.Helper()
+		r, rec := newRunner(t, w, Config{Once: true, Reply: true, MaxHops: maxHops, NewDriver: says("ok")})
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := rec.of(EventStarted); !slices.Equal(got, wantTurns) || len(rec.of(EventBound)) != wantBounds {
+			t.Errorf("turns on %q, %d notices; want %q, %d", got, len(rec.of(EventBound)), wantTurns, wantBounds)
+		}
+	}
+	run(0, 1, "11 hops", "0 hops")
+	run(0, 0)
+	if notices := mailboxNotices(t, w, "claude"); notices != 1 {
+		t.Errorf("the sender has %d notices, want 1", notices)
+	}
+	if p := progress(t, w, sent[0].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, "comes after 12 turns in a row") {
+		t.Errorf("progress %+v, want held", p)
+	}
+	if _, err := track.Resume(t.Context(), w, "conv-20260313-claude-1"); err != nil {
+		t.Fatal(err)
+	}
+	run(0, 0, "12 hops", "17 hops")
+	want := map[string]int{"Re: 11 hops": 12, "Re: 0 hops": 1, "Re: 12 hops": 1, "Re: 17 hops": 1}
+	for _, e := range entries(t, w, "codex", mailbox.Outbox) {
+		if got := e.Message.Hops(); got != want[e.Message.Subject] {
+			t.Errorf("%s: %d hops, want %d", e.Message.Subject, got, want[e.Message.Subject])
+		}
+	}
+	again := drafts[2]
+	again.Subject = "again"
+	send(t, w, again)
+	run(Unlimited, 0, "again")
+}
+
+// mailboxNotices counts the notices in the inbox of an agent.
+func mailboxNotices(t *testing.T, w *mailbox.Workspace, agent schema.AgentName) int {
+	return len(slices.DeleteFunc(entries(t, w, agent, mailbox.Inbox), func(e mailbox.Entry) bool { return !e.Message.IsNotice() }))
+}
+
 // TestPairBoundWithinTheHour sends messages of different conversations.
 func TestPairBoundWithinTheHour(t *testing.T) {
 	t.Parallel()

@@ -195,7 +195,8 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	return k.deadLetter(it, m, &rec)
 }
 
-// endClaim gives up the claim on a message, unless a retry, or work that follows an outcome, is left to do here.
+// endClaim gives up the claim on a message, unless a retry, or work that follows an outcome, is left to do here. It keeps
+// that on a message whose turn was stopped, so that no other machine begins one.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return
@@ -204,7 +205,7 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	switch {
 	case gone:
 		r.config.Claims.Done(it.ID)
-	case rec.Outcome == "" && rec.RetryAt.IsZero():
+	case rec.Outcome == "" && rec.RetryAt.IsZero() && rec.Stopped == "":
 		r.config.Claims.Release(it.ID, rec.Attempts)
 	}
 }

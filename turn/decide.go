@@ -59,6 +59,8 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		return decision{do: wait, at: it.notBefore, resumes: true}
 	case rec.Outcome == track.Succeeded, rec.Outcome == track.Dead && !rec.Settled:
 		return decision{do: finish}
+	case rec.Stopped != "":
+		return decision{do: skip, kind: EventHeld, reason: rec.Stopped}
 	case !it.expires.IsZero() && !now.Before(it.expires):
 		return decision{do: skip, kind: EventExpired, reason: "it expired at " + string(schema.NewTimestamp(it.expires))}
 	case it.notice:
@@ -69,6 +71,11 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 			c.Agent, c.Autonomy, project.ConfigPath(c.Agent))}
 	case len(c.AllowFrom) > 0 && !slices.Contains(c.AllowFrom, it.From):
 		return decision{do: skip, kind: EventHeld, reason: "messages from " + string(it.From) + " get no turns here"}
+	}
+	if bound := c.checkHops(h, it, rec); bound != nil {
+		return decision{do: skip, kind: EventHeld, reason: bound.reason, bound: bound}
+	}
+	switch {
 	case rec.Outcome != track.Dead && rec.Attempts >= c.MaxAttempts:
 		return decision{do: giveUp}
 	case rec.Outcome != track.Dead && rec.RetryAt.After(now) && !far:
@@ -88,7 +95,7 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 
 // tripped is a bound that keeps a message from getting a turn.
 type tripped struct {
-	// about has only the conversation, or the sender.
+	// about has only the conversation, the sender, or both.
 	about track.Envelope
 	// reason says why the bound holds a message, and remedy how to lift it.
 	reason, remedy string
@@ -96,6 +103,19 @@ type tripped struct {
 	noticed bool
 	// until is when the bound is lifted by itself, or zero.
 	until time.Time
+}
+
+// checkHops returns the bound that a turn on the message would exceed because of the turns that led to it, or nil.
+func (c *Config) checkHops(h *track.History, it *item, rec *track.Record) *tripped {
+	if c.MaxHops < 0 || it.Hops < c.MaxHops || rec.Resumed {
+		return nil
+	}
+	thread := h.Conversations[it.Conversation]
+	reason := fmt.Sprintf("message %s comes after %d turns in a row; the limit is %d", it.ID, it.Hops, c.MaxHops)
+	return &tripped{
+		about: track.Envelope{Conversation: it.Conversation, From: it.From}, noticed: thread != nil && thread.Chain, reason: reason,
+		remedy: fmt.Sprintf("`oacp thread resume %s` gives it a turn, with which a new chain begins.", it.Conversation),
+	}
 }
 
 // checkBounds returns the bound that a turn on the message would exceed, or nil.

@@ -33,6 +33,8 @@ type outcome struct {
 	dead string
 	// stop is why a run with Once cannot go on.
 	stop error
+	// joined are the outcomes of the messages that joined the turn on the item.
+	joined []outcome
 }
 
 // followUp is work that belongs to no message in the inbox.
@@ -50,7 +52,9 @@ func (r *Runner) handle(event watch.Event) {
 		r.forgetFile(event.Name)
 		delete(r.withheld, event.Name)
 		if old := r.schedule.items[event.Name]; old == nil || old.state != inWork {
-			r.schedule.add(newItem(event.Name, event.Entry.Message))
+			it := newItem(event.Name, event.Entry.Message)
+			r.schedule.add(it)
+			r.steer(it, event.Entry.Message.Priority)
 		}
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
@@ -105,7 +109,10 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 			break
 		}
 		ahead := r.ahead(it, now)
-		r.start(func() outcome { return r.claimed(ctx, it, ahead, do) })
+		working, stop := context.WithCancelCause(ctx)
+		r.inWork[it.Conversation] = it
+		it.stop, it.joining = stop, make(chan *item, 16)
+		r.start(func() outcome { return r.claimed(working, it, ahead, do) })
 	}
 	next = r.schedule.next
 	for _, f := range r.followUps { // the schedule may have added some
@@ -139,13 +146,37 @@ func (r *Runner) start(do func() outcome) {
 	go func() { r.done <- do() }()
 }
 
+// errStopped ends a turn that somebody stopped.
+var errStopped = errors.New("oacp stop ended the turn")
+
+// stopTurns ends the turns that somebody stopped; see track.Stop.
+func (r *Runner) stopTurns() {
+	r.journal.View(func(h *track.History) {
+		for _, it := range r.inWork {
+			if rec := h.Records[it.Key]; rec != nil && rec.Running && rec.Stopped != "" {
+				it.stop(errStopped)
+			}
+		}
+	})
+}
+
 // finished handles an outcome.
 func (r *Runner) finished(o outcome) {
 	r.working--
-	if o.dead != "" {
-		r.dead = append(r.dead, o.dead)
+	for _, j := range o.joined { // their messages are still in the schedule
+		r.failed(j)
+		if j.done {
+			r.schedule.remove(j.item.File)
+			r.followUp(j.item.Key)
+			r.watcher.Forget(j.item.File)
+		}
 	}
-	r.stop = cmp.Or(r.stop, o.stop)
+	for _, one := range append(o.joined, o) {
+		if one.dead != "" {
+			r.dead = append(r.dead, one.dead)
+		}
+		r.stop = cmp.Or(r.stop, one.stop)
+	}
 	if o.started {
 		r.pauses = 0
 	}
@@ -161,6 +192,8 @@ func (r *Runner) finished(o outcome) {
 		}
 	case o.item != nil:
 		it := o.item
+		it.stop(nil)
+		delete(r.inWork, it.Conversation)
 		it.notBefore = notBefore
 		r.endClaim(it, o.done)
 		r.schedule.putBack(it, o.done)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -49,6 +50,7 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 		draft.Type = schema.Notification // what an agent prints is free text
 	}
 	draft.MakeFinal()
+	draft.SetHops(rec.Hops + 1)
 	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
@@ -80,7 +82,7 @@ func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason er
 		return nil
 	}
 	text := fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
-		c.config.Agent, rec.ID, reason, rec.Unsent.Body.Text)
+		c.config.Agent, rec.ID, reason, secrets.Redact(rec.Unsent.Body.Text))
 	return c.makeBounce(*answer, rec, "Not answered: "+rec.Subject, text)
 }
 

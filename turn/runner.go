@@ -43,8 +43,9 @@ type Runner struct {
 	followUps []*followUp
 	// unreadable are the errors of the files in the inbox that could not be read, by name.
 	unreadable map[string]error
-	// working counts the goroutines at work. Each sends an outcome to done.
+	// working counts the goroutines at work. Each sends an outcome to done. inWork are the messages that they work on.
 	working int
+	inWork  map[schema.ConversationID]*item
 	done    chan outcome
 	// released is the value of track.History.Released when the schedule was last woken for it.
 	released int
@@ -137,7 +138,7 @@ func (r *Runner) reset() {
 	r.schedule = newSchedule(r.decide, r.report)
 	r.unreadable, r.withheld = make(map[string]error), make(map[string]string)
 	r.followUps, r.stop, r.dead = nil, nil, nil
-	r.done = make(chan outcome)
+	r.done, r.inWork = make(chan outcome), make(map[schema.ConversationID]*item)
 }
 
 // stoppedOr returns nil for an error that only means that the context ended.
@@ -301,6 +302,7 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 				return err
 			}
 			r.lookAgain()
+			r.stopTurns()
 		case <-changed:
 			r.schedule.wakeAll()
 		case err := <-r.events.lost:

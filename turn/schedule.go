@@ -2,6 +2,7 @@ package turn
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -279,6 +280,9 @@ type item struct {
 	state     itemState
 	// reported is the last reason that was published for the message to wait.
 	reported string
+	// stop ends the work on the message, and joining takes messages that may join its turn.
+	stop    context.CancelCauseFunc
+	joining chan *item
 }
 
 // itemState is the place of an item in the schedule.
@@ -302,7 +306,7 @@ func newItem(file string, m *schema.Message) *item {
 		Envelope: track.Envelope{
 			Key:  track.Key{ID: id, Fingerprint: track.KeyOf(m).Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
-			Conversation: clone(conversation.Of(m)),
+			Conversation: clone(conversation.Of(m)), Hops: m.Hops(),
 		},
 		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
 	}

@@ -46,6 +46,8 @@ type Settings struct {
 	MaxAttempts  int                `yaml:"max_attempts"`
 	MaxTurns     int                `yaml:"max_turns"`
 	MaxPairTurns int                `yaml:"max_pair_turns"`
+	MaxHops      int                `yaml:"max_hops"`
+	Steer        bool               `yaml:"steer"`
 	Parallel     int                `yaml:"parallel"`
 	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or ClaimNone
 	// if there is one machine. Lease is how long a claim holds that is not renewed.
@@ -67,7 +69,7 @@ type Settings struct {
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
 	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "timeout", "grace",
+	"max_attempts", "max_turns", "max_pair_turns", "max_hops", "steer", "parallel", "claim", "lease", "timeout", "grace",
 }
 
 // The values of Settings.Claim: with ClaimGit, several machines may work the inbox and make claims in git; with
@@ -188,8 +190,8 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	}
 	return Config{
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
-		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
-		Timeout: s.Timeout, Parallel: s.Parallel,
+		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns, MaxHops: s.MaxHops,
+		Timeout: s.Timeout, Parallel: s.Parallel, Steer: s.Steer,
 	}, nil
 }
 

@@ -16,7 +16,7 @@
 //     A Runner stops if its lock or journal is removed or replaced.
 //
 // runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go runs a turn,
-// and conclude.go completes it.
+// steer.go lets urgent messages join it, and conclude.go completes it.
 //
 // # Scheduling
 //
@@ -59,6 +59,7 @@ const (
 	DefaultMaxAttempts  = 3
 	DefaultMaxTurns     = 20
 	DefaultMaxPairTurns = 120
+	DefaultMaxHops      = 12
 	DefaultTimeout      = 30 * time.Minute
 	defaultFirstRetry   = time.Second
 	defaultLastRetry    = 5 * time.Minute
@@ -93,6 +94,12 @@ type Config struct {
 	// agent within an hour. Further messages wait in the inbox; see track.Resume.
 	MaxTurns     int
 	MaxPairTurns int
+	// MaxHops bounds the turns in a chain, in which each turn but the first is on a message that the turn before sent,
+	// whatever its agent and conversation. Messages after the last turn wait in the inbox.
+	MaxHops int
+	// Steer lets a P0 message join the running turn of its conversation, if the driver is an agent.Steerer. It does not
+	// go with Claims.
+	Steer bool
 	// Timeout is how long a turn may take.
 	Timeout time.Duration
 	// Parallel is how many conversations have turns at the same time. A conversation has one turn
@@ -142,9 +149,13 @@ func (c *Config) complete() error {
 	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 {
 		return errors.New("attempts, parallel turns and the timeout cannot be negative")
 	}
+	if c.Steer && c.Claims != nil {
+		return errors.New("with claims, no message joins a running turn: use steer without them")
+	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)
 	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
+	c.MaxHops = cmp.Or(c.MaxHops, DefaultMaxHops)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
 	c.firstRetry = cmp.Or(c.firstRetry, defaultFirstRetry)

@@ -181,7 +181,8 @@ func newRestoreCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "ID…",
 		Description: `restore returns a message to the inbox of each recipient that acknowledged it
 or gave it up. It removes the dead letter and resets the count of turns.
-A pending message does not change. oacp list finds ids.
+A pending message gets turns again if oacp stop held it, and otherwise does not change.
+oacp list finds ids.
 
 If any id is unknown, restore does nothing.
 
@@ -237,6 +238,8 @@ func printRestored(c *call, all []track.Restored) error {
 			c.printf("%s is on its way to the inbox of %s already\n", name, one.Agent)
 		case one.Was == track.StageWaiting:
 			c.printf("%s is in the inbox of %s already\n", name, one.Agent)
+		case one.Was == track.StageHeld:
+			c.printf("OK: %s gets turns of %s again; its last one was stopped\n", name, one.Agent)
 		default:
 			c.printf("OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
 		}

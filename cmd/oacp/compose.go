@@ -47,6 +47,9 @@ func (d *delivery) fill() (err error) {
 		}
 		d.draft.ContextKeys = strings.TrimRight(text, "\r\n")
 	}
+	if d.isOn("allow-secret") {
+		d.draft.AllowSecret()
+	}
 	if d.isSet("choices") {
 		choices, err := schema.ParseChoices(d.text("choices"))
 		if err == nil {

@@ -30,6 +30,7 @@ func deliveryFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only the id"},
 		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "create the project and the recipients' mailboxes if they do not exist"},
+		&cli.BoolFlag{Name: "allow-secret", Category: command.Rare, Usage: "send the message even if it has what looks like a key"},
 		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: the signing setting in the sender's config.yaml)"},
 		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message"},
 		&cli.StringFlag{Name: "suffix", Category: command.Rare, Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens"})
@@ -119,7 +120,7 @@ func (d *delivery) deliver() error {
 			return err
 		}
 	}
-	if err := command.CheckDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
+	if err := command.PrepareDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
 		return err
 	}
 	if d.isOn("dry-run") {

@@ -134,7 +134,7 @@ func TestDocumentedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, printed := range map[string]any{"version": command.Version{}, "validate": validate.Diagnostic{}, "recall": recalledJSON{}} {
+	for name, printed := range map[string]any{"version": command.Version{}, "validate": validate.Diagnostic{}, "recall": recalledJSON{}, "stop": stoppedJSON{}} {
 		row := regexp.MustCompile("(?m)^\\| `" + name + "` \\|.*$").FindString(string(page))
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(printed)) {
 			if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" && !strings.Contains(row, "`"+key+"`") {

@@ -188,6 +188,7 @@ var enforceLines = map[string][]string{
 	"decide":     {"decide", "decide --agent codex"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
 	"recall":     {"recall " + planted, "recall good"},
+	"stop":       {"stop " + planted, "stop good"},
 	"working":    {"working " + planted, "working zzz1 x", "working --done"},
 	"owed":       {"+owed", "owed --json"},
 	"inbox":      {"+inbox", "+inbox --json", "+inbox --agent codex", "inbox --agent claude"},

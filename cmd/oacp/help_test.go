@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +41,49 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s: wants a flag --json", c.Name)
 		}
 		checkFlags(t, c)
+	}
+}
+
+// TestManual checks that there is a page for man for each command, which describes all its flags and those of the
+// commands below it, and has no line that man would take for a request of another kind.
+func TestManual(t *testing.T) {
+	s, folder := newSession(t, "").Streams, t.TempDir()
+	if status := program().Run(t.Context(), []string{"__manual", folder}, s); status != 0 {
+		t.Fatalf("got status %d", status)
+	}
+	request := regexp.MustCompile(`^\.(TH|SH|TP|PP|B|BR|br|nf|fi)( |$)`)
+	pages, err := filepath.Glob(filepath.Join(folder, "oacp*.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	visible := slices.DeleteFunc(topCommands(s), func(c *cli.Command) bool { return c.Hidden })
+	if len(pages) != len(visible)+1 {
+		t.Errorf("got %d pages, want one for each of %d commands and one for oacp", len(pages), len(visible))
+	}
+	read := func(page string) string {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, page := range pages {
+		for line := range strings.Lines(read(page)) {
+			if (line[0] == '.' || line[0] == '\'') && !request.MatchString(strings.TrimSpace(line)) {
+				t.Errorf("%s: man takes %q for a request", page, line)
+			}
+		}
+	}
+	for _, c := range visible {
+		page := read(filepath.Join(folder, "oacp-"+c.Name+".1"))
+		for _, each := range allCommands([]*cli.Command{c}) {
+			for _, f := range each.Flags {
+				name := strings.ReplaceAll("--"+f.Names()[0], "-", `\-`)
+				if f.(cli.VisibleFlag).IsVisible() && !strings.Contains(page, name) {
+					t.Errorf("the page of %s has no flag %s", each.Name, name)
+				}
+			}
+		}
 	}
 }
 
@@ -100,8 +145,8 @@ func checkFlags(t *testing.T, c *cli.Command) {
 // maxPage is the most characters that a page of help has. Agents read whole pages.
 const maxPage = 2000
 
-// longPages may have more characters.
-var longPages = map[string]int{"agent": 2600}
+// longPages may have more characters. The one without a name is the list of commands.
+var longPages = map[string]int{"agent": 2600, "": 2100}
 
 // TestHelpPages checks the size and width of each page of help, and that with --all it describes every flag.
 func TestHelpPages(t *testing.T) {

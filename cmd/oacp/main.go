@@ -40,6 +40,7 @@ func program() *command.Program {
 			{Name: "thread", New: newThreadCommand},
 			{Name: "status", New: newStatusCommand},
 			{Name: "run", New: newRunCommand},
+			{Name: "stop", New: newStopCommand},
 			{Name: "pair", New: newPairCommand},
 			{Name: "agents", New: newAgentsCommand},
 			{Name: "live", New: newLiveCommand},

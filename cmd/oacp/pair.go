@@ -36,7 +36,7 @@ func newPairCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "pair",
 		Category:  command.CategoryTurns,
-		Usage:     "let one agent work and others review",
+		Usage:     "let agents work and review",
 		ArgsUsage: "[PROMPT]",
 		Description: `One agent works on the task. When it says DONE and the proof, if any, succeeds, the
 reviewers say PASS or FAIL, and the work repeats until all pass. If the command stops

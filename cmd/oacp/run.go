@@ -32,8 +32,8 @@ func newRunCommand(s *command.Streams) *cli.Command {
 		Usage:     "run an agent per message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
 		Description: `run starts the command once for each message, in processing order: a turn. The command
-reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM, OACP_FILE
-and other variables describe it. No shell is involved. When a turn succeeds, run
+reads the message from standard input; OACP_MESSAGE_ID, OACP_FILE and other variables
+describe it. No shell is involved. When a turn succeeds, run
 acknowledges the message and, with --reply, sends the output as the answer. A turn that
 fails is retried; after --max-attempts the message becomes a dead letter.
 
@@ -54,10 +54,12 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
+			&cli.IntFlag{Name: "max-hops", Category: command.Rare, Usage: "run at most `N` turns in a row, each on a message that the one before sent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxHops)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout)},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
+			&cli.BoolFlag{Name: "steer", Category: command.Rare, Usage: "let a P0 message join the running turn of its conversation (claude and codex)"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
 		}, driverFlags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"))...),
@@ -95,6 +97,7 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}{
 		{"max-attempts", &settings.MaxAttempts, false}, {"parallel", &settings.Parallel, false},
 		{"max-turns", &settings.MaxTurns, true}, {"max-pair-turns", &settings.MaxPairTurns, true},
+		{"max-hops", &settings.MaxHops, true},
 	} {
 		n := c.flags.Int(count.flag)
 		switch {
@@ -114,6 +117,9 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	}
 	if c.isSet("reply") {
 		settings.Reply = c.isOn("reply")
+	}
+	if c.isSet("steer") {
+		settings.Steer = c.isOn("steer")
 	}
 	if input := c.text("input"); input != "" {
 		settings.Input = turn.Input(input)
@@ -184,7 +190,8 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	config.Once = c.isOn("once")
 	config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
 		err = command.CheckDraft(ctx, w, answer, validate.Source{})
-		return err != nil && failure.Of(err).Code == "invalid_message", err
+		code := failure.Of(err).Code
+		return code == "invalid_message" || code == "secret", err
 	}
 	if err := checkContractProgram(w, config.Reply); err != nil {
 		return err

@@ -201,7 +201,7 @@ func (c *completion) messages() (found []candidate) {
 //go:embed completion/oacp.*
 var completionScripts embed.FS
 
-var shells = []string{"bash", "zsh", "fish"}
+var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 // NewCompletionCommand returns the command that prints a shell's completion script.
 func NewCompletionCommand(s *Streams) *cli.Command {
@@ -211,12 +211,13 @@ func NewCompletionCommand(s *Streams) *cli.Command {
 		Usage:     "print a completion script",
 		ArgsUsage: "SHELL",
 		Description: `The Tab key then completes commands, flags, agents, message ids and more.
-SHELL is bash, zsh or fish.
+SHELL is bash, zsh, fish or powershell.
 
 EXAMPLES:
    source <(oacp completion bash)       in ~/.bashrc
    source <(oacp completion zsh)        in ~/.zshrc
-   oacp completion fish | source        in ~/.config/fish/config.fish`,
+   oacp completion fish | source        in ~/.config/fish/config.fish
+   oacp completion powershell | Out-String | Invoke-Expression       in $PROFILE`,
 		Action: func(c *cli.Context) error {
 			shell := strings.Join(Positionals(c), " ")
 			script, err := fs.ReadFile(completionScripts, "completion/oacp."+shell)

@@ -68,12 +68,7 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 	fmt.Fprintf(w, "%s - %s\n\nUSAGE:\n", c.HelpName, c.Usage)
 	listed, rare, workspace := sortFlags(c.Flags, all)
 	if c.ArgsUsage != "" || len(c.Subcommands) == 0 {
-		args, command, hasCommand := strings.Cut(c.ArgsUsage, "[-- ")
-		line := strings.TrimSpace(c.HelpName+" "+args) + " [flags]"
-		if hasCommand {
-			line += " [-- " + command // flags behind the "--" would be the command's
-		}
-		fmt.Fprintf(w, "   %s\n", line)
+		fmt.Fprintf(w, "   %s\n", synopsis(c))
 	}
 	if len(c.Subcommands) > 0 {
 		fmt.Fprintf(w, "   %s COMMAND [flags]\n", c.HelpName)
@@ -98,6 +93,16 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 		see += "oacp help workspace (--dir, --project, …), "
 	}
 	fmt.Fprintln(w, see+"oacp help exit-status")
+}
+
+// synopsis returns the line that shows how to call a command.
+func synopsis(c *cli.Command) string {
+	args, command, hasCommand := strings.Cut(c.ArgsUsage, "[-- ")
+	line := strings.TrimSpace(c.HelpName+" "+args) + " [flags]"
+	if hasCommand {
+		line += " [-- " + command // flags behind the "--" would be the command's
+	}
+	return line
 }
 
 // sortFlags returns the flags that a page describes, and the names of those that it only names.

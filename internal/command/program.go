@@ -61,7 +61,7 @@ func MainOf(name string, newCommand func(*Streams) *cli.Command) {
 
 // argumentsOf returns the arguments of a program that is one command, as "oacp" would take them.
 func argumentsOf(name string, args []string) []string {
-	if len(args) > 0 && (args[0] == "-V" || args[0] == "--version") {
+	if len(args) > 0 && (args[0] == "-V" || args[0] == "--version" || args[0] == manualCommand) {
 		return args
 	}
 	if len(args) > 0 && args[0] == asPerson {
@@ -102,6 +102,8 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	case args[0] == completeCommand:
 		p.printCandidates(ctx, args[1:], s)
 		return nil
+	case args[0] == manualCommand:
+		return p.writeManual(args[1:], s)
 	case args[0] == "help":
 		return p.help(ctx, args[1:], s)
 	}

@@ -11,7 +11,9 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -160,8 +162,11 @@ func Count(tokens int64) string {
 
 // Version says what the program was built from.
 type Version struct {
-	// Version is the tag of the commit, or else a version that names it.
-	Version  string `json:"version"`
+	// Version is the tag of the commit, or else a version that names it. It ends in "+dirty" if files differed from it.
+	Version string `json:"version"`
+	// Commit and Date, the time of the commit, are empty if the program was not built in a git repository.
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -169,10 +174,28 @@ type Version struct {
 // BuildVersion returns what the Go tools recorded in the program.
 func BuildVersion() Version {
 	v := Version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
 		v.Version = info.Main.Version
 	}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			v.Commit = setting.Value
+		case "vcs.time":
+			v.Date = setting.Value
+		}
+	}
 	return v
+}
+
+// String returns the version on one line.
+func (v Version) String() string {
+	words := []string{"oacp", v.Version, v.Commit, v.Date, v.Go, v.Platform}
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), " ")
 }
 
 // NewVersionCommand returns the command that prints the version.
@@ -188,7 +211,7 @@ func NewVersionCommand(s *Streams) *cli.Command {
 				return err
 			}
 			v := BuildVersion()
-			return s.Answer(asJSON, v, func() { fmt.Fprintln(s.Out, "oacp", v.Version, v.Go, v.Platform) })
+			return s.Answer(asJSON, v, func() { fmt.Fprintln(s.Out, v) })
 		},
 	}
 }

@@ -2,15 +2,12 @@ package command
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -144,30 +141,6 @@ func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inS
 	}
 	agent, err = project.SessionAgent(here, s.Getenv)
 	return agent, errors.Join(err, here.Close()) == nil
-}
-
-// ContractProgram returns the path of the program that checks bodies against the schemas of a
-// workspace, or nothing if it is not installed.
-func ContractProgram() string { return FindSeparate("contract") }
-
-// checkSubject returns an error if the subject of a message has several lines.
-func checkSubject(m *schema.Message) error {
-	if !strings.ContainsAny(strings.TrimSpace(m.Subject), "\r\n") {
-		return nil
-	}
-	return &failure.Error{
-		Code: "invalid_message", Err: errors.New("subject: contains a line break"), Hint: "a subject is one line; the body can have more",
-	}
-}
-
-// CheckDraft returns an error if the subject of a message has several lines, or if the body does not match the
-// schemas of the workspace. Every command that sends what a person or an agent wrote calls it first. Source is where
-// the body was read from.
-func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
-	if err := checkSubject(draft); err != nil {
-		return err
-	}
-	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
 }
 
 // Preview returns what a list shows of a message file that is not valid. A field that could not be read is a question

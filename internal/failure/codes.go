@@ -18,6 +18,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -111,6 +112,7 @@ var rules = []rule{
 	{"same_name", hinting(func(e *mailbox.SameNameError) string {
 		return fmt.Sprintf("write %s, or give the agent another name", e.Other)
 	})},
+	{"secret", as[*secrets.Error]("leave the key out, and revoke it if others have seen it; send and reply have --allow-secret")},
 	{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists pending messages, oacp list all messages")},
 	{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the full id")},
 	{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
@@ -147,6 +149,7 @@ var rules = []rule{
 	{"already_working", hinting(func(e *track.BusyError) string {
 		return "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 	})},
+	{"no_turn", as[*track.NoTurnError]("oacp status lists the turns of runners on this machine; no other can be stopped")},
 	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {

@@ -68,14 +68,15 @@ func Ancestor() Info {
 }
 
 // ancestor returns the nearest ancestor of this process that skip does not return true for. Skip also gets its parent.
+// The script npm/oacp.js, which may have started this program, is none: it names itself in the environment.
 func ancestor(skip func(p, parent Info) bool) Info {
-	p := Read(os.Getppid())
+	p, launcher := Read(os.Getppid()), os.Getenv("OACP_LAUNCHER")
 	for range 8 {
 		if p.Parent <= 1 {
 			return p
 		}
 		parent := Read(p.Parent)
-		if !skip(p, parent) {
+		if !skip(p, parent) && strconv.Itoa(p.PID) != launcher {
 			return p
 		}
 		p = parent

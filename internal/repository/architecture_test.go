@@ -127,3 +127,23 @@ func TestRecipesInstallAllPrograms(t *testing.T) {
 		t.Error("no page installs oacp: the test no longer finds what it looks for")
 	}
 }
+
+// TestReleaseHasAllPrograms checks that a release builds each program, and that the Homebrew cask installs it.
+func TestReleaseHasAllPrograms(t *testing.T) {
+	release := read(t, ".goreleaser.yaml")
+	_, cask, _ := strings.Cut(release, "    binaries: [")
+	cask, _, _ = strings.Cut(cask, "]")
+	folders, err := filepath.Glob(filepath.Join(root, "cmd", "oacp*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatal("no programs are found:", err)
+	}
+	for _, folder := range folders {
+		name := filepath.Base(folder)
+		if !regexp.MustCompile(`main: \./cmd/` + name + `[,\n]`).MatchString(release) {
+			t.Errorf(".goreleaser.yaml does not build %s", name)
+		}
+		if !slices.Contains(strings.Split(cask, ", "), name) {
+			t.Errorf("the cask of .goreleaser.yaml does not install %s", name)
+		}
+	}
+}

@@ -70,10 +70,10 @@ var imports = map[string][]string{
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
-		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
+		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/secrets", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/spelling",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/secrets", "internal/spelling",
 		"internal/visible",
 	},
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
@@ -89,6 +90,9 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	_, invalid := errors.AsType[*validate.InvalidError](err)
 	if err == nil {
 		err = checkMessage(c, message)
+	}
+	if secret := secrets.Check("not sent", string(out.Data)); secret != nil && (message == nil || !message.AllowsSecret()) {
+		err, invalid = secret, false
 	}
 	switch {
 	case e.failed != nil:

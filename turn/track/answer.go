@@ -3,10 +3,8 @@ package track
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -54,11 +52,7 @@ func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 	if rec != nil && rec.saysWorking() && rec.Working.Process != by && by.PID > 0 && rec.Working.Process.IsAlive() {
 		return &BusyError{request, agent, inSeconds(rec.Working.At), rec.Working.Process}
 	}
-	if !state.running || rec == nil || !rec.Running || orphans.Inside(rec.Marks...) {
-		return nil
-	}
-	// Some agents get only some variables, for example those in a container.
-	if os.Getenv(orphans.Variable) == "" && os.Getenv("OACP_MESSAGE_ID") == string(request.ID) {
+	if !state.running || rec == nil || !rec.Running || rec.isOwn() {
 		return nil
 	}
 	return &BusyError{Request: request, Agent: agent, Since: inSeconds(rec.Started)}

@@ -30,11 +30,13 @@ const (
 	// Acknowledged is a handled message that left the inbox, and Buried a dead letter.
 	Acknowledged FactKind = "acknowledged"
 	Buried       FactKind = "buried"
-	// Revived is a message that a person restored to the inbox after its outcome. Earlier facts about it
-	// no longer count.
+	// Revived is a message that a person restored to the inbox after its outcome, or after its turn was stopped. Earlier
+	// facts about it no longer count.
 	Revived FactKind = "revived"
 	// Held is a message that gets no turn for now.
 	Held FactKind = "held"
+	// stopped asks the Runner to end the turn on a message and give it no other until Revived; see Stop.
+	stopped FactKind = "stopped"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
 	// unread is a message that the recipient wants to count as new again; see NoteUnread.
@@ -60,13 +62,16 @@ type Fact struct {
 	At   time.Time `json:"at"`
 	Kind FactKind  `json:"fact"`
 
-	// Envelope identifies the message; see Of. Facts about a bound have only From or Conversation.
+	// Envelope identifies the message; see Of. Facts about a bound have only From or Conversation, or
+	// both if the chain of a conversation is too long.
 	Envelope
 
 	// Marks are in the environment of the processes of a Started turn.
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
-	Attempt int       `json:"attempt,omitempty"`
+	Attempt int `json:"attempt,omitempty"`
+	// In is the message whose turn a Started one joined.
+	In      schema.ID `json:"in,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`
 	RetryAt time.Time `json:"retry_at,omitzero"`
@@ -95,6 +100,8 @@ type Envelope struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// Hops is how many turns in a row led to it, 0 if it begins a chain.
+	Hops int `json:"hops,omitempty"`
 	// File is the name of its file in the inbox.
 	File string `json:"file,omitempty"`
 }

@@ -38,8 +38,10 @@ type Record struct {
 	// Marks are in the environment of the processes of a running turn.
 	Marks   []orphans.Mark `json:"marks,omitempty"`
 	Started time.Time      `json:"started,omitzero"`
-	Ended   time.Time      `json:"ended,omitzero"`
-	RetryAt time.Time      `json:"retry_at,omitzero"`
+	// In is the message whose turn the last one on this message joined, if it did.
+	In      schema.ID `json:"in,omitempty"`
+	Ended   time.Time `json:"ended,omitzero"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or empty.
 	Outcome FactKind `json:"outcome,omitempty"`
 	// Settled reports whether the message left the inbox after its outcome.
@@ -48,6 +50,11 @@ type Record struct {
 	Output  string `json:"output,omitempty"`
 	// Held says why the message gets no turn.
 	Held string `json:"held,omitempty"`
+	// Resumed reports whether a person resumed the conversation while the message got no turn. It begins a chain then.
+	Resumed bool `json:"resumed,omitempty"`
+	// Stopped says who stopped the turn on the message, and how it gets another one; see Stop. If the turn is still
+	// running, it is to end.
+	Stopped string `json:"stopped,omitempty"`
 	// Unsent is the answer or bounce until it is sent. Then Sent is its id, unless it is a bounce in place of
 	// an answer.
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -91,6 +98,9 @@ type conversationState struct {
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	// Session continues the agent's session.
 	Session string `json:"session,omitempty"`
+	// Chain reports whether the notice about a chain that is too long exists. There is one until a person resumes the
+	// conversation, even if it has turns on other messages.
+	Chain bool `json:"chain,omitempty"`
 }
 
 // senderState is what is known of an agent that sends.
@@ -180,7 +190,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Attempts = max(rec.Attempts+1, f.Attempt)
 		rec.Running = true
 		rec.Marks = f.Marks
-		rec.Started = f.At
+		rec.Started, rec.In = f.At, f.In
 		rec.RetryAt = time.Time{}
 		rec.Held = ""
 		h.countTurn(rec)
@@ -193,9 +203,11 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Reason = f.Reason
 		rec.Output = f.Output
 		rec.Usage = f.Usage
+		rec.Held = rec.Stopped
 		h.failures++
 		if f.Kind == Succeeded {
 			h.failures = 0
+			rec.Held, rec.Stopped = "", ""
 			rec.Outcome = Succeeded
 			rec.Unsent = f.Send
 			h.conversation(rec.Conversation).Session = f.Session
@@ -207,6 +219,9 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		}
 		rec.Running = false
 		rec.Marks = nil
+		rec.Held = rec.Stopped
+	case stopped:
+		rec.stop(f)
 	case Dead:
 		rec.Envelope = f.Envelope
 		rec.Running = false
@@ -316,6 +331,8 @@ func (h *History) applyBound(f *Fact) {
 	resumes := f.Kind == Resumed
 	if f.Conversation != "" {
 		c := h.conversation(f.Conversation)
+		c.With = cmp.Or(c.With, f.From)
+		c.Chain = !resumes && (c.Chain || f.From != "")
 		c.Unsent = f.Send
 		c.Bound = f.Kind == Bound || c.Bound && !resumes
 		if resumes {
@@ -335,7 +352,8 @@ func (h *History) applyBound(f *Fact) {
 	h.Released++
 	for _, rec := range h.Records {
 		if rec.Conversation == f.Conversation || f.Conversation == "" && rec.From == f.From {
-			rec.Held = ""
+			rec.Resumed = rec.Resumed || rec.Held != "" && rec.Hops > 0 && f.Conversation != ""
+			rec.Held = rec.Stopped
 		}
 	}
 }
@@ -361,7 +379,7 @@ func (h *History) Snapshots(now time.Time) []Fact {
 	isNew := func(last time.Time) bool { return now.Sub(last) < KeepFor }
 	var facts []Fact
 	for _, rec := range h.Records {
-		if rec.Running || rec.Outcome != "" && !rec.Done() || isNew(rec.Last) {
+		if rec.Running || rec.Stopped != "" || rec.Outcome != "" && !rec.Done() || isNew(rec.Last) {
 			facts = append(facts, Fact{At: now, Kind: snapshot, Record: rec})
 		}
 	}

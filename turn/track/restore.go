@@ -14,8 +14,8 @@ import (
 type Restored struct {
 	ID    schema.ID        `json:"message_id"`
 	Agent schema.AgentName `json:"agent"`
-	// Was is the earlier stage of the message: StageDone, StageDead, or StageWaiting if Restore did nothing,
-	// because the message is in the inbox or on its way there.
+	// Was is the earlier stage of the message: StageDone, StageDead, StageHeld if its turn was stopped, or StageWaiting if
+	// Restore did nothing, because the message is in the inbox or on its way there.
 	Was Stage `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
@@ -25,7 +25,8 @@ type Restored struct {
 }
 
 // Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
-// to that of the given agent. It resets the count of turns, even for a working Runner.
+// to that of the given agent. It resets the count of turns, even for a working Runner. A message whose turn was
+// stopped gets turns again.
 //
 // Restore tries all recipients. With an error, it also returns those for which it succeeded.
 func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
@@ -80,9 +81,24 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 		return appendFacts(w, name, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
 	})
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
-		return Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}, nil
+		one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}
+		return one, release(w, &one)
 	}
 	return one, err
+}
+
+// release lets a pending message have turns again if a turn on it was stopped and has ended.
+func release(w *mailbox.Workspace, one *Restored) error {
+	h, err := ReadHistory(w, one.Agent)
+	if err != nil {
+		return err
+	}
+	rec := h.find(one.ID, func(r *Record) bool { return r.Stopped != "" && !r.Running })
+	if rec == nil {
+		return nil
+	}
+	one.Was = StageHeld
+	return appendFacts(w, one.Agent, Revived.Of(&rec.Envelope))
 }
 
 // Resume lets a conversation continue that has reached a limit on turns. It resets the turns of the conversation, and

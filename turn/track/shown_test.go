@@ -39,13 +39,16 @@ func TestShow(t *testing.T) {
 	if us.Started == "" {
 		t.Skip("this system does not tell when a process began")
 	}
-	gone := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-	if err := gone.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dead := process.Read(gone.Process.Pid).Process
-	if err := gone.Wait(); err != nil {
-		t.Fatal(err)
+	var dead process.Process
+	for dead.Started == "" { // unless it ended before it was read
+		gone := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+		if err := gone.Start(); err != nil {
+			t.Fatal(err)
+		}
+		dead = process.Read(gone.Process.Pid).Process
+		if err := gone.Wait(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	steps := []struct {
 		by    process.Process

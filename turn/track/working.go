@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -60,6 +61,9 @@ func checkWorking(text string) error {
 		return fmt.Errorf("%w: it has %d characters, and may have %d", ErrWorkingText, utf8.RuneCountInString(text), maxWorking)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 		return fmt.Errorf("%w: it has a line break or another control character", ErrWorkingText)
+	}
+	if err := secrets.Check("text", text); err != nil {
+		return fmt.Errorf("%w: %w", ErrWorkingText, err)
 	}
 	return nil
 }

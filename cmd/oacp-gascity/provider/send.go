@@ -56,7 +56,7 @@ func (p *provider) deliver(m schema.Message) (answer any, err error) {
 	if m.ParentID == "" && strings.HasSuffix(m.Subject, "?") {
 		m.Type = schema.Question
 	}
-	if err := command.CheckDraft(p.ctx, p.w, &m, validate.Source{}); err != nil {
+	if err := command.PrepareDraft(p.ctx, p.w, &m, validate.Source{}); err != nil {
 		return nil, err
 	}
 	receipt, err := p.w.Send(p.ctx, m, &mailbox.SendOptions{Create: true})

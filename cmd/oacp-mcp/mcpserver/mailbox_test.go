@@ -405,6 +405,28 @@ func TestDeadLetter(t *testing.T) {
 	wantText(t, "acknowledging it", codex.refuse(t, "acknowledge_message", arguments{"message_id": sent.MessageID}), "not_pending: ")
 }
 
+// TestSecrets sends what looks like a key.
+func TestSecrets(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	key := "AKIA" + "Q2W3E4R5T6Y7U2IP"
+	message := arguments{"to": "codex", "type": "question", "subject": "Port?", "body": map[string]any{"first": 1, "second": key}}
+	wantText(t, "sending a key", claude.refuse(t, "send_message", message), "secret: body: line 2 has what looks like an AWS access key\nhint: ")
+	message["allow_secret"] = true
+	var asked sentMessage
+	claude.call(t, "send_message", message, &asked)
+	reply := arguments{"message_id": asked.MessageID, "body": "no, " + key}
+	if text := codex.refuse(t, "reply_message", reply); !strings.HasPrefix(text, "secret: body: line 1 ") || strings.Contains(text, key) {
+		t.Errorf("answering with a key: %s", text)
+	}
+	reply["allow_secret"] = true
+	codex.call(t, "reply_message", reply, nil)
+	text := codex.refuse(t, "report_working", arguments{"message_id": asked.MessageID, "text": "with " + key})
+	if !strings.HasPrefix(text, "usage: ") || strings.Contains(text, key) {
+		t.Errorf("working with a key: %s", text)
+	}
+}
+
 // TestAnswersOnce lets two servers of one agent answer a message at the same time: one answer is sent.
 func TestAnswersOnce(t *testing.T) {
 	r := newRoom(t, "claude", "codex")

@@ -28,19 +28,21 @@ type sendMessageInput struct {
 	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"The id of a message to follow up."`
 	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
 	RelatedPR      string          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
-	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context for the recipient, at most 500 words."`
+	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context, at most 500 words."`
 	Choices        []string        `json:"choices,omitempty" jsonschema:"2 to 9 answers to choose from."`
+	AllowSecret    bool            `json:"allow_secret,omitempty" jsonschema:"Send even a key."`
 }
 
 type replyMessageInput struct {
 	messageIDInput
-	Body        schema.Value `json:"body,omitempty" jsonschema:"As in send_message; optional with choose."`
+	Body        schema.Value `json:"body,omitempty" jsonschema:"Optional with choose."`
 	Choose      string       `json:"choose,omitempty" jsonschema:"One of its choices."`
-	Type        schema.Type  `json:"type,omitempty" jsonschema:"As in send_message; default: the one that answers, such as review_feedback."`
+	Type        schema.Type  `json:"type,omitempty" jsonschema:"Default: the one that answers, such as review_feedback."`
 	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
 	Final       bool         `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
 	Acknowledge bool         `json:"acknowledge,omitempty" jsonschema:"The answer is final, and the message leaves your inbox."`
 	Again       bool         `json:"again,omitempty" jsonschema:"Send even a second answer."`
+	AllowSecret bool         `json:"allow_secret,omitempty" jsonschema:"Send even a key."`
 }
 
 type sentMessage struct {
@@ -63,6 +65,9 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	}
 	for _, name := range strings.FieldsFunc(in.To, func(r rune) bool { return r == ',' || r == ' ' }) {
 		draft.To = append(draft.To, schema.AgentName(name))
+	}
+	if in.AllowSecret {
+		draft.AllowSecret()
 	}
 	if in.Choices != nil {
 		if err := draft.Offer(in.Choices); err != nil {
@@ -111,6 +116,9 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	}
 	draft := conversation.Reply(original, s.agent)
 	draft.Body = in.Body
+	if in.AllowSecret {
+		draft.AllowSecret()
+	}
 	if in.Choose != "" {
 		if err := draft.Choose(original, in.Choose); err != nil {
 			return sentMessage{}, err
@@ -150,7 +158,7 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 			return sentMessage{}, err
 		}
 	}
-	if err := command.CheckDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
+	if err := command.PrepareDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
 		return sentMessage{}, err
 	}
 	receipt, err := s.workspace.Send(ctx, draft, nil)

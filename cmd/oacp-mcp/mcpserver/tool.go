@@ -120,6 +120,7 @@ func hintFor(err error, code string) string {
 		"not_recipient":    "you can reply to what was sent to you: use send_message with in_reply_to",
 		"not_pending":      "only a message in your own inbox can be acknowledged: list_inbox shows them",
 		"invalid_message":  "nothing was sent: correct the message and call again",
+		"secret":           "nothing was sent: leave the key out, or say where it is kept; with allow_secret, the message is sent all the same",
 		"timeout":          "the call may have been carried out: check before you repeat it",
 		"cancelled":        "the call may have been carried out: check before you repeat it",
 		"permission":       "a person has to give access to this path",

@@ -97,7 +97,7 @@ func (s *Server) send(ctx context.Context, form *replyForm, choice string) (rece
 		}
 		held = &found
 	}
-	if err := command.CheckDraft(ctx, s.w, &draft, validate.Source{}); err != nil {
+	if err := command.PrepareDraft(ctx, s.w, &draft, validate.Source{}); err != nil {
 		return nil, err
 	}
 	err = track.SendOnce(ctx, s.w, original, &draft, process.Process{}, form.Again, func() (err error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,6 +99,20 @@ func TestSendFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(asked.ID, http.StatusInternalServerError)
+}
+
+// TestReplyWithKey checks that the page says what is wrong, and that nothing is sent.
+func TestReplyWithKey(t *testing.T) {
+	w := newWorkspace(t)
+	asked := ask(t, w, "Deploy?", "It is green.")
+	b := newBrowser(t, w, "anna").login()
+	got := b.post("/m/"+string(asked.ID)+"/reply", url.Values{"text": {"Yes:\n" + "AKIA" + "Q2W3E4R5T6Y7U2IP"}})
+	if page := got.Body.String(); got.Code != http.StatusUnprocessableEntity || !strings.Contains(page, "body: line 2 has what looks like an AWS access key") {
+		t.Errorf("%d:\n%s", got.Code, page)
+	}
+	if sent, err := os.ReadDir(w.BoxPath("anna", mailbox.Outbox)); err != nil || slices.ContainsFunc(sent, func(e os.DirEntry) bool { return schema.IsMessageFile(e.Name()) }) {
+		t.Errorf("the outbox has %v, %v", sent, err)
+	}
 }
 
 // TestHostile checks that nothing in a message becomes a part of a page but text.

@@ -26,7 +26,7 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case is[*track.AnsweredError](err), is[*track.BusyError](err), is[*mailbox.NotPendingError](err), is[*mailbox.AmbiguousError](err):
 		return http.StatusConflict
-	case is[*schema.NoChoiceError](err), slices.Contains([]string{failure.CodeUsage, "invalid_message"}, failure.Of(err).Code):
+	case is[*schema.NoChoiceError](err), slices.Contains([]string{failure.CodeUsage, "invalid_message", "secret"}, failure.Of(err).Code):
 		return http.StatusUnprocessableEntity
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return http.StatusInsufficientStorage

@@ -1,0 +1,82 @@
+package turn
+
+import (
+	"context"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// A joined message was given to the turn on another one. Its own turn ends as that one does.
+type joined struct {
+	item    *item
+	message *schema.Message
+	rec     track.Record
+}
+
+// steer offers a message that has arrived to the running turn of its conversation, if it is P0.
+func (r *Runner) steer(it *item, priority schema.Priority) {
+	into := r.inWork[it.Conversation]
+	if !r.config.Steer || into == nil || priority != schema.P0 || r.decide(it, r.now()).do != try {
+		return
+	}
+	select {
+	case into.joining <- it:
+	default: // it waits for its own turn
+	}
+}
+
+// steer gives the messages that are offered to a turn to its driver, until ctx ends with the turn, and returns them.
+func (k *worker) steer(ctx context.Context, into *item, driver *markedDriver, mark orphans.Mark) (all []joined) {
+	for {
+		select {
+		case <-ctx.Done():
+			return all
+		case it := <-into.joining:
+			if steerer, can := driver.Driver.(agent.Steerer); can {
+				all = append(all, k.join(ctx, it, into, steerer, driver.mark, mark)...)
+				continue
+			}
+			e := EventWarning.of(&it.Envelope)
+			e.Reason = "it waits for the end of the turn on " + into.ID.Short() + ": this driver gives no messages to a running turn"
+			k.events.publish(e)
+		}
+	}
+}
+
+// steering comes before a message that joins a turn.
+const steering = "[While you work on the request above, this urgent message arrived in the same conversation:]\n\n"
+
+// join gives a message to a running turn. If that fails, it returns nothing, and the message waits for its own turn.
+func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer, marks ...orphans.Mark) []joined {
+	m, raw, err := k.read(it)
+	if rec, _ := k.journal.Get(it.Key); err != nil || m.ID != it.ID || rec.Running {
+		return nil // its own turn says why, or it has joined, and its file was touched
+	}
+	rec, begun, err := k.begin(ctx, it, 0, into.ID, marks...)
+	if err != nil || !begun {
+		return nil
+	}
+	if err := driver.Steer(steering + k.request(k.entryOf(it), m, raw, rec.Attempts).Prompt); err != nil {
+		k.interrupted(&rec, err)
+		return nil
+	}
+	return []joined{{it, m, rec}}
+}
+
+// endJoined ends the turns of messages as the one ended that they joined.
+func (k *worker) endJoined(ctx context.Context, all []joined, result agent.Result, err error) (outcomes []outcome) {
+	result.Usage, result.Refused = agent.Usage{}, nil // they count once
+	for _, j := range all {
+		o := outcome{item: j.item}
+		if err != nil {
+			o = k.fail(ctx, j.item, j.message, &j.rec, result, err)
+		} else if o.stop = k.succeed(ctx, j.message, &j.rec, result); o.stop == nil {
+			o = k.conclude(j.item)
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}

@@ -1,0 +1,51 @@
+package track
+
+import (
+	"os"
+
+	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// isOwn reports whether this process belongs to the running turn of the record.
+func (rec *Record) isOwn() bool {
+	// Some agents get only some variables, for example those in a container.
+	return orphans.Inside(rec.Marks...) ||
+		os.Getenv(orphans.Variable) == "" && os.Getenv("OACP_MESSAGE_ID") == string(rec.ID)
+}
+
+// InheritHops counts the turn from within which a message is sent: the message gets one hop more than the one that has the
+// turn. The turn is one of the sender, or of the agent that the environment names. A signed message stays as it is.
+func InheritHops(w *mailbox.Workspace, m *schema.Message) error {
+	if m.Auth != "" {
+		return nil
+	}
+	agents := []schema.AgentName{m.From}
+	if around := schema.AgentName(os.Getenv("OACP_AGENT")); around != m.From && around.Valid() {
+		agents = append(agents, around)
+	}
+	hops := 0
+	for _, agent := range agents {
+		running, err := IsRunning(w, agent)
+		if err != nil {
+			return err
+		}
+		if !running {
+			continue
+		}
+		h, err := ReadHistory(w, agent)
+		if err != nil {
+			return err
+		}
+		for _, rec := range h.Records {
+			if rec.Running && rec.isOwn() {
+				hops = max(hops, rec.Hops+1)
+			}
+		}
+	}
+	if hops > 0 {
+		m.SetHops(hops)
+	}
+	return nil
+}
