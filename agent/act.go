@@ -16,12 +16,14 @@ type Act struct {
 // An ActKind says what an Act is.
 type ActKind string
 
-// The kinds of acts. Only the drivers of claude and codex report them.
+// The kinds of acts. Only the drivers of claude, codex and acp report them.
 const (
 	// ToolCall: the agent calls a tool.
 	ToolCall ActKind = "tool"
 	// Retry: the model's service failed, and the program asks it again.
 	Retry ActKind = "retry"
+	// NewSession: the program cannot continue the agent's session, and begins a new one.
+	NewSession ActKind = "new_session"
 )
 
 // maxArgument bounds the main argument of a tool, in bytes.

@@ -84,6 +84,8 @@ func helper(kind string, args []string) int {
 		return fakeClaude(args)
 	case "codex":
 		return fakeCodex(args)
+	case "acp":
+		return fakeACP(args)
 	case "runner":
 		return runTurn(args)
 	case "mcp":
@@ -94,19 +96,17 @@ func helper(kind string, args []string) int {
 	return 0
 }
 
-// runTurn runs a turn of the agent that the arguments name, with their program, folder and
-// variables.
+// runTurn runs a turn of the agent that the arguments name, with their command, whose words are lines, folder
+// and variables.
 func runTurn(args []string) int {
-	command, dir, env := args[1:2], args[2], args[3:]
-	var driver Driver
-	switch args[0] {
-	case "claude":
-		driver = NewClaude(Options{Command: command, Dir: dir, Env: env, Allow: PermitAll})
-	case "codex":
-		driver = NewCodex(Options{Command: command, Dir: dir, Env: env, Allow: PermitAll})
-	default:
-		driver = NewExec(Options{Command: command, Dir: dir, Env: env})
+	command, dir, env := strings.Split(args[1], "\n"), args[2], args[3:]
+	create := NewExec
+	for _, p := range programs {
+		if p.name == args[0] {
+			create = p.new
+		}
 	}
+	driver := create(Options{Command: command, Dir: dir, Env: env, Allow: PermitAll})
 	err := driver.Start(context.Background())
 	if err == nil {
 		_, err = driver.Turn(context.Background(), Request{Prompt: "go"}, nil)

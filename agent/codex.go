@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -35,10 +34,7 @@ var codexRelease = release{
 
 // codex is the protocol of a running app server.
 type codex struct {
-	*program
-	// requests is the number of the last request, awaited the id of the one that a call waits for.
-	requests int
-	awaited  string
+	rpcProgram
 	// thread is the id of the session. Total is what it has used up, and counted the part that finished
 	// turns have counted; nil means unknown.
 	thread         string
@@ -145,26 +141,17 @@ func (c *codex) openThread(ctx context.Context, session string) error {
 	return err
 }
 
-// newRequest returns a request as a line, and its id.
-func (c *codex) newRequest(method string, params any) (line []byte, id string) {
-	c.requests++
-	id = strconv.Itoa(c.requests)
-	return jsonLine(rpcMessage{ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}), id
-}
-
 // ask sends a request before the first turn, and reads the result of the answer. Failure says what an
 // error of the server means.
 func (c *codex) ask(ctx context.Context, failure, method string, params, result any) error {
-	var line []byte
-	c.locked(func() { line, c.awaited = c.newRequest(method, params) })
-	answer, err := c.call(ctx, line)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return err
-	case err != nil:
-		return codexRelease.notStarted(err, c.lastWords())
+	err := c.rpcProgram.ask(ctx, method, params, result)
+	if silent, ok := errors.AsType[*silence](err); ok {
+		if ctx.Err() != nil {
+			return silent.error
+		}
+		return codexRelease.notStarted(silent.error, c.lastWords())
 	}
-	if err := readRPC(answer).decode(result); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnavailable, failure, err)
 	}
 	return nil
@@ -208,9 +195,7 @@ func (c *codex) receive(t *residentTurn, line []byte) {
 		c.note(line, false)
 	case m.isRequest():
 		c.send(codexAnswer(m, c.decide))
-	case m.isResponse() && string(m.ID) == c.awaited:
-		c.awaited = ""
-		c.answer <- line
+	case c.answers(m, line):
 	case m.isResponse():
 		if t != nil && string(m.ID) == c.request {
 			c.started(t, m)

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -179,60 +178,4 @@ func (f *codexFailure) kind() (kind APIErrorKind, status int) {
 		status, _ = strconv.Atoi(match[1]) // three digits
 	}
 	return cmp.Or(kindOf(status, word), kindOfText(f.Message)), status
-}
-
-// rpcMessage is a request, a response or a notification of JSON-RPC 2.0 as codex app-server speaks
-// it: one per line, without the member that names the version.
-type rpcMessage struct {
-	ID     json.RawMessage `json:"id,omitempty"`
-	Method string          `json:"method,omitempty"`
-	Params json.RawMessage `json:"params,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *rpcError       `json:"error,omitempty"`
-}
-
-// rpcError is why a request failed.
-type rpcError struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
-func (e *rpcError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
-
-// rpcNoMethod is the code for a method that the receiver does not have.
-const rpcNoMethod = -32601
-
-// readRPC reads a line. It returns nil if the line is not a message.
-func readRPC(line []byte) *rpcMessage {
-	var m rpcMessage
-	if json.Unmarshal(line, &m) != nil || m.Method == "" && m.ID == nil {
-		return nil
-	}
-	return &m
-}
-
-// isRequest reports whether the message asks for an answer.
-func (m *rpcMessage) isRequest() bool { return m.Method != "" && m.ID != nil }
-
-// isResponse reports whether the message answers a request.
-func (m *rpcMessage) isResponse() bool { return m.Method == "" }
-
-// decode reads the result into a value, or returns the error that came instead.
-func (m *rpcMessage) decode(result any) error {
-	if m.Error != nil {
-		return m.Error
-	}
-	return json.Unmarshal(m.Result, result)
-}
-
-// jsonLine encodes a message as a line to send.
-func jsonLine(message any) []byte { return append(mustJSON(message), '\n') }
-
-// mustJSON encodes a value that always has a JSON form.
-func mustJSON(value any) []byte {
-	data, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return data
 }

@@ -15,6 +15,7 @@ func TestDriversLeaveNothing(t *testing.T) {
 	for _, driver := range []Driver{
 		newFakeClaude(t, "strange"), newFakeClaude(t, "dies"),
 		newFakeCodex(t, "strange"), newFakeCodex(t, "dies"),
+		newFakeACP(t, nil, "asks"), newFakeACP(t, nil, "garbage"),
 	} {
 		if err := driver.Start(t.Context()); err != nil {
 			t.Fatal(err)

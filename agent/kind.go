@@ -31,6 +31,7 @@ func Kinds() []Kind {
 		{Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true, New: NewAsh},
 		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, New: NewClaude},
 		{Name: "codex", Summary: "Codex", Command: true, Model: true, New: NewCodex},
+		{Name: "acp", Summary: "any ACP program", Command: true, Model: true, New: NewACP},
 		{Name: "echo", Summary: "no agent at all", New: func(Options) Driver { return NewEcho() }},
 	}
 }
@@ -59,7 +60,7 @@ func (k Kind) Check(options Options) error {
 	switch {
 	case k.Socket && options.Socket == "" && len(options.Command) == 0:
 		return errors.New("neither a socket nor a command is given for the Ash bridge")
-	case k.Name == "exec" && len(options.Command) == 0:
+	case (k.Name == "exec" || k.Name == "acp") && len(options.Command) == 0:
 		return errors.New("no command is given for the agent")
 	}
 	return nil

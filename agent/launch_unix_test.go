@@ -19,6 +19,7 @@ func hanging(t *testing.T) map[string]func(*fifo) Driver {
 		"codex": func(f *fifo) Driver {
 			return NewCodex(Options{Command: helperCommand(t, "codex", "hangs again", f.path)})
 		},
+		"acp": func(f *fifo) Driver { return newFakeACP(t, nil, "hangs again", f.path) },
 	}
 }
 

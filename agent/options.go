@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Command is a program and its arguments: for exec the agent itself; for ash the bridge, which
 	// the driver then starts and stops, and which finds the path of its socket in ASH_BRIDGE_SOCKET;
-	// for claude and codex the program, with arguments that precede all others. A relative path is
+	// for claude, codex and acp the program, with arguments that precede all others. A relative path is
 	// relative to Dir.
 	Command []string
 	// Socket is the path of an Ash bridge's socket. With a Command it may be empty: the driver then
@@ -32,7 +32,7 @@ type Options struct {
 	// Allow is what the agent may do without asking.
 	Allow Permission
 	// MayRun are shell commands that the agent may run without asking, each exactly as it is. Only
-	// claude and codex use them.
+	// claude, codex and acp use them.
 	MayRun []string
 	// MCP are the MCP servers that the program starts, by name, besides those of its own
 	// configuration. Their tools are approved without asking.

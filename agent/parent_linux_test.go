@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/orphans"
@@ -21,7 +22,7 @@ func TestKilledRunner(t *testing.T) {
 		}
 		driver, _ := p.create(t, script, nil)
 		mark := orphans.NewMark()
-		how := append([]string{p.name, driver.options.Command[0], driver.options.Dir}, driver.options.Env...)
+		how := append([]string{p.name, strings.Join(driver.options.Command, "\n"), driver.options.Dir}, driver.options.Env...)
 		how = append(how, orphans.Environ(orphans.WithMark(t.Context(), mark))...)
 		command := helperCommand(t, "runner", how...)
 		runner := exec.Command(command[0], command[1:]...)
@@ -34,10 +35,15 @@ func TestKilledRunner(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = runner.Wait() // it was killed
-		tool.end(t)
+		if !p.has("leaves") {
+			tool.end(t)
+		}
 		// The agent itself may take a little longer.
 		if _, err := orphans.End(impatient(t), mark); err != nil {
 			t.Error(err)
+		}
+		if p.has("leaves") {
+			tool.end(t)
 		}
 	})
 }

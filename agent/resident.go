@@ -12,7 +12,7 @@ import (
 )
 
 // A resident is a driver whose program keeps running between turns and speaks a protocol of its own:
-// the driver of claude or codex.
+// the driver of claude, codex or acp.
 //
 // If the program has ended, the next turn starts it again in its session. Variables of a request
 // cannot reach a program that runs already, so the driver ignores them. Failures of the model's
@@ -46,6 +46,9 @@ type protocol interface {
 	// died returns why the program ended on its own.
 	died() error
 }
+
+// An interrupter is a protocol in which a program can be asked to end a turn.
+type interrupter interface{ interrupt() }
 
 // A program is a running program of a resident.
 type program struct {
@@ -249,6 +252,7 @@ func (t *residentTurn) follow(ctx context.Context) error {
 			p.end(t, err)
 		})
 	case <-ctx.Done():
+		t.interrupt()
 		p.locked(func() {
 			t.mustStop = true
 			p.end(t, context.Cause(ctx))
@@ -259,6 +263,21 @@ func (t *residentTurn) follow(ctx context.Context) error {
 		return errors.Join(t.err, p.stop(context.WithoutCancel(ctx)))
 	}
 	return t.err
+}
+
+// interrupt asks the program to end the turn, if it can be asked, and gives it time to do so.
+func (t *residentTurn) interrupt() {
+	p := t.program
+	asked, ok := p.protocol.(interrupter)
+	if !ok {
+		return
+	}
+	p.locked(asked.interrupt)
+	select {
+	case <-t.over:
+	case <-p.ended:
+	case <-time.After(p.grace):
+	}
 }
 
 // errNoSteering is the error of Steer if there is no turn, or the protocol has no way to add to it.

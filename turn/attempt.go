@@ -171,7 +171,13 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 		e := EventOutput.about(rec)
 		e.Output = &shown
 		k.events.publish(e)
-		if len(shown.Acts) == 0 || shown.Acts[0].Kind != agent.Retry {
+		if len(shown.Acts) == 0 || shown.Acts[0].Kind == agent.ToolCall {
+			return
+		}
+		if shown.Acts[0].Kind == agent.NewSession {
+			e := EventWarning.about(rec)
+			e.Reason = shown.Acts[0].Text
+			k.events.publish(e)
 			return
 		}
 		if retries++; isWorthSaying(retries) {

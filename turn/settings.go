@@ -28,11 +28,11 @@ type Settings struct {
 	// Command is a program and its arguments: for exec the agent, for ash the bridge, and for
 	// claude and codex the program if it is not the one of that name.
 	Command []string `yaml:"command"`
-	// Model is what claude and codex use; empty leaves it to them.
+	// Model is what claude, codex and acp use; empty leaves it to them.
 	Model string `yaml:"model"`
-	// Allow is what claude and codex may do without asking.
+	// Allow is what claude, codex and acp may do without asking.
 	Allow agent.Permission `yaml:"allow"`
-	// Args are further arguments for claude and codex.
+	// Args are further arguments for claude, codex and acp.
 	Args []string `yaml:"args"`
 	// Socket is the path of the bridge for ash.
 	Socket string `yaml:"socket"`
@@ -60,7 +60,7 @@ type Settings struct {
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
 
-	// MCP are the servers whose tools claude and codex get. Files cannot set them.
+	// MCP are the servers whose tools claude, codex and acp get. Files cannot set them.
 	MCP map[string]agent.MCPServer `yaml:"-"`
 	// env names the workspace and the agent for programs that outlive a turn.
 	env []string

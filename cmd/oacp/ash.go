@@ -39,7 +39,7 @@ func newAshServeCommand(s *command.Streams) *cli.Command {
 		Description: `Only the current user can connect to the socket. A host that starts the bridge passes
 the path in ASH_BRIDGE_SOCKET. serve runs until a host sends shutdown, or until SIGINT
 or SIGTERM; it then removes the socket and exits with status 0. With OACP_AGENT and
-OACP_WORKSPACE set, as under oacp run, claude and codex have the tools of oacp mcp.
+OACP_WORKSPACE set, as under oacp run, claude, codex and acp have the tools of oacp mcp.
 
 EXAMPLES:
    oacp ash serve --socket /tmp/ash-1.sock -- cat

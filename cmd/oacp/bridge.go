@@ -37,7 +37,7 @@ func newBridgeCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "bridge",
 		Category:  command.CategoryBridge,
-		Usage:     "read and write AgentPair's log",
+		Usage:     "use AgentPair's log",
 		ArgsUsage: "[--bridge FILE]",
 		Description: `bridge shows every run of the repository around the current folder, or the log that
 --bridge or --run-id names. It reports lines that are not records on standard error,

@@ -29,7 +29,7 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
-		Usage:     "convert messages and records",
+		Usage:     "convert messages",
 		ArgsUsage: "PATH… --to FORM",
 		Description: `PATH is a file, a folder of messages with everything below it, or - for standard input
 (the default).

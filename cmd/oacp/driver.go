@@ -62,8 +62,8 @@ func driverFlags(socket string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
 		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude and codex"},
-		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what claude and codex " + permissionSummary},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude, codex and acp"},
+		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what claude, codex and acp " + permissionSummary},
 	}
 }
 
@@ -109,7 +109,7 @@ func overrideDriver(c *call, settings *turn.Settings, socket string, command []s
 	case len(command) > 0 && !kind.Command:
 		return failure.Usagef("the driver %s takes no command, and there is one after --", kind.Name)
 	case (model != "" || allow != "") && !kind.Model:
-		return failure.Usagef("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
+		return failure.Usagef("--model and --allow are for claude, codex and acp, and the driver is %s", kind.Name)
 	}
 	settings.Socket = cmp.Or(socket, settings.Socket)
 	settings.Model = cmp.Or(model, settings.Model)

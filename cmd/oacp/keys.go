@@ -141,7 +141,7 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "trust",
 		Category: command.CategorySigning,
-		Usage:    "manage trusted keys",
+		Usage:    "trust keys",
 		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
 only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
 lists known keys and grants nothing. In config.yaml, signing: verify_mode: enforce makes

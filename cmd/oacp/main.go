@@ -42,6 +42,7 @@ func program() *command.Program {
 			{Name: "run", New: newRunCommand},
 			{Name: "stop", New: newStopCommand},
 			{Name: "pair", New: newPairCommand},
+			{Name: "agents", New: newAgentsCommand},
 			{Name: "live", New: newLiveCommand},
 			{Name: "hook", New: newHookCommand, Silent: true},
 			{Name: "list", New: newListCommand},

@@ -21,7 +21,7 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "mirror",
 		Category:  command.CategoryBridge,
-		Usage:     "synchronize with a bridge log",
+		Usage:     "sync with a bridge log",
 		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
 		Description: logHelp + ` If the repository has no run, mirror creates run 1.
 

@@ -36,7 +36,7 @@ func newPairCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "pair",
 		Category:  command.CategoryTurns,
-		Usage:     "let one agent work and others review",
+		Usage:     "let agents work and review",
 		ArgsUsage: "[PROMPT]",
 		Description: `One agent works on the task. When it says DONE and the proof, if any, succeeds, the
 reviewers say PASS or FAIL, and the work repeats until all pass. If the command stops
@@ -77,6 +77,7 @@ func pairFlags() []cli.Flag {
 		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what agents " + permissionSummary, Value: string(agent.PermitEdits)},
 		&cli.StringFlag{Name: "claude-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
 		&cli.StringFlag{Name: "codex-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of codex"},
+		&cli.StringFlag{Name: "driver", Category: command.Rare, Usage: "run these commands with `DRIVER`: exec, or acp for programs that speak ACP and run on", Value: "exec"},
 	}, pairRunsFlags()...)
 }
 

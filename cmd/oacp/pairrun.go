@@ -58,11 +58,15 @@ func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string
 	if err != nil {
 		return nil, failure.Usagef("--allow: %w", err)
 	}
+	driver := p.text("driver")
+	if driver != "exec" && driver != "acp" {
+		return nil, failure.Usagef("--driver: %s is neither exec nor acp", visible.Quote(driver))
+	}
 	kinds := make(map[pair.Agent]agent.Kind)
 	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
 		kind := string(name)
 		if p.commands[name] != nil {
-			kind = "exec"
+			kind = driver
 		}
 		if kinds[name], err = agent.FindKind(kind); err != nil {
 			return nil, err

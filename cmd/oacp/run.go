@@ -32,19 +32,19 @@ func newRunCommand(s *command.Streams) *cli.Command {
 		Usage:     "run an agent per message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
 		Description: `run starts the command once for each message, in processing order: a turn. The command
-reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM, OACP_FILE
-and other variables describe it. No shell is involved. When a turn succeeds, run
+reads the message from standard input; OACP_MESSAGE_ID, OACP_FILE and other variables
+describe it. No shell is involved. When a turn succeeds, run
 acknowledges the message and, with --reply, sends the output as the answer. A turn that
 fails is retried; after --max-attempts the message becomes a dead letter.
 
 Options can also be settings in the run section of agents/AGENT/config.yaml or
-workspace.json. Only one process at a time works an inbox; with --claim git, only one
-machine handles each message. A signal stops run and the current turn, and the message stays
-in the inbox. With --once, run fails if there were dead letters.
+workspace.json. One process at a time works an inbox; with --claim git, one machine
+handles each message. A signal stops run and its turn; the message stays in the inbox. With --once, run fails if there were dead letters.
 
 EXAMPLES:
    oacp run --agent codex --reply -- cat
-   oacp run --agent claude --driver claude --allow edits --reply`,
+   oacp run --agent claude --driver claude --allow edits --reply
+   oacp run --agent gemini --driver acp --reply`,
 		Flags: flagsWith(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)"},
 			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer"},
@@ -146,7 +146,18 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	if err := settings.CheckClaims(); err != nil {
 		return settings, failure.Usagef("--%w", err)
 	}
-	return settings, overrideDriver(c, &settings, c.text("socket"), command)
+	if err := overrideDriver(c, &settings, c.text("socket"), command); err != nil {
+		return settings, err
+	}
+	if settings.Driver == "acp" && len(settings.Command) == 0 {
+		p := agent.FindProgram(string(name))
+		if p == nil || p.Driver != "acp" {
+			return settings, failure.Usagef("no command is given for %s, and no program of this name is known to speak the Agent Client Protocol", name).
+				WithHint("give a command after --; oacp agents lists the programs that are known")
+		}
+		settings.Command = p.Command
+	}
+	return settings, nil
 }
 
 func runAgent(c *call, w *mailbox.Workspace, words []string) error {
@@ -224,8 +235,12 @@ func waitingText(name schema.AgentName, settings *turn.Settings) string {
 	switch settings.Driver {
 	case "ash":
 		what = "goes to the Ash bridge " + cmp.Or(settings.Socket, visible.ShellCommand(settings.Command...))
-	case "claude", "codex":
-		what = fmt.Sprintf("is a turn of %s with --allow %s", settings.Driver, cmp.Or(settings.Allow, agent.PermitNothing))
+	case "claude", "codex", "acp":
+		program := settings.Driver
+		if len(settings.Command) > 0 {
+			program = visible.ShellCommand(settings.Command...)
+		}
+		what = fmt.Sprintf("is a turn of %s with --allow %s", program, cmp.Or(settings.Allow, agent.PermitNothing))
 	case "echo":
 		what = "is echoed"
 	default:

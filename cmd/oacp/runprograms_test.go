@@ -43,8 +43,11 @@ func newProgramScene(t *testing.T, name string, script modelstub.Script) *progra
 	}
 	server := modelstub.Start(t, script)
 	environment := server.ClaudeEnv(home)
-	if name == "codex" {
+	switch name {
+	case "codex":
 		environment = server.CodexEnv(t, home)
+	case "gemini":
+		environment = server.GeminiEnv(t, home)
 	}
 	path := filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")
 	scene.env = append(append(os.Environ(), environment...), "PATH="+path, "OACP_WORKSPACE="+scene.workspace)

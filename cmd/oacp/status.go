@@ -22,7 +22,7 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
-		Usage:     "show agents, or how far a message got",
+		Usage:     "show agents and progress",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
 the number of failed turns since the last success, and its conversations. Below them is

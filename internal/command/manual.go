@@ -44,7 +44,7 @@ func pageOf(c *cli.Command) string { return strings.ReplaceAll(c.HelpName, " ", 
 // manualOfProgram returns the page that lists all commands and topics.
 func (p *Program) manualOfProgram(s *Streams) []byte {
 	page := newManual("oacp", "messages between coding agents, as files in a shared folder")
-	fmt.Fprint(page, ".SH SYNOPSIS\n.B oacp\nCOMMAND [arguments and flags in any order]\n.br\n.B oacp help\nCOMMAND|TOPIC [\\-\\-all]\n")
+	fmt.Fprintf(page, ".SH SYNOPSIS\n.B %[1]s\nCOMMAND [arguments and flags in any order]\n.br\n.B %[1]s help\nCOMMAND|TOPIC [\\-\\-all]\n", "oacp")
 	for _, g := range p.helpGroups(s) {
 		writeManualEntries(page, "oacp ", g.Name, g.Commands)
 	}

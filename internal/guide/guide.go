@@ -9,9 +9,9 @@ type Page struct{ Name, Usage, Text string }
 // Pages are the pages in the order of the help text.
 func Pages() []Page {
 	return []Page{
-		{"agent", "all that an agent needs, on one page", Agent},
+		{"agent", "what an agent needs, on one page", Agent},
 		{"types", "message types and answers", Types},
-		{"workspace", "how commands find their workspace", workspace},
+		{"workspace", "how commands find it", workspace},
 		{"exit-status", "what exit statuses mean", exitStatus},
 	}
 }

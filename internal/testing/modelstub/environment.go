@@ -12,9 +12,29 @@ import (
 // when a program is not installed.
 const requireVariable = "OACP_REQUIRE_CLIS"
 
-// Program returns the path of claude or codex as installed for this repository's tests. If it is
-// not installed, Program calls Missing.
+// Program returns the path of a program as installed for this repository's tests. If it is not
+// installed, Program calls Missing.
 func Program(t testing.TB, name string) string {
+	t.Helper()
+	path := programPath(t, name)
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, name+" is not installed; install it with: npm ci --prefix testdata")
+	}
+	return path
+}
+
+// OptionalProgram returns the path of a program like Program does, but always skips the test if it is not
+// installed.
+func OptionalProgram(t testing.TB, name, pack string) string {
+	t.Helper()
+	path := programPath(t, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip(name + " is not installed; install it with: npm install --no-save --prefix testdata " + pack)
+	}
+	return path
+}
+
+func programPath(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := os.Getwd()
 	if err != nil {
@@ -28,11 +48,7 @@ func Program(t testing.TB, name string) string {
 			t.Fatal("the test does not run inside the repository")
 		}
 	}
-	path := filepath.Join(folder, "testdata", "node_modules", ".bin", name)
-	if _, err := os.Stat(path); err != nil {
-		Missing(t, name+" is not installed; install it with: npm ci --prefix testdata")
-	}
-	return path
+	return filepath.Join(folder, "testdata", "node_modules", ".bin", name)
 }
 
 // Missing skips the test for the reason, or fails it if OACP_REQUIRE_CLIS is set.
@@ -50,7 +66,7 @@ func isolate(t testing.TB) {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		for _, prefix := range []string{"ANTHROPIC_", "CLAUDE", "CODEX_", "OPENAI_"} {
+		for _, prefix := range []string{"ANTHROPIC_", "CLAUDE", "CODEX_", "OPENAI_", "GEMINI_", "GOOGLE_", "QWEN_", "OPENCODE"} {
 			if strings.HasPrefix(name, prefix) {
 				if err := os.Unsetenv(name); err != nil {
 					t.Fatal(err)
@@ -118,14 +134,53 @@ shell_snapshot = false
 func (s *Server) CodexEnv(t testing.TB, home string) []string {
 	t.Helper()
 	folder := filepath.Join(home, ".codex")
-	err := os.MkdirAll(folder, 0o700)
+	writeFile(t, filepath.Join(folder, "config.toml"), fmt.Sprintf(codexConfig, s.URL()))
+	return append(s.commonEnv(home), "CODEX_HOME="+folder, "MODELSTUB_KEY="+key)
+}
+
+// GeminiEnv does for gemini what ClaudeEnv does for claude. It writes settings into the folder.
+func (s *Server) GeminiEnv(t testing.TB, home string) []string {
+	t.Helper()
+	writeFile(t, filepath.Join(home, ".gemini", "settings.json"), `{
+		"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+		"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true, "disableUpdateNag": true},
+		"model": {"name": "gemini-2.5-flash"}}`)
+	return append(s.commonEnv(home), "GEMINI_API_KEY="+key, "GOOGLE_GEMINI_BASE_URL="+s.URL())
+}
+
+// QwenEnv does for qwen what ClaudeEnv does for claude. It writes settings into the folder.
+func (s *Server) QwenEnv(t testing.TB, home string) []string {
+	t.Helper()
+	writeFile(t, filepath.Join(home, ".qwen", "settings.json"), `{
+		"security": {"auth": {"selectedType": "anthropic"}}, "model": {"name": "stub-model"}, "telemetry": {"enabled": false},
+		"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true},
+		"memory": {"enableManagedAutoMemory": false}}`)
+	return append(s.ClaudeEnv(home), "ANTHROPIC_MODEL=stub-model")
+}
+
+// OpenCodeEnv does for opencode what ClaudeEnv does for claude. It writes a configuration into the
+// folder.
+func (s *Server) OpenCodeEnv(t testing.TB, home string) []string {
+	t.Helper()
+	writeFile(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(`{
+		"model": "anthropic/stub-model", "small_model": "anthropic/stub-model", "autoupdate": false, "share": "disabled",
+		"provider": {"anthropic": {"options": {"baseURL": "%s/v1", "apiKey": "%s"}, "models": {"stub-model": {"name": "Stub"}}}}}`, s.URL(), key))
+	nowhere := "http://127.0.0.1:1" // it looks for plugins, and works without
+	return append(s.commonEnv(home), "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "XDG_CACHE_HOME=", "XDG_STATE_HOME=",
+		"HTTP_PROXY="+nowhere, "HTTPS_PROXY="+nowhere, "ALL_PROXY="+nowhere, "http_proxy="+nowhere, "https_proxy="+nowhere, "all_proxy="+nowhere,
+		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1")
+}
+
+// writeFile writes a file and the folders above it.
+func writeFile(t testing.TB, path, text string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "config.toml"), fmt.Appendf(nil, codexConfig, s.URL()), 0o600)
+		err = os.WriteFile(path, []byte(text), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(s.commonEnv(home), "CODEX_HOME="+folder, "MODELSTUB_KEY="+key)
 }
 
 // AllowCodexPlugins lets codex load plugins, after CodexEnv. Codex then also looks for plugins of its own, which no setting

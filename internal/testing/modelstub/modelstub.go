@@ -24,11 +24,12 @@ type Script func(ctx context.Context, request Request) Reply
 const (
 	Messages  = "messages"
 	Responses = "responses"
+	Gemini    = "gemini"
 )
 
 // Request is a request of a program.
 type Request struct {
-	// API is Messages (claude) or Responses (codex).
+	// API is Messages (claude), Responses (codex) or Gemini.
 	API string
 	// Session is the program's own id of its session.
 	Session string
@@ -137,6 +138,9 @@ func Start(t testing.TB, script Script) *Server {
 	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
 		s.serve(ctx, w, r, readResponses, streamResponses)
 	})
+	mux.HandleFunc("POST /v1beta/models/{call}", func(w http.ResponseWriter, r *http.Request) {
+		s.serve(ctx, w, r, readGemini, streamGemini)
+	})
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The server is also the programs' proxy, so it sees requests to other hosts.
 		if r.Method == http.MethodConnect || r.URL.Host != "" {
@@ -196,12 +200,12 @@ func (s *Server) Await(t testing.TB, match func(Request) bool) Request {
 	}
 }
 
-// note records the request, unless it is for a title, and returns a number for the answer.
+// note records the request, unless it is an aside, and returns a number for the answer.
 func (s *Server) note(request Request) (serial int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serial++
-	if !request.forTitle() {
+	if !request.isAside() {
 		s.requests = append(s.requests, request)
 		close(s.asked)
 		s.asked = make(chan struct{})
@@ -209,10 +213,12 @@ func (s *Server) note(request Request) (serial int) {
 	return s.serial
 }
 
-// forTitle reports whether the request is the one with which codex in a terminal names a conversation. It
-// comes at the same time as the first request of the conversation.
-func (r Request) forTitle() bool {
-	return r.API == Responses && len(r.Tools) == 0 && strings.HasPrefix(r.Prompt, "Generate a concise, single-line task title")
+// isAside reports whether the program asks for the title of a conversation or for what a person might say next. Such
+// a request comes at the same time as one of the conversation.
+func (r Request) isAside() bool {
+	prompt := strings.ToLower(r.Prompt)
+	return strings.HasPrefix(prompt, "[suggestion mode") || len(r.Tools) == 0 && strings.Contains(prompt, "titl") &&
+		(strings.Contains(prompt, "generate a") || strings.Contains(prompt, "write the tit"))
 }
 
 func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request,
@@ -231,7 +237,7 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	defer context.AfterFunc(r.Context(), cancel)()
 	serial := s.note(request)
 	reply := Reply{Text: "A title"}
-	if !request.forTitle() {
+	if !request.isAside() {
 		reply = s.script(ctx, request)
 	}
 	if reply.Failure != nil {
@@ -280,6 +286,16 @@ func (e *events) send(kind string, fields map[string]any) {
 		panic(err) // a script has a tool input without a JSON form
 	}
 	_, _ = fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
+	_ = http.NewResponseController(e.w).Flush()
+}
+
+// data sends an event without a name.
+func (e *events) data(fields map[string]any) {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // a script has a tool input without a JSON form
+	}
+	_, _ = fmt.Fprintf(e.w, "data: %s\n\n", data)
 	_ = http.NewResponseController(e.w).Flush()
 }
 
