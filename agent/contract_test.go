@@ -29,7 +29,7 @@ type realProgram struct {
 var programs = []realProgram{
 	{"claude", realClaude, NewClaude, bash, false, ""},
 	{"codex", realCodex, NewCodex, execCommand, false, ""},
-	{"gemini", realGemini, NewACP, runShellCommand, false, "forgets"},
+	{"gemini", realGemini, NewACP, runShellCommand, true, "forgets"},
 	{"codex-acp", realCodexACP, NewACP, execCommand, true, ""},
 	{"claude-agent-acp", realClaudeACP, NewACP, bash, true, "cost"},
 	{"opencode", realOpenCode, NewACP, openCodeBash, true, "cost leaves"},

@@ -183,11 +183,8 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 			return made, err
 		}
 	}
-	if err := w.Root().Remove(mailbox.UnaskedFolder + "/" + string(agent)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeUnasked(w, agent); err != nil || options.Runtime == "" {
 		return made, err
-	}
-	if options.Runtime == "" {
-		return made, nil
 	}
 	added, err := addFiles(w, schema.AgentsName+"/"+string(agent), newFiles(agent, options.Runtime, options.Now)...)
 	return append(made, added...), err
@@ -198,6 +195,18 @@ func noteUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 	err := w.MakeStateFolder(mailbox.UnaskedFolder)
 	if err == nil {
 		_, err = w.AddFile(mailbox.UnaskedFolder+"/"+string(agent), nil)
+	}
+	return err
+}
+
+// removeUnasked removes that record.
+func removeUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.UnaskedFolder)
+	if err == nil {
+		err = errors.Join(dir.Remove(string(agent)), dir.Close())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }
