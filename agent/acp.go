@@ -133,7 +133,7 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	}
 	params := map[string]any{"cwd": c.dir, "mcpServers": acpServers(o.MCP)}
 	if session == "" {
-		c.counted = new(float64)
+		c.locked(func() { c.counted = new(float64) })
 	} else {
 		params["sessionId"] = session
 	}
@@ -146,7 +146,8 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 		c.lost = fmt.Sprintf("%s has lost the session (%s): a new one begins, without what was said before", c.driver.release.program, refused.Text)
 		return c.open(ctx, "", hello)
 	}
-	if c.session = cmp.Or(session, opened.ID); err == nil && c.session == "" {
+	c.locked(func() { c.session = cmp.Or(session, opened.ID) }) // updates may come already
+	if err == nil && c.session == "" {
 		err = fmt.Errorf("%w: %s opened no session", ErrUnavailable, c.driver.release.program)
 	}
 	for _, mode := range acpModes[cmp.Or(o.Allow, PermitNothing)] {

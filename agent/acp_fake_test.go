@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,13 @@ func fakeACP(args []string) int {
 		}
 		return 0
 	}
-	agent.conn = sdk.NewAgentSideConnection(agent, os.Stdout, os.Stdin)
+	// The connection answers requests before it is complete, so it gets them afterwards.
+	input, complete := io.Pipe()
+	agent.conn = sdk.NewAgentSideConnection(agent, os.Stdout, input)
+	go func() {
+		_, err := io.Copy(complete, os.Stdin)
+		complete.CloseWithError(err)
+	}()
 	<-agent.conn.Done()
 	return 0
 }

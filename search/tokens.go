@@ -126,9 +126,12 @@ func (s *session) match(q *Query) (string, error) {
 }
 
 // starting returns the condition of a word of one or two characters: one of the trigrams that start with it. It is empty
-// if there are many: then the word is so common that the newest matches are soon found without.
+// if there are many, as for any letter of ASCII: then the word is so common that the newest matches are soon found without.
 func (s *session) starting(word string) (string, error) {
 	const most = 64
+	if len(word) == 1 {
+		return "", nil
+	}
 	var gram string
 	grams := []string{`"` + word + `"`} // which is no trigram, so that there is one
 	for err := range s.rows([]any{&gram}, "SELECT term FROM vocabulary WHERE term>=? AND term<? LIMIT ?", word, word+string(utf8.MaxRune), most) {
