@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestLinks(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
+		case entry.IsDir() && slices.Contains([]string{"node_modules", ".git", "dist"}, entry.Name()): // what is made
 			return filepath.SkipDir
 		case entry.IsDir() || filepath.Ext(path) != ".md":
 			return nil
