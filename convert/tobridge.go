@@ -73,10 +73,7 @@ func plainRecords(m *schema.Message, runID int) []bridge.Record {
 }
 
 func contentOf(m *schema.Message) string {
-	text := m.Body.Text
-	if m.Body.Kind == schema.Mapping {
-		text = string(schema.EncodeMapping(m.Body))
-	}
+	text := m.BodyText()
 	if m.Subject == firstLine(text) {
 		return text
 	}

@@ -57,6 +57,14 @@ func Encode(m *Message) ([]byte, error) {
 	return e.out, nil
 }
 
+// BodyText returns the body as people and programs read it: a text as it is, and a mapping as YAML.
+func (m *Message) BodyText() string {
+	if m.Body.Kind == Mapping {
+		return string(EncodeMapping(m.Body))
+	}
+	return m.Body.Text
+}
+
 // EncodeMapping renders a mapping, such as a structured body, as a YAML document. Its style is that of Encode.
 func EncodeMapping(v Value) []byte {
 	e := encoder{}

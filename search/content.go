@@ -29,7 +29,7 @@ func contentOf(e mailbox.Entry, data []byte) *content {
 	if e.Message == nil {
 		e.Message = &schema.Message{Body: schema.TextValue(string(data))}
 	}
-	c := &content{Hit: Hit{Entry: e}, body: track.BodyText(e.Message.Body), at: e.Message.CreatedAt.Time()}
+	c := &content{Hit: Hit{Entry: e}, body: track.SearchText(e.Message.Body), at: e.Message.CreatedAt.Time()}
 	if c.at.IsZero() {
 		c.at = e.Modified
 		if parsed, err := schema.ParseFileName(e.Name); err == nil {

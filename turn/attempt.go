@@ -298,7 +298,7 @@ func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 	)
 	prompt := string(raw)
 	if k.config.Input == InputBody {
-		prompt = BodyText(m)
+		prompt = m.BodyText()
 	}
 	return agent.Request{Prompt: prompt, Env: env}
 }

@@ -34,11 +34,3 @@ func Variables(w *mailbox.Workspace, agent schema.AgentName, path string, m *sch
 		"OACP_AGENT=" + string(agent),
 	}
 }
-
-// BodyText returns the body of a message as a program gets it; a structured body is YAML.
-func BodyText(m *schema.Message) string {
-	if m.Body.Kind == schema.Mapping {
-		return string(schema.EncodeMapping(m.Body))
-	}
-	return m.Body.Text
-}

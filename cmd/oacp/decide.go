@@ -23,7 +23,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/notify"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -159,7 +158,7 @@ func (s *decision) print() {
 	var before []string
 	for _, n := range thread {
 		if n.Err == nil && n.Message.ID != m.ID && schema.CompareAge(n.Message, m) < 0 {
-			first, _, _ := strings.Cut(strings.TrimSpace(turn.BodyText(n.Message)), "\n")
+			first, _, _ := strings.Cut(strings.TrimSpace(n.Message.BodyText()), "\n")
 			before = append(before, visible.Line(fmt.Sprintf("%s: %s: %s", n.Message.From, n.Message.Subject, first)))
 		}
 	}
@@ -179,7 +178,7 @@ func (s *decision) print() {
 	}
 	s.printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
 	s.printQuestionsBack()
-	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(turn.BodyText(m)), "\n"))
+	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(m.BodyText()), "\n"))
 	for i, choice := range m.Choices() {
 		s.printf("  %d  %s\n", i+1, visible.Line(choice))
 	}

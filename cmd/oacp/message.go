@@ -12,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
 )
 
 // messageJSON returns the message's fields, as far as they can be read, and the keys that oacp adds. A
@@ -119,7 +118,7 @@ func replyMark(answered bool) string {
 // printBody prints the body of a message. Outside a terminal a model may read it, so the body is marked as
 // data: a line names the sender, and each line of the body has a mark.
 func printBody(s *command.Streams, m *schema.Message) {
-	text := turn.BodyText(m)
+	text := m.BodyText()
 	if s.OutTerminal {
 		fmt.Fprintln(s.Out, strings.TrimSuffix(visible.Lines(text), "\n"))
 		return

@@ -34,11 +34,7 @@ func checkSecrets(m *schema.Message) error {
 	if m.AllowsSecret() {
 		return nil
 	}
-	body := m.Body.Text
-	if m.Body.Kind == schema.Mapping {
-		body = string(schema.EncodeMapping(m.Body))
-	}
-	return cmp.Or(secrets.Check("subject", m.Subject), secrets.Check("context_keys", m.ContextKeys), secrets.Check("body", body))
+	return cmp.Or(secrets.Check("subject", m.Subject), secrets.Check("context_keys", m.ContextKeys), secrets.Check("body", m.BodyText()))
 }
 
 // PrepareDraft counts the turn from within which a message is sent, and then is CheckDraft. Every command that sends what a

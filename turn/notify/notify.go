@@ -179,7 +179,7 @@ func (p *person) run(ctx context.Context, e *mailbox.Entry) error {
 	command := driver(p.w, p.command)
 	err := command.Start(ctx)
 	if err == nil {
-		request := agent.Request{Prompt: turn.BodyText(e.Message), Env: turn.Variables(p.w, p.name, e.Path, e.Message)}
+		request := agent.Request{Prompt: e.Message.BodyText(), Env: turn.Variables(p.w, p.name, e.Path, e.Message)}
 		var result agent.Result
 		if result, err = command.Turn(ctx, request, nil); err != nil && result.LastLine != "" {
 			err = fmt.Errorf("%w: %s", err, result.LastLine)

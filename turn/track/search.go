@@ -15,7 +15,7 @@ func searchWords(text string) []string { return strings.Fields(strings.ToLower(t
 // with the most words, or empty if none is in the body.
 func search(words []string, subject string, body schema.Value) (snippet string, found bool) {
 	subject = strings.ToLower(subject)
-	text := BodyText(body)
+	text := SearchText(body)
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) { // a few letters have another length in lower case, so places would differ
 		text = lower
@@ -31,17 +31,17 @@ func search(words []string, subject string, body schema.Value) (snippet string, 
 	return snippetAt(text, at), true
 }
 
-// BodyText returns the texts in a body, a line each: what a Query looks for words in.
-func BodyText(v schema.Value) string {
+// SearchText returns the texts in a body, a line each: what a Query looks for words in.
+func SearchText(v schema.Value) string {
 	if v.Kind == schema.Text {
 		return v.Text
 	}
 	var texts []string
 	for _, item := range v.Items {
-		texts = append(texts, BodyText(item))
+		texts = append(texts, SearchText(item))
 	}
 	for _, p := range v.Pairs {
-		texts = append(texts, BodyText(p.Value))
+		texts = append(texts, SearchText(p.Value))
 	}
 	return strings.Join(texts, "\n")
 }

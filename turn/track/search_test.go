@@ -36,7 +36,7 @@ func TestSearch(t *testing.T) {
 	} {
 		snippet, found := search(searchWords(test.words), test.subject, test.body)
 		if found != test.found || !strings.Contains(snippet, strings.Trim(test.snippet, "… ")) || (test.snippet == "") != (snippet == "") {
-			t.Errorf("%q in %q: got %q, %v, want %q, %v", test.words, BodyText(test.body), snippet, found, test.snippet, test.found)
+			t.Errorf("%q in %q: got %q, %v, want %q, %v", test.words, SearchText(test.body), snippet, found, test.snippet, test.found)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -144,7 +143,7 @@ func (s *source) readThread(ctx context.Context, id schema.ID, r *reading) error
 				m, problem = command.Preview(&n.Entry), "  not valid: "+n.Err.Error()
 			}
 			r.add(entry{
-				subject: m.Subject, text: turn.BodyText(m),
+				subject: m.Subject, text: m.BodyText(),
 				head: m.CreatedAt.Time().In(s.Zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + spelling.Join(m.To) +
 					"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 			})

@@ -48,12 +48,9 @@ func addressOf(agent schema.AgentName) string { return strings.ReplaceAll(string
 // newMail returns the mail of a message at one of its recipients.
 func newMail(message *schema.Message, agent schema.AgentName) mail {
 	m := mail{
-		ID: string(message.ID), From: addressOf(message.From), To: addressOf(agent), Subject: message.Subject, Body: message.Body.Text,
+		ID: string(message.ID), From: addressOf(message.From), To: addressOf(agent), Subject: message.Subject, Body: message.BodyText(),
 		CreatedAt: message.CreatedAt, ThreadID: conversation.Of(message), ReplyTo: message.ParentID,
 		Priority: max(0, slices.Index(schema.Priorities(), message.Priority)), message: message, agent: agent,
-	}
-	if message.Body.Kind == schema.Mapping {
-		m.Body = string(schema.EncodeMapping(message.Body))
 	}
 	for _, other := range message.To {
 		if other != agent {

@@ -73,13 +73,9 @@ func writeValue(out *strings.Builder, v schema.Value, depth int) {
 	}
 }
 
-// excerpt returns the beginning of a body on one line.
-func excerpt(body schema.Value) string {
+// excerpt returns the beginning of a text on one line.
+func excerpt(text string) string {
 	const most = 240
-	text := body.Text
-	if body.Kind == schema.Mapping {
-		text = string(schema.EncodeMapping(body))
-	}
 	text = strings.ToValidUTF8(text[:min(len(text), 4*most)], "")
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > most {

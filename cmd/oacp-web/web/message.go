@@ -48,7 +48,7 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 	m.Subject = cmp.Or(m.Subject, e.Name)
 	v.Message = &m
 	if e.Err == nil {
-		v.Excerpt = excerpt(m.Body)
+		v.Excerpt = excerpt(m.BodyText())
 	}
 	person := s.options.Person
 	v.Mine = person != "" && m.From == person

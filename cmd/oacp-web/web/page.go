@@ -43,7 +43,7 @@ type page struct {
 	// Waiting counts what waits for the person.
 	Waiting int
 	CSRF    string
-	// Feed is the address of the feed of what waits.
+	// Feed is the path of the person's feed, empty if there is none.
 	Feed string
 }
 
@@ -205,6 +205,6 @@ func parseTemplates(link linker, numbered func(page int) string, static bool) (*
 		"took":     func(d time.Duration) string { return seconds(d.Seconds()).String() },
 		"tokens":   func(u agent.Usage) string { return command.Count(u.InputTokens + u.OutputTokens) },
 		"cost":     func(u agent.Usage) string { return command.Cost(u.CostUSD) },
-		"excerpt":  func(text string) string { return excerpt(schema.TextValue(text)) },
+		"excerpt":  excerpt,
 	}).ParseFS(files, "templates/*.html")
 }
