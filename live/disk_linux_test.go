@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,21 +15,8 @@ import (
 // that may fill it.
 func (h *hooks) smallDisk() (filler string) {
 	h.Helper()
-	if os.Geteuid() != 0 {
-		h.Skip("mounting a file system needs root")
-	}
 	path := filepath.Join(h.Workspace.Dir(), "state")
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		h.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k"); err != nil {
-		h.Skipf("this machine cannot mount: %v", err)
-	}
-	h.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-			h.Errorf("unmounting %s: %v", path, err)
-		}
-	})
+	check.SmallDisk(h, path, "64k")
 	return filepath.Join(path, "filler")
 }
 

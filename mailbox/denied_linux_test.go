@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -83,7 +84,7 @@ func TestRecoveryNeedsTheOutbox(t *testing.T) {
 // TestRestoreOnReadOnlyDisk checks that the error says what is wrong with the disk.
 func TestRestoreOnReadOnlyDisk(t *testing.T) {
 	dir := t.TempDir()
-	mountTmpfs(t, dir, "1m")
+	check.SmallDisk(t, dir, "1m")
 	w := newWorkspaceIn(t, dir, "claude", "codex")
 	e, _ := dealt(t, w, (*Workspace).Acknowledge)
 	remount := func(flags uintptr) {

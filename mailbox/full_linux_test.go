@@ -13,22 +13,6 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// mountTmpfs mounts a small file system at a folder for the duration of the test.
-func mountTmpfs(t testing.TB, path, size string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting another file system needs root")
-	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("this machine cannot mount another file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmounting %s: %v", path, err)
-		}
-	})
-}
-
 // TestFullDisk checks that a message that does not fit is refused, that the old ones stay, and that
 // the message is delivered when there is room again.
 func TestFullDisk(t *testing.T) {
@@ -39,7 +23,7 @@ func TestFullDisk(t *testing.T) {
 
 func fillDisk(t *testing.T, d delivery) {
 	dir := t.TempDir()
-	mountTmpfs(t, dir, "64k")
+	check.SmallDisk(t, dir, "64k")
 	w := newWorkspaceIn(t, dir, "claude", "codex", "gemini")
 	m := draft("codex")
 	m.ID = "msg-20260313T1429Z-claude-0123456789abcdef"
@@ -80,7 +64,7 @@ func fillDisk(t *testing.T, d delivery) {
 // TestBoxOnAnotherMount checks that nothing is lost if no rename leads to a box.
 func TestBoxOnAnotherMount(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	mountTmpfs(t, w.BoxPath("claude", Outbox), "1m")
+	check.SmallDisk(t, w.BoxPath("claude", Outbox), "1m")
 	if r, err := w.Send(t.Context(), draft("codex"), nil); r != nil || !errors.Is(err, syscall.EXDEV) {
 		t.Errorf("sending from an outbox on another mount gave %v, want EXDEV and no receipt", err)
 	}

@@ -1,33 +1,20 @@
 package search_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/search"
 )
 
 // TestFullDisk fills the disk of the index: what was there can be found, and the rest when there is room again.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting another file system needs root")
-	}
 	w := newWorkspace(t)
 	folder := filepath.Dir(indexFile(w))
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("this machine cannot mount another file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmounting %s: %v", folder, err)
-		}
-	})
+	check.SmallDisk(t, folder, "1m")
 	x := open(t, w)
 	fill(t, w, 0, 100)
 	update(t, x)

@@ -46,14 +46,7 @@ func TestInspectAFullDisk(t *testing.T) {
 	}
 	w := mailboxtest.New(t, "claude", "codex")
 	state := filepath.Join(w.Dir(), schema.StateName)
-	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("this machine cannot mount another file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(state, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmounting %s: %v", state, err)
-		}
-	})
+	check.SmallDisk(t, state, "256k")
 	for _, full := range []bool{false, true} {
 		if full {
 			if err := os.WriteFile(filepath.Join(state, "filler"), make([]byte, 1<<19), 0o644); !errors.Is(err, unix.ENOSPC) {

@@ -37,7 +37,7 @@ func (m *machine) fill(free int) (empty func()) {
 // onSmallDisk returns a copy of the correspondence with the workspace here on a small disk.
 func (c *correspondence) onSmallDisk(t *testing.T) *correspondence {
 	t.Helper()
-	return c.copy(t, func(dir string) { mountSmall(t, filepath.Join(dir, c.here.name, ".oacp"), "8m") })
+	return c.copy(t, func(dir string) { check.SmallDisk(t, filepath.Join(dir, c.here.name, ".oacp"), "8m") })
 }
 
 // TestFullDiskAtEveryStep fills the disk at each step of a sync. The sync may fail; once there is room, the next one does

@@ -68,25 +68,6 @@ func maxMemory() (most int) {
 	return most
 }
 
-// mountSmall mounts a file system of that size at a folder for the duration of the test.
-func mountSmall(t *testing.T, path, size string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small file system needs root")
-	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("this machine cannot mount another file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmounting %s: %v", path, err)
-		}
-	})
-}
-
 // mountReadOnly makes a folder read-only until the caller calls end.
 func mountReadOnly(t *testing.T, path string) (end func()) {
 	t.Helper()

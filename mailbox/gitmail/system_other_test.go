@@ -13,10 +13,6 @@ func processesIn(string) []string { return nil }
 // maxMemory returns 0: nothing tells.
 func maxMemory() int { return 0 }
 
-func mountSmall(t *testing.T, _, _ string) {
-	t.Skip("this test mounts file systems on Linux only")
-}
-
 func mountReadOnly(t *testing.T, _ string) func() {
 	t.Skip("mounts are made on Linux only")
 	return nil

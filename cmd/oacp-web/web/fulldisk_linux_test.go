@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -20,17 +21,7 @@ import (
 // TestFullDisk answers on a disk that is full: nothing is sent or lost, and the same answer is sent when there is room.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a file system needs root")
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("this machine cannot mount: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	check.SmallDisk(t, dir, "1m")
 	if _, err := project.Init(filepath.Join(dir, "ws"), project.InitOptions{Agents: []schema.AgentName{"codex"}, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
