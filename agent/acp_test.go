@@ -169,7 +169,7 @@ func TestACPSilent(t *testing.T) {
 	}
 }
 
-// TestACPAsksIf checks that a program that asks if it is told to may run.
+// TestACPAsksIf checks that --allow none accepts a program whose settings make it ask for permission.
 func TestACPAsksIf(t *testing.T) {
 	driver := newFakeACP(t, func(o *Options) { o.Env = []string{`OPENCODE_PERMISSION={"*":"ask"}`} }, "opencode")
 	started(t, driver)

@@ -57,7 +57,6 @@ func runStop(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	var missed error
 	err = c.answer(stoppedJSON{turns[0].ID, turns}, func() {
 		for _, p := range turns {
 			if name := visible.Line(p.ID.Short()); p.Stage == track.StageHeld {
@@ -67,8 +66,8 @@ func runStop(c *call, w *mailbox.Workspace) error {
 			}
 		}
 	})
-	if slices.ContainsFunc(turns, func(p track.Progress) bool { return p.Stage != track.StageHeld }) {
-		missed = failure.ErrReported
+	if err == nil && slices.ContainsFunc(turns, func(p track.Progress) bool { return p.Stage != track.StageHeld }) {
+		err = failure.ErrReported
 	}
-	return cmp.Or(err, missed)
+	return err
 }

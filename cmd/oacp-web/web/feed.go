@@ -19,7 +19,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// feedPrefix begins the path of the feed. The secret follows, which stands in for a session.
+// feedPrefix is the path of the feed without its last part, the secret that replaces a session.
 const feedPrefix = "/feed/"
 
 // feedSecret returns the secret of a person's feed. It makes one if there is none, as after its file was removed.
@@ -63,7 +63,7 @@ type atomLink struct {
 	Address string `xml:"href,attr"`
 }
 
-// serveFeed serves what waits for the person as a feed, whose links begin with the origin.
+// serveFeed serves a feed of the person's pending messages. Its links begin with origin.
 func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, origin string) {
 	given := strings.TrimPrefix(r.URL.Path, feedPrefix)
 	if s.feed == "" || r.Method == http.MethodPost || subtle.ConstantTimeCompare([]byte(given), []byte(s.feed)) != 1 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFeed checks that the secret URL alone shows what waits, as a feed, also after the server was started again.
+// TestFeed checks that the secret URL serves the feed without a session, even after a restart of the server.
 func TestFeed(t *testing.T) {
 	w := newWorkspace(t)
 	asked := ask(t, w, "Deploy <now>?", "It is **green** \x01.")

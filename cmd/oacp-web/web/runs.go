@@ -128,7 +128,7 @@ type runView struct {
 	paging
 }
 
-// A recordRow is a record of a bridge log, or a line that is none.
+// A recordRow is a line of a bridge log: a record, or the reason why the line is not one.
 type recordRow struct {
 	bridge.Entry
 	Body    template.HTML

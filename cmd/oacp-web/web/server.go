@@ -42,7 +42,7 @@ type Server struct {
 	hub       hub
 	// feed is the secret of the feed; empty if there is none.
 	feed string
-	// shown, if not nil, is told of each page. Without a guard, nobody else is.
+	// shown, if not nil, is called with each page. An export sets it; its requests pass no guard.
 	shown func(page)
 }
 
