@@ -79,8 +79,6 @@ func (r *Received) message() (*schema.Message, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case name.Suffix != "" && !schema.IsNamePart(name.Suffix):
-		return nil, fmt.Errorf("the file name ends in %q", name.Suffix)
 	case len(r.Data) > schema.MaxFileSize:
 		return nil, fmt.Errorf("it has %d bytes, want at most %d", len(r.Data), schema.MaxFileSize)
 	}

@@ -39,7 +39,8 @@ func (m *Message) LongFileName() (string, error) {
 }
 
 // ParseFileName parses the name of a message file. It accepts the two forms that we write and that
-// of the reference implementation, <YYYYMMDDHHMMSS>_<from>_<type>_<rand>[_<suffix>].yaml. Agent
+// of the reference implementation, <YYYYMMDDHHMMSS>_<from>_<type>_<rand>[_<suffix>].yaml,
+// with a suffix that IsNamePart accepts. So a name that it accepts has no separators and no control characters. Agent
 // names may contain underscores and even end like a type, so ParseFileName reads the name from both
 // ends and prefers the interpretation with the shortest remainder after the type.
 func ParseFileName(name string) (FileName, error) {
@@ -58,6 +59,7 @@ func ParseFileName(name string) (FileName, error) {
 	if err != nil {
 		return FileName{}, fmt.Errorf("file name %.120q: %w", name, err)
 	}
+	why := "does not name a message type after the sender"
 	for end := len(rest); end > 0; end = strings.LastIndexByte(rest[:end], '_') {
 		t, sender, ok := cutType(rest[:end])
 		if !ok {
@@ -70,13 +72,14 @@ func ParseFileName(name string) (FileName, error) {
 		parsed := FileName{At: at, From: from, Type: t}
 		if end < len(rest) {
 			parsed.Rand, parsed.Suffix, _ = strings.Cut(rest[end+1:], "_")
-			if !isRand(parsed.Rand) {
+			if !isRand(parsed.Rand) || parsed.Suffix != "" && !IsNamePart(parsed.Suffix) {
+				why = "has more after the type than letters, digits, dots, underscores and hyphens, or too much"
 				continue
 			}
 		}
 		return parsed, nil
 	}
-	return bad("does not name a message type after the sender")
+	return bad(why)
 }
 
 // cutType splits <from>_<type>. No type is a suffix of another, so there is at most one way.

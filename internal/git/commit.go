@@ -44,11 +44,11 @@ func (r *Repository) Import(ctx context.Context, ref, parent string, commits []C
 		for _, file := range c.Files {
 			switch {
 			case file.Removed:
-				fmt.Fprintf(&input, "D %s\n", file.Path)
+				fmt.Fprintf(&input, "D %s\n", quote(file.Path))
 			case file.Object != "":
-				fmt.Fprintf(&input, "M %s %s %s\n", Regular, file.Object, file.Path)
+				fmt.Fprintf(&input, "M %s %s %s\n", Regular, file.Object, quote(file.Path))
 			default:
-				fmt.Fprintf(&input, "M %s inline %s\ndata %d\n%s\n", Regular, file.Path, len(file.Data), file.Data)
+				fmt.Fprintf(&input, "M %s inline %s\ndata %d\n%s\n", Regular, quote(file.Path), len(file.Data), file.Data)
 			}
 		}
 		input.WriteByte('\n')
@@ -67,6 +67,11 @@ func (r *Repository) Import(ctx context.Context, ref, parent string, commits []C
 	}
 	return r.sign(ctx, ref, parent, made, commits)
 }
+
+// quote quotes a path for fast-import, which otherwise would take a line feed for the end of the command.
+func quote(path string) string { return `"` + quoted.Replace(path) + `"` }
+
+var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 // sign makes the commits of fast-import again, because fast-import cannot sign.
 func (r *Repository) sign(ctx context.Context, ref, parent, last string, commits []Commit) (string, error) {

@@ -3,6 +3,7 @@ package git
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -111,6 +112,9 @@ func (o *Objects) Close() {
 // Read returns the bytes of an object of a kind, such as blob, with at most limit bytes. The error is an UnwantedError if
 // the object has another kind or is larger, and an *Error with the status Fatal if it is missing.
 func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
+	if strings.Contains(name, "\n") {
+		return nil, UnwantedError(fmt.Sprintf("%.100q is not the name of an object", name))
+	}
 	if err := o.start(); err != nil {
 		return nil, err
 	}
@@ -136,6 +140,10 @@ func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
 	case size > limit:
 		err = UnwantedError(fmt.Sprintf("it has %d bytes of at most %d", size, limit))
 	}
+	if _, unwanted := errors.AsType[UnwantedError](err); unwanted && size <= 1<<20 {
+		_, skipErr := o.out.Discard(int(size) + 1) // which is faster than another process
+		return nil, cmp.Or(skipErr, err)
+	}
 	if err != nil {
 		_ = o.end(true)
 		return nil, err
@@ -147,7 +155,8 @@ func (o *Objects) Read(name, kind string, limit int64) ([]byte, error) {
 	return data[:size], nil
 }
 
-// Tree returns the entries of a tree. Their names may hold anything but NUL. The caller must not change the map.
+// Tree returns the entries of a tree. Their names may hold anything but NUL. Of several entries with one name, it returns
+// the first, which is the one that Import changes. The caller must not change the map.
 func (o *Objects) Tree(name string) (map[string]Entry, error) {
 	if tree, ok := o.trees[name]; ok {
 		return tree, nil
@@ -163,7 +172,10 @@ func (o *Objects) Tree(name string) (map[string]Entry, error) {
 		if !ok || !isEntry || len(rest) < raw {
 			return nil, fmt.Errorf("git cat-file: %w: tree %s", errOutput, name)
 		}
-		tree[file], data = Entry{mode, hex.EncodeToString(rest[:raw])}, rest[raw:]
+		if _, again := tree[file]; !again {
+			tree[file] = Entry{mode, hex.EncodeToString(rest[:raw])}
+		}
+		data = rest[raw:]
 	}
 	o.trees[name] = tree
 	return tree, nil

@@ -34,10 +34,10 @@ func (r *Repository) UpdateRefs(ctx context.Context, refs map[string]string) err
 	var input strings.Builder
 	for ref, object := range refs {
 		if object != "" {
-			fmt.Fprintf(&input, "update %s %s\n", ref, object)
+			fmt.Fprintf(&input, "update %s\x00%s\x00\x00", ref, object)
 		}
 	}
-	_, err := r.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "--stdin")
+	_, err := r.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "-z", "--stdin")
 	return err
 }
 

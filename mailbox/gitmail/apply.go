@@ -35,8 +35,11 @@ func (e *BlockedError) Unwrap() error { return e.Err }
 // problem notes a file that is skipped.
 func (e *exchange) problem(path string, err error) {
 	const most = 50 // one commit can hold any number of them
-	if len(e.result.Problems) < most {
+	switch n := len(e.result.Problems); {
+	case n < most:
 		e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
+	case n == most:
+		e.result.Problems = append(e.result.Problems, Problem{Path: schema.AgentsName, Err: errors.New("more files are skipped, which are not listed")})
 	}
 }
 

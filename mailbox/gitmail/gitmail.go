@@ -145,6 +145,7 @@ func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
 		Config: []string{
 			"core.fsmonitor=false", "core.logAllRefUpdates=false", "gc.auto=0", "maintenance.auto=false",
 			"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "fetch.recurseSubmodules=false",
+			"fetch.fsckObjects=false", // one bad entry would hold up everything; a sync checks each of them
 			"core.quotePath=false", "core.bigFileThreshold=8m",
 		},
 		// The settings of a user's partial clone must not make git ask a remote for missing objects.

@@ -44,7 +44,7 @@ func (h *hostile) load() {
 	for line := range strings.SplitSeq(strings.TrimSuffix(h.git(h.remote, "ls-tree", "-r", "-z", mailRef), "\x00"), "\x00") {
 		about, path, _ := strings.Cut(line, "\t")
 		fields := strings.Fields(about)
-		if strings.HasPrefix(path, "/") {
+		if strings.HasPrefix(path, "/") || strings.Contains(path, "//") {
 			continue // an earlier attack; git takes no empty element
 		}
 		h.files[path] = treeFile{fields[0], fields[2]}
@@ -79,11 +79,14 @@ func (h *hostile) writeObject(kind, content string) (oid string) {
 	return oid
 }
 
-// push commits the tree.
-func (h *hostile) push() {
+// push commits the tree to the branch.
+func (h *hostile) push() { h.pushTo(mailRef) }
+
+// pushTo commits the tree, on the tip of the branch, to a ref.
+func (h *hostile) pushTo(ref string) {
 	const who = "Mallory <mallory@example.com> 1777636800 +0000"
 	commit := fmt.Sprintf("tree %s\nparent %s\nauthor %s\ncommitter %s\n\nHostile\n", h.writeTree(h.files), h.tip(), who, who)
-	h.git(h.remote, "update-ref", mailRef, h.writeObject("commit", commit))
+	h.git(h.remote, "update-ref", ref, h.writeObject("commit", commit))
 }
 
 // writeTree writes the tree of the files, whatever their names are. Two spaces in a path element

@@ -57,7 +57,7 @@ func (s *store) tree(at entry) map[string]entry {
 		return nil
 	}
 	tree, err := s.Tree(at.Object)
-	if err != nil {
+	if err != nil && !isRefused(err) {
 		s.fail(err)
 	}
 	return tree

@@ -135,11 +135,12 @@ func (c Copy) Box(s Stage) mailbox.Box {
 // String returns the agent and the name.
 func (c Copy) String() string { return string(c.Agent) + "/" + c.Name }
 
-// longestName bounds file names, in bytes, as file systems do.
-const longestName = 255
+// longestName bounds file names, in bytes: file systems allow 255, and a dead letter has a file with a suffix.
+const longestName = 255 - len(mailbox.ReasonSuffix)
 
 // Check returns an error if the name is not a message's, if another machine might give it to another message, or
-// if the copy is in the outbox of an agent and the name says that another agent sent it.
+// if the copy is in the outbox of an agent and the name says that another agent sent it. The name of every file in a
+// folder or a tree is checked before anything is done with it.
 func (c Copy) Check() error {
 	if len(c.Name) > longestName {
 		return errors.New("its name is too long")
