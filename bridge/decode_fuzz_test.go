@@ -52,9 +52,9 @@ func FuzzFacts(f *testing.F) {
 	f.Add([]byte(`{"created_at":"2026-03-13T14:30:00+25:00","repo_path":7}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		must(t, os.WriteFile(run.ManifestPath(), data, 0o600))
-		facts, err := run.facts()
-		if err != nil && !reflect.DeepEqual(facts, Manifest{}) {
-			t.Errorf("%q gave %+v and %v, want one of them", data, facts, err)
+		found, err := run.facts()
+		if err != nil && !reflect.DeepEqual(found, facts{}) {
+			t.Errorf("%q gave %+v and %v, want one of them", data, found, err)
 		}
 		if _, beginErr := Beginning(run.BridgePath()); (err == nil) != (beginErr == nil) {
 			t.Errorf("%q: the facts are %v and the beginning %v", data, err, beginErr)

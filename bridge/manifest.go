@@ -42,19 +42,31 @@ func (r Run) WriteManifest(m any) error {
 	return durable.Replace(r.ManifestPath(), data.Bytes(), 0o600)
 }
 
+// The states in which a run has ended, in the field state of its manifest.
+const (
+	StateCompleted = "completed"
+	StateFailed    = "failed"
+)
+
+// facts are the fields of a manifest that this package reads.
+type facts struct {
+	Manifest
+	State string `json:"state"`
+}
+
 // facts reads the run's manifest. Without one, it returns the zero value.
-func (r Run) facts() (facts Manifest, err error) {
+func (r Run) facts() (found facts, err error) {
 	data, err := r.ReadManifest()
 	if errors.Is(err, fs.ErrNotExist) {
-		return facts, nil
+		return found, nil
 	}
 	if err != nil {
-		return facts, err
+		return found, err
 	}
-	if err := json.Unmarshal(data, &facts); err != nil {
-		return Manifest{}, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
+	if err := json.Unmarshal(data, &found); err != nil {
+		return facts{}, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
 	}
-	return facts, nil
+	return found, nil
 }
 
 // IsLog reports whether the run only holds a log, which a mirror or oacp bridge send writes. No pair of
@@ -91,4 +103,17 @@ func Beginning(path string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	return facts.CreatedAt, nil
+}
+
+// Ended returns the state in which the run of the log at path has ended, or "" if the run is open. A log
+// without a manifest is open.
+func Ended(path string) (state string, err error) {
+	if path, err = resolve(path); err != nil {
+		return "", fmt.Errorf("state of the run: %w", err)
+	}
+	facts, err := Run{Folder: filepath.Dir(path)}.facts()
+	if facts.State == StateCompleted || facts.State == StateFailed {
+		state = facts.State
+	}
+	return state, err
 }

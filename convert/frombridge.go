@@ -154,6 +154,13 @@ func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, 
 	return m, nil
 }
 
+// AsNotice returns a message of Derive as a notice, which starts no turn, for a record of a finished run.
+func AsNotice(m *schema.Message) *schema.Message {
+	notice := *m
+	notice.Type, notice.Channel = schema.Notification, m.Channel+schema.FinishedSuffix
+	return &notice
+}
+
 func derivedID(r bridge.Record, at time.Time, from schema.AgentName, part int) schema.ID {
 	recipient := r.To
 	if part > 0 {

@@ -61,10 +61,15 @@ func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	return row
 }
 
-// rowOfChannel returns the row for the messages on a channel, and reports whether they were broadcasts.
+// rowOfChannel returns the row for the messages on a channel, and reports whether they were broadcasts. The
+// row of a notice about a finished run has the type of the notice.
 func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
-	name, broadcast := strings.CutSuffix(channel, broadcastSuffix)
+	name, finished := strings.CutSuffix(channel, schema.FinishedSuffix)
+	name, broadcast = strings.CutSuffix(name, broadcastSuffix)
 	row, ok = findRow(func(row Row) bool { return name != "" && row.Channel == name })
+	if finished {
+		row.Message = schema.Notification
+	}
 	return row, broadcast, ok
 }
 

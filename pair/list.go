@@ -82,7 +82,7 @@ func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed,
 	defer func() { err = errors.Join(err, hold.Release()) }()
 	removed.Folder = run.Folder
 	m, err := ReadManifest(run)
-	if err != nil && !(errors.Is(err, ErrNeverBegun) && what.Unfinished) {
+	if err != nil && !(what.Unfinished && (errors.Is(err, ErrNeverBegun) || errors.Is(err, ErrLogRun))) {
 		return removed, err
 	}
 	if m.State != "" && !m.State.Final() && !what.Unfinished {

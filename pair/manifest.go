@@ -164,14 +164,16 @@ type ProofResult struct {
 var (
 	ErrNewerVersion = errors.New("a newer version of this program wrote the manifest")
 	ErrForeignRun   = errors.New("another program created the run")
-	ErrDamaged      = errors.New("the manifest is damaged")
+	// ErrLogRun means that a mirror or oacp bridge made the run for its log; see bridge.Manifest.IsLog.
+	ErrLogRun  = errors.New("the run is only a log, without a task and agents")
+	ErrDamaged = errors.New("the manifest is damaged")
 	// ErrNeverBegun means that the run has a folder but no manifest.
 	ErrNeverBegun = errors.New("the run never began")
 )
 
 // ReadManifest reads the manifest of a run. Errors name the file and match ErrDamaged, ErrNewerVersion,
-// ErrForeignRun or ErrNeverBegun. With ErrForeignRun, ReadManifest also returns the fields that it
-// knows.
+// ErrForeignRun, ErrLogRun or ErrNeverBegun. With ErrForeignRun and ErrLogRun, ReadManifest also returns the
+// fields that it knows.
 func ReadManifest(run bridge.Run) (Manifest, error) {
 	path := run.ManifestPath()
 	data, err := run.ReadManifest()
@@ -197,6 +199,8 @@ func parseManifest(data []byte) (m Manifest, err error) {
 	switch {
 	case m.Version > manifestVersion:
 		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, manifestVersion)
+	case m.Version < 1 && err == nil && m.ID != 0 && m.IsLog():
+		return m, ErrLogRun
 	case m.Version < 1 && (err == nil || errors.As(err, &mistyped)):
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
 	}

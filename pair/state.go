@@ -3,6 +3,8 @@ package pair
 import (
 	"fmt"
 	"slices"
+
+	"github.com/oacp-go/oacp/bridge"
 )
 
 // State is the state of a run, by its name in the manifest (AgentPair's state machine page, "Run
@@ -11,11 +13,11 @@ type State string
 
 // The states. Complete and Failed are final.
 const (
-	Init      State = "submitted" // no agent has had a turn
-	Working   State = "working"   // the worker's turn
-	Reviewing State = "reviewing" // a reviewer's turn
-	Complete  State = "completed" // reviewed and passed
-	Failed    State = "failed"    // given up
+	Init      State = "submitted"           // no agent has had a turn
+	Working   State = "working"             // the worker's turn
+	Reviewing State = "reviewing"           // a reviewer's turn
+	Complete  State = bridge.StateCompleted // reviewed and passed
+	Failed    State = bridge.StateFailed    // given up
 )
 
 // transitions are the valid ones (AgentPair's state machine page, "Valid Transitions"). An

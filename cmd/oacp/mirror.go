@@ -35,6 +35,9 @@ and a log without a manifest get all messages. Messages from another log are lef
 A record that cannot be delivered becomes a dead letter with the reason; mirror copies
 the rest, and fails.
 
+The records of a finished run start no work: they stay in the log, or --finished
+delivers them as notices, which get no turn and no answer.
+
 With --follow, mirror prints a line for each copy until a signal stops it, and then
 exits with status 0.
 
@@ -47,6 +50,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both)},
 			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
+			&cli.BoolFlag{Name: "finished", Usage: "deliver the records of a finished run, as notices that start no turn"},
 			new(command.Sync).Flag(command.Rare),
 			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose copies"},
 		}, new(command.BridgeLog).WritingFlags()...)...),
@@ -55,7 +59,7 @@ EXAMPLES:
 }
 
 func runMirror(c *call) error {
-	selected, m := bridgeLog(c), new(mirror.Mirror)
+	selected, m := bridgeLog(c), &mirror.Mirror{Finished: c.isOn("finished")}
 	err := selected.Check(c.flags)
 	if err != nil {
 		return err
@@ -166,6 +170,7 @@ func (a reportAnswer) summary() string {
 	}{
 		{already, "there already"},
 		{len(a.DeadLetters), "undeliverable"},
+		{a.LeftInLog, "left in the log"},
 		{a.LeftOut, "left out"},
 		{len(a.Skipped), "skipped"},
 	} {

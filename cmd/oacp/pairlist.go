@@ -64,9 +64,9 @@ func newPairRun(o pair.Overview) pairRun {
 		ID: o.Run.ID, Repository: m.RepoPath, Folder: m.Dir(), Files: o.Run.Folder, Prompt: m.Prompt, State: m.State,
 		Running: o.Driven, Resumable: o.Resumable(), Iteration: m.CurrentIteration, MaxIterations: m.MaxIterations,
 		Spent: m.Spent, Verdict: m.Verdict, Created: m.CreatedAt.UTC().Truncate(time.Second), Updated: m.UpdatedAt.UTC().Truncate(time.Second), Error: m.Error,
-		isLog: errors.Is(o.Err, pair.ErrForeignRun) && m.IsLog(),
+		isLog: errors.Is(o.Err, pair.ErrLogRun),
 	}
-	if o.Err != nil {
+	if o.Err != nil && !run.isLog {
 		run.Error = o.Err.Error()
 	}
 	return run
@@ -105,7 +105,11 @@ func listPairRuns(c *call) error {
 	}
 	runs := []pairRun{}
 	for _, overview := range overviews {
-		runs = append(runs, newPairRun(overview))
+		run := newPairRun(overview)
+		if run.Error != "" && overview.Err != nil && !errors.Is(overview.Err, pair.ErrForeignRun) {
+			c.Warn(fmt.Sprintf("run %d: %s", run.ID, run.Error))
+		}
+		runs = append(runs, run)
 	}
 	return c.answer(map[string]any{"runs_dir": root, "runs": runs}, func() {
 		if len(runs) == 0 {
@@ -119,7 +123,7 @@ func listPairRuns(c *call) error {
 func printRuns(runs []pairRun, s *command.Streams) {
 	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"})
 	for _, r := range runs {
-		task, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(r.Prompt, r.Error)), "\n")
+		task, _, _ := strings.Cut(strings.TrimSpace(r.Prompt), "\n")
 		iteration, started := "-", "-"
 		if r.MaxIterations > 0 {
 			iteration = fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations)
@@ -128,7 +132,7 @@ func printRuns(runs []pairRun, s *command.Streams) {
 			started = s.Time(r.Created)
 		}
 		table.add(r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
-			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(task))
+			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(cmp.Or(task, "-")))
 	}
 	table.print()
 }
@@ -174,7 +178,7 @@ func removePairRun(c *call, id int) error {
 	}
 	removed, err := pair.Remove(c.ctx, run, what)
 	switch {
-	case errors.Is(err, pair.ErrNeverBegun):
+	case errors.Is(err, pair.ErrNeverBegun), errors.Is(err, pair.ErrLogRun):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --unfinished %d removes it", id))
 	case errors.Is(err, pair.ErrUnfinished):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair --run-id %d continues it; --unfinished removes it", id))

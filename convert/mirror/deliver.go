@@ -36,6 +36,8 @@ type deliverer struct {
 	queued  map[schema.ID]bool
 	// foreign has, for each sender, the messages in outbox files with names that other tools chose.
 	foreign map[schema.AgentName]map[schema.ID][]copiedMessage
+	// notices delivers the records as notices, and leave only counts those that were not delivered.
+	notices, leave bool
 	// failed has the errors of messages that may be delivered later.
 	failed []error
 }
@@ -99,6 +101,8 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message)
 	case sent:
 		d.report.AlreadyDelivered++
 		return nil
+	case d.notices:
+		return d.derive(ctx, e)
 	case to != "" && !d.workspace.Knows(to):
 		return d.refuse(e, m, d.workspace.CheckAgent(to).Error())
 	case taken:
@@ -149,9 +153,16 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry) error {
 		if err != nil {
 			return d.refuse(e, nil, err.Error())
 		}
+		notice := convert.AsNotice(m)
 		had, taken, err := d.sentTo(ctx, m)
+		if err == nil && had == nil {
+			had, _, err = d.sentTo(ctx, notice)
+		}
 		if err != nil {
 			return err
+		}
+		if d.notices {
+			m = notice
 		}
 		switch {
 		case had != nil:
@@ -177,6 +188,10 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry) error {
 // queue adds a message to those that are waiting. If the sender has no mailbox, queue first sends the waiting
 // messages and then makes the mailbox, because a broadcast among them must not go to the new agent.
 func (d *deliverer) queue(ctx context.Context, one delivery) error {
+	if d.leave {
+		d.report.LeftInLog++
+		return nil
+	}
 	if d.queued[one.message.ID] {
 		if err := d.flush(ctx); err != nil {
 			return err
@@ -264,6 +279,10 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 
 // refuse makes a dead letter of the message or, if there is none, of the record itself.
 func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
+	if d.leave {
+		d.report.LeftInLog++
+		return nil
+	}
 	letter, err := newLetter(m, e.Record, fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason))
 	if err == nil {
 		path, added, failed := letter.write(d.workspace)

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -59,6 +60,9 @@ type Mirror struct {
 	// Since is the time of the oldest messages that the log gets. If it is zero, the log gets the messages
 	// sent since its run began; see bridge.Beginning.
 	Since time.Time
+	// Finished delivers the records of a finished run as notices, which start no turn. Without it they stay in the
+	// log, unless the run was open when Run or Follow first looked.
+	Finished bool
 	// session is what Run and Follow remember, nil before the first call.
 	session *session
 	// now and pause replace the clock in tests.
@@ -111,7 +115,9 @@ type session struct {
 	// recorded. If the log no longer has these places, it was replaced.
 	delivered, recorded bridge.Cursor
 	outboxes            map[schema.AgentName]*outbox
-	// reported has the files that were reported as bad.
+	// sawOpen reports that the run of the log was open at the start.
+	sawOpen bool
+	// reported has the files that were reported as bad, and the log if its run is finished.
 	reported map[string]bool
 	// unsettled has the paths of the files that the last pass left to other programs.
 	unsettled []string
@@ -137,8 +143,9 @@ func (m *Mirror) open() (_ *session, err error) {
 	if m.pause == nil {
 		m.pause = wait
 	}
+	ended, unread := bridge.Ended(m.Log.Path()) // passIn returns the error, if there is something to deliver
 	m.session = &session{
-		Mirror: m, delivered: loadSeen(m.Workspace, m.Log),
+		Mirror: m, sawOpen: unread == nil && ended == "", delivered: loadSeen(m.Workspace, m.Log),
 		outboxes: make(map[schema.AgentName]*outbox), reported: make(map[string]bool),
 	}
 	return m.session, nil
@@ -172,8 +179,23 @@ func (s *session) passIn(ctx context.Context, report *Report) error {
 	if err != nil || end == s.delivered {
 		return err
 	}
-	if err := newDeliverer(s.Workspace, s.Log.Path(), report).run(ctx, s.Log.Records(ctx, s.delivered)); err != nil {
+	ended, err := bridge.Ended(s.Log.Path())
+	if err != nil {
 		return err
+	}
+	d := newDeliverer(s.Workspace, s.Log.Path(), report)
+	d.notices = ended != "" && (s.Finished || s.sawOpen)
+	d.leave = ended != "" && !d.notices
+	if err := d.run(ctx, s.Log.Records(ctx, s.delivered)); err != nil {
+		return err
+	}
+	if report.LeftInLog > 0 {
+		if !s.reported[s.Log.Path()] {
+			s.reported[s.Log.Path()] = true
+			report.warn("the run is finished (%s), so %s of it started no work; --finished delivers them as notices",
+				ended, spelling.Plural(report.LeftInLog, "record"))
+		}
+		return nil // the place stays, for a mirror with Finished
 	}
 	s.delivered = end
 	return saveSeen(s.Workspace, s.Log, end)
@@ -192,6 +214,8 @@ type Report struct {
 	// delivered before.
 	Delivered        int `json:"delivered"`
 	AlreadyDelivered int `json:"already_delivered"`
+	// LeftInLog counts the records of a finished run that were not delivered.
+	LeftInLog int `json:"left_in_log,omitempty"`
 	// DeadLetters are the new dead letters. AlreadyDead counts the records that had become dead letters
 	// before.
 	DeadLetters []DeadLetter `json:"dead_letters,omitempty"`

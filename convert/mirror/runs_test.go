@@ -144,10 +144,13 @@ func TestBrokenManifest(t *testing.T) {
 	if report, err := p.mirror(Both).Run(context.Background()); err == nil {
 		t.Errorf("got %+v, want an error that names the manifest", report)
 	}
-	m := p.mirror(Both)
+	m := p.mirror(Out)
 	m.Since = time.Unix(1, 0)
 	if report, err := m.Run(context.Background()); err != nil || report.Recorded != 1 {
 		t.Errorf("since 1970: got %+v, %v, want 1 recorded", report, err)
+	}
+	if report, err := p.mirror(In).Run(context.Background()); err == nil {
+		t.Errorf("got %+v, want an error, because the run may be finished", report)
 	}
 }
 

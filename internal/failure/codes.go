@@ -211,6 +211,7 @@ var rules = []rule{
 	{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
 	{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
 	{"foreign_run", isOneOf("only the program that made the run can continue it", pair.ErrNewerVersion, pair.ErrForeignRun)},
+	{"log_run", is(pair.ErrLogRun, "oacp pair PROMPT starts a run with agents; oacp bridge shows this log")},
 	{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
 	{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
 	{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},

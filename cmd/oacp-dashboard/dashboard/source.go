@@ -246,12 +246,12 @@ func runOf(ctx context.Context, o pair.Overview) Run {
 	}
 	var bridgeErr error
 	r.Bridge, bridgeErr = o.Run.Status(ctx)
-	isForeign := errors.Is(o.Err, pair.ErrForeignRun)
-	if isForeign || errors.Is(o.Err, pair.ErrNeverBegun) {
+	isForeign, isLog := errors.Is(o.Err, pair.ErrForeignRun), errors.Is(o.Err, pair.ErrLogRun)
+	if isForeign || isLog || errors.Is(o.Err, pair.ErrNeverBegun) {
 		o.Err = nil // AgentPair drives the run, or the manifest is still to be written
 	}
 	switch {
-	case isForeign && m.IsLog():
+	case isLog:
 		r.State = stateLog
 		if info, err := os.Stat(o.Run.BridgePath()); err == nil { // nobody updates its manifest
 			r.Updated = info.ModTime().UTC().Truncate(time.Second)

@@ -202,9 +202,9 @@ func (s runPages) view(r *http.Request, o pair.Overview) runView {
 	var statusErr error
 	v.Status, statusErr = o.Run.Status(r.Context())
 	turns, turnsErr := pair.PastTurns(o.Run)
-	isForeign := errors.Is(o.Err, pair.ErrForeignRun)
+	isForeign, isLog := errors.Is(o.Err, pair.ErrForeignRun), errors.Is(o.Err, pair.ErrLogRun)
 	switch {
-	case isForeign && v.IsLog():
+	case isLog:
 		v.Kind, v.Stage = "oacp mirror", "log"
 		if info, err := os.Stat(o.Run.BridgePath()); err == nil { // nobody updates its manifest
 			v.Updated = info.ModTime()
@@ -214,7 +214,7 @@ func (s runPages) view(r *http.Request, o pair.Overview) runView {
 	case o.Err == nil && !v.State.Final() && !o.Driven:
 		v.Stage += ", stopped"
 	}
-	if isForeign || errors.Is(o.Err, pair.ErrNeverBegun) {
+	if isForeign || isLog || errors.Is(o.Err, pair.ErrNeverBegun) {
 		o.Err = nil
 	}
 	if err := errors.Join(o.Err, statusErr, turnsErr); err != nil {
