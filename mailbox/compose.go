@@ -100,7 +100,26 @@ func checkAgent(w *Workspace, agent schema.AgentName, others []schema.AgentName,
 	if err != nil {
 		return err
 	}
-	return CheckNewAgent(agent, append(known, others...))
+	return CheckNewName(agent, append(known, others...))
+}
+
+// CheckNewName is CheckNewAgent for an agent that somebody makes. It also returns a *ReservedNameError; other machines and
+// older versions may have agents of such names.
+func CheckNewName(name schema.AgentName, others []schema.AgentName) error {
+	if reason := name.Reserved(); reason != "" && !slices.Contains(others, name) {
+		return &ReservedNameError{name, reason}
+	}
+	return CheckNewAgent(name, others)
+}
+
+// ReservedNameError is returned for a name that no new agent gets.
+type ReservedNameError struct {
+	Agent  schema.AgentName
+	Reason string
+}
+
+func (e *ReservedNameError) Error() string {
+	return fmt.Sprintf("the agent name %q is reserved: %s", string(e.Agent), e.Reason)
 }
 
 // CheckNewAgent returns an error if a new agent cannot have the name: ErrPostmaster, a

@@ -42,6 +42,25 @@ func (n AgentName) Valid() bool {
 	return err == nil
 }
 
+// Everyone is a recipient that stands for all other agents.
+const Everyone AgentName = "all"
+
+// Reserved returns why no new agent should have the name, or "". Names that Windows gives to devices, also with an
+// extension, and a dot at the end, are no folders there.
+func (n AgentName) Reserved() string {
+	name, _, _ := strings.Cut(strings.ToLower(string(n)), ".")
+	port := strings.HasPrefix(name, "com") || strings.HasPrefix(name, "lpt")
+	switch {
+	case strings.EqualFold(string(n), string(Everyone)):
+		return "it stands for all agents"
+	case strings.HasSuffix(string(n), "."):
+		return "Windows drops a dot at the end of a name"
+	case slices.Contains([]string{"con", "prn", "aux", "nul"}, name), port && len(name) == 4 && isDigit(name[3]):
+		return "Windows has a device of this name"
+	}
+	return ""
+}
+
 func isAlphanumeric(c byte) bool { return isLetter(c) || isDigit(c) }
 func isLetter(c byte) bool       { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 func isDigit(c byte) bool        { return '0' <= c && c <= '9' }

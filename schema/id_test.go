@@ -226,3 +226,16 @@ func FuzzParseConversationID(f *testing.F) {
 		}
 	})
 }
+
+func TestReserved(t *testing.T) {
+	for _, name := range []AgentName{"all", "All", "con", "NUL", "aux.x", "Prn.txt", "com0", "COM1", "lpt9.log", "bob.", "con."} {
+		if name.Reserved() == "" {
+			t.Errorf("%s is free, want it reserved", name)
+		}
+	}
+	for _, name := range []AgentName{"alla", "all.x", "console", "com", "com10", "comx", "lptz", "nulls", "x.con", "codex", "claude", "human", "archive", "a.lock"} {
+		if reason := name.Reserved(); reason != "" {
+			t.Errorf("%s is reserved (%s), want it free", name, reason)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -41,6 +42,8 @@ type delivery struct {
 	*call
 	w     *mailbox.Workspace
 	draft schema.Message
+	// parts are the recipients of each message, if they are too many for one.
+	parts [][]schema.AgentName
 	// prepared is the file that holds the message, if there is one.
 	prepared *validate.Draft
 	// answered, if not nil, is the message that this one answers.
@@ -120,6 +123,9 @@ func (d *delivery) deliver() error {
 			return err
 		}
 	}
+	if d.parts == nil {
+		d.parts = [][]schema.AgentName{d.draft.To}
+	}
 	if err := command.PrepareDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
 		return err
 	}
@@ -129,18 +135,24 @@ func (d *delivery) deliver() error {
 	if d.wait != "" || d.exchanger != nil {
 		defer d.catchSignals()()
 	}
-	var receipt *mailbox.Receipt
+	var receipts []*mailbox.Receipt
 	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, process.Caller(d.Getenv).Process, d.isOn("again"), func() (err error) {
-		receipt, err = d.w.Send(d.ctx, d.draft, d.options())
+		receipts, err = d.w.SendParts(d.ctx, d.draft, d.parts, d.options())
 		return err
 	})
-	if receipt == nil {
+	if len(receipts) == 0 {
 		return err
 	}
-	answer := d.newAnswer(receipt.Message, receipt.Warnings)
-	answer.Outbox, answer.AlreadySent, answer.Inboxes = receipt.Outbox, receipt.AlreadySent, receipt.Inboxes
-	if len(receipt.Inboxes) == 1 {
-		answer.Inbox, answer.Inboxes = receipt.Inboxes[0], nil
+	receipt, answers := receipts[0], make([]sendAnswer, len(receipts))
+	for i, r := range receipts {
+		answers[i] = d.receiptAnswer(r)
+	}
+	answer := answers[0]
+	if len(d.parts) > 1 {
+		answer.Messages = answers
+	}
+	if parts, ok := errors.AsType[*mailbox.PartsError](err); ok {
+		answer.NotSent = parts.NotSent
 	}
 	if err == nil && d.pending != nil {
 		answer.Acknowledged, err = d.acknowledgeAnswered()
@@ -151,7 +163,7 @@ func (d *delivery) deliver() error {
 		synced := d.exchanger.Briefly(d.ctx)
 		answer.Synced = &synced
 	}
-	if printErr := d.printReceipt(receipt, answer); printErr != nil {
+	if printErr := d.printReceipts(receipts, answer); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
@@ -186,7 +198,11 @@ func (d *delivery) showDraft() error {
 	answer.DryRun, answer.YAML = true, string(data)
 	return d.answer(answer, func() {
 		if !d.isOn("quiet") {
-			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s", message.From, spelling.Join(message.To), d.w.Dir()))
+			to, more := slices.Concat(d.parts...), ""
+			if n := len(d.parts); n > 1 {
+				more = fmt.Sprintf(", in %d messages of which this is the first", n)
+			}
+			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s%s", message.From, spelling.Join(to), d.w.Dir(), more))
 		}
 		d.printf("%s", data)
 	})
@@ -210,6 +226,10 @@ type sendAnswer struct {
 	// AlreadyAcknowledged reports whether someone else acknowledged it.
 	AlreadyAcknowledged bool  `json:"already_acknowledged,omitempty"`
 	Synced              *bool `json:"synced,omitempty"`
+	// Messages are all of them, if the recipients needed several; the fields above are of the first. NotSent are the
+	// recipients of those that failed.
+	Messages []sendAnswer       `json:"messages,omitempty"`
+	NotSent  []schema.AgentName `json:"not_sent,omitempty"`
 }
 
 // newAnswer returns the answer about a message and prints its warnings.
@@ -236,7 +256,17 @@ func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) s
 	return answer
 }
 
-func (d *delivery) printReceipt(r *mailbox.Receipt, answer sendAnswer) error {
+// receiptAnswer returns the answer about a message that was sent.
+func (d *delivery) receiptAnswer(r *mailbox.Receipt) sendAnswer {
+	answer := d.newAnswer(r.Message, r.Warnings)
+	answer.Outbox, answer.AlreadySent, answer.Inboxes = r.Outbox, r.AlreadySent, r.Inboxes
+	if len(r.Inboxes) == 1 {
+		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
+	}
+	return answer
+}
+
+func (d *delivery) printReceipts(receipts []*mailbox.Receipt, answer sendAnswer) error {
 	var err error
 	switch {
 	case d.json() && d.wait != "":
@@ -244,9 +274,16 @@ func (d *delivery) printReceipt(r *mailbox.Receipt, answer sendAnswer) error {
 	case d.json():
 		err = command.WriteJSON(d.Out, answer)
 	case d.isOn("quiet"):
-		d.printf("%s\n", r.Message.ID)
+		for _, r := range receipts {
+			d.printf("%s\n", r.Message.ID)
+		}
 	default:
-		d.printSent(r)
+		for _, r := range receipts {
+			d.printSent(r)
+		}
+		if len(d.parts) > 1 {
+			d.printf("%s, because one has at most %d recipients\n", spelling.Plural(len(receipts), "message"), schema.MaxRecipients)
+		}
 		if answer.Acknowledged != "" {
 			already := ""
 			if answer.AlreadyAcknowledged {

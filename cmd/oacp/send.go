@@ -177,9 +177,14 @@ func runSend(c *call) error {
 		if d.draft.From, err = d.sender(cmp.Or(c.text("from"), string(d.draft.From))); err != nil {
 			return err
 		}
-		if d.draft.To, err = project.Recipients(d.w, d.draft.From, d.draft.Type, d.draft.To); err != nil {
+		if d.parts, err = project.Recipients(d.w, d.draft.From, d.draft.Type, d.draft.To); err != nil {
 			return failure.Usagef("--to: %w", err)
 		}
+		if len(d.parts) > 1 && d.wait != "" {
+			return failure.Usagef("--wait waits for one message, and %s are %d agents, more than one message has", schema.Everyone, len(slices.Concat(d.parts...))).
+				WithHint("send without --wait; oacp owed lists the answers that are missing")
+		}
+		d.draft.To = d.parts[0]
 		if err := d.thread(); err != nil {
 			return err
 		}

@@ -202,7 +202,13 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		if err := d.flush(ctx); err != nil {
 			return err
 		}
-		if _, err := project.AddAgent(d.workspace, from, project.AgentOptions{}); err != nil {
+		_, err := project.AddAgent(d.workspace, from, project.AgentOptions{})
+		var reserved *mailbox.ReservedNameError
+		var same *mailbox.SameNameError
+		switch {
+		case errors.As(err, &reserved), errors.As(err, &same):
+			return d.refuse(one.entry, one.message, err.Error())
+		case err != nil:
 			return fmt.Errorf("mailbox of %s, who sent line %d of %s: %w", from, one.entry.Line, d.source, err)
 		}
 		d.warn(one.entry, "the workspace did not know the sender %s, who has a mailbox now", from)

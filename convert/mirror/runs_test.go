@@ -228,3 +228,13 @@ func TestCopyOfALog(t *testing.T) {
 		t.Errorf("got %+v, want nothing new", report)
 	}
 }
+
+// TestReservedSender checks that a sender who can have no mailbox does not stop the records behind it.
+func TestReservedSender(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "claude", "codex")
+	p.append(record("task", "", "con", "codex", "one"), record("task", "", "Claude", "codex", "two"), record("task", "", "claude", "codex", "three"))
+	if report := p.run(In); len(report.DeadLetters) != 2 || report.Delivered != 1 {
+		t.Errorf("%+v, want two dead letters and one message", report)
+	}
+}

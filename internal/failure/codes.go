@@ -94,6 +94,9 @@ const shallow = "git fetch --unshallow gets older commits (fetch-depth: 0 in a w
 
 // rules has those of particular errors before those of general ones.
 var rules = []rule{
+	{"partly_sent", hinting(func(e *mailbox.PartsError) string {
+		return "send it again only to the rest: --to " + spelling.Join(e.NotSent)
+	})},
 	{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
 	{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
 	{"person", hinting(func(e *project.PersonError) string {
@@ -109,6 +112,7 @@ var rules = []rule{
 		return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
 	})},
 	{"reserved_name", is(mailbox.ErrPostmaster, "choose another name for an agent; nobody reads mail to this one")},
+	{"reserved_name", as[*mailbox.ReservedNameError]("choose another name; an agent that has this name keeps it")},
 	{"same_name", hinting(func(e *mailbox.SameNameError) string {
 		return fmt.Sprintf("write %s, or give the agent another name", e.Other)
 	})},

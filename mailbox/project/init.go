@@ -58,7 +58,13 @@ type marker struct {
 // It returns the absolute paths of the files and folders that were missing.
 func Init(dir string, options InitOptions) (made []string, err error) {
 	for i, agent := range options.Agents {
-		if err := mailbox.CheckNewAgent(agent, options.Agents[:i]); err != nil {
+		others := options.Agents[:i]
+		if agent.Valid() {
+			if _, err := os.Lstat(filepath.Join(dir, schema.AgentPath(agent, ""))); err == nil {
+				others = append(slices.Clone(others), agent) // it exists
+			}
+		}
+		if err := mailbox.CheckNewName(agent, others); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +89,7 @@ func Init(dir string, options InitOptions) (made []string, err error) {
 		options.Agents = nil
 	}
 	for _, agent := range options.Agents {
-		if err := mailbox.CheckNewAgent(agent, known); err != nil {
+		if err := mailbox.CheckNewName(agent, known); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +170,7 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	if err != nil {
 		return nil, err
 	}
-	if err := mailbox.CheckNewAgent(agent, known); err != nil {
+	if err := mailbox.CheckNewName(agent, known); err != nil {
 		return nil, err
 	}
 	if options.Runtime != "" && !slices.Contains(Runtimes, options.Runtime) {

@@ -8,14 +8,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// everyone is a recipient that stands for all other agents of the workspace, unless an agent has that name.
-const everyone schema.AgentName = "all"
-
-// Recipients replaces everyone in a sender's list of recipients. It returns an error if there are no other
-// agents, or more than a message of the type may have.
-func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to []schema.AgentName) ([]schema.AgentName, error) {
-	if !slices.Contains(to, everyone) || w.Knows(everyone) {
-		return to, nil
+// Recipients replaces schema.Everyone in a sender's list of recipients, unless an old agent has that name. It
+// returns the recipients in parts, one for each message, because a message has a limited number. It returns an
+// error if there are no other agents, or if the type has one recipient.
+func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to []schema.AgentName) (parts [][]schema.AgentName, err error) {
+	if !slices.Contains(to, schema.Everyone) || w.Knows(schema.Everyone) {
+		return [][]schema.AgentName{to}, nil
 	}
 	if t.SingleRecipient() {
 		return nil, fmt.Errorf("a %s has one recipient, not all agents", t)
@@ -25,12 +23,8 @@ func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to [
 		return nil, err
 	}
 	agents = slices.DeleteFunc(agents, func(a schema.AgentName) bool { return a == from || a == mailbox.Postmaster })
-	switch n := len(agents); {
-	case n == 0:
+	if len(agents) == 0 {
 		return nil, fmt.Errorf("workspace %s has no agent other than %s", w.Dir(), from)
-	case n > schema.MaxRecipients:
-		return nil, fmt.Errorf("%s are %d agents, but a message has at most %d recipients: send several messages",
-			everyone, n, schema.MaxRecipients)
 	}
-	return agents, nil
+	return slices.Collect(slices.Chunk(agents, schema.MaxRecipients)), nil
 }

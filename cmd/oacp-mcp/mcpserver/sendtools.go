@@ -55,6 +55,8 @@ type sentMessage struct {
 	ParentID       schema.ID             `json:"parent_message_id,omitempty"`
 	Warnings       []string              `json:"warnings,omitempty"`
 	Acknowledged   schema.ID             `json:"acknowledged,omitempty"`
+	// More are the ids of further messages, to the recipients that one message has no room for.
+	More []schema.ID `json:"more_message_ids,omitempty"`
 }
 
 func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, error) {
@@ -74,10 +76,11 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 			return sentMessage{}, argumentErrorf("choices: %v", err)
 		}
 	}
-	var err error
-	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, draft.To); err != nil {
+	parts, err := project.Recipients(s.workspace, s.agent, in.Type, draft.To)
+	if err != nil {
 		return sentMessage{}, argumentErrorf("to: %v", err)
 	}
+	draft.To = parts[0]
 	if in.ConversationID != "" {
 		if draft.ConversationID, err = conversation.Named(ctx, s.workspace, in.ConversationID); err != nil {
 			return sentMessage{}, err
@@ -89,7 +92,7 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 			return sentMessage{}, err
 		}
 	}
-	result, err := s.deliver(ctx, draft)
+	result, err := s.deliver(ctx, draft, parts...)
 	if !found {
 		result.Warnings = append(result.Warnings, "the message "+cut(in.InReplyTo, idTokens)+" no longer exists; this one names it anyway")
 	}
@@ -151,8 +154,8 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	return result, nil
 }
 
-// deliver checks and sends a draft.
-func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage, error) {
+// deliver checks and sends a draft, as several messages if its recipients come in several parts.
+func (s *Server) deliver(ctx context.Context, draft schema.Message, parts ...[]schema.AgentName) (sentMessage, error) {
 	if draft.ParentID != "" {
 		if err := project.CheckProgram(s.workspace, s.agent); err != nil {
 			return sentMessage{}, err
@@ -161,20 +164,29 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 	if err := command.PrepareDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
 		return sentMessage{}, err
 	}
-	receipt, err := s.workspace.Send(ctx, draft, nil)
+	if parts == nil {
+		parts = [][]schema.AgentName{draft.To}
+	}
+	receipts, err := s.workspace.SendParts(ctx, draft, parts, nil)
 	if err != nil {
 		return sentMessage{}, err
 	}
-	m := receipt.Message
+	m := receipts[0].Message
 	result := sentMessage{
 		MessageID: m.ID, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
 		ConversationID: m.ConversationID, ParentID: m.ParentID,
 	}
-	for _, w := range receipt.Warnings {
+	for _, w := range receipts[0].Warnings {
 		result.Warnings = append(result.Warnings, w.String())
 	}
+	for _, r := range receipts {
+		result.Warnings = append(result.Warnings, project.OfflineNotes(s.workspace, r.Message)...)
+	}
+	for _, r := range receipts[1:] {
+		result.To, result.More = append(result.To, r.Message.To...), append(result.More, r.Message.ID)
+	}
 	const most = 10
-	result.Warnings = cutAll(append(result.Warnings, project.OfflineNotes(s.workspace, m)...), most, reasonTokens)
+	result.Warnings = cutAll(result.Warnings, most, reasonTokens)
 	return result, nil
 }
 
