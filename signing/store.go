@@ -234,7 +234,7 @@ func (s Store) parse(root *os.Root, name string) (*Key, error) {
 }
 
 // Generate makes a key for an agent, and the folders and identities that are missing.
-func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
+func (s Store) Generate(agent schema.AgentName, now time.Time) (k *Key, err error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
 	}
@@ -249,6 +249,12 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 		return nil, err
 	}
 	defer root.Close() // save has synced it
+	// Not every file system can rename a file without replacing that of another process.
+	lock := durable.NewLock(filepath.Join(s.dir, ".lock"))
+	if err := lock.Lock(); err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	domain, err := s.identity(root, domainName)
 	if err != nil {
 		return nil, err
@@ -257,8 +263,7 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := randomKey(agent, domain, instance)
-	if err != nil {
+	if k, err = randomKey(agent, domain, instance); err != nil {
 		return nil, err
 	}
 	k.CreatedAt = schema.NewTimestamp(now)
@@ -331,23 +336,10 @@ func (s Store) save(root *os.Root, k *Key) error {
 }
 
 // add writes a new file, durably and atomically. The error matches fs.ErrExist if the file exists.
-func (s Store) add(root *os.Root, name string, data []byte, mode os.FileMode) (err error) {
+func (s Store) add(root *os.Root, name string, data []byte, mode os.FileMode) error {
 	dir, err := durable.OpenDir(root, s.dir, path.Dir(name))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	temporary := "." + path.Base(name) + ".tmp-" + rand.Text()
-	file, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, durable.Finish(file)); err == nil {
-		err = dir.Publish(temporary, dir, path.Base(name))
-	}
-	if err != nil {
-		return errors.Join(err, dir.Remove(temporary))
-	}
-	return dir.Sync()
+	return errors.Join(dir.Add(path.Base(name), data, mode), dir.Close())
 }

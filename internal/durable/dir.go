@@ -107,29 +107,27 @@ func (d *Dir) Take(name string) (bool, error) {
 // such as FUSE and NFS.
 var ErrNotExclusive = errors.New("the file system cannot rename a file without replacing another")
 
-// Publish moves a file to another folder of the same file system, under a new name. It does not
-// replace a file: it returns fs.ErrExist if the new name is taken, and fs.ErrNotExist if the file
-// does not exist. Of any number of processes that publish one file, exactly one succeeds.
-func (d *Dir) Publish(name string, to *Dir, newName string) error {
-	return d.publish(name, to, newName, renameNoReplace)
-}
+// hasExclusiveRename is false in tests of what happens without one, on any file system.
+var hasExclusiveRename = true
 
-// publishUnique is Publish for a new name that nobody else chooses at this moment, such as one with a
-// long random part. Without an exclusive rename, it checks that the name is free, and renames. A
-// lock could not make this one step: mounts of one folder on several machines, and often on one,
-// do not share their locks.
-func (d *Dir) publishUnique(name string, to *Dir, newName string) error {
-	err := d.Publish(name, to, newName)
-	if errors.Is(err, ErrNotExclusive) {
-		err = d.publish(name, to, newName, renameIfFree)
-	}
-	return err
-}
-
-func (d *Dir) publish(name string, to *Dir, newName string, rename func(*Dir, string, *Dir, string) error) error {
+// Publish moves a file or folder to another folder of the same file system, under a new name. It replaces
+// nothing: it returns fs.ErrExist if the new name is taken, and fs.ErrNotExist if the file does not
+// exist. Of any number of processes that publish one file, exactly one succeeds.
+//
+// A new name is unique if nobody else chooses it at this moment, such as one with a long random part. Without
+// an exclusive rename, Publish checks that a unique name is free, and renames; for other names it returns
+// ErrNotExclusive. A lock could not make this one step: mounts of one folder on several machines, and often
+// on one, do not share their locks.
+func (d *Dir) Publish(name string, to *Dir, newName string, unique bool) error {
 	err := fs.ErrInvalid
 	if isEntryName(name) && isEntryName(newName) {
-		err = rename(d, name, to, newName)
+		err = ErrNotExclusive
+		if hasExclusiveRename {
+			err = renameNoReplace(d, name, to, newName)
+		}
+		if unique && errors.Is(err, ErrNotExclusive) {
+			err = renameIfFree(d, name, to, newName)
+		}
 	}
 	if errors.Is(err, fs.ErrPermission) { // either folder may refuse
 		return fmt.Errorf("moving %s to %s: %w", d.Path(name), to.Path(newName), cause(err))

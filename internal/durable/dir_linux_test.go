@@ -16,7 +16,7 @@ func TestCreatedFileShowsThatItIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := d.Publish("a", other, "b"); err != nil {
+	if err := d.Publish("a", other, "b", true); err != nil {
 		t.Fatal(err)
 	}
 	isWhole := func() bool {

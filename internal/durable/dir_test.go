@@ -89,29 +89,26 @@ func TestCreateNeverReplaces(t *testing.T) {
 	wantNames(t, d, "a", "link")
 }
 
-type publisher struct {
-	name    string
-	publish func(d *Dir, name string, to *Dir, newName string) error
+// publishers are the ways to publish on this system, all of which behave alike.
+var publishers = map[string]func(d *Dir, name string, to *Dir, newName string) error{
+	"rename that refuses to replace": renameNoReplace,
 }
 
-// publishers are the ways to publish on this system, all of which behave alike.
-var publishers = append(fallbacks, publisher{"rename that refuses to replace", (*Dir).Publish})
-
 func TestPublish(t *testing.T) {
-	for _, p := range publishers {
-		t.Run(p.name, func(t *testing.T) {
+	for name, publish := range publishers {
+		t.Run(name, func(t *testing.T) {
 			d, other := openDirs(t)
 			put(t, d, "a", "data")
-			if err := p.publish(d, "a", other, "b"); err != nil {
+			if err := publish(d, "a", other, "b"); err != nil {
 				t.Fatal(err)
 			}
 			wantContent(t, other, "b", "data")
 			wantNames(t, d)
-			if err := p.publish(d, "a", other, "c"); !errors.Is(err, fs.ErrNotExist) {
+			if err := publish(d, "a", other, "c"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("publishing a consumed name gave %v, want fs.ErrNotExist", err)
 			}
 			put(t, d, "a", "other data")
-			if err := p.publish(d, "a", other, "b"); !errors.Is(err, fs.ErrExist) {
+			if err := publish(d, "a", other, "b"); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("publishing under a taken name gave %v, want fs.ErrExist", err)
 			}
 			wantContent(t, other, "b", "data")
@@ -119,7 +116,7 @@ func TestPublish(t *testing.T) {
 			if err := os.Symlink("nowhere", other.Path("link")); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.publish(d, "a", other, "link"); !errors.Is(err, fs.ErrExist) {
+			if err := publish(d, "a", other, "link"); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("publishing onto a dangling link gave %v, want fs.ErrExist", err)
 			}
 		})
@@ -133,10 +130,10 @@ func TestPublishTakesNamesOnly(t *testing.T) {
 	put(t, d, "a", "data")
 	put(t, other, "b", "data")
 	for _, bad := range []string{"", ".", "..", "../other/b", "./a", "../dir/a", "/a"} {
-		if err := d.Publish(bad, other, "c"); !errors.Is(err, fs.ErrInvalid) {
+		if err := d.Publish(bad, other, "c", true); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("publishing %q gave %v, want fs.ErrInvalid", bad, err)
 		}
-		if err := d.Publish("a", other, bad); !errors.Is(err, fs.ErrInvalid) {
+		if err := d.Publish("a", other, bad, true); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("publishing as %q gave %v, want fs.ErrInvalid", bad, err)
 		}
 	}
@@ -147,8 +144,8 @@ func TestPublishTakesNamesOnly(t *testing.T) {
 // TestManyPublishOneFile checks that exactly one of many callers consumes the name.
 func TestManyPublishOneFile(t *testing.T) {
 	const rounds, many = 20, 16
-	for _, p := range publishers {
-		t.Run(p.name, func(t *testing.T) {
+	for name, publish := range publishers {
+		t.Run(name, func(t *testing.T) {
 			d, other := openDirs(t)
 			for round := range rounds {
 				put(t, d, "staged", "data")
@@ -156,7 +153,7 @@ func TestManyPublishOneFile(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range many {
 					group.Go(func() {
-						switch err := p.publish(d, "staged", other, fmt.Sprintf("%d-%d", round, i)); {
+						switch err := publish(d, "staged", other, fmt.Sprintf("%d-%d", round, i)); {
 						case err == nil:
 							won.Add(1)
 						case !errors.Is(err, fs.ErrNotExist):
@@ -189,7 +186,7 @@ func TestManyPublishUnderOneName(t *testing.T) {
 			name := fmt.Sprintf("%d-%d", round, i)
 			put(t, d, name, name)
 			group.Go(func() {
-				switch err := d.Publish(name, other, fmt.Sprint(round)); {
+				switch err := renameNoReplace(d, name, other, fmt.Sprint(round)); {
 				case err == nil:
 					won.Add(1)
 				case !errors.Is(err, fs.ErrExist):
@@ -277,7 +274,7 @@ func TestDirHoldsOnToTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNames(t, d, "a")
-	if err := d.Publish("a", other, "a"); err != nil {
+	if err := d.Publish("a", other, "a", true); err != nil {
 		t.Errorf("publishing out of a moved folder: %v", err)
 	}
 	wantContent(t, other, "a", "data")

@@ -11,9 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var fallbacks = []publisher{{"rename if the name is free", func(d *Dir, name string, to *Dir, newName string) error {
-	return d.publish(name, to, newName, renameIfFree)
-}}}
+func init() { publishers["rename if the name is free"] = renameIfFree }
 
 // TestLacksExclusiveRename checks which errors of the system lead to ErrNotExclusive: those of an old
 // kernel and of a file system, but no others.

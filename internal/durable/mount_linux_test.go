@@ -75,16 +75,16 @@ func TestFileSystemWithoutExclusiveRename(t *testing.T) {
 	})
 	d, other := openDir(t, path, "dir"), openDir(t, path, "other")
 	put(t, d, "a", "data")
-	if err := d.Publish("a", other, "b"); !errors.Is(err, ErrNotExclusive) {
+	if err := d.Publish("a", other, "b", false); !errors.Is(err, ErrNotExclusive) {
 		t.Errorf("Publish gave %v, want ErrNotExclusive", err)
 	}
 	wantContent(t, d, "a", "data")
 	put(t, other, "taken", "other data")
-	if err := d.publishUnique("a", other, "taken"); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("publishUnique of a taken name gave %v, want fs.ErrExist", err)
+	if err := d.Publish("a", other, "taken", true); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Publish of a taken name gave %v, want fs.ErrExist", err)
 	}
-	if err := d.publishUnique("a", other, "b"); err != nil {
-		t.Errorf("publishUnique gave %v", err)
+	if err := d.Publish("a", other, "b", true); err != nil {
+		t.Errorf("Publish of a unique name gave %v", err)
 	}
 	wantContent(t, other, "b", "data")
 	wantContent(t, other, "taken", "other data")

@@ -65,6 +65,19 @@ func (r *Replacement) Publish() error { return r.dir.SetAside(r.hidden, r.name) 
 // Discard removes the replacement.
 func (r *Replacement) Discard() error { return r.dir.Remove(r.hidden) }
 
+// Add writes a new file, and makes it and its name durable. The file has a hidden name until it is complete. The
+// name must be unique; see Publish. If it is taken, the error matches fs.ErrExist.
+func (d *Dir) Add(name string, data []byte, mode fs.FileMode) error {
+	r, err := d.prepare(syncFile, name, data, mode)
+	if err != nil {
+		return err
+	}
+	if err := d.Publish(r.hidden, d, name, true); err != nil {
+		return errors.Join(err, r.Discard())
+	}
+	return d.Sync()
+}
+
 // createTemporary creates a hidden file with a random name.
 func (d *Dir) createTemporary(name string) (*os.File, error) {
 	for {

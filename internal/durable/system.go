@@ -14,8 +14,7 @@ type FileSystem interface {
 	// SyncFile makes a file durable, and SyncDir the names in a folder.
 	SyncFile(file *os.File) error
 	SyncDir(dir *Dir) error
-	// Publish moves a file and replaces none; see Dir.Publish. If the new name is unique, nobody else
-	// chooses it at this moment, and Publish also works without an exclusive rename.
+	// Publish moves a file and replaces none; see Dir.Publish.
 	Publish(from *Dir, name string, to *Dir, newName string, unique bool) error
 	// Take removes a file and reports whether this call removed it.
 	Take(dir *Dir, name string) (bool, error)
@@ -52,10 +51,7 @@ func (d Disk) SyncDir(dir *Dir) error {
 }
 
 func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool) error {
-	if unique {
-		return from.publishUnique(name, to, newName)
-	}
-	return from.Publish(name, to, newName)
+	return from.Publish(name, to, newName, unique)
 }
 
 func (Disk) Take(dir *Dir, name string) (bool, error) { return dir.Take(name) }

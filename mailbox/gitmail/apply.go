@@ -131,7 +131,7 @@ func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z")); err != nil {
+	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z"), true); err != nil {
 		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
 	return errors.Join(to.Sync(), from.Sync())
