@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -154,9 +155,18 @@ func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reaso
 		if !isQueued(entry, m.ID, agent) {
 			continue
 		}
-		letters, openErr := b.open(agent, DeadLetters)
-		if openErr != nil {
-			moveErr = openErr
+		name, _ := staging.ParseName(entry)
+		var sent bool
+		var letters *durable.Dir
+		o, stepErr := b.read(name)
+		if stepErr == nil {
+			sent, stepErr = b.committed(o)
+		}
+		if stepErr == nil && sent {
+			letters, stepErr = b.open(agent, DeadLetters)
+		}
+		if !sent || stepErr != nil {
+			moveErr = cmp.Or(stepErr, moveErr)
 			continue
 		}
 		_, moveErr = move(w.files, b.outgoing, entry, letters, string(m.ID)+schema.FileExtension, &reason)

@@ -9,7 +9,7 @@
 //	stage     write one copy for each box to state/outgoing
 //	sync      fsync the staged copies and their folder
 //	commit    rename the outbox copy into the outbox, fsync the outbox: the message is sent
-//	publish   rename each inbox copy into its inbox, fsync the inboxes
+//	publish   rename each inbox copy into its inbox, fsync the inboxes and state/outgoing
 //
 // No rename replaces a file, and a rename consumes the staged name, so if several processes try to
 // publish a copy, exactly one succeeds. [Workspace.Recover], which ends every Send, completes what
@@ -19,12 +19,15 @@
 // A staged copy is locked from before its first byte until it is published or its process ends.
 // Recover never touches locked copies; if it cannot see the locks of a copy, the age of the copy
 // decides. The staged outbox copy is created first and removed last, so copies without it belong to
-// a sent message. If someone removes state during a send, a copy can disappear after the commit. Its
-// sender then writes it again, hidden in the inbox, and syncs it before the rename. It does not do so
-// on a network file system, where another machine may have delivered the copy.
+// a sent message. After the commit, a staged copy can disappear because [Recall] takes it, or because
+// someone removes state. If it is in no box of the recipient, its sender writes it again, hidden in
+// the inbox, and syncs it before the rename. It does not do so on a network file system, where
+// another machine may have delivered the copy.
 //
-// A power failure can undo a rename that was not yet synced. The commit is synced before the first
-// inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
+// A power failure can undo a rename that was not yet synced. So a message counts as sent only once
+// its outbox is synced, for every process: an inbox never shows a message that its sender's outbox
+// has lost. A staged copy can also come back. Recover publishes none that the recipient has in its
+// inbox, archive or dead letters.
 //
 // [Workspace.Receive] delivers messages from other machines in the same steps, with their original
 // bytes and file names. If an outbox already has a message, its copies were published here, and

@@ -295,6 +295,7 @@ func failAtEveryStep(t *testing.T, d delivery) {
 // TestRemovedStateAtEveryStep removes state before each operation of a delivery. The message reaches
 // each recipient once, even if a recipient handles it at once.
 func TestRemovedStateAtEveryStep(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	for _, d := range deliveries {
 		for failAt := range d.operations(t, newWorkspace(t, "claude", "codex", "gemini")) {
 			w := newWorkspace(t, "claude", "codex", "gemini")

@@ -12,7 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Find returns the files of the message that the text names; see schema.ID.Match. If several messages match
+// Find returns the files of the message that the text names; see schema.ID.Match. It can also be the name of
+// one of its files. If several messages match
 // and only one is in an inbox, Find returns that one. Valid files come first, each in the order inbox,
 // archive, dead letters, outbox. If there is no single match, Find returns a *NotFoundError, a
 // *ShortIDError or an *AmbiguousError. A *NotFoundError comes with an *UnreadableError if folders could not
@@ -23,6 +24,19 @@ import (
 // Find lists no folder, and misses copies under other names. For a part of an id, Find searches the inboxes
 // first.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
+	if schema.IsMessageFile(id) {
+		named, err := SearchNamed(ctx, w, []string{id}, func(m *schema.Message) bool { return isComplete(string(m.ID)) })
+		ids := choose(named)
+		if _, err = SplitUnreadable(err); err == nil && len(ids) > 1 {
+			err = &AmbiguousError{Prefix: id, Matches: ids}
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case len(ids) == 1:
+			id = string(ids[0])
+		}
+	}
 	mayHold := func(name string) bool { return mayHold(id, name) }
 	if !isComplete(id) {
 		inboxes, err := w.Names(func(_ schema.AgentName, box Box) bool { return box == Inbox })
@@ -82,15 +96,9 @@ func (l *Listing) find(ctx context.Context, id string, want NameFilter) ([]Entry
 	if fatal != nil {
 		return nil, fatal
 	}
-	ids := idsOf(found)
-	if exact := schema.ID(id); slices.Contains(ids, exact) {
+	ids := choose(found)
+	if exact := schema.ID(id); slices.ContainsFunc(found, func(e Entry) bool { return e.Message.ID == exact }) {
 		ids = []schema.ID{exact}
-	}
-	if len(ids) > 1 { // in a workspace with a long history, short ids repeat
-		waiting := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Box != Inbox })
-		if pending := idsOf(waiting); len(pending) == 1 {
-			ids = pending
-		}
 	}
 	switch {
 	case len(ids) == 1:
@@ -149,6 +157,16 @@ func mayHold(id, name string) bool {
 
 func isSameMinute(a, b time.Time) bool {
 	return a.Truncate(time.Minute).Equal(b.Truncate(time.Minute))
+}
+
+// choose returns the ids of the messages, or only that of the one that is in an inbox: in a workspace with a long
+// history, short ids and names repeat.
+func choose(found []Entry) []schema.ID {
+	waiting := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Box != Inbox })
+	if pending := idsOf(waiting); len(pending) == 1 {
+		return pending
+	}
+	return idsOf(found)
 }
 
 // idsOf returns the ids of the messages, sorted, each once.

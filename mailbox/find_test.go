@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
@@ -234,5 +235,27 @@ func TestReadRawReturnsTheBytes(t *testing.T) {
 	}
 	if _, err := w.ReadRaw(found[0]); !IsGone(err) {
 		t.Errorf("reading a removed message gave %v, want IsGone", err)
+	}
+}
+
+// TestANameIsNoIdentity finds a message in a file that has the name of another one's copy in the outbox of its sender.
+func TestANameIsNoIdentity(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	other := send(t, w, draft("gemini"))
+	for _, damaged := range []bool{false, true} {
+		m := message("hand1", 0)
+		name := filepath.Base(other.Outbox)
+		place(t, w, "codex", Inbox, name, m)
+		if damaged { // the id can still be read
+			path := filepath.Join(w.BoxPath("codex", Inbox), name)
+			check.WriteFile(t, path, strings.Replace(check.ReadFile(t, path), "priority: P2", "priority: P9", 1))
+		}
+		for _, id := range []string{string(m.ID), "hand1", name} {
+			found, err := w.FindNamed(t.Context(), id, "codex")
+			if err != nil || len(found) != 1 || found[0].Message.ID != m.ID || (found[0].Err != nil) != damaged {
+				t.Errorf("damaged=%t: finding %s gave %v (%v), want the file in the inbox of codex", damaged, id, found, err)
+			}
+		}
+		check.Remove(t, filepath.Join(w.BoxPath("codex", Inbox), name))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -124,6 +125,7 @@ func inboxIDs(t testing.TB, w *Workspace, agent schema.AgentName) []schema.ID {
 
 // TestSendAsksForASignature checks what the workspace's SignFunc learns of each message.
 func TestSendAsksForASignature(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	for _, options := range []SendOptions{{}, {Sign: true}, {Unsigned: true}} {
 		var asked []bool
 		dir := newWorkspace(t, "claude", "codex").Dir()

@@ -35,7 +35,7 @@ func (e *AmbiguousError) Error() string {
 	if len(e.Matches) > most {
 		more = ", …"
 	}
-	return fmt.Sprintf("%d messages have ids that match %s: %s%s", len(e.Matches), e.Prefix,
+	return fmt.Sprintf("%d messages match %s: %s%s", len(e.Matches), e.Prefix,
 		spelling.Join(e.Matches[:min(most, len(e.Matches))]), more)
 }
 

@@ -63,11 +63,14 @@ func (o *ordered) Publish(from *durable.Dir, name string, to *durable.Dir, newNa
 		}
 	}
 	err := o.Disk.Publish(from, name, to, newName, unique)
+	if err != nil {
+		return err
+	}
 	o.unsynced[to.Path("")] = true
 	if strings.HasSuffix(to.Path(""), "outbox") {
 		o.commits++
 	}
-	return err
+	return nil
 }
 
 // TestEverythingIsDurableBeforeTheCommit also checks that outbox copies come before inbox copies.

@@ -47,8 +47,8 @@ func (u *unsynced) SyncDir(dir *durable.Dir) error {
 	return u.Disk.SyncDir(dir)
 }
 
-// TestBoxesAreSyncedAtTheEnd checks that what was done to a box survives a crash of the machine as
-// soon as the caller knows of it. Names in state/outgoing need not survive.
+// TestBoxesAreSyncedAtTheEnd checks that what was done to a box, or to state/outgoing, survives a crash of the
+// machine as soon as the caller knows of it.
 func TestBoxesAreSyncedAtTheEnd(t *testing.T) {
 	actions := map[string]func(w *Workspace, e Entry) error{
 		"send": func(w *Workspace, _ Entry) error {
@@ -78,25 +78,41 @@ func TestBoxesAreSyncedAtTheEnd(t *testing.T) {
 		if err := act(w, e); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		delete(files.folders, filepath.Join(w.dir, outgoingName))
 		if len(files.folders) != 0 {
 			t.Errorf("%s changed %v and did not sync it", name, files.folders)
 		}
 	}
 }
 
-// TestFailedSyncIsReported makes each sync of a box fail. Send says that the message is sent and may
-// not survive, and Acknowledge and the others fail too.
+// TestFailedSyncIsReported makes each sync of a box fail. If it is that of an outbox, Send queues the message, and the
+// inbox gets it once the outbox can be synced. If it is that of an inbox, Send says that the message is sent and may
+// not survive. Acknowledge and the others fail too.
 func TestFailedSyncIsReported(t *testing.T) {
 	failure := errors.New("the disk does not answer")
-	for _, box := range []string{"outbox", "inbox"} {
-		w := newWorkspace(t, "claude", "codex")
-		w.files = &failingSync{box: box, err: failure}
-		r, err := w.Send(t.Context(), draft("codex"), nil)
-		var unsynced *NotDurableError
-		if r == nil || !errors.As(err, &unsynced) || !errors.Is(err, failure) || unsynced.ID != r.Message.ID {
-			t.Errorf("the sync of an %s failed: Send gave %+v, %v; want a receipt and a NotDurableError", box, r, err)
-		}
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	w.files = &failingSync{box: "outbox", err: failure}
+	r, err := w.Send(t.Context(), faultDraft(true), nil)
+	var queued *QueuedError
+	if r == nil || !errors.As(err, &queued) || !errors.Is(err, failure) || queued.ID != r.Message.ID || len(queued.Agents) != 2 {
+		t.Errorf("the sync of an outbox failed: Send gave %+v, %v; want a receipt and a QueuedError", r, err)
+	}
+	if r, err := w.Send(t.Context(), faultDraft(true), nil); r != nil || !errors.Is(err, failure) {
+		t.Errorf("sending it again gave %+v, %v; want no receipt", r, err)
+	}
+	if err := Recall(t.Context(), w, r.Message, "codex"); !errors.Is(err, failure) {
+		t.Errorf("recalling it gave %v, want the failure", err)
+	}
+	wantFiles(t, w, "agents/codex/inbox")
+	w.files = durable.Disk{Sync: true}
+	if got := mustRecover(t, w); len(got.Published) != 2 {
+		t.Errorf("Recover did %+v, want both copies published", got)
+	}
+	w = newWorkspace(t, "claude", "codex")
+	w.files = &failingSync{box: "inbox", err: failure}
+	r, err = w.Send(t.Context(), draft("codex"), nil)
+	var unsynced *NotDurableError
+	if r == nil || !errors.As(err, &unsynced) || !errors.Is(err, failure) || unsynced.ID != r.Message.ID {
+		t.Errorf("the sync of an inbox failed: Send gave %+v, %v; want a receipt and a NotDurableError", r, err)
 	}
 	for _, dealing := range dealings {
 		w := newWorkspace(t, "claude", "codex")

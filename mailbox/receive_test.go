@@ -254,6 +254,7 @@ func TestReceiveRefuses(t *testing.T) {
 // TestLongNamesInAGitWorkspace sends in a workspace with a git repository of its own, or a file that
 // leads to one, or in a folder of a repository whose .gitattributes speak of messages.
 func TestLongNamesInAGitWorkspace(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
 	around := func(dir string) error {
 		git := filepath.Join(filepath.Dir(dir), ".git")

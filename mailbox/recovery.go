@@ -68,7 +68,7 @@ func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) error {
 	for _, entry := range names {
 		if isQueued(entry, id, agent) {
 			_, takeErr := w.files.Take(outgoing, entry)
-			err = errors.Join(err, takeErr)
+			err = errors.Join(err, takeErr, w.files.SyncDir(outgoing))
 		}
 	}
 	return errors.Join(err, outgoing.Close())
@@ -111,6 +111,9 @@ func (b *batch) recover() (recovered Recovered, err error) {
 	for _, id := range slices.Sorted(maps.Keys(b.left)) {
 		err = errors.Join(err, b.recoverMessage(id, &recovered))
 	}
+	if len(recovered.Published) > 0 {
+		err = errors.Join(err, b.w.files.SyncDir(b.outgoing))
+	}
 	return recovered, err
 }
 
@@ -119,18 +122,21 @@ func (b *batch) recover() (recovered Recovered, err error) {
 func (b *batch) recoverMessage(id schema.ID, recovered *Recovered) error {
 	left := b.left[id]
 	for _, name := range left.outboxes {
-		if stale, err := b.isStale(name); !stale || err != nil {
+		if dead, err := b.isDead(name, strangerAfter); !dead || err != nil {
 			return err
 		}
-		data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
+		o, err := b.read(name)
 		if err != nil {
 			return ignoreMissing(err)
 		}
-		_, sentAs, err := b.sentAs(data)
+		sent, err := b.committed(o)
 		if err != nil {
 			return err
 		}
-		if sentAs == "" {
+		if !sent {
+			if stale, err := b.isStale(name); !stale || err != nil {
+				return err
+			}
 			// The sender may have staged more copies between the listing and its death.
 			names, err := b.outgoing.Names()
 			if now := groupStaged(names)[id]; now != nil {
@@ -181,73 +187,58 @@ func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
 			return err
 		}
 	}
-	data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
+	o, err := b.read(name)
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	m, fileName, err := b.sentAs(data)
+	sent, err := b.committed(o)
 	if err != nil {
 		return err
 	}
-	if fileName == "" {
+	if !sent {
 		return b.deadLetter(name, recovered)
 	}
-	published, err := b.publishLeft(name, m, fileName, data)
+	published, err := b.publishLeft(name, o)
 	if errors.Is(err, ErrGone) {
 		return nil // another process published it
 	}
-	if err != nil {
-		return err
+	if err == nil && published != "" {
+		recovered.Published = append(recovered.Published, published)
 	}
-	recovered.Published = append(recovered.Published, published)
-	return nil
+	return err
 }
 
-// publishLeft publishes an inbox copy of a dead process, and returns the path.
-func (b *batch) publishLeft(name staging.Name, m *schema.Message, fileName string, data []byte) (path string, err error) {
+// read reads a staged copy. The message is nil if it cannot be decoded.
+func (b *batch) read(name staging.Name) (*outgoing, error) {
+	data, err := b.outgoing.ReadFile(name.Entry(), schema.MaxFileSize)
+	m, _ := validate.Decode(data)
+	return &outgoing{message: m, data: data}, err
+}
+
+// publishLeft publishes an inbox copy of a dead process, and returns the path. If the agent has the copy, in whatever
+// box, a crash undid the removal of the staged name, and publishLeft removes that.
+func (b *batch) publishLeft(name staging.Name, o *outgoing) (path string, err error) {
 	if err := b.w.CheckAgent(name.Agent); err != nil {
 		return "", err
 	}
 	box, err := b.open(name.Agent, Inbox)
+	if err == nil {
+		err = box.Writable()
+	}
 	if err != nil {
 		return "", err
 	}
-	fileName, err = b.publishInbox(staging.New(name, box, b.outgoing), m, fileName, data)
+	if path, err = b.delivered(name.Agent, o); path != "" && err == nil {
+		_, err = b.w.files.Take(b.outgoing, name.Entry())
+		return "", err
+	}
+	if err == nil {
+		path, err = b.publishInbox(staging.New(name, box, b.outgoing), o.message, o.sentAs, o.data)
+	}
 	if err != nil {
 		return "", err
 	}
-	return box.Path(fileName), b.w.files.SyncDir(box)
-}
-
-// sentAs returns the message of a staged copy, and the name of the file with exactly these bytes in the sender's
-// outbox. If there is none, the message was not sent, and the name is empty.
-func (b *batch) sentAs(data []byte) (m *schema.Message, name string, err error) {
-	m, _ = validate.Decode(data)
-	if m == nil || !b.w.Knows(m.From) { // a crash leaves incomplete files
-		return m, "", nil
-	}
-	outbox, err := b.open(m.From, Outbox)
-	if err != nil {
-		return m, "", err
-	}
-	names, err := outbox.Names()
-	if err != nil {
-		return m, "", err
-	}
-	for _, name := range names {
-		parsed, err := schema.ParseFileName(name)
-		if err != nil || parsed.From != m.From || !isSameMinute(parsed.At, m.CreatedAt.Time()) {
-			continue
-		}
-		sent, err := outbox.ReadFile(name, schema.MaxFileSize)
-		if err == nil && string(sent) == string(data) {
-			return m, name, nil
-		}
-		if ignoreMissing(err) != nil {
-			return m, "", err
-		}
-	}
-	return m, "", nil
+	return path, b.w.files.SyncDir(box)
 }
 
 // deadLetter moves an inbox copy of a dead process, whose outbox copy is missing, to its sender's dead

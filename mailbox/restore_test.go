@@ -113,6 +113,7 @@ func TestRestoreTakesTheSendersBytes(t *testing.T) {
 }
 
 func TestRestoreReplacesNoFile(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	for _, dealing := range dealings {
 		w := newWorkspace(t, "claude", "codex")
 		e, sent := dealt(t, w, dealing.deal)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/oacp-go/oacp/schema"
@@ -115,8 +116,8 @@ func (l *Listing) MessageFiles() (all []string) {
 
 // Search returns the files that are wanted and whose messages match: the valid ones first, each in the order
 // inbox, archive, dead letters, outbox. A file that is held, unreadable or not valid gets the message of its
-// sender's copy, if that has the same name. Search does not open a file if its sender's copy has the same name
-// and does not match. With an *UnreadableError, Search also returns what it could read.
+// sender's copy, if that has the same name and the file has no other id. With an *UnreadableError, Search also
+// returns what it could read.
 func (l *Listing) Search(ctx context.Context, want NameFilter, match func(*schema.Message) bool) ([]Entry, error) {
 	found, _, err := l.search(ctx, want, match)
 	return found, err
@@ -126,7 +127,6 @@ func (l *Listing) Search(ctx context.Context, want NameFilter, match func(*schem
 func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schema.Message) bool) (found, held []Entry, err error) {
 	unreadable := UnreadableError{l.unreadable.Err, slices.Clone(l.unreadable.Agents)}
 	var invalid []Entry
-	others := make(map[string]bool)              // names of files in outboxes whose messages do not match
 	moved := make(map[schema.AgentName][]string) // names of files that left a box since they were listed
 	var mutex sync.Mutex
 	for _, box := range []Box{Outbox, Inbox, Archive, DeadLetters} {
@@ -135,7 +135,7 @@ func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schem
 			listed := l.names[in]
 			names := slices.DeleteFunc(slices.Clone(moved[agent]), func(name string) bool { return slices.Contains(listed, name) })
 			for _, name := range listed {
-				if schema.IsMessageFile(name) && !others[name] && (want == nil || want(name)) {
+				if schema.IsMessageFile(name) && (want == nil || want(name)) {
 					names = append(names, name)
 				}
 			}
@@ -144,13 +144,10 @@ func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schem
 				if e.Err != nil && !isGone || e.Err == nil && match(e.Message) {
 					return true
 				}
-				mutex.Lock()
-				defer mutex.Unlock()
-				switch {
-				case isGone && box != Outbox:
+				if isGone && box != Outbox {
+					mutex.Lock()
+					defer mutex.Unlock()
 					moved[agent] = append(moved[agent], e.Name)
-				case !isGone && box == Outbox && e.Message.From == agent:
-					others[e.Name] = true
 				}
 				return false
 			})
@@ -184,8 +181,8 @@ func sortByBox(entries []Entry) {
 	slices.SortStableFunc(entries, func(a, b Entry) int { return slices.Index(boxes, a.Box) - slices.Index(boxes, b.Box) })
 }
 
-// nameInvalid separates the files that have the name of a sender's copy from the others. They get the
-// message of that copy, whatever they contain.
+// nameInvalid separates the files that have the name of a sender's copy, and no other id, from the others. They
+// get the message of that copy.
 func nameInvalid(invalid, found []Entry) (named, others []Entry) {
 	if len(invalid) == 0 {
 		return nil, nil
@@ -197,7 +194,10 @@ func nameInvalid(invalid, found []Entry) (named, others []Entry) {
 		}
 	}
 	for _, e := range invalid {
-		if m := sent[e.Name]; m != nil && e.Box != Outbox && m.IsFor(e.Agent) {
+		m := sent[e.Name]
+		// What is left of a truncated file may end within the id.
+		isOther := e.Message != nil && m != nil && !strings.HasPrefix(string(m.ID), string(e.Message.ID))
+		if m != nil && !isOther && e.Box != Outbox && m.IsFor(e.Agent) {
 			clone := *m
 			e.Message = &clone
 			named = append(named, e)

@@ -85,6 +85,8 @@ type outgoing struct {
 	warnings validate.Diagnostics
 	// name is the file name of all copies.
 	name string
+	// sentAs is the name of the file in the outbox, empty if none is known; see committed.
+	sentAs string
 	// at is the time of the id. It stays if the message is composed again: messages keep their order.
 	at time.Time
 	// long asks for a long file name and id, because the short ones were taken.
@@ -92,7 +94,7 @@ type outgoing struct {
 	outbox  *staging.Copy
 	inboxes []*staging.Copy
 
-	// receipt is set once the message is sent.
+	// receipt is set once the outbox copy is published.
 	receipt *Receipt
 	err     error
 }
@@ -163,8 +165,8 @@ func tryToDeliver(ctx context.Context, w *Workspace, messages []*outgoing, optio
 		o.err = b.stage(o)
 	}
 	stageErr := b.sync(messages)
-	syncErr := b.commit(ctx, messages, stageErr)
-	b.publish(messages, syncErr)
+	b.commit(ctx, messages, stageErr)
+	b.publish(messages)
 	for _, o := range messages {
 		if o.outbox != nil {
 			for _, c := range o.copies() {
@@ -249,8 +251,8 @@ func (b *batch) address(o *outgoing) error {
 	return nil
 }
 
-// alreadySent reports whether the outbox holds the message already, under the name that it has now
-// or under that of its first delivery.
+// alreadySent reports whether the message has been sent before, under the name that it has now or under that of
+// its first delivery.
 func (b *batch) alreadySent(o *outgoing) (bool, error) {
 	long, err := o.message.LongFileName()
 	if err != nil {
@@ -268,7 +270,10 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 			return false, &RefusedError{name, fmt.Errorf("the outbox has another file of this name: %s", o.outbox.Box.Path(name))}
 		}
 		if signing.SameContent(data, o.data) {
-			o.name = name
+			o.name, o.sentAs = name, name
+			if sent, err := b.committed(o); !sent {
+				return false, err
+			}
 			o.receipt = o.newReceipt()
 			o.receipt.AlreadySent = true
 			return true, nil
@@ -326,19 +331,8 @@ func (b *batch) sync(messages []*outgoing) error {
 	return err
 }
 
-func (b *batch) syncAll(dirs map[*durable.Dir]bool) error {
-	var err error
-	for dir := range dirs {
-		err = errors.Join(err, b.w.files.SyncDir(dir))
-	}
-	return err
-}
-
-// commit publishes the outbox copies: a message is sent once its outbox copy is published. A
-// canceled context stops a message here at the latest. The error that commit returns is that of
-// syncing the outboxes.
-func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error) error {
-	outboxes := make(map[*durable.Dir]bool)
+// commit publishes the outbox copies. A canceled context stops a message here at the latest.
+func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error) {
 	for _, o := range messages {
 		if !o.staged() {
 			continue
@@ -349,8 +343,7 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 		}
 		err := o.outbox.Publish(b.w.files, o.name, b.isUnique(o.message, o.name))
 		if err == nil {
-			o.receipt = o.newReceipt()
-			outboxes[o.outbox.Box] = true
+			o.receipt, o.sentAs = o.newReceipt(), o.name
 			continue
 		}
 		o.err = errors.Join(err, b.discard(o.copies()))
@@ -359,5 +352,49 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 			o.err = errors.Join(errComposeAgain, o.err)
 		}
 	}
-	return b.syncAll(outboxes)
+	clear(b.synced)
+}
+
+// committed reports whether a message is sent: the outbox of its sender has its bytes, under a name that survives a
+// crash of the machine. No copy gets into another box before that. If the name is not known, committed looks for it.
+func (b *batch) committed(o *outgoing) (bool, error) {
+	if o.message == nil || !b.w.Knows(o.message.From) { // a crash leaves incomplete files
+		return false, nil
+	}
+	outbox, err := b.open(o.message.From, Outbox)
+	if err == nil && o.sentAs == "" {
+		o.sentAs, err = findSent(outbox, o)
+		delete(b.synced, outbox) // the file may be younger than the last sync
+	}
+	if err != nil || o.sentAs == "" {
+		return false, err
+	}
+	err, isKnown := b.synced[outbox]
+	if !isKnown {
+		err = b.w.files.SyncDir(outbox)
+		b.synced[outbox] = err
+	}
+	return err == nil, err
+}
+
+// findSent returns the name of the file in the outbox that has the bytes of the message, empty if there is none.
+func findSent(outbox *durable.Dir, o *outgoing) (string, error) {
+	names, err := outbox.Names()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		parsed, err := schema.ParseFileName(name)
+		if err != nil || parsed.From != o.message.From || !isSameMinute(parsed.At, o.message.CreatedAt.Time()) {
+			continue
+		}
+		sent, err := outbox.ReadFile(name, schema.MaxFileSize)
+		if err == nil && bytes.Equal(sent, o.data) {
+			return name, nil
+		}
+		if ignoreMissing(err) != nil {
+			return "", err
+		}
+	}
+	return "", nil
 }

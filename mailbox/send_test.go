@@ -16,6 +16,7 @@ import (
 )
 
 func TestSendPutsTheSameBytesEverywhere(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	r := send(t, w, draft("codex", "gemini"))
 
@@ -229,6 +230,7 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 // TestSendIntoAnInboxThatVanishes removes the inbox between the commit and the publication of the
 // copy. Send queues the copy and does not assume that another process published it.
 func TestSendIntoAnInboxThatVanishes(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	w := newWorkspace(t, "claude", "codex")
 	w.files = &interrupted{part: "@codex@inbox", happen: func() { check.Remove(t, w.BoxPath("codex", Inbox)) }}
 	r, err := w.Send(t.Context(), draft("codex"), nil)

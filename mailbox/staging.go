@@ -25,7 +25,8 @@ const lockRetry = 2 * time.Millisecond
 const (
 	// staleAfter is the age at which unsent copies count as those of a dead process.
 	staleAfter = time.Hour
-	// strangerAfter is that age for sent copies, which a living process publishes within milliseconds.
+	// strangerAfter is that age for sent copies, which a living process publishes within milliseconds. It also counts
+	// if the clock was set back: any process may publish a sent copy.
 	strangerAfter = time.Minute
 )
 
@@ -42,6 +43,10 @@ type batch struct {
 	opened time.Time
 	// claimed are the short names that this batch uses.
 	claimed map[string]bool
+	// synced has the outboxes that were synced after the last change, with the error.
+	synced map[*durable.Dir]error
+	// listed has the names in boxes of recipients; see delivered.
+	listed map[folder][]string
 	// left are the staged copies of other processes, as findLeftovers listed them.
 	left map[schema.ID]*leftovers
 }
@@ -59,7 +64,8 @@ func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 	}
 	b := &batch{
 		w: w, options: cmp.Or(options, &SendOptions{}), outgoing: outgoing, opened: w.now(),
-		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool),
+		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool), synced: make(map[*durable.Dir]error),
+		listed: make(map[folder][]string),
 	}
 	if b.origin, err = w.files.Origin(outgoing); err != nil {
 		return nil, errors.Join(err, b.close())
@@ -139,7 +145,8 @@ func (b *batch) isDead(name staging.Name, age time.Duration) (bool, error) {
 }
 
 func (b *batch) isOld(info fs.FileInfo, age time.Duration) bool {
-	return b.w.now().Sub(info.ModTime()) >= age
+	since := b.w.now().Sub(info.ModTime())
+	return since >= age || age == strangerAfter && since <= -age
 }
 
 // isStale reports whether unsent copies belong to a dead process. If they do, the batch holds the

@@ -23,6 +23,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // inPictures marks the process in which TestPictures takes them. The times that a process gives to
@@ -32,6 +33,7 @@ const inPictures = "OACP_TEST_PICTURES"
 // TestPictures compares the pictures of a terminal in docs/pictures with what the commands print.
 // With -update it takes them anew.
 func TestPictures(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	if os.Getenv(inPictures) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPictures$", fmt.Sprintf("-update=%t", *update))
 		child.Env = append(os.Environ(), inPictures+"=yes", runsNoOACP+"=yes", "TZ=UTC", "HOME="+t.TempDir(), "GIT_CEILING_DIRECTORIES="+os.TempDir())

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -39,6 +40,7 @@ func (p *place) put(m schema.Message, path string, moved bool) {
 // TestNameUsedAgain checks that the mirror sees the next message under a name that became free in
 // an outbox.
 func TestNameUsedAgain(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	first := p.send(question("", "first"))
@@ -79,6 +81,7 @@ func TestNameTakenOver(t *testing.T) {
 // TestChangedBetweenOutAndIn checks that a message whose outbox copy was changed or removed after
 // it was recorded is not delivered again.
 func TestChangedBetweenOutAndIn(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	t.Parallel()
 	for _, change := range []string{"changed in place", "changed and moved", "removed"} {
 		for _, next := range []Direction{In, Both} {
@@ -113,6 +116,7 @@ func TestChangedBetweenOutAndIn(t *testing.T) {
 // TestRemovedThenAnotherLog checks that a message whose outbox copy was removed is not delivered
 // again, also after the mirror saw another log in between.
 func TestRemovedThenAnotherLog(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", "gone"))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -142,6 +143,7 @@ func TestDeliveredFilesAreSettled(t *testing.T) {
 // TestFileChangesWhileItIsRead checks that a file that changes while it is read counts as
 // unsettled.
 func TestFileChangesWhileItIsRead(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	t.Parallel()
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", longText))

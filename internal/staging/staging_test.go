@@ -86,7 +86,7 @@ func TestClaim(t *testing.T) {
 		}
 		c.Close()
 	}
-	if err := c.Publish(durable.Disk{}, "a.yaml", false); err != nil {
+	if err := c.Publish(durable.Disk{}, "a.yaml", true); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := box.ReadFile("a.yaml", 100); err != nil || string(data) != "text" {

@@ -29,6 +29,7 @@ func (m *machine) plain(agents ...schema.AgentName) {
 // sender, type and minute, whose short file names are the same, and one has only the inbox copy of a
 // message.
 func TestTakenOver(t *testing.T) {
+	check.NeedsExclusiveRename(t)
 	t.Parallel()
 	n := newRemote(t)
 	here, there := n.clone("here"), n.clone("there")

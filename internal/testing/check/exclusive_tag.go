@@ -1,0 +1,5 @@
+//go:build no_exclusive_rename
+
+package check
+
+func init() { hasExclusiveRename = false }
