@@ -30,13 +30,13 @@ var (
 // choose returns the settings for the options. A workspace that was initialized before keeps what the options leave out.
 func choose(ctx context.Context, around *git.Enclosing, options InitOptions, before Settings) (c Settings, err error) {
 	c = Settings{Remote: cmp.Or(options.Remote, before.Remote), Ref: cmp.Or(options.Ref, before.Ref, DefaultRef), Since: before.Since}
-	if c.Remote == "" {
+	if c.Remote == "" && !options.Local {
 		c.Remote = around.UsualRemote(ctx)
 	}
 	switch remote, known := around.Remotes[c.Remote]; {
 	case known:
 		c.URL, c.pushURL = remote.URL, remote.PushURL
-	case c.Remote == before.Remote:
+	case c.Remote == before.Remote: // both may be empty
 		c.URL, c.pushURL = before.URL, before.pushURL
 	case strings.HasPrefix(c.Remote, "-"), strings.ContainsFunc(c.Remote, unicode.IsControl), // not a URL either
 		!strings.ContainsAny(c.Remote, ":/") && !strings.HasPrefix(c.Remote, "."):
@@ -70,8 +70,8 @@ func checkRef(ctx context.Context, around *git.Enclosing, ref string) error {
 	return fmt.Errorf("ref %q %w: %s", ref, ErrBadRef, why)
 }
 
-// ask asks the remote, if there is one, whether it has the ref, and for its object format. The format is empty if the
-// remote has nothing yet.
+// ask asks the remote, if there is one, whether it has the ref, and for its object format. The format is empty if a remote
+// that has nothing yet does not say it.
 func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, format string, err error) {
 	if c.URL == "" {
 		return false, "", nil
@@ -82,6 +82,9 @@ func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, fo
 		if len(id) == 64 {
 			format = "sha256"
 		}
+	}
+	if err == nil && format == "" {
+		format, err = around.RemoteFormat(ctx, c.URL)
 	}
 	return refs[c.Ref] != "", format, err
 }

@@ -27,6 +27,8 @@ type InitOptions struct {
 	// refs/heads/oacp. If one is empty, the workspace keeps its setting. A new workspace gets the remote that the user's
 	// branch follows, or else origin, or else the only one, or else none; and DefaultRef.
 	Remote, Ref string
+	// Local leaves a new workspace without a remote.
+	Local bool
 	// Enclosing is the top of the user's repository, or empty. It need not hold the workspace.
 	Enclosing string
 	// All makes a workspace take all mail, and Pending only pending mail. By default, a new workspace takes pending
@@ -77,15 +79,18 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if ctx.Err() != nil {
 		return made, made.Unreachable
 	}
+	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
+	if err := r.checkFormat(ctx, format); !made.Created && err != nil {
+		return made, err
+	}
 	switch {
 	case options.All:
 		made.Since = ""
 	case options.Pending:
 		made.Since = "99999999" // after any day
-	case made.Created && made.Found:
+	case before.URL == "" && made.Found:
 		made.Since = time.Now().UTC().AddDate(0, 0, -7).Format("20060102")
 	}
-	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
 	if made.Created {
 		return made, r.create(ctx, around, cmp.Or(format, around.ObjectFormat), &made)
 	}
@@ -97,12 +102,29 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	return made, errors.Join(err, unlock())
 }
 
+// checkFormat returns an error matching ErrObjectFormat if the repository has another object format than the remote, whose
+// format may be unknown.
+func (r *Repository) checkFormat(ctx context.Context, remote string) error {
+	out, err := r.git.Run(ctx, "rev-parse", "--show-object-format")
+	own := strings.TrimSpace(string(out))
+	if err != nil || remote == "" || own == remote {
+		return err
+	}
+	return r.settings.about(r.w, ErrObjectFormat, fmt.Errorf("it is %s, and that of the remote %s", own, remote))
+}
+
 // create makes the repository under another name and renames it when it is complete, so a killed process leaves either
 // all of it or none. The relative path of the user's settings is valid under both names.
 func (r *Repository) create(ctx context.Context, around *git.Enclosing, format string, made *Initialized) (err error) {
 	target := r.git.GitDir
 	r.git.GitDir += "-init-" + rand.Text()
 	defer func() { err = errors.Join(err, os.RemoveAll(r.git.GitDir)) }()
+	if err := durable.MakeDirs(r.git.GitDir); err != nil {
+		return err
+	}
+	if err := r.include(ctx, around); err != nil { // first, because git appends what it writes
+		return err
+	}
 	maker := &git.Repository{Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
 	if _, err := maker.Run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format,
 		"--initial-branch="+path.Base(made.Ref), r.git.GitDir); err != nil {
@@ -125,7 +147,7 @@ func (r *Repository) create(ctx context.Context, around *git.Enclosing, format s
 // complete writes the settings of the repository, joins what the remote has, and lists the workspace in the user's
 // exclude file.
 func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *Initialized) (err error) {
-	if err := r.configure(ctx, around, made.Created); err != nil {
+	if err := r.configure(ctx, around); err != nil {
 		return err
 	}
 	if made.Found {
@@ -181,61 +203,65 @@ func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	return err
 }
 
-// configure writes the settings of the repository. The user's come first, so those of the repository take precedence. A
-// new repository has none of its own yet, so configure appends them; otherwise git replaces them.
-func (r *Repository) configure(ctx context.Context, around *git.Enclosing, isNew bool) error {
-	s, sections := r.settings, ""
-	settings := []struct{ section, key, value string }{
-		{"core", "autocrlf", "false"}, {"core", "fsync", "loose-object,reference"}, {"core", "logAllRefUpdates", "false"}, {"gc", "auto", "0"},
-		{"oacp", "remote", s.Remote}, {"oacp", "ref", s.Ref}, {"oacp", "since", s.Since},
-		{`remote "oacp"`, "url", s.URL}, {`remote "oacp"`, "pushurl", s.pushURL},
-	}
-	for _, setting := range settings {
-		if isNew && setting.value != "" {
-			sections += fmt.Sprintf("[%s]\n\t%s = \"%s\"\n", setting.section, setting.key, quoted.Replace(setting.value))
-		}
-	}
-	if err := r.include(ctx, around, sections); err != nil || isNew {
+// configure writes the settings of the repository with git config, which keeps all others.
+func (r *Repository) configure(ctx context.Context, around *git.Enclosing) error {
+	if err := r.include(ctx, around); err != nil {
 		return err
 	}
-	for _, setting := range settings {
-		name := strings.ReplaceAll(setting.section, ` "oacp"`, ".oacp") + "." + setting.key
-		args := []string{"config", "--file", r.configFile(), "--replace-all", name, setting.value}
-		if setting.value == "" {
-			args = []string{"config", "--file", r.configFile(), "--unset-all", name}
+	s := r.settings
+	for _, setting := range [][2]string{
+		{"core.bare", "true"}, {"core.autocrlf", "false"}, {"core.fsync", "loose-object,reference"}, {"core.logAllRefUpdates", "false"}, {"gc.auto", "0"},
+		{"oacp.remote", s.Remote}, {"oacp.ref", s.Ref}, {"oacp.since", s.Since}, {"remote.oacp.url", s.URL}, {"remote.oacp.pushurl", s.pushURL},
+	} {
+		args := []string{"--replace-all", setting[0], setting[1]}
+		if setting[1] == "" {
+			args = []string{"--unset-all", setting[0]}
 		}
-		// git exits with 5 if a setting to unset is not set.
-		if _, err := r.git.Run(ctx, args...); err != nil && git.Exit(err) != 5 {
+		if err := r.config(ctx, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// include puts the user's settings before the repository's: identity, credentials, how to reach the remote. Git includes
-// some files only for the folder .git of the user's repository; actions/checkout keeps the credentials of a CI job in
-// one. Such files are included by their own paths. The sections come last.
-func (r *Repository) include(ctx context.Context, around *git.Enclosing, sections string) error {
-	text := includeSection
-	files, err := around.SettingsFiles(ctx, gitName)
-	for _, file := range files {
-		text += fmt.Sprintf("\tpath = \"%s\"\n", quoted.Replace(filepath.ToSlash(file)))
+// config runs git config on the file of the repository. It ignores that a setting to unset is not set, status 5.
+func (r *Repository) config(ctx context.Context, args ...string) error {
+	_, err := r.git.Run(ctx, append([]string{"config", "--file", r.configFile()}, args...)...)
+	if git.Exit(err) == 5 {
+		return nil
 	}
-	data, readErr := os.ReadFile(r.configFile())
-	if err := cmp.Or(err, readErr); err != nil {
-		return err
-	}
-	if rest, again := strings.CutPrefix(string(data), includeSection); again {
-		_, rest, _ = strings.Cut(rest, "\n[")
-		data = []byte("[" + rest)
-	}
-	return durable.Replace(r.configFile(), slices.Concat([]byte(text), data, []byte(sections)), 0o644)
+	return err
 }
 
-const includeSection = "[include]\n"
-
-// quoted writes a path as a value in quotation marks.
-var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+// include makes the repository read the user's settings: identity, credentials, how to reach the remote. Git includes
+// some files only for the folder .git of the user's repository; actions/checkout keeps the credentials of a CI job in
+// one. Such files are included by their own paths. They come first in a new file, and git config leaves the section in
+// its place, so the settings of the repository take precedence.
+func (r *Repository) include(ctx context.Context, around *git.Enclosing) error {
+	const setting = "include.path"
+	files, err := around.SettingsFiles(ctx, gitName)
+	if err != nil {
+		return err
+	}
+	for i, file := range files {
+		files[i] = filepath.ToSlash(file)
+	}
+	out, err := r.git.Run(ctx, "config", "--file", r.configFile(), "-z", "--get-all", setting)
+	if err != nil && git.Exit(err) != 1 {
+		return err
+	}
+	if slices.Equal(slices.Collect(git.Records(out)), files) {
+		return nil
+	}
+	if len(files) == 0 {
+		return r.config(ctx, "--unset-all", setting)
+	}
+	err = r.config(ctx, "--replace-all", setting, files[0])
+	for _, file := range files[1:] {
+		err = cmp.Or(err, r.config(ctx, "--add", setting, file))
+	}
+	return err
+}
 
 func (r *Repository) configFile() string { return filepath.Join(r.git.GitDir, "config") }
 

@@ -248,10 +248,13 @@ func TestInitTakesTheObjectFormat(t *testing.T) {
 	dir := gittest.Home(t)
 	newMailboxes(t, filepath.Join(dir, "sha1.git"), "oacp", "--object-format=sha1")
 	newMailboxes(t, filepath.Join(dir, "sha256.git"), "oacp", "--object-format=sha256")
-	gittest.Run(t, dir, "init", "-q", "--bare", "empty.git")
+	gittest.Run(t, dir, "init", "-q", "--bare", "--object-format=sha1", "empty1.git")
+	gittest.Run(t, dir, "init", "-q", "--bare", "--object-format=sha256", "empty256.git")
 	for _, code := range []string{"sha1", "sha256"} {
 		newCode(t, filepath.Join(dir, code), "--object-format="+code)
-		for remote, want := range map[string]string{"sha1.git": "sha1", "sha256.git": "sha256", "empty.git": code, "gone.git": code} {
+		for remote, want := range map[string]string{
+			"sha1.git": "sha1", "sha256.git": "sha256", "empty1.git": "sha1", "empty256.git": "sha256", "gone.git": code,
+		} {
 			w := workspaceIn(t, filepath.Join(dir, code, remote))
 			made := initialize(t, w, InitOptions{Remote: filepath.Join(dir, remote), Enclosing: filepath.Join(dir, code)})
 			if got := gittest.Run(t, w.Dir(), "rev-parse", "--show-object-format"); got != want {
@@ -260,7 +263,37 @@ func TestInitTakesTheObjectFormat(t *testing.T) {
 			if found := remote == want+".git"; made.Found != found || made.Joined != found {
 				t.Errorf("with %s, init in %s did %+v", remote, code, made)
 			}
+			if strings.HasPrefix(remote, "empty") {
+				checkInitAgain(t, w, InitOptions{Enclosing: filepath.Join(dir, code)})
+			}
 		}
+		w := workspaceIn(t, filepath.Join(dir, code, "alone"))
+		initialize(t, w, InitOptions{Local: true, Enclosing: filepath.Join(dir, code)})
+		other := map[string]string{"sha1": "empty256.git", "sha256": "empty1.git"}[code]
+		if _, err := Init(t.Context(), w, InitOptions{Remote: filepath.Join(dir, other)}); !errors.Is(err, ErrObjectFormat) {
+			t.Errorf("a %s workspace takes %s as its remote: %v", code, other, err)
+		}
+	}
+}
+
+// checkInitAgain checks that Init keeps the settings of the repository, and mends what earlier versions removed from them.
+func checkInitAgain(t *testing.T, w *mailbox.Workspace, options InitOptions) {
+	t.Helper()
+	config := filepath.Join(w.Dir(), ".git/config")
+	before := check.ReadFile(t, config)
+	initialize(t, w, options)
+	if after := check.ReadFile(t, config); after != before {
+		t.Errorf("init again changed the settings from\n%s\nto\n%s", before, after)
+	}
+	gittest.Run(t, w.Dir(), "config", "--file", config, "--unset", "core.bare")
+	initialize(t, w, options)
+	command := exec.Command("git", "clean", "-fdx")
+	command.Dir = w.Dir()
+	if out, err := command.CombinedOutput(); err == nil {
+		t.Errorf("git clean in the workspace succeeds: %s", out)
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir(), "agents")); err != nil {
+		t.Error(err)
 	}
 }
 
