@@ -122,10 +122,14 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	return w, nil
 }
 
-// inGit reports whether a workspace is a git repository, or is in one and has a .gitattributes file.
+// inGit reports whether a workspace is a git repository, or is in one and has a .gitattributes file, as earlier versions
+// made, or agents has one.
 func inGit(root *os.Root, dir string) bool {
 	_, noRepository := root.Lstat(".git")
-	_, noAttributes := root.Lstat(".gitattributes")
+	_, noAttributes := root.Lstat(schema.AgentsName + "/.gitattributes")
+	if noAttributes != nil {
+		_, noAttributes = root.Lstat(".gitattributes")
+	}
 	if noRepository == nil || noAttributes != nil {
 		return noRepository == nil
 	}

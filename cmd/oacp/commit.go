@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/commit"
 	"github.com/oacp-go/oacp/mailbox/history"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 func newCommitCommand(s *command.Streams) *cli.Command {
@@ -73,7 +74,7 @@ func runCommit(c *call, w *mailbox.Workspace) error {
 	var done commit.Commit
 	if c.isOn("dry-run") {
 		done, err = r.Plan(c.ctx, c.text("message"))
-	} else {
+	} else if _, err = project.AddAttributes(w); err == nil {
 		done, err = r.Commit(c.ctx, c.text("message"))
 	}
 	if err != nil {

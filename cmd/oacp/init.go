@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,21 +31,28 @@ func newInitCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agents A,B]",
 		Description: `init creates a workspace in the current folder, or for a PROJECT below
 $OACP_HOME/projects. init keeps existing files, so you can run it again, for example to
-add agents. In a git repository it says how to commit the workspace.
+add agents.
 
-With --git the workspace is the folder .oacp of the git repository around the current
-folder, unless you name another one. It has a git repository of its own, synced with a
-branch of a remote. If the branch exists, you join it; oacp sync exchanges mail.
+In a git repository the workspace is the folder .oacp at its top, unless you name
+another one. The repository of the code ignores it, and it has one of its own, so git
+clean leaves the mail alone. --commit makes mailboxes at the top instead, which you
+commit with the code.
+
+--git also syncs the workspace with a branch of a remote. If the branch exists, you join
+it; oacp sync exchanges mail. A workspace at the top moves into .oacp, with its mail.
 
 EXAMPLES:
    oacp init --agents claude,codex
    oacp init --git
+   oacp init --commit
    oacp init my-project`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents},
 			&cli.BoolFlag{Name: "git", Usage: "exchange mail with other machines through git"},
+			&cli.BoolFlag{Name: "commit", Usage: "make mailboxes that are committed with the code"},
 			&cli.StringFlag{Name: "remote", Usage: "sync with `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)"},
 			&cli.StringFlag{Name: "branch", Usage: "sync with the branch `NAME` of the remote (default oacp)"},
+			&cli.BoolFlag{Name: "move", Category: command.Rare, Usage: "move the workspace at the top of the repository into .oacp, and do not ask"},
 			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week"},
 			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job"},
 			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "sync with `REF` of the remote, such as refs/oacp/mail, instead of a branch"}),
@@ -54,7 +62,7 @@ EXAMPLES:
 
 // checkInit returns an error if the flags contradict each other.
 func checkInit(c *call) error {
-	for _, name := range []string{"remote", "branch", "ref", "all", "pending"} {
+	for _, name := range []string{"remote", "branch", "ref", "all", "pending", "move"} {
 		switch {
 		case c.isSet(name) && !c.isOn("git"):
 			return failure.Usagef("--%s needs --git", name)
@@ -65,6 +73,8 @@ func checkInit(c *call) error {
 	switch {
 	case c.place.Dir != "" && c.place.Project != "":
 		return failure.Usagef("a project and --dir are mutually exclusive")
+	case c.isOn("git") && c.isOn("commit"):
+		return failure.Usagef("--git and --commit are mutually exclusive").WithHint("--commit makes mailboxes in the branch of the code, --git in a branch of their own")
 	case c.isOn("all") && c.isOn("pending"):
 		return failure.Usagef("--all and --pending are mutually exclusive")
 	case c.text("branch") != "" && c.text("ref") != "":
@@ -81,30 +91,30 @@ func runInit(c *call) error {
 	if err != nil {
 		return err
 	}
-	dir, err := initFolder(c)
-	if err == nil {
-		dir, err = filepath.Abs(dir)
+	p, err := findInitPlace(c)
+	if err != nil {
+		return err
+	}
+	warnings, err := checkPlace(c, p)
+	if err == nil && p.from != "" {
+		err = moveWorkspace(c, p)
 	}
 	if err != nil {
 		return err
 	}
-	warnings, err := checkPlace(c, dir)
-	if err != nil {
-		return err
-	}
-	var joining *gitInitialized
-	if c.isOn("git") {
+	var own *gitInitialized
+	if p.isRepository {
 		defer c.catchSignals()()
-		if joining, err = initGit(c, dir, &options); err != nil {
+		if own, err = initGit(c, p, &options); err != nil {
 			return cmp.Or(context.Cause(c.ctx), err)
 		}
 	}
-	made, err := project.Init(dir, options)
-	if err == nil && joining != nil && joining.Joined {
-		err = command.Workspace{Dir: dir}.With(c.Streams, nil, func(w *mailbox.Workspace) error { return joining.sync(c, w) })
+	made, err := project.Init(p.dir, options)
+	if err == nil && own != nil && own.Joined {
+		err = command.Workspace{Dir: p.dir}.With(c.Streams, nil, func(w *mailbox.Workspace) error { return own.sync(c, w) })
 	}
 	if err == nil {
-		err = printMade(c, dir, made, joining, warnings, nextSteps(c, dir, made)...)
+		err = printMade(c, p.dir, made, own, warnings, nextSteps(c, p.dir, made)...)
 	}
 	return err
 }
@@ -125,46 +135,35 @@ func initOptions(c *call) (options project.InitOptions, err error) {
 	return options, nil
 }
 
-// initFolder returns the folder for the workspace.
-func initFolder(c *call) (string, error) {
-	switch {
-	case c.place.Dir != "":
-		return c.place.Place(c.Streams).Find()
-	case c.place.Project != "":
-		return c.place.Place(c.Streams).ProjectDir()
-	case c.isOn("git"):
-		return gitFolder(c.Dir)
-	}
-	return c.Dir, nil
-}
-
 // checkPlace returns an error if the workspace cannot be in the folder, and warnings if commands in the
 // working folder use another one.
-func checkPlace(c *call, dir string) (warnings []string, err error) {
+func checkPlace(c *call, p initPlace) (warnings []string, err error) {
 	if c.place.Project != "" {
 		return nil, nil // the folder is below a home
 	}
-	if err := project.CheckFree(dir); err != nil || c.place.Dir != "" {
+	if err := project.CheckFree(p.dir); err != nil || c.place.Dir != "" {
 		return nil, err
 	}
-	if named := c.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, dir) {
+	if named := c.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, p.dir) {
 		warnings = append(warnings, "commands use the workspace that OACP_WORKSPACE names, "+named)
 	}
 	found, err := project.Around(c.Dir)
 	switch {
-	case err != nil || sameFolder(found, dir):
-		return warnings, nil // there is none, or this one
+	case errors.Is(err, project.ErrTwo):
+		return nil, err
+	case err != nil || sameFolder(found, p.dir) || p.from != "":
+		return warnings, nil // there is none, or this one, or the one that moves
 	case !c.isOn("git"):
-		return nil, fmt.Errorf("cannot create a workspace in %s: %w, %s", dir, project.ErrNested, found)
+		return nil, fmt.Errorf("cannot create a workspace in %s: %w, %s", p.dir, project.ErrNested, found)
 	}
 	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
 		visible.ShellCommand("oacp", "init", "--git", "--dir", found))), nil
 }
 
-// nextSteps says what the user can do about git with a new workspace in a repository.
+// nextSteps says what the user can do about git with a new workspace that is committed with the code.
 func nextSteps(c *call, dir string, made []string) []string {
 	top, err := git.Top(dir)
-	if err != nil || top == "" || c.isOn("git") || !slices.Contains(made, filepath.Join(dir, schema.MarkerName)) {
+	if err != nil || top == "" || !c.isOn("commit") || !slices.Contains(made, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}

@@ -20,20 +20,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
-// that of the main one.
-func gitFolder(dir string) (string, error) {
-	top, err := git.Top(dir)
-	if err == nil && top != "" && filepath.Base(top) == ".oacp" {
-		top, err = git.Top(filepath.Dir(top)) // the workspace has a repository already
-	}
-	if err != nil {
-		return "", err
-	}
-	if top == "" {
-		return "", &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", dir),
-			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
-	}
+// gitFolder returns the folder .oacp of the repository with the top. In a linked worktree, it is that of the main one.
+func gitFolder(top string) (string, error) {
 	folder := filepath.Join(git.MainFolder(top), ".oacp")
 	info, err := os.Lstat(folder)
 	switch {
@@ -59,6 +47,7 @@ func gitFolder(dir string) (string, error) {
 // gitInitialized is the answer of init --git about the repository.
 type gitInitialized struct {
 	Repository string             `json:"repository"`
+	Moved      string             `json:"moved_from,omitempty"`
 	Created    bool               `json:"created"`
 	Remote     string             `json:"remote,omitempty"`
 	URL        string             `json:"url,omitempty"`
@@ -76,16 +65,16 @@ type gitInitialized struct {
 
 // initGit makes the repository of the workspace, and its folder if that is missing. Without --agents, it
 // clears options.Agents if the branch or the workspace exists, or the remote does not answer.
-func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
+func initGit(c *call, p initPlace, options *project.InitOptions) (g *gitInitialized, err error) {
 	remote, err := project.ExpandHome(c.text("remote"))
 	if err != nil {
 		return nil, err
 	}
-	enclosing, err := project.Enclosing(c.Dir, dir)
+	enclosing, err := project.Enclosing(c.Dir, p.dir)
 	if err != nil {
 		return nil, err
 	}
-	w, unmake, err := makeWorkspace(dir)
+	w, unmake, err := makeWorkspace(p.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +83,9 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 	if branch := c.text("branch"); branch != "" {
 		ref = "refs/heads/" + branch
 	}
-	made, err := gitmail.Init(c.ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing, All: c.isOn("all"), Pending: c.isOn("pending")})
+	made, err := gitmail.Init(c.ctx, w, gitmail.InitOptions{
+		Remote: remote, Ref: ref, Local: !c.isOn("git"), Enclosing: enclosing, All: c.isOn("all"), Pending: c.isOn("pending"),
+	})
 	if err != nil {
 		unmake()
 		return nil, err
@@ -107,10 +98,13 @@ func initGit(c *call, dir string, options *project.InitOptions) (g *gitInitializ
 		options.Agents = nil
 	}
 	g = &gitInitialized{
-		Repository: filepath.Join(dir, ".git"), Created: made.Created, Remote: git.PublicURL(made.Remote), URL: git.PublicURL(made.URL), Ref: made.Ref,
+		Repository: filepath.Join(p.dir, ".git"), Moved: p.from, Created: made.Created, Remote: git.PublicURL(made.Remote), URL: git.PublicURL(made.URL), Ref: made.Ref,
 		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
 	}
 	g.warn(made, len(known)+len(options.Agents) > 0)
+	if remote := git.RemoteWith(enclosing, "oacp"); remote != "" && !c.isOn("git") {
+		g.warnings = append(g.warnings, remote+" has a branch oacp: oacp init --git joins its mailboxes")
+	}
 	return g, nil
 }
 
@@ -188,6 +182,9 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 // print prints what init did.
 func (g *gitInitialized) print(c *call) {
 	say := func(format string, args ...any) { c.printf("  "+format+"\n", args...) }
+	if g.Moved != "" {
+		say("moved: the workspace of %s, with its mail", visible.Line(g.Moved))
+	}
 	if g.Created {
 		say("made: .git, a repository of its own")
 	}
@@ -197,7 +194,9 @@ func (g *gitInitialized) print(c *call) {
 	}
 	switch {
 	case g.Remote == "":
-		say("synced with: nothing yet")
+		if c.isOn("git") {
+			say("synced with: nothing yet")
+		}
 	case g.Remote == g.URL:
 		say("synced with: %s of %s", visible.Line(name), visible.Line(g.URL))
 	default:
@@ -210,6 +209,8 @@ func (g *gitInitialized) print(c *call) {
 		say("agents on the branch: %s", cmp.Or(spelling.Join(g.Agents), "none"))
 	}
 	switch {
+	case g.Remote == "" && !c.isOn("git"):
+		say("next: oacp init --git shares it with other machines")
 	case g.Remote == "":
 		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
 	case g.Joined:

@@ -258,7 +258,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	}
 	switch {
 	case answer.Remote == "":
-		p.Note("the workspace has no remote; oacp init --git --remote NAME-OR-URL adds one")
+		p.Note("nothing left this machine, because the workspace has no remote: oacp init --git takes that of the repository, --remote NAME-OR-URL another one")
 	case answer.Whole && answer.DryRun:
 		p.Note("the remote does not have the branch: a sync sends all of its history")
 	case answer.Whole && done:

@@ -103,8 +103,10 @@ var rules = []rule{
 		return fmt.Sprintf("oacp inbox --agent %s lists what waits; a person answers in a terminal with decide, or writes oacp --as-person before the command", e.Agent)
 	})},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
+	{"two_workspaces", is(project.ErrTwo, "--dir or OACP_WORKSPACE names the one to use. To have one: oacp sync --dir .oacp, if it is synced; move .oacp away; oacp init --git --move")},
+	{"cannot_move", is(project.ErrInTheWay, "move one of them away, and call oacp init --git again")},
 	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
-	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir . makes another one here")},
+	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir DIR makes another one, for commands with --dir DIR")},
 	{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 		return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
 	})},
@@ -157,7 +159,7 @@ var rules = []rule{
 	{"ambiguous", as[*mailbox.SeveralFilesError]("name the agent with --agent, or a file instead of the id")},
 	{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 		if errors.Is(e, gitmail.ErrForeignRepository) {
-			return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
+			return "oacp commit commits its mail with the code; oacp init --git moves it into .oacp, with its mail"
 		}
 		return visible.ShellCommand("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
 	})},
@@ -168,11 +170,11 @@ var rules = []rule{
 		return visible.ShellCommand("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
 	})},
 	{"remote_refused", refused},
-	{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
+	{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; oacp init --commit makes mailboxes that are committed with the code")},
 	{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
 		return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
 	})},
-	{"tracked", is(git.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
+	{"tracked", is(git.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; oacp commit commits their mail with the code")},
 	{"unknown_remote", is(gitmail.ErrUnknownRemote, "git remote lists them; a URL has a : or a /")},
 	{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrBadRef)},
 	{"not_signed", about(git.ErrSigning, func(e *gitmail.RepositoryError) string {

@@ -63,12 +63,22 @@ func Enclose(ctx context.Context, folder, top string) (e *Enclosing, err error) 
 	}
 	e.ObjectFormat, e.common = lines[0], e.absolute(lines[2])
 	if e.below != "" && lines[1] == "true" {
-		// An index that cannot be read is the user's problem, and git reports it.
-		if files, err := e.Run(ctx, "--literal-pathspecs", "ls-files", "-z", "--", e.below); err == nil && len(files) > 0 {
-			return nil, fmt.Errorf("%w: %s has %d of them in %s", ErrTracked, e.top, bytes.Count(files, []byte{0}), e.below)
+		if err := CheckUntracked(ctx, e.top, e.below); err != nil {
+			return nil, err
 		}
 	}
 	return e, e.readRemotes(ctx)
+}
+
+// CheckUntracked returns an error matching ErrTracked if the repository with the top has files with one of the names, or in
+// folders with one, under version control. An index that cannot be read is the user's problem, and git reports it.
+func CheckUntracked(ctx context.Context, top string, names ...string) error {
+	args := append([]string{"--literal-pathspecs", "ls-files", "-z", "--"}, names...)
+	files, err := (&Repository{Dir: top}).Run(ctx, args...)
+	if first, _, some := bytes.Cut(files, []byte{0}); err == nil && some {
+		return fmt.Errorf("%w: %s has %d of them, such as %s", ErrTracked, top, bytes.Count(files, []byte{0}), first)
+	}
+	return nil
 }
 
 // absolute returns a path that may be relative to the top as an absolute one.

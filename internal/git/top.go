@@ -66,6 +66,36 @@ func MainFolder(top string) string {
 	return filepath.Dir(common)
 }
 
+// CommonFolder returns the git folder that all worktrees of a repository share, given the top of one of them.
+func CommonFolder(top string) string {
+	folder := filepath.Join(top, ".git")
+	if linked, ok := pathIn(folder, "gitdir: "); ok {
+		folder = linked
+	}
+	if common, ok := pathIn(filepath.Join(folder, "commondir"), ""); ok {
+		folder = common
+	}
+	return folder
+}
+
+// RemoteWith returns the name of a remote whose branch of this name was fetched, or "". It reads the files of git.
+func RemoteWith(top, branch string) string {
+	folder := os.DirFS(CommonFolder(top))
+	names, _ := fs.Glob(folder, "refs/remotes/*/"+branch) // the pattern is valid
+	packed, _ := fs.ReadFile(folder, "packed-refs")       // there may be none
+	for line := range strings.Lines(string(packed)) {
+		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names = append(names, name)
+	}
+	for _, name := range names {
+		remote, isRemote := strings.CutPrefix(name, "refs/remotes/")
+		if remote, isIt := strings.CutSuffix(remote, "/"+branch); isRemote && isIt {
+			return remote
+		}
+	}
+	return ""
+}
+
 // pathIn returns the path after the prefix in a file of git. It resolves a relative path from the file's folder.
 func pathIn(file, prefix string) (string, bool) {
 	const longest = 4096

@@ -92,7 +92,7 @@ func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 			return c, err
 		}
 		below, isInside := strings.CutPrefix(f.Path, r.prefix)
-		if !isInside || !belongs(below) || f.Path == attributesName && !f.isNew {
+		if !isInside || !belongs(below) {
 			continue
 		}
 		if folder, isFolder := strings.CutSuffix(below, "/"); isFolder {

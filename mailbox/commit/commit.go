@@ -161,11 +161,11 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 }
 
 // namesOf returns the files and folders to commit. A workspace at the top of the repository shares that folder
-// with the code, so only its messages and workspace.json are committed there, and a new .gitattributes.
+// with the code, so only the folders of agents and workspace.json are committed there.
 func namesOf(below bool) []string {
-	names := []string{schema.AgentsName, schema.MarkerName, attributesName}
+	names := []string{schema.AgentsName, schema.MarkerName}
 	if below {
-		names = append(names, "schemas", "trust", ".gitignore", ".gitkeep")
+		names = append(names, attributesName, "schemas", "trust", ".gitignore", ".gitkeep")
 	}
 	return names
 }

@@ -36,6 +36,6 @@ func (i *inspection) committed(ctx context.Context) {
 		i.add("messages", SeverityOK, "", "git keeps them as they are")
 		return
 	}
-	i.add(attributesName, SeverityWarning, "add the line: agents/** -text -merge",
+	i.add(attributesName, SeverityWarning, "oacp commit writes agents/.gitattributes; remove what overrides it",
 		"does not keep git from changing messages: it may convert line endings, and merge the contents of two messages")
 }

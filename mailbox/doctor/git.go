@@ -68,7 +68,7 @@ func (i *inspection) isUsers(ctx context.Context) bool {
 // remote inspects the remote to which the messages go.
 func (i *inspection) remote(s gitmail.Settings) {
 	if s.URL == "" {
-		i.add("remote", SeverityWarning, "oacp init --git --remote NAME-OR-URL adds one", "is missing: the messages are committed, and stay on this machine")
+		i.add("remote", SeverityOK, "", "is missing, so the mail stays on this machine: oacp init --git adds one")
 		return
 	}
 	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
@@ -96,9 +96,9 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	if at, err := r.LastSync(); err == nil {
 		last = "the last sync was " + spelling.Age(at, i.Now) + " ago"
 	}
-	if unsent > 0 {
+	if unsent > 0 && r.Settings().URL != "" {
 		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", spelling.Plural(unsent, "change"), last)
-	} else {
+	} else if unsent == 0 {
 		i.add("sync", SeverityOK, "", "nothing to send; %s", last)
 	}
 }

@@ -126,7 +126,7 @@ var gitTroubles = []struct {
 		"error .git: cannot be used: ", []string{"its git repository is damaged", "bad config"}},
 	{"no remote", func(t *testing.T, p *gitPlace) {
 		gittest.Run(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
-	}, "warn remote: is missing", nil},
+	}, "ok remote: is missing", nil},
 	{"password", func(t *testing.T, p *gitPlace) {
 		gittest.Run(t, p.w.Dir(), "config", "remote.oacp.url", "https://ada:secret@example.com/mail.git")
 	}, "warn remote: the URL holds a password", nil},
@@ -201,9 +201,9 @@ func TestCommittedWorkspace(t *testing.T) {
 		want  string
 	}{
 		{"good", map[string]string{}, "ok messages: git keeps them as they are"},
-		{"no attributes", map[string]string{"mail/.gitattributes": ""}, "warn .gitattributes: does not keep git"},
-		{"other attributes", map[string]string{"mail/.gitattributes": "*.md text\n"}, "warn .gitattributes: does not keep git"},
-		{"attributes above", map[string]string{"mail/.gitattributes": "", ".gitattributes": "mail/** -text -merge\n"}, "ok messages"},
+		{"no attributes", map[string]string{"mail/agents/.gitattributes": ""}, "warn .gitattributes: does not keep git"},
+		{"other attributes", map[string]string{"mail/agents/.gitattributes": "*.md text\n"}, "warn .gitattributes: does not keep git"},
+		{"attributes above", map[string]string{"mail/agents/.gitattributes": "", ".gitattributes": "mail/** -text -merge\n"}, "ok messages"},
 		{"outboxes are ignored", map[string]string{".gitignore": "x\n*_task_request.yaml\n"}, "warn messages: git ignores them, because of .gitignore:2"},
 		{"all is ignored", map[string]string{".gitignore": "mail/\n"}, ""},
 	} {

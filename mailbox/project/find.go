@@ -54,11 +54,20 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
+// oacpName is the folder for the workspace of a repository, or a link to one, and oacpBranch the usual branch of mailboxes.
+const (
+	oacpName   = ".oacp"
+	oacpBranch = "oacp"
+)
+
 // ErrNested says that commands in the folder of a new workspace would find another one.
 var ErrNested = errors.New("commands there use another workspace")
 
+// ErrTwo says that a folder is a workspace and has another one in .oacp, so that mail for one would wait in the other.
+var ErrTwo = errors.New("there are two workspaces")
+
 // Find returns the folder of the workspace. If there is none, it returns an error matching
-// mailbox.ErrNoWorkspace, or an *UnknownProjectError.
+// mailbox.ErrNoWorkspace, or an *UnknownProjectError; if there are two, the error matches ErrTwo.
 func (p Place) Find() (string, error) {
 	switch {
 	case p.Dir != "":
@@ -69,10 +78,26 @@ func (p Place) Find() (string, error) {
 	if dir := p.getenv("OACP_WORKSPACE"); dir != "" {
 		return ExpandHome(dir)
 	}
-	if dir, ok := findUpward(p.WorkingDir); ok {
-		return dir, nil
+	if dir, err := findUpward(p.WorkingDir); dir != "" || err != nil {
+		return dir, err
 	}
-	return "", fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
+	return "", fmt.Errorf("%w at or above %s%s", mailbox.ErrNoWorkspace, p.WorkingDir, whereElse(p.WorkingDir))
+}
+
+// whereElse says where a repository without a workspace has mailboxes, as far as it knows without asking its remotes.
+func whereElse(dir string) string {
+	top, err := git.Top(dir)
+	if err != nil || top == "" {
+		return ""
+	}
+	main := git.MainFolder(top)
+	if Moving(main, filepath.Join(main, oacpName)) {
+		return "; oacp init finishes moving that of " + main
+	}
+	if remote := git.RemoteWith(top, oacpBranch); remote != "" {
+		return fmt.Sprintf("; %s has a branch %s: oacp init --git joins its mailboxes", remote, oacpBranch)
+	}
+	return ""
 }
 
 // ProjectDir returns the folder of the project's workspace, which need not exist.
@@ -109,7 +134,7 @@ func (p Place) HomeDir() (string, error) {
 	if home := p.getenv("OACP_HOME"); home != "" {
 		return ExpandHome(home)
 	}
-	if dir, ok := findUpward(p.WorkingDir); ok && inProjects(dir) {
+	if dir, err := findUpward(p.WorkingDir); err == nil && inProjects(dir) {
 		return filepath.Dir(filepath.Dir(dir)), nil
 	}
 	return ExpandHome("~/oacp")
@@ -139,7 +164,7 @@ func (p Place) findProject() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if holdsWorkspace(dir) {
+	if Exists(dir) {
 		return dir, nil
 	}
 	known, err := p.Projects()
@@ -162,25 +187,25 @@ func (p Place) Projects() ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if holdsWorkspace(filepath.Join(home, "projects", entry.Name())) {
+		if Exists(filepath.Join(home, "projects", entry.Name())) {
 			names = append(names, entry.Name())
 		}
 	}
 	return names, nil
 }
 
-// holdsWorkspace reports whether the folder of a project has a workspace, with or without agents.
-func holdsWorkspace(dir string) bool {
+// Exists reports whether the folder of a project or workspace has one, with or without agents.
+func Exists(dir string) bool {
 	return isFolder(filepath.Join(dir, schema.AgentsName)) || isWorkspace(dir)
 }
 
-// findUpward looks for a workspace at or above a folder. In a linked worktree of a git repository, it first
-// looks in the main worktree.
-func findUpward(dir string) (string, bool) {
+// findUpward looks for a workspace at or above a folder, and returns an empty path if there is none. In a linked worktree
+// of a git repository, it first looks in the main worktree.
+func findUpward(dir string) (found string, err error) {
 	if top, err := git.Top(dir); err == nil && top != "" {
 		if main := git.MainFolder(top); main != top {
-			if found, ok := findBetween(filepath.Join(main, strings.TrimPrefix(dir, top)), main); ok {
-				return found, true
+			if found, err := findBetween(filepath.Join(main, strings.TrimPrefix(dir, top)), main); found != "" || err != nil {
+				return found, err
 			}
 		}
 	}
@@ -188,14 +213,14 @@ func findUpward(dir string) (string, bool) {
 }
 
 // findBetween looks for a workspace in a folder and those above it, up to the last one.
-func findBetween(dir, last string) (string, bool) {
+func findBetween(dir, last string) (found string, err error) {
 	for {
-		if found, ok := workspaceIn(dir); ok {
-			return found, true
+		if found, err := workspaceIn(dir); found != "" || err != nil {
+			return found, err
 		}
 		parent := filepath.Dir(dir)
 		if dir == last || parent == dir {
-			return "", false
+			return "", nil
 		}
 		dir = parent
 	}
@@ -203,23 +228,36 @@ func findBetween(dir, last string) (string, bool) {
 
 // workspaceIn returns the workspace of a folder: a folder .oacp in it, or what a link .oacp to a
 // workspace.json leads to, or the folder itself.
-func workspaceIn(dir string) (string, bool) {
-	if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
-		if filepath.Base(marked) == schema.MarkerName {
-			marked = filepath.Dir(marked)
-		}
-		if isWorkspace(marked) {
-			return marked, true
-		}
+func workspaceIn(dir string) (found string, err error) {
+	if isWorkspace(dir) {
+		found = dir
 	}
-	return dir, isWorkspace(dir)
+	marked, err := filepath.EvalSymlinks(filepath.Join(dir, oacpName))
+	if err != nil {
+		return found, nil
+	}
+	if filepath.Base(marked) == schema.MarkerName {
+		marked = filepath.Dir(marked)
+	}
+	switch {
+	case !isWorkspace(marked):
+		return found, nil
+	case found != "" && !sameFile(found, marked):
+		return "", fmt.Errorf("%w: %s and %s", ErrTwo, found, marked)
+	}
+	return marked, nil
 }
 
 // isWorkspace reports whether a folder is a workspace. Other programs also have files named workspace.json, so
 // the folder must have a folder agents, unless it is a project.
 func isWorkspace(dir string) bool {
+	return isMarker(dir) && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))
+}
+
+// isMarker reports whether a folder has a file workspace.json.
+func isMarker(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, schema.MarkerName))
-	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))
+	return err == nil && info.Mode().IsRegular()
 }
 
 func isFolder(path string) bool {

@@ -23,8 +23,9 @@ import (
 // Names in a workspace.
 const (
 	ignoreName = "state/.gitignore"
-	// attributesName is the file that says how git treats the messages, if they are committed.
-	attributesName = ".gitattributes"
+	// attributesName is the file that says how git treats the files of agents, if they are committed. Git prefers it to the
+	// .gitattributes of its user, which init leaves alone.
+	attributesName = schema.AgentsName + "/.gitattributes"
 	keepName       = ".gitkeep"
 )
 
@@ -109,7 +110,7 @@ func Init(dir string, options InitOptions) (made []string, err error) {
 	return made, nil
 }
 
-// addWorkspaceFiles writes workspace.json and .gitattributes and makes the state folder, if they are missing.
+// addWorkspaceFiles writes workspace.json and the attributes for git, and makes the state folder, if they are missing.
 // It returns the paths that it made.
 func addWorkspaceFiles(w *mailbox.Workspace, options InitOptions) (made []string, err error) {
 	const layout = "2006-01-02T15:04:05.000000+00:00"
@@ -126,11 +127,18 @@ func addWorkspaceFiles(w *mailbox.Workspace, options InitOptions) (made []string
 	if err := w.MakeStateFolder("state/outgoing"); err != nil {
 		return nil, err
 	}
-	made, err = addFiles(w, ".", newFile{schema.MarkerName, append(data, '\n')}, newFile{attributesName, []byte(attributesTemplate)})
+	made, err = addFiles(w, ".", newFile{schema.MarkerName, append(data, '\n')})
+	attributes, attributesErr := AddAttributes(w)
+	made, err = append(made, attributes...), cmp.Or(err, attributesErr)
 	if missing != nil {
 		made = append(made, filepath.Join(w.Dir(), ignoreName))
 	}
 	return made, err
+}
+
+// AddAttributes writes the file that keeps git from changing the files of agents, if it is missing, and returns its path.
+func AddAttributes(w *mailbox.Workspace) (made []string, err error) {
+	return addFiles(w, ".", newFile{attributesName, []byte(attributesTemplate)})
 }
 
 // A newFile is a file to write unless it exists.

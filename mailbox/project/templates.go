@@ -30,10 +30,8 @@ capabilities: []
 updated_at: %s
 `
 
-// attributesTemplate keeps git from changing messages that are committed with the code: from converting line
-// endings, fixing white space (apply.whitespace=fix), and merging the contents of two messages.
-const attributesTemplate = `# Git leaves messages as they are, and never merges the contents of two.
-agents/*/inbox/** -text -merge -whitespace
-agents/*/outbox/** -text -merge -whitespace
-agents/*/dead_letter/** -text -merge -whitespace
+// attributesTemplate keeps git from changing files of agents that are committed with the code: from converting line
+// endings, fixing white space (apply.whitespace=fix), and merging the contents of two. Messages and settings may be signed.
+const attributesTemplate = `# Git leaves the files of agents as they are, and never merges the contents of two.
+* -text -merge -whitespace
 `

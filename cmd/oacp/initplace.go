@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// An initPlace says where init makes a workspace.
+type initPlace struct {
+	dir string
+	// isRepository says that the workspace gets a git repository of its own, or keeps it.
+	isRepository bool
+	// from is the folder of a workspace that moves to dir, or empty.
+	from string
+}
+
+// findInitPlace returns the place that the flags name, or else the folder .oacp of the repository around the working folder,
+// or else that folder. A new workspace inside a repository gets one of its own, unless it is to be committed with the code.
+func findInitPlace(c *call) (p initPlace, err error) {
+	top, err := git.Top(c.Dir)
+	if err != nil {
+		return p, err
+	}
+	switch {
+	case c.place.Dir != "":
+		p.dir, err = c.place.Place(c.Streams).Find()
+	case c.place.Project != "":
+		p.dir, err = c.place.Place(c.Streams).ProjectDir()
+	case top == "" && (c.isOn("git") || c.isOn("commit")):
+		err = &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", c.Dir),
+			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
+	case top == "":
+		p.dir = c.Dir
+	case c.isOn("commit"):
+		p.dir = top
+	default:
+		p, err = placeInRepository(c, top)
+	}
+	if err == nil {
+		p.dir, err = filepath.Abs(p.dir)
+	}
+	if err != nil {
+		return p, err
+	}
+	around, err := git.Top(p.dir)
+	p.isRepository = c.isOn("git") || around != "" && !c.isOn("commit") && !project.Exists(p.dir) || p.from != ""
+	return p, err
+}
+
+// placeInRepository returns the folder .oacp of the repository with the top. A workspace that is at the top stays there
+// without --git, and moves with it. A move that was interrupted is finished in any case.
+func placeInRepository(c *call, top string) (p initPlace, err error) {
+	if _, err := os.Stat(filepath.Join(top, schema.StateName, "git")); err == nil && project.Exists(top) {
+		p.dir = top // the repository is that of a workspace
+		return p, nil
+	}
+	if p.dir, err = gitFolder(top); err != nil {
+		return p, err
+	}
+	main := git.MainFolder(top)
+	switch found, err := project.Around(main); {
+	case project.Moving(main, p.dir), err == nil && found == main && c.isOn("git"):
+		p.from = main
+	case err == nil && found == main:
+		p.dir = main
+	}
+	return p, nil
+}
+
+// moveWorkspace moves a workspace after its user agreed, unless its files are under version control or an agent works there.
+func moveWorkspace(c *call, p initPlace) error {
+	if !project.Moving(p.from, p.dir) {
+		switch {
+		case c.isOn("move"):
+		case !c.InTerminal || !c.ErrTerminal:
+			return &failure.Error{Code: "needs_move", Err: fmt.Errorf("%s is a workspace, and another one in .oacp would hide its mail", p.from),
+				Hint: "oacp init --git --move moves it into .oacp, with its mail and state"}
+		default:
+			if err := c.confirm(fmt.Sprintf("move the workspace %s, with its mail and state, to %s?", p.from, p.dir)); err != nil {
+				return err
+			}
+		}
+		if err := (command.Workspace{Dir: p.from}).With(c.Streams, nil, checkIdle); err != nil {
+			return err
+		}
+	}
+	others := []string{"trust/catalog.yaml"}
+	schemas, err := filepath.Glob(filepath.Join(p.from, contract.Folder, "*"+contract.Suffix))
+	if err != nil {
+		return err
+	}
+	for _, path := range schemas {
+		others = append(others, contract.Folder+"/"+filepath.Base(path))
+	}
+	if err := git.CheckUntracked(c.ctx, p.from, append(others, schema.AgentsName, schema.MarkerName)...); err != nil {
+		return err
+	}
+	home, err := c.place.Place(c.Streams).HomeDir()
+	if err != nil {
+		return err
+	}
+	return project.Move(p.from, p.dir, home, others...)
+}
+
+// checkIdle returns an error if a runner works an inbox of the workspace.
+func checkIdle(w *mailbox.Workspace) error {
+	agents, err := w.Agents()
+	for _, agent := range agents {
+		running, runErr := track.IsRunning(w, agent)
+		if running {
+			return failure.WithHint(fmt.Errorf("%s cannot move while oacp run works the inbox of %s", w.Dir(), agent), "stop oacp run, and try again")
+		}
+		err = cmp.Or(err, runErr)
+	}
+	return err
+}
