@@ -252,7 +252,7 @@ func TestReceiveRefuses(t *testing.T) {
 }
 
 // TestLongNamesInAGitWorkspace sends in a workspace with a git repository of its own, or a file that
-// leads to one, or in a folder of a repository whose .gitattributes speak of messages.
+// leads to one, or in a folder of a repository with rules for git in agents.
 func TestLongNamesInAGitWorkspace(t *testing.T) {
 	check.NeedsExclusiveRename(t)
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
@@ -260,7 +260,7 @@ func TestLongNamesInAGitWorkspace(t *testing.T) {
 		git := filepath.Join(filepath.Dir(dir), ".git")
 		return errors.Join(os.Mkdir(git, 0o755), os.WriteFile(filepath.Join(git, "HEAD"), nil, 0o644))
 	}
-	attributes := func(dir string) error { return os.WriteFile(filepath.Join(dir, ".gitattributes"), nil, 0o644) }
+	attributes := func(dir string) error { return os.WriteFile(filepath.Join(dir, "agents", ".gitattributes"), nil, 0o644) }
 	for _, test := range []struct {
 		make func(dir string) error
 		long bool

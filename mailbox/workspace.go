@@ -122,14 +122,10 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	return w, nil
 }
 
-// inGit reports whether a workspace is a git repository, or is in one and has a .gitattributes file, as earlier versions
-// made, or agents has one.
+// inGit reports whether a workspace is a git repository, or is in one and has rules for git in agents.
 func inGit(root *os.Root, dir string) bool {
 	_, noRepository := root.Lstat(".git")
 	_, noAttributes := root.Lstat(schema.AgentsName + "/.gitattributes")
-	if noAttributes != nil {
-		_, noAttributes = root.Lstat(".gitattributes")
-	}
 	if noRepository == nil || noAttributes != nil {
 		return noRepository == nil
 	}

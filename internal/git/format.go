@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"regexp"
 	"slices"
+	"strings"
 )
-
-var announcedFormat = regexp.MustCompile(`< object-format=(sha1|sha256)\b`)
 
 // RemoteFormat returns the object format that a remote announces, or an empty string: servers without version 2 of git's
 // protocol announce none before the first push. No command prints it, so RemoteFormat reads it from a trace of packets.
@@ -24,8 +22,7 @@ func (r *Repository) RemoteFormat(ctx context.Context, remote string) (format st
 		return "", err
 	}
 	data, err := os.ReadFile(trace.Name())
-	if found := announcedFormat.FindSubmatch(data); found != nil {
-		format = string(found[1])
-	}
+	_, format, _ = strings.Cut(string(data), "< object-format=")
+	format, _, _ = strings.Cut(format, "\n")
 	return format, err
 }

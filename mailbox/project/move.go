@@ -24,71 +24,73 @@ func Moving(from, to string) bool {
 // of one. If Move is killed, nothing is lost, and calling it again finishes the move. Links in the projects of the home that
 // lead to the workspace follow it.
 func Move(from, to, home string, others ...string) error {
-	if err := durable.MakeDirs(to); err != nil {
-		return err
-	}
 	names := append([]string{schema.AgentsName, schema.StateName}, others...)
 	for _, name := range names { // before anything moves
-		info, err := os.Lstat(filepath.Join(from, name))
+		source, target := filepath.Join(from, name), filepath.Join(to, name)
+		info, err := os.Lstat(source)
 		if err != nil {
 			continue // it has moved, or there is none
 		}
-		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
-			return fmt.Errorf("%w %s: %s is there", ErrInTheWay, filepath.Join(from, name), filepath.Join(to, name))
+		if _, err := os.Lstat(target); err == nil {
+			return fmt.Errorf("%w %s: %s is there", ErrInTheWay, source, target)
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%w %s: it is a link", ErrInTheWay, filepath.Join(from, name))
+			return fmt.Errorf("%w %s: it is a link", ErrInTheWay, source)
 		}
 	}
 	for _, name := range names {
-		if err := moveFile(from, to, name); err != nil {
+		if err := moveFile(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}
 	}
-	if err := followLinks(home, from, to); err != nil {
-		return err
-	}
-	return moveFile(from, to, schema.MarkerName)
+	return errors.Join(followLinks(filepath.Join(home, "projects"), from, to), moveFile(filepath.Join(from, schema.MarkerName), filepath.Join(to, schema.MarkerName)))
 }
 
 // moveFile moves a file or folder unless it has moved.
-func moveFile(from, to, name string) error {
-	source, target := filepath.Join(from, name), filepath.Join(to, name)
-	if _, err := os.Lstat(source); errors.Is(err, fs.ErrNotExist) {
+func moveFile(source, target string) error {
+	from, err := durable.OpenPath(filepath.Dir(source))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := durable.MakeDirs(filepath.Dir(target))
 	if err == nil {
-		err = os.Rename(source, target)
-	}
-	if err == nil {
-		err = durable.SyncFolder(filepath.Dir(target))
+		defer from.Close() // its names are synced
+		err = durable.MakeDirs(filepath.Dir(target))
 	}
 	if err != nil {
 		return err
 	}
-	if filepath.Dir(source) != from {
-		_ = os.Remove(filepath.Dir(source)) // it stays if anything else is in it
+	to, err := durable.OpenPath(filepath.Dir(target))
+	if err != nil {
+		return err
 	}
-	return durable.SyncFolder(from)
+	defer to.Close() // its names are synced
+	name := filepath.Base(source)
+	if err := from.Publish(name, to, name, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(to.Sync(), from.Sync())
 }
 
-// followLinks replaces links in the projects of a home that lead to a folder by links to another one.
-func followLinks(home, from, to string) error {
-	projects := filepath.Join(home, "projects")
-	entries, _ := os.ReadDir(projects) // there may be none
-	for _, entry := range entries {
-		link := filepath.Join(projects, entry.Name())
-		if entry.Type()&fs.ModeSymlink == 0 || !sameFile(link, from) {
+// followLinks replaces links in a folder that lead to a folder by links to another one.
+func followLinks(folder, from, to string) error {
+	dir, err := durable.OpenPath(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() // links need no sync: without the new one, the old one leads nowhere
+	names, err := dir.Names()
+	for _, name := range names {
+		info, statErr := dir.Lstat(name)
+		if statErr != nil || info.Mode()&fs.ModeSymlink == 0 || !sameFile(dir.Path(name), from) {
 			continue
 		}
-		next := filepath.Join(projects, "."+entry.Name()+"-moving")
-		_ = os.Remove(next) // of a killed process
-		if err := errors.Join(os.Symlink(to, next), os.Rename(next, link)); err != nil {
-			return err
-		}
+		next := "." + name + "-moving"
+		err = errors.Join(err, dir.Remove(next), os.Symlink(to, dir.Path(next)), dir.SetAside(next, name)) // one may be left of a killed process
 	}
-	return nil
+	return err
 }
 
 func sameFile(a, b string) bool {

@@ -43,7 +43,7 @@ func TestMoveIsKilled(t *testing.T) {
 		if found, err := project.Around(top); found != to {
 			t.Errorf("after the move, commands find %q, %v", found, err)
 		}
-		if entries, err := os.ReadDir(top); err != nil || len(entries) != 2 { // .oacp, and the schema of another program
+		if entries, err := os.ReadDir(top); err != nil || len(entries) != 2 { // .oacp, and the schemas, with one of another program
 			t.Errorf("the top has %v, %v", entries, err)
 		}
 	}
