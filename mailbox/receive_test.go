@@ -260,7 +260,10 @@ func TestLongNamesInAGitWorkspace(t *testing.T) {
 		git := filepath.Join(filepath.Dir(dir), ".git")
 		return errors.Join(os.Mkdir(git, 0o755), os.WriteFile(filepath.Join(git, "HEAD"), nil, 0o644))
 	}
-	attributes := func(dir string) error { return os.WriteFile(filepath.Join(dir, "agents", ".gitattributes"), nil, 0o644) }
+	attributes := func(dir string) error {
+		agents := filepath.Join(dir, "agents")
+		return errors.Join(os.MkdirAll(agents, 0o755), os.WriteFile(filepath.Join(agents, ".gitattributes"), nil, 0o644))
+	}
 	for _, test := range []struct {
 		make func(dir string) error
 		long bool
