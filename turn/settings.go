@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -116,6 +117,8 @@ type (
 		Run      yaml.Node       `yaml:"run"`
 		Autonomy autonomySection `yaml:"autonomy"`
 		Notify   yaml.Node       `yaml:"notify"`
+		// Other are the remaining fields at the top.
+		Other map[string]yaml.Node `yaml:",inline"`
 	}
 	autonomySection struct {
 		DefaultMode project.Autonomy `yaml:"default_mode"`
@@ -127,6 +130,11 @@ func (s *Settings) load(data []byte) error {
 	var file settingsFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return err
+	}
+	for _, name := range settingNames {
+		if at, misplaced := file.Other[name]; misplaced {
+			return fmt.Errorf("line %d: %s has no effect at the top of the file: it belongs in the section run, as run: {%[2]s: %s}", at.Line, name, cmp.Or(at.Value, "..."))
+		}
 	}
 	if mode := file.Autonomy.DefaultMode; mode != "" {
 		s.Autonomy = mode

@@ -65,6 +65,8 @@ func TestLoadSettings(t *testing.T) {
 		},
 		{name: "unknown permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, edits, all`},
 		{name: "unknown setting", agent: "other: 1\nrun:\n  max_turn: 3\n", wantErr: `line 3: run has no setting "max_turn"`},
+		{name: "outside the section", agent: "other: 1\nlease: 1m\n", wantErr: "line 2: lease has no effect at the top of the file: it belongs in the section run, as run: {lease: 1m}"},
+		{name: "a list outside the section", workspace: `{"command":["codex","exec"]}`, wantErr: "line 1: command has no effect at the top of the file"},
 		{name: "not a mapping", agent: "run: [1]\n", wantErr: "line 1"},
 		{name: "a shell line", agent: "run:\n  command: codex exec\n", wantErr: "line 2"},
 		{name: "not a duration", agent: "run:\n  timeout: soon\n", wantErr: "soon"},
