@@ -84,7 +84,7 @@ func runMirror(c *call) error {
 				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m) })
 			}
 			var report mirror.Report
-			synchronizer.Once(c.ctx)
+			synchronizer.Briefly(c.ctx)
 			err := synchronizer.Around(c.ctx, false, func() (err error) {
 				report, err = m.Run(c.ctx)
 				return err

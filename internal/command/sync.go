@@ -125,7 +125,7 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 const (
 	// briefly is how long a command waits for a remote before or after its work.
 	briefly = 2 * time.Second
-	// patiently is the same for a command that works only once, and for the last sync after a signal.
+	// patiently is the same for the last sync after a signal.
 	patiently = 5 * time.Second
 )
 
@@ -190,17 +190,12 @@ func (y *Synchronizer) Start(ctx context.Context) (stop func()) {
 }
 
 // Begin syncs each workspace once, and then does what Start does. It waits two seconds for a remote, but not longer
-// than the limit. A limit of 0 is for commands that work only once: then it waits five seconds.
+// than the limit, unless that is 0.
 func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) (stop func()) {
 	if y == nil {
 		return func() {}
 	}
-	if limit == 0 {
-		limit = patiently
-	} else {
-		limit = min(limit, briefly)
-	}
-	y.within(ctx, limit)
+	y.within(ctx, min(cmp.Or(limit, briefly), briefly))
 	return y.Start(ctx)
 }
 
