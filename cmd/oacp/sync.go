@@ -106,7 +106,11 @@ func runSync(c *call) (err error) {
 		case err != nil && len(result.Changes) == 0:
 			return err
 		}
-		return p.print(result, err)
+		if err := p.print(result, err); err != nil || len(result.Changes) == 0 || options.DryRun {
+			return err
+		}
+		_ = repository.Maintain(c.ctx) // a failure does not affect the mail
+		return nil
 	})
 }
 
@@ -123,6 +127,7 @@ func squash(c *call, w *mailbox.Workspace, repository *gitmail.Repository) error
 		return cmp.Or(context.Cause(c.ctx), err)
 	}
 	done := result.Squashed
+	defer func() { _ = repository.Maintain(c.ctx) }() // which removes the old history
 	return c.answer(map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit}, func() {
 		if done.Before == done.After {
 			c.printf("commits: %d, nothing to squash\n", done.Before)

@@ -218,7 +218,7 @@ func TestBackup(t *testing.T) {
 	n.checkEqual()
 }
 
-// TestEmptiedRefs has the refs as a power failure leaves them: empty, or full of NUL. The next sync repairs them.
+// TestEmptiedRefs has the refs as a power failure leaves them: empty, or full of NUL. The next sync names and repairs them.
 func TestEmptiedRefs(t *testing.T) {
 	t.Parallel()
 	original := newNetwork(t, 2, both...)
@@ -231,7 +231,9 @@ func TestEmptiedRefs(t *testing.T) {
 			check.WriteFile(t, filepath.Join(here.dir, ".git", ref), content)
 			later := there.send("codex", "claude")
 			there.sync()
-			here.sync()
+			if result, err := here.trySync(); err != nil || len(result.Problems) != 1 || result.Problems[0].Path != ".git/"+ref {
+				t.Errorf("sync = %v, %v; want a problem that names the file", result.Problems, err)
+			}
 			n.settle()
 			here.want("claude", mailbox.Inbox, after, later)
 			here.want("codex", mailbox.Inbox, before)

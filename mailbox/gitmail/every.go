@@ -3,6 +3,7 @@ package gitmail
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 )
 
@@ -46,7 +47,22 @@ func (o Options) announce(what string) (done func()) {
 
 // Every calls SyncUntil at once and then at every interval until the context ends, and passes each outcome to report. It
 // skips a sync if another process has just made one. It does not report a sync that is running when the context ends.
+// Meanwhile, Maintain runs if a sync had changes.
 func (r *Repository) Every(ctx context.Context, interval time.Duration, o Options, report func(Result, error)) {
+	var maintenance sync.WaitGroup
+	defer maintenance.Wait()
+	idle := make(chan struct{}, 1)
+	idle <- struct{}{}
+	maintain := func() {
+		select {
+		case <-idle:
+			maintenance.Go(func() {
+				_ = r.Maintain(ctx) // a failure does not affect the mail
+				idle <- struct{}{}
+			})
+		default: // it is running
+		}
+	}
 	for ctx.Err() == nil {
 		if !r.syncedSince(r.now().Add(-interval / 2)) {
 			result, err := r.SyncUntil(ctx, o)
@@ -54,6 +70,9 @@ func (r *Repository) Every(ctx context.Context, interval time.Duration, o Option
 				return // the error is only that of the context
 			}
 			report(result, err)
+			if len(result.Changes) > 0 {
+				maintain()
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -1,10 +1,13 @@
 package gitmail
 
 import (
+	"context"
 	"crypto/sha1"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +57,7 @@ func TestGarbageIsCollected(t *testing.T) {
 	check.WriteFile(t, crash, "")
 	collect := func() {
 		t.Helper()
-		if err := r.collectGarbage(t.Context()); err != nil {
+		if err := r.Maintain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,4 +81,47 @@ func TestGarbageIsCollected(t *testing.T) {
 	wantLoose(t, w.Dir(), "0") // nothing refers to the old ones
 	gittest.Run(t, w.Dir(), "cat-file", "-e", baseRef+":a")
 	gittest.Run(t, w.Dir(), "fsck", "--strict")
+}
+
+// TestMaintenanceHoldsUpNothing syncs while git collects garbage, and after that was killed.
+func TestMaintenanceHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	w := workspaceIn(t, t.TempDir())
+	if err := os.MkdirAll(filepath.Join(w.Dir(), "agents/claude/inbox"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	initialize(t, w, InitOptions{})
+	r, err := Open(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks, reached := t.TempDir(), filepath.Join(t.TempDir(), "reached")
+	check.WriteFile(t, filepath.Join(hooks, "pre-auto-gc"), fmt.Sprintf("#!/bin/sh\n: >'%s'\nexec sleep 1000\n", reached))
+	if err := os.Chmod(filepath.Join(hooks, "pre-auto-gc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gittest.Run(t, w.Dir(), "config", "core.hooksPath", hooks)
+	r.git.Config = slices.DeleteFunc(r.git.Config, func(setting string) bool { return strings.HasPrefix(setting, "core.hooksPath=") })
+	litter(t, w.Dir())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Every(ctx, time.Millisecond, Options{}, func(Result, error) {})
+	}()
+	for t.Context().Err() == nil {
+		if _, err := os.Lstat(reached); err == nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	other, err := Open(t.Context(), w)
+	if err == nil {
+		_, err = other.Sync(t.Context(), Options{})
+	}
+	if err != nil {
+		t.Errorf("a sync during the maintenance: %v", err)
+	}
+	cancel()
+	<-ended
 }

@@ -144,7 +144,7 @@ func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
 		Dir: w.Dir(), GitDir: filepath.Join(w.Dir(), gitName),
 		Config: []string{
 			"core.fsmonitor=false", "core.logAllRefUpdates=false", "gc.auto=0", "maintenance.auto=false",
-			"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "fetch.recurseSubmodules=false",
+			"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "fetch.recurseSubmodules=false", "fetch.writeCommitGraph=false",
 			"fetch.fsckObjects=false", // one bad entry would hold up everything; a sync checks each of them
 			"core.quotePath=false", "core.bigFileThreshold=8m",
 		},

@@ -36,14 +36,17 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
 		e.problem("state/outgoing", err)
 	}
-	if err = e.run(ctx); err != nil && git.RemoveBrokenRefs(r.w.Root(), gitName) {
-		err = e.run(ctx)
+	if err = e.run(ctx); err != nil {
+		broken := git.RemoveBrokenRefs(r.w.Root(), gitName)
+		for _, path := range broken {
+			e.problem(path, errors.New("it held the name of no commit, as after a power failure; it is made again"))
+		}
+		if len(broken) > 0 {
+			err = e.run(ctx)
+		}
 	}
 	if err == nil && !o.DryRun {
 		err = r.noteSync(e.now)
-		if len(e.result.Changes) > 0 || o.Squash {
-			_ = r.collectGarbage(ctx) // a failure does not affect the mail
-		}
 	}
 	if err == nil && e.block != nil {
 		err = e.block
@@ -248,14 +251,14 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit})
 }
 
-// collectGarbage packs the repository if git finds that worthwhile, and removes the crash reports of fast-import. The
-// caller holds the lock.
-func (r *Repository) collectGarbage(ctx context.Context) error {
-	const longest = 2 * time.Minute // for which other syncs wait
+// Maintain packs the repository if git finds that worthwhile, and removes the crash reports of fast-import. Syncs go on
+// meanwhile.
+func (r *Repository) Maintain(ctx context.Context) error {
 	crashes, err := fs.Glob(r.w.Root().FS(), gitName+"/fast_import_crash_*")
 	for _, name := range crashes {
 		err = errors.Join(err, r.w.Root().Remove(name))
 	}
+	const longest = time.Hour
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	g := *r.git
