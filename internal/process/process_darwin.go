@@ -18,7 +18,6 @@ func Read(pid int) Info {
 	return Info{
 		Process: Process{PID: pid, Started: fmt.Sprintf("%d.%06d", start.Sec, start.Usec)},
 		Parent:  int(info.Eproc.Ppid), Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
-		// The number of arguments and the path of the program are before them, and the environment is behind them.
-		Arguments: string(arguments),
+		Arguments: parseProcargs2(arguments),
 	}
 }
