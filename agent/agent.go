@@ -34,8 +34,8 @@ type Driver interface {
 // A Steerer is a Driver that can give its agent more text during a turn.
 type Steerer interface {
 	// Steer adds a text to the running turn, which ends only after the agent has taken it. An error means that the
-	// agent does not get the text. Another goroutine than that of Turn calls it.
-	Steer(text string) error
+	// agent does not get the text, or does not say that it did. Another goroutine than that of Turn calls it.
+	Steer(ctx context.Context, text string) error
 }
 
 // ErrUnavailable is returned if the agent cannot be started or reached, or if its model's service

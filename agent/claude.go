@@ -162,7 +162,7 @@ func (c *claude) say(text string) (id string) {
 
 // Steer sends another message of the user. The program takes it after the next tool call or, if there is none, as a prompt
 // of its own with another result.
-func (c *claude) Steer(text string) error {
+func (c *claude) Steer(_ context.Context, text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.turn == nil {

@@ -174,18 +174,10 @@ func (c *codex) begin(t *residentTurn) {
 }
 
 // Steer adds a text to the turn. The program answers at once, and ends the turn only after the model has seen the text.
-func (c *codex) Steer(text string) error {
-	var line []byte
-	c.locked(func() {
-		line, c.awaited = c.newRequest("turn/steer", map[string]any{
-			"threadId": c.thread, "expectedTurnId": c.id, "input": []any{map[string]any{"type": "text", "text": text}},
-		})
-	})
-	answer, err := c.call(context.Background(), line)
-	if err != nil {
-		return err
-	}
-	return readRPC(answer).decode(&struct{}{})
+func (c *codex) Steer(ctx context.Context, text string) error {
+	params := map[string]any{"threadId": c.thread, "input": []any{map[string]any{"type": "text", "text": text}}}
+	c.locked(func() { params["expectedTurnId"] = c.id })
+	return c.rpcProgram.ask(ctx, "turn/steer", params, &struct{}{})
 }
 
 func (c *codex) receive(t *residentTurn, line []byte) {

@@ -93,6 +93,9 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 		say(`{"method":"something/new","params":[1,2]}`)
 		say(`{"method":"turn/completed","params":{"threadId":"another","turn":{"id":"u","status":"failed"}}}`)
 		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"another","status":"failed"}}}`)
+	case "ignores steering": // and does not end its turn
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"half"}}}`)
+		return -1
 	case "asks":
 		say(`{"id":"a1","method":"item/colour/pick","params":{}}`)
 		return -1

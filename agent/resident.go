@@ -75,8 +75,14 @@ func newProgram(r *resident, protocol protocol) *program {
 	return p
 }
 
-// call sends a request and waits for its answer.
+// answerLimit is how long a program may take to answer a request. Tests change it.
+var answerLimit = time.Minute
+
+// call sends a request and waits for its answer, at most until answerLimit or the end of ctx.
 func (p *program) call(ctx context.Context, request []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit,
+		fmt.Errorf("%w: %s did not answer within %v", ErrUnavailable, p.driver.release.program, answerLimit))
+	defer cancel()
 	p.send(request)
 	select {
 	case answer := <-p.answer:
@@ -284,7 +290,7 @@ func (t *residentTurn) interrupt() {
 var errNoSteering = errors.New("the agent takes nothing more in this turn")
 
 // Steer adds a text to the running turn.
-func (r *resident) Steer(text string) error {
+func (r *resident) Steer(ctx context.Context, text string) error {
 	p := r.running.Load()
 	if p == nil {
 		return errNoSteering
@@ -299,7 +305,7 @@ func (r *resident) Steer(text string) error {
 			p.turn.added += "\n\n" + text
 		}
 	})
-	return steerer.Steer(text)
+	return steerer.Steer(ctx, text)
 }
 
 // unattended denies requests that only a person could allow.
@@ -335,15 +341,9 @@ func (r *resident) run(ctx context.Context) (*program, error) {
 	return r.running.Load(), err
 }
 
-// startLimit is how long a program may take to answer for the first time.
-const startLimit = time.Minute
-
 func (r *resident) start(ctx context.Context, session string) error {
-	limited, cancel := context.WithTimeoutCause(ctx, startLimit,
-		fmt.Errorf("%w: %s did not answer within %v", ErrUnavailable, r.release.program, startLimit))
-	defer cancel()
 	p := r.newProgram(r)
-	if err := p.protocol.start(limited, session); err != nil {
+	if err := p.protocol.start(ctx, session); err != nil {
 		return errors.Join(err, p.stop(ctx))
 	}
 	r.running.Store(p)

@@ -24,13 +24,20 @@ func (p *rpcProgram) newRequest(method string, params any) (line []byte, id stri
 	return jsonLine(rpcMessage{Version: p.version, ID: json.RawMessage(id), Method: method, Params: mustJSON(params)}), id
 }
 
-// ask sends a request between turns and reads the result of the answer. An error of the program is an
+// ask sends a request and reads the result of the answer. An error of the program is an
 // *rpcError; other errors mean that it did not answer.
 func (p *rpcProgram) ask(ctx context.Context, method string, params, result any) error {
 	var line []byte
 	p.locked(func() { line, p.awaited = p.newRequest(method, params) })
 	answer, err := p.call(ctx, line)
 	if err != nil {
+		p.locked(func() { // a late answer is nobody's
+			p.awaited = ""
+			select {
+			case <-p.answer:
+			default:
+			}
+		})
 		return &silence{err}
 	}
 	return readRPC(answer).decode(result)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
@@ -43,13 +44,13 @@ func TestSteer(t *testing.T) {
 				}
 				driver, server := p.create(t, script, func(o *Options) { o.Allow = PermitAll })
 				started(t, driver)
-				if err := driver.Steer("too early"); !errors.Is(err, errNoSteering) && p.name == "claude" || err == nil {
+				if err := driver.Steer(t.Context(), "too early"); !errors.Is(err, errNoSteering) && p.name == "claude" || err == nil {
 					t.Errorf("between turns, Steer = %v", err)
 				}
 				steered := make(chan error, 1)
 				go func() {
 					server.Await(t, func(modelstub.Request) bool { return true })
-					steered <- driver.Steer("the other port")
+					steered <- driver.Steer(t.Context(), "the other port")
 					close(hold)
 				}()
 				result := turn(t, driver, "which port?")
@@ -99,6 +100,38 @@ type dying struct {
 	turn func(Request) (Result, error)
 }
 
+// TestSteerUnanswered checks that a program that does not answer cannot hold the caller: neither beyond the end of its
+// context, nor beyond the limit. A late answer is not taken for the next one.
+func TestSteerUnanswered(t *testing.T) {
+	defer func(limit time.Duration) { answerLimit = limit }(answerLimit)
+	for _, limit := range []time.Duration{time.Minute, 50 * time.Millisecond} {
+		driver := newFakeCodex(t, "ignores steering")
+		started(t, driver)
+		answerLimit = limit
+		begun, steered := make(chan struct{}, 9), make(chan error, 1)
+		ended := errors.New("the runner ends")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			<-begun
+			if limit == time.Minute {
+				go cancel(ended)
+			}
+			err := driver.Steer(ctx, "more")
+			cancel(ended)
+			steered <- err
+		}()
+		_, err := driver.Turn(ctx, Request{Prompt: "go"}, func(Event) { begun <- struct{}{} })
+		if steerErr := <-steered; limit == time.Minute && !errors.Is(steerErr, ended) || limit < time.Minute && !errors.Is(steerErr, ErrUnavailable) {
+			t.Errorf("limit %v: Steer = %v", limit, steerErr)
+		}
+		if !errors.Is(err, ended) {
+			t.Errorf("limit %v: Turn = %v, want its context's cause", limit, err)
+		}
+		stopped(t, driver)
+		answerLimit = time.Minute
+	}
+}
+
 func (d *dying) Turn(_ context.Context, request Request, _ func(Event)) (Result, error) {
 	return d.turn(request)
 }
@@ -113,7 +146,7 @@ func TestSteerTwoResults(t *testing.T) {
 		begun, steered := make(chan struct{}, 9), make(chan error, 1)
 		go func() {
 			<-begun
-			steered <- driver.Steer("more")
+			steered <- driver.Steer(t.Context(), "more")
 		}()
 		result, err := driver.Turn(t.Context(), Request{Prompt: "go"}, func(Event) { begun <- struct{}{} })
 		if steerErr := <-steered; steerErr != nil {

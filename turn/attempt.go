@@ -90,11 +90,10 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 		err = errors.Join(err, driver.Stop(unstopped))
 		return outcome{item: it, done: err == nil, failure: err}
 	}
-	running, over := context.WithCancel(held.ctx)
-	steered := make(chan []joined)
-	go func() { steered <- k.steer(running, it, marked, mark) }()
+	over, steered := make(chan struct{}), make(chan []joined)
+	go func() { steered <- k.steer(held.ctx, over, it, marked, mark) }()
 	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, k.request(k.entryOf(it), m, raw, rec.Attempts), &rec)
-	over()
+	close(over)
 	with := <-steered
 	if err = k.confirm(ctx, held, it, err); err != nil {
 		if stopErr := driver.Stop(unstopped); stopErr != nil {

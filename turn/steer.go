@@ -28,11 +28,12 @@ func (r *Runner) steer(it *item, priority schema.Priority) {
 	}
 }
 
-// steer gives the messages that are offered to a turn to its driver, until ctx ends with the turn, and returns them.
-func (k *worker) steer(ctx context.Context, into *item, driver *markedDriver, mark orphans.Mark) (all []joined) {
+// steer gives the messages that are offered to a turn to its driver, until the turn is over, and returns them. The end of
+// ctx also ends a driver that does not say whether the agent gets a message.
+func (k *worker) steer(ctx context.Context, over <-chan struct{}, into *item, driver *markedDriver, mark orphans.Mark) (all []joined) {
 	for {
 		select {
-		case <-ctx.Done():
+		case <-over:
 			return all
 		case it := <-into.joining:
 			if steerer, can := driver.Driver.(agent.Steerer); can {
@@ -59,7 +60,7 @@ func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer,
 	if err != nil || !begun {
 		return nil
 	}
-	if err := driver.Steer(steering + k.request(k.entryOf(it), m, raw, rec.Attempts).Prompt); err != nil {
+	if err := driver.Steer(ctx, steering+k.request(k.entryOf(it), m, raw, rec.Attempts).Prompt); err != nil {
 		k.interrupted(&rec, err)
 		return nil
 	}

@@ -20,7 +20,7 @@ type steerable struct {
 	refuses error
 }
 
-func (s *steerable) Steer(text string) error {
+func (s *steerable) Steer(_ context.Context, text string) error {
 	if s.refuses == nil {
 		s.texts <- text
 	}
