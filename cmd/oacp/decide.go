@@ -112,10 +112,14 @@ func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
 	return "", cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
 }
 
-// notify tells people about new mail until the caller calls stop, or only then if the command ends by itself.
-func (c *call) notify(ends bool, workspaces ...*mailbox.Workspace) (stop func()) {
+// notify tells people about new mail until the caller calls stop, or only then if the command ends by itself. If it is
+// brief, stop does not wait for a command that takes its time.
+func (c *call) notify(ends, brief bool, workspaces ...*mailbox.Workspace) (stop func()) {
 	warn := func(err error) { c.Warn(failure.OneLine(err.Error())) }
-	if ends {
+	switch {
+	case ends && brief:
+		return func() { notify.Briefly(c.ctx, warn, workspaces...) }
+	case ends:
 		return func() { notify.Once(c.ctx, warn, workspaces...) }
 	}
 	return notify.Start(c.ctx, warn, workspaces...)

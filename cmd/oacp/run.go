@@ -220,7 +220,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	printer.gone = runner.Finish
 	defer command.OutliveOutput()()
 	defer c.catchSignals()()
-	defer c.notify(config.Once, w)()
+	defer c.notify(config.Once, true, w)()
 	err = synchronizer.Around(c.ctx, config.Once, func() error { return runner.Run(c.ctx) })
 	err = errors.Join(err, sessionErr, printer.err)
 	if err == nil && config.Once && !c.json() && !printer.printed {

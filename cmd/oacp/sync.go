@@ -83,7 +83,7 @@ func runSync(c *call) (err error) {
 			return squash(c, w, repository)
 		}
 		if !c.isOn("dry-run") {
-			defer c.notify(every == 0, w)()
+			defer c.notify(every == 0, false, w)()
 		}
 		settings := repository.Settings()
 		p := &syncPrinter{

@@ -131,7 +131,7 @@ func reportTargets(c *call, targets []watch.Target, options *watch.Options) (ok 
 		return false, err
 	}
 	follow := c.isOn("follow")
-	defer c.notify(!follow, workspaces...)()
+	defer c.notify(!follow, false, workspaces...)()
 	if follow {
 		defer synchronizer.Start(c.ctx)()
 	} else {

@@ -1,8 +1,9 @@
 // Package notify tells people about new mail: it runs the command of the setting notify in a person's config.yaml once
 // for each message, with the message's body as standard input and the variables of a turn.
 //
-// An empty file state/notify/AGENT/NAME says that the message in the file NAME of the inbox is dealt with. It is made
-// before the command starts, so only one process runs it, and a command that fails or hangs does not run again.
+// A file state/notify/AGENT/NAME says that the message in the file NAME of the inbox is dealt with. It is made
+// before the command starts, so only one process runs it, and a command that fails or hangs does not run again. It
+// has the mark of the command's processes, until the command ends.
 // Mail from before the last change of config.yaml runs no command.
 package notify
 
@@ -11,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -24,10 +27,19 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
+// stateFolder has a folder for each person.
+const stateFolder = "state/notify/"
+
 // limit is how long a command may take. Then it is stopped with its children. Tests change it.
 var limit = 30 * time.Second
 
-var errLimit = errors.New("the command took too long")
+// moment is how long Briefly waits.
+const moment = 3 * time.Second
+
+var (
+	errLimit  = errors.New("the command took too long")
+	errMoment = fmt.Errorf("%w: it did not end within %v, and oacp ends now", errLimit, moment)
+)
 
 // A person is an agent with the setting.
 type person struct {
@@ -38,6 +50,8 @@ type person struct {
 	since time.Time
 	// done are the files in the inbox that need no command any more.
 	done map[string]bool
+	// mark is that of the command about the last message that next returned.
+	mark orphans.Mark
 	// failure is the last error that was reported.
 	failure string
 }
@@ -60,6 +74,17 @@ func Once(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspac
 	for _, p := range people(warn, workspaces) {
 		p.look(ctx, warn)
 	}
+}
+
+// Briefly does what Once does, for all people at the same time, and stops the commands that do not end within a moment.
+func Briefly(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspace) {
+	ctx, cancel := context.WithTimeoutCause(ctx, moment, errMoment)
+	defer cancel()
+	var running sync.WaitGroup
+	for _, p := range people(warn, workspaces) {
+		running.Go(func() { p.look(ctx, warn) })
+	}
+	running.Wait()
 }
 
 // Start does what Once does now, and whenever mail arrives, until the caller calls stop. It reads the settings only
@@ -109,7 +134,7 @@ func (p *person) look(ctx context.Context, warn func(error)) {
 		if err == nil && e != nil {
 			err = p.run(ctx, e)
 		}
-		if err != nil && ctx.Err() == nil && err.Error() != p.failure {
+		if err != nil && (ctx.Err() == nil || errors.Is(err, errMoment)) && err.Error() != p.failure {
 			p.failure = err.Error()
 			warn(fmt.Errorf("notify of %s: %w", p.name, err))
 		}
@@ -121,7 +146,7 @@ func (p *person) look(ctx context.Context, warn func(error)) {
 
 // next returns a new message, after it has recorded that it is dealt with. It returns nil if there is none.
 func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
-	folder := "state/notify/" + string(p.name)
+	folder := stateFolder + string(p.name)
 	if err := p.w.MakeStateFolder(folder); err != nil {
 		return nil, err
 	}
@@ -140,6 +165,9 @@ func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
 	}
 	slices.Sort(files)
 	for _, name := range records {
+		if !p.done[name] {
+			err = errors.Join(err, p.endOrphans(ctx, folder+"/"+name))
+		}
 		p.done[name] = true
 		if _, found := slices.BinarySearch(files, name); !found {
 			err = errors.Join(err, dir.Remove(name))
@@ -155,7 +183,8 @@ func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
 		if e.Modified.Before(p.since) || e.Message.ExpiredAt(time.Now()) {
 			continue
 		}
-		record, err := dir.Create(e.Name, nil)
+		p.mark = orphans.NewMark()
+		record, err := dir.Create(e.Name, []byte(p.mark))
 		if errors.Is(err, fs.ErrExist) {
 			continue // another process was first
 		}
@@ -167,6 +196,31 @@ func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
 	return nil, errors.Join(err, listErr)
 }
 
+// endOrphans ends what a killed process left of a command, whose mark is in the record. No living one runs it that long.
+func (p *person) endOrphans(ctx context.Context, record string) error {
+	info, err := p.w.Root().Lstat(record)
+	if err != nil || info.Size() == 0 || time.Since(info.ModTime()) < 2*limit {
+		return nil
+	}
+	mark, err := durable.ReadFile(p.w.Root(), p.w.Dir(), record, maxMark)
+	if err == nil {
+		_, err = orphans.End(ctx, orphans.Mark(mark))
+	}
+	return errors.Join(err, p.ended(record))
+}
+
+// maxMark bounds a record in bytes.
+const maxMark = 100
+
+// ended records that a command has ended. What it then leaves running, it means to.
+func (p *person) ended(record string) error {
+	file, err := p.w.Root().OpenFile(record, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 // driver returns what runs a command, in the folder of the workspace.
 func driver(w *mailbox.Workspace, command []string) agent.Driver {
 	return agent.NewExec(agent.Options{Command: command, Dir: w.Dir(), Grace: time.Second})
@@ -174,7 +228,7 @@ func driver(w *mailbox.Workspace, command []string) agent.Driver {
 
 // run runs the command for a message.
 func (p *person) run(ctx context.Context, e *mailbox.Entry) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
+	ctx, cancel := context.WithTimeoutCause(orphans.WithMark(ctx, p.mark), limit, errLimit)
 	defer cancel()
 	command := driver(p.w, p.command)
 	err := command.Start(ctx)
@@ -185,6 +239,7 @@ func (p *person) run(ctx context.Context, e *mailbox.Entry) error {
 			err = fmt.Errorf("%w: %s", err, result.LastLine)
 		}
 	}
+	err = errors.Join(err, p.ended(stateFolder+string(p.name)+"/"+e.Name))
 	if err != nil {
 		err = fmt.Errorf("%s about message %s: %w", p.command[0], e.Message.ID.Short(), err)
 	}

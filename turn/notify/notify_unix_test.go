@@ -225,3 +225,19 @@ func TestCheck(t *testing.T) {
 		t.Errorf("for a program: %v", err)
 	}
 }
+
+// TestBriefly checks that a command that takes its time holds nobody, and that the people are told at the same time.
+func TestBriefly(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, `[sleep, "1000"]`)
+	h.send("one", "two")
+	began := time.Now()
+	Briefly(t.Context(), h.warn, h.w)
+	if took := time.Since(began); took > limit {
+		t.Errorf("it took %v, as long as a command may take", took)
+	}
+	h.want(1)
+	if !strings.Contains(strings.Join(h.warned, ""), "it did not end within 3s, and oacp ends now") {
+		t.Errorf("it warns %q", h.warned)
+	}
+}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -66,6 +68,7 @@ func Stop(ctx context.Context, w *mailbox.Workspace, id string, agent schema.Age
 func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string) error {
 	h := NewHistory()
 	var rec *Record
+	died := &NoTurnError{p.ID, p.Agent, "its runner has died, and the next one gives the message another turn"}
 	look := func() error { // reads what is new in the journal
 		runs, err := IsRunning(w, p.Agent)
 		if err = errors.Join(err, readJournal(w, p.Agent, h.Read)); err != nil {
@@ -76,7 +79,7 @@ func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string)
 		case rec == nil:
 			return &NoTurnError{p.ID, p.Agent, "it is " + string(p.Stage)}
 		case rec.Running && !runs:
-			return &NoTurnError{p.ID, p.Agent, "its runner has died, and the next one gives the message another turn"}
+			return died
 		case rec.In != "":
 			return &NoTurnError{p.ID, p.Agent, fmt.Sprintf("it has joined that on message %s, which oacp stop %s ends", rec.In, rec.In.Short())}
 		}
@@ -98,6 +101,13 @@ func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string)
 		case <-time.After(stopPoll):
 			err = look()
 		}
+	}
+	if errors.Is(err, error(died)) {
+		killed, endErr := orphans.End(ctx, rec.Marks...)
+		if len(killed) > 0 {
+			died.Reason += "; these processes of it were still running and were killed: " + strings.Join(killed, ", ")
+		}
+		err = cmp.Or(endErr, err)
 	}
 	return err
 }
