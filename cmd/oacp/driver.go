@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +52,25 @@ func checkOrder(words []string) error {
 	}
 	flag, _, _ := strings.Cut(words[0], "=")
 	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(flag)).WithHint(afterDashes)
+}
+
+// noteCommand notes syntax of a shell in the agent's command, which no shell reads, and warns about flags of run in it.
+func noteCommand(c *call, command []string) {
+	isShell := func(word string) bool { return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "fish"}, filepath.Base(word)) }
+	syntax, line := "", make([]string, len(command))
+	for i, word := range command {
+		line[i] = visible.ShellCommand(word)
+		if found, err := regexp.MatchString(`^([|&;<>]|[0-9]>)\S*$|^\S*;$|^\S*(\*|\$[A-Za-z_{(])\S*$`, word); err == nil && found && i > 0 {
+			syntax, line[i] = cmp.Or(syntax, word), word
+		}
+		if slices.Contains([]string{"--reply", "--once"}, word) && !c.isOn(word[2:]) {
+			c.Warn(word + " stands in the command, after --, so it is no flag of run")
+		}
+	}
+	if syntax != "" && !slices.ContainsFunc(command, isShell) {
+		c.Note(fmt.Sprintf("no shell reads the command, so %s has no special meaning; to use a shell: -- %s",
+			visible.Quote(syntax), visible.ShellCommand("sh", "-c", strings.Join(line, " "))))
+	}
 }
 
 // driverFlags are the flags that say how to reach an agent. The usage of --socket depends on the command.

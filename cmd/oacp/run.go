@@ -187,6 +187,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err != nil {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
 	}
+	noteCommand(c, settings.Command)
 	config.Once = c.isOn("once")
 	config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
 		err = command.CheckDraft(ctx, w, answer, validate.Source{})
