@@ -56,7 +56,9 @@ func checkOrder(words []string) error {
 
 // noteCommand notes syntax of a shell in the agent's command, which no shell reads, and warns about flags of run in it.
 func noteCommand(c *call, command []string) {
-	isShell := func(word string) bool { return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "fish"}, filepath.Base(word)) }
+	isShell := func(word string) bool {
+		return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "fish"}, filepath.Base(word))
+	}
 	syntax, line := "", make([]string, len(command))
 	for i, word := range command {
 		line[i] = visible.ShellCommand(word)
