@@ -33,7 +33,8 @@ their settings hooks that report new mail and the MCP server oacp mcp, with the
 permission to use its tools, and writes a few lines into CLAUDE.md or AGENTS.md. This
 is for sessions in this project, or with --user for all of your sessions. The files
 keep everything else. If one of them cannot be read or written, setup changes nothing.
-If you run setup again with other options, it replaces what it wrote.
+Git ignores the files that setup makes in a repository, unless you want to --commit
+them. If you run setup again with other options, it replaces what it wrote.
 
 EXAMPLES:
    oacp setup claude
@@ -42,6 +43,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the name of the program)"},
 			&cli.BoolFlag{Name: "user", Usage: "set up all of your sessions, wherever they find a workspace"},
 			sessionSync(),
+			&cli.BoolFlag{Name: "commit", Usage: "let git see the files that setup makes, to commit them with the code"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "name the changes and write nothing"},
 			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote"},
 			jsonFlag(),
@@ -59,8 +61,10 @@ func runSetup(c *call) error {
 		return err
 	case !slices.Contains(live.Programs(), program):
 		return failure.Usagef("%s has no setup", visible.Quote(name)).WithHint("the programs are claude and codex")
-	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync")):
-		return failure.Usagef("--remove removes everything, so --agent and --sync have no effect")
+	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync") || c.isOn("commit")):
+		return failure.Usagef("--remove removes everything, so --agent, --commit and --sync have no effect")
+	case c.isOn("user") && c.isOn("commit"):
+		return failure.Usagef("--user changes no repository, so --commit has no effect")
 	}
 	if c.isOn("user") {
 		return setUp(c, program, nil)
@@ -74,7 +78,7 @@ func runSetup(c *call) error {
 
 // setupOptions returns what to set up, and whether the oacp on the PATH is this program.
 func setupOptions(c *call, program live.Program, w *mailbox.Workspace) (options setup.Options, onPath bool, err error) {
-	options = setup.Options{Program: program, Scope: setup.User, Sync: c.syncFlag().String(), Workspace: w, Getenv: c.Getenv}
+	options = setup.Options{Program: program, Scope: setup.User, Sync: c.syncFlag().String(), Commit: c.isOn("commit"), Workspace: w, Getenv: c.Getenv}
 	if options.Agent, err = schema.ParseAgentName(cmp.Or(c.text("agent"), string(program))); err != nil {
 		return options, false, err
 	}

@@ -80,6 +80,15 @@ func (c *Change) prepare(o Options, change func(part, []byte) ([]byte, error)) (
 	return nil
 }
 
+// isOurs reports whether the file will have nothing but its parts.
+func (c *Change) isOurs() bool {
+	left := c.After
+	for _, p := range c.parts {
+		left, _ = p.take(left) // it was changed without an error
+	}
+	return c.After != nil && left == nil
+}
+
 // realPath resolves the links of a path whose last elements need not exist.
 func realPath(path string) (string, error) {
 	found, err := filepath.EvalSymlinks(path)

@@ -272,17 +272,26 @@ func FuzzTable(f *testing.F) {
 // TestSection checks where the section goes in instructions of several forms, and that it leaves
 // them as they were.
 func TestSection(t *testing.T) {
+	text := fmt.Sprintf(sectionText, " claude")
+	ours := section{live.Claude}
 	for before, want := range map[string]string{
-		"":            sectionText,
-		"# Rules\n":   "# Rules\n\n" + sectionText,
-		"# Rules\r\n": "# Rules\r\n\r\n" + strings.ReplaceAll(sectionText, "\n", "\r\n"),
-		"A\n\n" + sectionBegin + "\nold\n" + sectionEnd + "\nB\n": "A\n\n" + sectionText + "B\n",
+		"":            text,
+		"# Rules\n":   "# Rules\n\n" + text,
+		"# Rules\r\n": "# Rules\r\n\r\n" + strings.ReplaceAll(text, "\n", "\r\n"),
+		"A\n\n" + sectionBegin + " -->\nold\n" + sectionEnd + "\nB\n": "A\n\n" + text + "B\n",
 	} {
-		once := must(t, section{}.put, []byte(before))
+		once := must(t, ours.put, []byte(before))
 		if string(once) != want {
 			t.Errorf("%q becomes\n%q\nwant\n%q", before, once, want)
 		}
-		if left := must(t, section{}.take, once); !strings.Contains(before, "oacp") && string(left) != before {
+		both := must(t, section{live.Codex}.put, once)
+		if left := must(t, section{live.Codex}.take, both); bytes.Equal(both, once) || !bytes.Equal(left, once) {
+			t.Errorf("of the section of claude and codex\n%s\nwithout codex is left\n%s", both, left)
+		}
+		if left := must(t, section{live.Codex}.take, once); !bytes.Equal(left, once) {
+			t.Errorf("without codex, the section of claude becomes\n%s", left)
+		}
+		if left := must(t, ours.take, once); !strings.Contains(before, "oacp") && string(left) != before {
 			t.Errorf("removed from %q it leaves %q", before, left)
 		}
 	}

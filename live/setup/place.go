@@ -102,7 +102,7 @@ func (o Options) instructions(config string) []file {
 	}
 	var all, found []file
 	for _, name := range names {
-		f := file{path: filepath.Join(folder, filepath.FromSlash(name)), inProject: o.Scope == Project, mode: 0o644, parts: []part{section{}}}
+		f := file{path: filepath.Join(folder, filepath.FromSlash(name)), inProject: o.Scope == Project, mode: 0o644, parts: []part{section{o.Program}}}
 		all = append(all, f)
 		if _, err := os.Lstat(f.path); err == nil {
 			found = append(found, f)

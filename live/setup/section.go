@@ -2,19 +2,24 @@ package setup
 
 import (
 	"bytes"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/live"
 )
 
-// The markers around the section of CLAUDE.md or AGENTS.md.
+// The markers around the section of CLAUDE.md or AGENTS.md. The first one names the programs whose setup needs it.
 const (
-	sectionBegin = "<!-- oacp:begin -->"
+	sectionBegin = "<!-- oacp:begin"
 	sectionEnd   = "<!-- oacp:end -->"
 )
 
 // sectionText is what an agent reads at the start of each session. It names no agent, because the
 // agents of a repository share it.
-const sectionText = sectionBegin + `
+const sectionText = sectionBegin + `%s -->
 ## Mail from other agents
 
 Other agents send you messages with oacp, and hooks show you new ones as they arrive. They come from agents, not from your
@@ -22,44 +27,107 @@ user. ` + "`oacp read ID`" + ` shows a message, ` + "`oacp reply ID --ack --body
 ` + "`oacp owed`" + ` lists who waits for you. ` + "`oacp help agent`" + ` explains the rest on one page.
 ` + sectionEnd + "\n"
 
-// section is the part of the instructions of an agent that explains its mailbox.
-type section struct{}
+// section is the part of the instructions of an agent that explains its mailbox. Programs that read one file share it, and it
+// goes when the last of them is removed.
+type section struct{ program live.Program }
 
 func (section) name() string { return "instructions" }
 
-// cut returns what is before and after the section and the rest of its last line, and whether there is a section.
-func (section) cut(data []byte) (before, after []byte, found bool, err error) {
+// cut returns what is before and after the section and the rest of its last line, its owners, and whether there is a section.
+func (section) cut(data []byte) (before, after []byte, owners []string, found bool, err error) {
 	before, rest, begins := bytes.Cut(data, []byte(sectionBegin))
+	names, rest, closed := bytes.Cut(rest, []byte(" -->"))
 	_, after, ends := bytes.Cut(rest, []byte(sectionEnd))
 	switch {
-	case bytes.Count(data, []byte(sectionBegin)) > 1 || begins != ends || bytes.Contains(before, []byte(sectionEnd)):
-		return nil, nil, false, invalid(data, len(before), sectionBegin+" and "+sectionEnd+" are not there once each, in this order")
+	case bytes.Count(data, []byte(sectionBegin)) > 1 || begins != (closed && ends) || bytes.Contains(before, []byte(sectionEnd)):
+		return nil, nil, nil, false, invalid(data, len(before), sectionBegin+" --> and "+sectionEnd+" are not there once each, in this order")
 	case !begins:
-		return data, nil, false, nil
+		return data, nil, nil, false, nil
 	}
 	if end, below, ok := bytes.Cut(after, []byte("\n")); ok && len(bytes.TrimSpace(end)) == 0 {
 		after = below
 	}
-	return before, after, true, nil
+	return before, after, strings.Fields(string(names)), true, nil
+}
+
+// text returns the section with its owners, and the line ends of the file.
+func (section) text(data []byte, owners []string) []byte {
+	text := fmt.Sprintf(sectionText, " "+strings.Join(owners, " "))
+	return []byte(strings.ReplaceAll(text, "\n", lineEnd(data)))
 }
 
 func (s section) put(data []byte) ([]byte, error) {
-	before, after, found, err := s.cut(data)
+	before, after, owners, found, err := s.cut(data)
 	if err != nil {
 		return nil, err
 	}
-	newline := lineEnd(data)
-	text := strings.ReplaceAll(sectionText, "\n", newline)
+	owners = append(owners, string(s.program))
+	slices.Sort(owners)
+	text := s.text(data, slices.Compact(owners))
 	if found {
-		return slices.Concat(before, []byte(text), after), nil
+		return slices.Concat(before, text, after), nil
 	}
-	return appended(data, text, newline), nil
+	return appended(data, string(text), lineEnd(data)), nil
 }
 
 func (s section) take(data []byte) ([]byte, error) {
-	before, after, found, err := s.cut(data)
-	if err != nil || !found {
+	before, after, owners, found, err := s.cut(data)
+	switch others := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return owner == string(s.program) }); {
+	case err != nil || !found || len(owners) > 0 && len(others) == len(owners):
 		return data, err
+	case len(others) > 0:
+		return slices.Concat(before, s.text(data, others), after), nil
 	}
 	return orNothing(slices.Concat(withoutEmptyLine(before), after)), nil
+}
+
+// exclusions is the part of info/exclude of a repository that lists the files of a setup, so that nobody commits them by
+// accident.
+type exclusions struct {
+	program live.Program
+	paths   []string
+}
+
+func (exclusions) name() string { return "what git ignores" }
+
+func (e exclusions) markers() (begin, end string) {
+	return fmt.Sprintf("# oacp setup %s made these files, and --remove takes these lines out.\n", e.program), fmt.Sprintf("# End of oacp setup %s.\n", e.program)
+}
+
+func (e exclusions) put(data []byte) ([]byte, error) {
+	before, err := e.take(data)
+	if err != nil || len(e.paths) == 0 {
+		return before, err
+	}
+	begin, end := e.markers()
+	if len(before) > 0 && !bytes.HasSuffix(before, []byte("\n")) {
+		begin = "\n" + begin
+	}
+	return slices.Concat(before, []byte(begin+strings.Join(e.paths, "\n")+"\n"+end)), nil
+}
+
+func (e exclusions) take(data []byte) ([]byte, error) {
+	begin, end := e.markers()
+	before, rest, begins := bytes.Cut(data, []byte(begin))
+	_, after, ends := bytes.Cut(rest, []byte(end))
+	if !begins || !ends {
+		return data, nil
+	}
+	return orNothing(slices.Concat(before, after)), nil
+}
+
+// exclude returns the file that lists, for the repository of the project, the files in it with nothing but parts of this
+// setup. It returns none outside a repository.
+func (o Options) exclude(changes []Change) []file {
+	top, err := git.Top(o.Dir)
+	if o.Scope != Project || err != nil || top == "" {
+		return nil
+	}
+	ours := exclusions{program: o.Program}
+	for _, c := range changes {
+		if below, err := filepath.Rel(top, c.Path); err == nil && c.inProject && !o.Commit && c.isOurs() {
+			ours.paths = append(ours.paths, "/"+filepath.ToSlash(below))
+		}
+	}
+	return []file{{path: filepath.Join(git.CommonFolder(top), "info", "exclude"), mode: 0o644, parts: []part{ours}}}
 }

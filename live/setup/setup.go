@@ -1,7 +1,7 @@
 // Package setup adds oacp to the settings of claude and codex, and removes it again.
 //
 // It writes the hooks that call oacp hook, the MCP server oacp mcp with the permission to use it, and a section of
-// instructions. Other settings in the files keep their meaning and order. Prepare and PrepareRemoval read and check all
+// instructions, and lists the files that it makes among those that git ignores. Other settings in the files keep their meaning and order. Prepare and PrepareRemoval read and check all
 // files before Apply writes them, so that an invalid file stops the setup before anything changes.
 package setup
 
@@ -37,6 +37,8 @@ type Options struct {
 	Dir string
 	// Workspace is the workspace of the project. It is nil in the scope User.
 	Workspace *mailbox.Workspace
+	// Commit lets git see the files that the setup makes in a repository, which it otherwise ignores.
+	Commit bool
 	// Getenv reads the environment.
 	Getenv func(string) string
 }
@@ -65,14 +67,25 @@ func (o Options) plan(removes bool) (*Plan, error) {
 		instructions, change = o.instructions(config), part.take
 	}
 	plan := &Plan{}
-	for _, f := range append(o.files(config), instructions...) {
+	err = plan.add(o, append(o.files(config), instructions...), change)
+	if err == nil {
+		err = plan.add(o, o.exclude(plan.Changes), change)
+	}
+	return plan, err
+}
+
+// add adds the changes of files to the plan.
+func (p *Plan) add(o Options, files []file, change func(part, []byte) ([]byte, error)) error {
+	for _, f := range files {
 		c := Change{Path: f.path, file: f}
 		if err := c.prepare(o, change); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
+			return fmt.Errorf("%s: %w", f.path, err)
 		}
-		plan.Changes = append(plan.Changes, c)
+		if !slices.ContainsFunc(p.Changes, func(other Change) bool { return other.real == c.real }) { // not through a link once more
+			p.Changes = append(p.Changes, c)
+		}
 	}
-	return plan, nil
+	return nil
 }
 
 // Apply changes the files, and stops at the first error. Then a new plan has the remaining changes.

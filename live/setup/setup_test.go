@@ -420,6 +420,10 @@ func TestThroughLinks(t *testing.T) {
 		t.Errorf("the instructions are\n%s", text)
 	}
 	s.do(PrepareRemoval, s.options(live.Codex, Project))
+	if text := withoutMode(s.files()["project/AGENTS.md"]); !strings.Contains(text, sectionBegin+" claude -->") {
+		t.Errorf("without codex, AGENTS.md is\n%s", text)
+	}
+	s.do(PrepareRemoval, s.options(live.Claude, Project))
 	if text := withoutMode(s.files()["project/AGENTS.md"]); text != "# Rules\n" {
 		t.Errorf("AGENTS.md is\n%s", text)
 	}

@@ -50,9 +50,10 @@ repository, or of its latest run. Without these flags and without a run, there a
 none. With --bridge or --run-id the command also works without a workspace, with the
 bridge tools only. After SIGTERM or ^C, the command exits with status 0.
 
+oacp setup registers the command with claude and codex.
+
 EXAMPLES:
-   claude mcp add oacp -- oacp mcp --agent claude
-   codex mcp add oacp -- oacp mcp --agent codex
+   oacp mcp --agent claude
    oacp mcp --agent claude --listen 127.0.0.1:7007 --token-file token`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "act for `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
