@@ -17,6 +17,9 @@ func FuzzCursor(f *testing.F) {
 	for e, err := range l.Records(f.Context(), "") {
 		must(f, err)
 		given[e.Cursor()] = 3 - e.Line
+		line, err := l.lineBefore(e.behind)
+		must(f, err)
+		given[formatCursor(e.behind, lineSum(line))] = 3 - e.Line // as earlier versions gave it out
 		f.Add(string(e.Cursor()))
 	}
 	f.Add("-1-1-00000000")

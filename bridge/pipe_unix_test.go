@@ -28,7 +28,7 @@ func TestPipesAreNoLogs(t *testing.T) {
 				t.Errorf("Open(%s): got %v, %v, want it refused", path, l, err)
 			}
 		}
-		if c, err := LoadCursor(path, "codex"); !errors.Is(err, durable.ErrNotRegular) {
+		if c, _, err := LoadCursor(path, "codex"); !errors.Is(err, durable.ErrNotRegular) {
 			t.Errorf("LoadCursor: got %q, %v, want it refused", c, err)
 		}
 		if _, err := Beginning(filepath.Join(filepath.Dir(path), "1", "bridge.jsonl")); err == nil {

@@ -89,7 +89,7 @@ func (l *Log) findIndexed(id string) (found []Entry, err error) {
 		}
 		if r.ID == id {
 			behind := position{c.offset + int64(len(line)), c.line}
-			found = append(found, Entry{r, int(c.line), behind, cursorSum(line)})
+			found = append(found, Entry{r, int(c.line), behind, cursorSum(line, behind.line)})
 		}
 	}
 	return found, nil
@@ -186,7 +186,7 @@ func scan(ctx context.Context, path string, log io.ReaderAt, at position, end in
 			if err != nil {
 				err = &LineError{path, int(at.line), err}
 			}
-			if !yield(Entry{r, int(at.line), at, cursorSum(line)}, err) {
+			if !yield(Entry{r, int(at.line), at, cursorSum(line, at.line)}, err) {
 				return
 			}
 		}

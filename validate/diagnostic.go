@@ -87,8 +87,24 @@ func (ds Diagnostics) in(file, text string) Diagnostics {
 	for i := range ds {
 		ds[i].File = file
 		ds[i].source = sourceLine(text, ds[i].Line)
+		if value, ok := ds[i].comment(); ok {
+			ds[i].Fix = "a # after a space begins a comment: put the text in double quotes"
+			if !strings.ContainsAny(value, `"\`) {
+				ds[i].Fix += ": " + visible.Line(ds[i].Field+`: "`+value+`"`)
+			}
+		}
 	}
 	return ds
+}
+
+// comment returns the comment in the place of the value of a missing field, if there is one.
+func (d *Diagnostic) comment() (string, bool) {
+	if d.Rule != ruleMissingField || d.Column < 1 {
+		return "", false
+	}
+	before, _ := cutCharacters(d.source, d.Column-1)
+	rest := strings.TrimSpace(d.source[len(before):])
+	return rest, strings.HasPrefix(rest, "#")
 }
 
 // sourceLine returns the line of the text with the given number, or nothing if it is too long to

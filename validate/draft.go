@@ -25,7 +25,7 @@ func ParseDraft(name string, data []byte) (*Draft, error) {
 	doc := new(document)
 	findings := doc.parse(data)
 	if !doc.isMapping() {
-		return nil, findings.in(name, string(data)).Err()
+		return nil, findings.in(name, source(data)).Err()
 	}
 	c := checker{out: findings}
 	d := &Draft{Message: new(schema.Message), name: name, document: doc}

@@ -55,6 +55,7 @@ func FuzzDraft(f *testing.F) {
 			f.Add(data)
 		}
 	}
+	f.Add([]byte("\uFEFF")) // a byte order mark alone
 	added := []string{"id", "created_at_utc", "priority"}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, want := Bytes("", data)

@@ -96,6 +96,10 @@ var (
 	RuleContractSchema = newRule("contract-schema", Error, "A schema of the workspace is a JSON Schema that refers only to files beside it.")
 )
 
+// severity returns Error for a rule that this package does not know: one of a caller.
 func (r Rule) severity() Severity {
-	return rules[slices.IndexFunc(rules, func(info ruleInfo) bool { return info.ID == r })].Severity
+	if i := slices.IndexFunc(rules, func(info ruleInfo) bool { return info.ID == r }); i >= 0 {
+		return rules[i].Severity
+	}
+	return Error
 }

@@ -132,6 +132,9 @@ func explainSyntax(text string, at int, what string) (message, fix string) {
 		if headsBlock(text[:start]) {
 			return "the line belongs to the block above, but is not indented", "indent every line of a block by two spaces"
 		}
+		if message, fix, ok := explainWideColon(line); ok {
+			return message, fix
+		}
 		return "the line is not a field: there is no colon after a name", "write it as name: value"
 	case what == yamlKey:
 		return explainKey(line)
@@ -163,6 +166,20 @@ func explainColon(line string, colon int) (message, fix string) {
 		fix += fmt.Sprintf(`: %s: "%s"`, visible.Line(strings.TrimSpace(key)), visible.Line(value))
 	}
 	return "plain text cannot contain a colon followed by a space", fix
+}
+
+// explainWideColon explains a line whose colon is the full-width one of a Chinese or Japanese keyboard.
+func explainWideColon(line string) (message, fix string, ok bool) {
+	const wide = "\uFF1A"
+	name, value, ok := strings.Cut(line, wide)
+	if !ok || strings.Contains(name, " ") {
+		return "", "", false
+	}
+	fix = "write a colon and a space"
+	if len(line) <= 80 {
+		fix += ": " + visible.Line(name+": "+strings.TrimSpace(value))
+	}
+	return "the colon after the name is a full-width one", fix, true
 }
 
 func explainKey(line string) (message, fix string) {

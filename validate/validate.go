@@ -89,7 +89,7 @@ type inspection struct {
 func (in *inspection) run(name string, data []byte) {
 	in.message = schema.Message{}
 	if in.findings = in.document.parse(data); !in.document.isMapping() {
-		in.findings = in.findings.in(name, strings.TrimPrefix(string(data), "\ufeff"))
+		in.findings = in.findings.in(name, source(data))
 		return
 	}
 	c := checker{out: in.findings}
@@ -113,6 +113,9 @@ func Message(m *schema.Message) Diagnostics {
 	return c.located(nil)
 }
 
+// source returns the text of a file without its byte order mark, which is in no line.
+func source(data []byte) string { return strings.TrimPrefix(string(data), "\ufeff") }
+
 // isMapping reports whether the document is a mapping of fields, and so a message.
 func (d *document) isMapping() bool { return d.root.kind == schema.Mapping }
 
@@ -122,8 +125,11 @@ func (d *document) parse(data []byte) Diagnostics {
 	text, root, findings := parseTree(data, d.scratch())
 	*d = document{text: text, root: root}
 	if !d.isMapping() && !findings.HasErrors() {
-		findings = append(findings, treeProblem(int(root.line), int(root.column), nil, ruleTopLevel,
-			"a message file is a mapping of fields, not "+kindName(root.kind), "begin with a line such as: id: msg-…"))
+		message, fix, ok := explainWideColon(sourceLine(text, int(root.line)))
+		if !ok {
+			message, fix = "a message file is a mapping of fields, not "+kindName(root.kind), "begin with a line such as: id: msg-…"
+		}
+		findings = append(findings, treeProblem(int(root.line), int(root.column), nil, ruleTopLevel, message, fix))
 	}
 	return findings
 }

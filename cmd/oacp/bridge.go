@@ -95,8 +95,9 @@ drain prints the records addressed to the agent, and broadcasts from others, one
 line, as they are in the log. The log does not change.
 
 With --cursor, drain prints each record once: FILE stores the position up to which the
-log was printed. If drain is killed, the next run may print records again. Each agent
-needs its own file.
+log was printed. If drain is killed, the next run may print records again. If the log
+was replaced, drain says so and prints all of the new one. Each agent needs its own
+file.
 
 EXAMPLES:
    oacp bridge drain --agent codex --cursor codex.cursor
@@ -117,13 +118,27 @@ EXAMPLES:
 
 func drain(c *call, log *bridge.Log, agent string) (err error) {
 	var after bridge.Cursor
+	var before string // the log of the cursor
 	cursor := c.text("cursor")
 	if cursor != "" {
-		if after, err = bridge.LoadCursor(cursor, agent); err != nil {
+		if after, before, err = bridge.LoadCursor(cursor, agent); err != nil {
 			return err
 		}
 	}
-	end := after
+	end, err := drainFrom(c, log, agent, after)
+	if errors.Is(err, bridge.ErrUnknownCursor) && before == log.Path() {
+		c.Warn(log.Path() + " was replaced since the last drain, so all of its records are printed")
+		end, err = drainFrom(c, log, agent, "")
+	}
+	if err := errors.Join(err, c.Out.Flush()); err != nil || cursor == "" || end == after {
+		return err
+	}
+	return bridge.SaveCursor(cursor, agent, end, log.Path())
+}
+
+// drainFrom prints the records for the agent after a place, and returns the place after the last record.
+func drainFrom(c *call, log *bridge.Log, agent string, after bridge.Cursor) (end bridge.Cursor, err error) {
+	end = after
 	for e, err := range log.Records(c.ctx, after) {
 		if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
 			c.Warn("skipped " + skipped.Error())
@@ -132,14 +147,11 @@ func drain(c *call, log *bridge.Log, agent string) (err error) {
 			err = printRecord(e.Record, c.Streams)
 		}
 		if err != nil {
-			return err
+			return end, err
 		}
 		end = e.Cursor()
 	}
-	if err := c.Out.Flush(); err != nil || cursor == "" || end == after {
-		return err
-	}
-	return bridge.SaveCursor(cursor, agent, end)
+	return end, nil
 }
 
 // printRecord prints a record as it is in its log. JSON may hold characters that disturb a

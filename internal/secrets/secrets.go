@@ -68,10 +68,17 @@ func find(text string, from int) (start, end int, kind string) {
 }
 
 // mayBegin reports whether a key may begin at an offset: it does not begin in the middle of a word. An escaped character,
-// such as %3D or \n, is no part of a word.
+// such as %3D or \n, is no part of a word, nor is what colors a terminal, such as ESC [31m, escaped or not.
 func mayBegin(text string, i int) bool {
-	return i == 0 || !alphanumeric(text[i-1]) || !alphanumeric(text[i]) || i >= 2 && text[i-2] == '\\' ||
+	return i == 0 || endsColor(text[:i]) || !alphanumeric(text[i-1]) || !alphanumeric(text[i]) || i >= 2 && text[i-2] == '\\' ||
 		i >= 3 && text[i-3] == '%' && hexadecimal(text[i-2]|0x20) && hexadecimal(text[i-1]|0x20)
+}
+
+// endsColor reports whether a text ends like a control sequence of a terminal: "[", parameters and a letter, or ESC, "(" and a
+// letter.
+func endsColor(text string) bool {
+	before := strings.TrimRight(text[max(0, len(text)-40):len(text)-1], "0123456789;:")
+	return strings.HasSuffix(before, "[") || strings.HasSuffix(before, "\x1b(")
 }
 
 // A format is that of a kind of keys: one of the prefixes, with spaces between them, and then least to most characters of

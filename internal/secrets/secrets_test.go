@@ -78,7 +78,8 @@ func TestFormats(t *testing.T) {
 	for _, e := range examples {
 		for _, around := range []string{
 			"%s", "first\nthe key is %s.", "a\nhttps://user:%s@example.com/x", "a\nhttps://example.com/?key=%s&more=1", "\n?a%%3D%s",
-			"\n\tkey := \"%s\"", `{"a":` + "\n" + `"\n%s\n"}`, "é\n%s é",
+			"\n\tkey := \"%s\"", `{"a":` + "\n" + `"\n%s\n"}`, "é\n%s é", "red: \x1b[31m%s\x1b[0m", "\x1b[m%s", "\x1b[38;5;196m%s", "\x1b(B%s",
+			`"\u001b[1;31m%s\u001b[0m"`,
 		} {
 			text := fmt.Sprintf(around, e.key)
 			line := 1 + strings.Count(around, "\n")
