@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -78,15 +79,14 @@ func placeInRepository(c *call, top string) (p initPlace, err error) {
 	return p, nil
 }
 
-// moveWorkspace moves a workspace after its user agreed, unless its files are under version control or an agent works there.
+// moveWorkspace moves a workspace after its user agreed, unless an agent works there or git has files of it.
 func moveWorkspace(c *call, p initPlace) error {
 	if !project.Moving(p.from, p.dir) {
-		switch {
-		case c.isOn("move"):
-		case !c.InTerminal || !c.ErrTerminal:
+		if !c.isOn("move") && !(c.InTerminal && c.ErrTerminal) {
 			return &failure.Error{Code: "needs_move", Err: fmt.Errorf("%s is a workspace, and another one in .oacp would hide its mail", p.from),
 				Hint: "oacp init --git --move moves it into .oacp, with its mail and state"}
-		default:
+		}
+		if !c.isOn("move") {
 			if err := c.confirm(fmt.Sprintf("move the workspace %s, with its mail and state, to %s?", p.from, p.dir)); err != nil {
 				return err
 			}
@@ -95,15 +95,10 @@ func moveWorkspace(c *call, p initPlace) error {
 			return err
 		}
 	}
-	others := []string{"trust/catalog.yaml"}
-	schemas, err := filepath.Glob(filepath.Join(p.from, contract.Folder, "*"+contract.Suffix))
+	others, err := fs.Glob(os.DirFS(p.from), contract.Folder+"/*"+contract.Suffix)
+	others = append(others, "trust/catalog.yaml")
+	err = cmp.Or(err, git.CheckUntracked(c.ctx, p.from, append(others, schema.AgentsName, schema.MarkerName)...))
 	if err != nil {
-		return err
-	}
-	for _, path := range schemas {
-		others = append(others, contract.Folder+"/"+filepath.Base(path))
-	}
-	if err := git.CheckUntracked(c.ctx, p.from, append(others, schema.AgentsName, schema.MarkerName)...); err != nil {
 		return err
 	}
 	home, err := c.place.Place(c.Streams).HomeDir()
@@ -117,11 +112,9 @@ func moveWorkspace(c *call, p initPlace) error {
 func checkIdle(w *mailbox.Workspace) error {
 	agents, err := w.Agents()
 	for _, agent := range agents {
-		running, runErr := track.IsRunning(w, agent)
-		if running {
-			return failure.WithHint(fmt.Errorf("%s cannot move while oacp run works the inbox of %s", w.Dir(), agent), "stop oacp run, and try again")
+		if running, err := track.IsRunning(w, agent); err != nil || running {
+			return cmp.Or(err, failure.WithHint(fmt.Errorf("%s cannot move while oacp run works the inbox of %s", w.Dir(), agent), "stop oacp run, and try again"))
 		}
-		err = cmp.Or(err, runErr)
 	}
 	return err
 }

@@ -104,7 +104,6 @@ var rules = []rule{
 	})},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 	{"two_workspaces", is(project.ErrTwo, "--dir or OACP_WORKSPACE names the one to use. To have one: oacp sync --dir .oacp, if it is synced; move .oacp away; oacp init --git --move")},
-	{"cannot_move", is(project.ErrInTheWay, "move one of them away, and call oacp init --git again")},
 	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
 	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir DIR makes another one, for commands with --dir DIR")},
 	{"unknown_project", hinting(func(e *project.UnknownProjectError) string {

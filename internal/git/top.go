@@ -52,37 +52,31 @@ func holdsGit(folder string) (bool, error) {
 // holds it as .git or .bare. Otherwise, it returns the top itself; submodules have workspaces of their
 // own.
 func MainFolder(top string) string {
-	folder, ok := pathIn(filepath.Join(top, ".git"), "gitdir: ")
-	if !ok {
-		return top
-	}
-	common, ok := pathIn(filepath.Join(folder, "commondir"), "")
-	if !ok {
-		return top
-	}
-	if name := filepath.Base(common); name != ".git" && name != ".bare" {
+	common, isLinked := CommonFolder(top)
+	if name := filepath.Base(common); !isLinked || name != ".git" && name != ".bare" {
 		return top
 	}
 	return filepath.Dir(common)
 }
 
-// CommonFolder returns the git folder that all worktrees of a repository share, given the top of one of them.
-func CommonFolder(top string) string {
-	folder := filepath.Join(top, ".git")
-	if linked, ok := pathIn(folder, "gitdir: "); ok {
-		folder = linked
+// CommonFolder returns the git folder that all worktrees of a repository share, given the top of one of them, and whether
+// that one is a linked worktree.
+func CommonFolder(top string) (folder string, isLinked bool) {
+	folder = filepath.Join(top, ".git")
+	if own, ok := pathIn(folder, "gitdir: "); ok {
+		folder = own
 	}
 	if common, ok := pathIn(filepath.Join(folder, "commondir"), ""); ok {
-		folder = common
+		return common, true
 	}
-	return folder
+	return folder, false
 }
 
 // RemoteWith returns the name of a remote whose branch of this name was fetched, or "". It reads the files of git.
 func RemoteWith(top, branch string) string {
-	folder := os.DirFS(CommonFolder(top))
-	names, _ := fs.Glob(folder, "refs/remotes/*/"+branch) // the pattern is valid
-	packed, _ := fs.ReadFile(folder, "packed-refs")       // there may be none
+	common, _ := CommonFolder(top)
+	names, _ := fs.Glob(os.DirFS(common), "refs/remotes/*/"+branch)
+	packed, _ := os.ReadFile(filepath.Join(common, "packed-refs")) // there may be none
 	for line := range strings.Lines(string(packed)) {
 		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		names = append(names, name)

@@ -81,29 +81,36 @@ func (s section) take(data []byte) ([]byte, error) {
 	return orNothing(slices.Concat(withoutEmptyLine(before), after)), nil
 }
 
-// exclusions is the part of info/exclude of a repository that lists the files of a setup, so that nobody commits them by
-// accident.
+// exclusions is the part of info/exclude of a repository that lists, for the program, the files of the plan with nothing but
+// parts of its setup, so that nobody commits them by accident.
 type exclusions struct {
-	program live.Program
-	paths   []string
+	Options
+	top  string
+	plan *Plan
 }
 
 func (exclusions) name() string { return "what git ignores" }
 
 func (e exclusions) markers() (begin, end string) {
-	return fmt.Sprintf("# oacp setup %s made these files, and --remove takes these lines out.\n", e.program), fmt.Sprintf("# End of oacp setup %s.\n", e.program)
+	return fmt.Sprintf("# oacp setup %s made these files, and --remove takes these lines out.\n", e.Program), fmt.Sprintf("# End of oacp setup %s.\n", e.Program)
 }
 
 func (e exclusions) put(data []byte) ([]byte, error) {
+	begin, end := e.markers()
+	lines := ""
+	for _, c := range e.plan.Changes {
+		if below, err := filepath.Rel(e.top, c.Path); err == nil && c.inProject && !e.Commit && c.isOurs() {
+			lines += "/" + filepath.ToSlash(below) + "\n"
+		}
+	}
 	before, err := e.take(data)
-	if err != nil || len(e.paths) == 0 {
+	if err != nil || lines == "" {
 		return before, err
 	}
-	begin, end := e.markers()
 	if len(before) > 0 && !bytes.HasSuffix(before, []byte("\n")) {
 		begin = "\n" + begin
 	}
-	return slices.Concat(before, []byte(begin+strings.Join(e.paths, "\n")+"\n"+end)), nil
+	return slices.Concat(before, []byte(begin+lines+end)), nil
 }
 
 func (e exclusions) take(data []byte) ([]byte, error) {
@@ -116,18 +123,12 @@ func (e exclusions) take(data []byte) ([]byte, error) {
 	return orNothing(slices.Concat(before, after)), nil
 }
 
-// exclude returns the file that lists, for the repository of the project, the files in it with nothing but parts of this
-// setup. It returns none outside a repository.
-func (o Options) exclude(changes []Change) []file {
+// exclude returns info/exclude of the repository of the project, if there is one.
+func (o Options) exclude(plan *Plan) []file {
 	top, err := git.Top(o.Dir)
 	if o.Scope != Project || err != nil || top == "" {
 		return nil
 	}
-	ours := exclusions{program: o.Program}
-	for _, c := range changes {
-		if below, err := filepath.Rel(top, c.Path); err == nil && c.inProject && !o.Commit && c.isOurs() {
-			ours.paths = append(ours.paths, "/"+filepath.ToSlash(below))
-		}
-	}
-	return []file{{path: filepath.Join(git.CommonFolder(top), "info", "exclude"), mode: 0o644, parts: []part{ours}}}
+	common, _ := git.CommonFolder(top)
+	return []file{{path: filepath.Join(common, "info", "exclude"), mode: 0o644, parts: []part{exclusions{o, top, plan}}}}
 }

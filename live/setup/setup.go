@@ -67,25 +67,16 @@ func (o Options) plan(removes bool) (*Plan, error) {
 		instructions, change = o.instructions(config), part.take
 	}
 	plan := &Plan{}
-	err = plan.add(o, append(o.files(config), instructions...), change)
-	if err == nil {
-		err = plan.add(o, o.exclude(plan.Changes), change)
-	}
-	return plan, err
-}
-
-// add adds the changes of files to the plan.
-func (p *Plan) add(o Options, files []file, change func(part, []byte) ([]byte, error)) error {
-	for _, f := range files {
+	for _, f := range slices.Concat(o.files(config), instructions, o.exclude(plan)) {
 		c := Change{Path: f.path, file: f}
 		if err := c.prepare(o, change); err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
+			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
-		if !slices.ContainsFunc(p.Changes, func(other Change) bool { return other.real == c.real }) { // not through a link once more
-			p.Changes = append(p.Changes, c)
+		if !slices.ContainsFunc(plan.Changes, func(other Change) bool { return other.real == c.real }) { // not through a link once more
+			plan.Changes = append(plan.Changes, c)
 		}
 	}
-	return nil
+	return plan, nil
 }
 
 // Apply changes the files, and stops at the first error. Then a new plan has the remaining changes.

@@ -12,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -80,9 +79,6 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, made.Unreachable
 	}
 	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
-	if err := r.checkFormat(ctx, format); !made.Created && err != nil {
-		return made, err
-	}
 	switch {
 	case options.All:
 		made.Since = ""
@@ -100,17 +96,6 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	}
 	err = r.complete(ctx, around, &made)
 	return made, errors.Join(err, unlock())
-}
-
-// checkFormat returns an error matching ErrObjectFormat if the repository has another object format than the remote, whose
-// format may be unknown.
-func (r *Repository) checkFormat(ctx context.Context, remote string) error {
-	out, err := r.git.Run(ctx, "rev-parse", "--show-object-format")
-	own := strings.TrimSpace(string(out))
-	if err != nil || remote == "" || own == remote {
-		return err
-	}
-	return r.settings.about(r.w, ErrObjectFormat, fmt.Errorf("it is %s, and that of the remote %s", own, remote))
 }
 
 // create makes the repository under another name and renames it when it is complete, so a killed process leaves either

@@ -267,12 +267,6 @@ func TestInitTakesTheObjectFormat(t *testing.T) {
 				checkInitAgain(t, w, InitOptions{Enclosing: filepath.Join(dir, code)})
 			}
 		}
-		w := workspaceIn(t, filepath.Join(dir, code, "alone"))
-		initialize(t, w, InitOptions{Local: true, Enclosing: filepath.Join(dir, code)})
-		other := map[string]string{"sha1": "empty256.git", "sha256": "empty1.git"}[code]
-		if _, err := Init(t.Context(), w, InitOptions{Remote: filepath.Join(dir, other)}); !errors.Is(err, ErrObjectFormat) {
-			t.Errorf("a %s workspace takes %s as its remote: %v", code, other, err)
-		}
 	}
 }
 

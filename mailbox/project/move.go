@@ -2,7 +2,6 @@ package project
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,9 +9,6 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// ErrInTheWay says that a workspace cannot move, because something has the place of a part of it, or leads out of it.
-var ErrInTheWay = errors.New("cannot move")
 
 // Moving reports whether Move was killed: the folder has the mailboxes, and the other one still has workspace.json.
 func Moving(from, to string) bool {
@@ -22,23 +18,9 @@ func Moving(from, to string) bool {
 // Move moves a workspace to a folder on the same disk: its mailboxes, its state, other files of it by their names, and
 // workspace.json, in this order. Until the last one is there, commands find no workspace, so nothing is delivered to a part
 // of one. If Move is killed, nothing is lost, and calling it again finishes the move. Links in the projects of the home that
-// lead to the workspace follow it.
+// lead to the workspace follow it. Move replaces nothing: if something has the place of a part, the error matches fs.ErrExist.
 func Move(from, to, home string, others ...string) error {
-	names := append([]string{schema.AgentsName, schema.StateName}, others...)
-	for _, name := range names { // before anything moves
-		source, target := filepath.Join(from, name), filepath.Join(to, name)
-		info, err := os.Lstat(source)
-		if err != nil {
-			continue // it has moved, or there is none
-		}
-		if _, err := os.Lstat(target); err == nil {
-			return fmt.Errorf("%w %s: %s is there", ErrInTheWay, source, target)
-		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%w %s: it is a link", ErrInTheWay, source)
-		}
-	}
-	for _, name := range names {
+	for _, name := range append([]string{schema.AgentsName, schema.StateName}, others...) {
 		if err := moveFile(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}
