@@ -22,8 +22,9 @@ import (
 // validation. It changes nothing.
 func (w *Workspace) Compose(draft schema.Message, options *SendOptions) (*schema.Message, []byte, validate.Diagnostics, error) {
 	o := outgoing{draft: draft}
-	err := (&batch{w: w, options: cmp.Or(options, &SendOptions{})}).compose(&o)
-	return o.message, o.data, o.warnings, err
+	b := &batch{w: w, options: cmp.Or(options, &SendOptions{}), boxes: make(map[folder]*durable.Dir)}
+	err := b.compose(&o)
+	return o.message, o.data, o.warnings, errors.Join(err, b.closeBoxes())
 }
 
 // compose completes, checks and renders a message, and chooses its file name. It regards the short
@@ -221,18 +222,17 @@ func (b *batch) isUnique(m *schema.Message, name string) bool {
 // shortNameTaken reports whether one of the message's boxes has a file of its short name. It ignores a box
 // that it cannot read: that box refuses its copy later, with the cause.
 func (b *batch) shortNameTaken(m *schema.Message) bool {
-	names := []string{schema.BoxPath(m.From, Outbox)}
+	boxes := []folder{{b.w, m.From, Outbox}}
 	for _, to := range m.To {
-		if to.Valid() {
-			names = append(names, schema.BoxPath(to, Inbox))
-		}
+		boxes = append(boxes, folder{b.w, to, Inbox})
 	}
-	for _, box := range names {
-		if _, err := b.w.root.Lstat(box + "/" + m.FileName()); err == nil {
-			return true
+	return slices.ContainsFunc(boxes, func(in folder) bool {
+		dir, err := b.openBox(in, folder.open)
+		if err == nil {
+			_, err = dir.Lstat(m.FileName())
 		}
-	}
-	return false
+		return err == nil
+	})
 }
 
 // SendOptions changes how messages are sent. The zero value is the default.

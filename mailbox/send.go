@@ -358,7 +358,7 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 // committed reports whether a message is sent: the outbox of its sender has its bytes, under a name that survives a
 // crash of the machine. No copy gets into another box before that. If the name is not known, committed looks for it.
 func (b *batch) committed(o *outgoing) (bool, error) {
-	if o.message == nil || !b.w.Knows(o.message.From) { // a crash leaves incomplete files
+	if o.message == nil || o.sentAs == "" && !b.w.Knows(o.message.From) { // a crash leaves incomplete files
 		return false, nil
 	}
 	outbox, err := b.open(o.message.From, Outbox)

@@ -74,12 +74,16 @@ func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 }
 
 func (b *batch) close() error {
-	err := b.outgoing.Close()
-	for _, dir := range b.boxes {
-		err = errors.Join(err, dir.Close())
-	}
+	err := errors.Join(b.outgoing.Close(), b.closeBoxes())
 	if b.lock != nil {
 		err = errors.Join(err, b.lock.Unlock())
+	}
+	return err
+}
+
+func (b *batch) closeBoxes() (err error) {
+	for _, dir := range b.boxes {
+		err = errors.Join(err, dir.Close())
 	}
 	return err
 }
@@ -116,11 +120,14 @@ func (b *batch) waitForLock(ctx context.Context) error {
 
 // open opens a box until the batch is closed, and makes a missing one.
 func (b *batch) open(agent schema.AgentName, box Box) (*durable.Dir, error) {
-	in := folder{b.w, agent, box}
+	return b.openBox(folder{b.w, agent, box}, folder.make)
+}
+
+func (b *batch) openBox(in folder, open func(folder) (*durable.Dir, error)) (*durable.Dir, error) {
 	if dir, ok := b.boxes[in]; ok {
 		return dir, nil
 	}
-	dir, err := in.make()
+	dir, err := open(in)
 	if err == nil {
 		b.boxes[in] = dir
 	}
