@@ -130,9 +130,7 @@ func Recall(ctx context.Context, w *Workspace, m *schema.Message, agent schema.A
 	if !IsGone(err) {
 		return err
 	}
-	entries, err := w.ListNamed(ctx, agent, Inbox, func(name string) bool { return mayHold(string(m.ID), name) }, func(e *Entry) bool {
-		return e.Message != nil && e.Message.ID == m.ID
-	})
+	entries, err := Copies(ctx, w, m.ID, agent, Inbox)
 	if err == nil && len(entries) == 0 {
 		err = fmt.Errorf("message %s is not in the inbox of %s: %w", m.ID, agent, fs.ErrNotExist)
 	}
@@ -212,16 +210,18 @@ func (f folder) move(file string, box Box, reason *DeadLetterReason) (path strin
 	return to.Path(name), errors.Join(f.w.files.SyncDir(to), f.w.files.SyncDir(from))
 }
 
+// mostOfOneName is the largest number that move appends to a name.
+const mostOfOneName = 10_000
+
 // move moves a file to another folder, under the name or the first free one with a number, and returns the new
 // name. A reason is written before the file moves, and removed if it does not.
 func move(
 	files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir, name string, reason *DeadLetterReason,
 ) (newName string, err error) {
-	const most = 10_000
 	stem := strings.TrimSuffix(name, schema.FileExtension)
 	for n := 2; ; n++ {
 		err := moveAs(files, from, entry, to, name, reason)
-		if !errors.Is(err, fs.ErrExist) || n > most {
+		if !errors.Is(err, fs.ErrExist) || n > mostOfOneName {
 			return name, err
 		}
 		name = stem + "-" + strconv.Itoa(n) + schema.FileExtension

@@ -63,6 +63,12 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 	return in.load(ctx, names, func(e *Entry) bool { return isThere(e) && keep(e) })
 }
 
+// Copies returns the files of a message in a box, whatever their names.
+func Copies(ctx context.Context, w *Workspace, id schema.ID, agent schema.AgentName, box Box) ([]Entry, error) {
+	return w.ListNamed(ctx, agent, box, func(name string) bool { return mayHold(string(id), name) },
+		func(e *Entry) bool { return e.Message != nil && e.Message.ID == id })
+}
+
 // Load returns the entries of the files with these names in a box. It lists no folder, and ignores files that vanished.
 func Load(ctx context.Context, w *Workspace, agent schema.AgentName, box Box, names []string) ([]Entry, error) {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !schema.IsMessageFile(name) })

@@ -1,9 +1,11 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,10 +33,10 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 	if err != nil {
 		return nil, err
 	}
-	isQueued := func(name schema.FileName) bool {
+	isQueued := func(at time.Time) bool {
 		return slices.ContainsFunc(queued, func(id schema.ID) bool {
 			parts, err := schema.ParseID(id)
-			return err == nil && parts.Sender == name.From && isSameMinute(parts.At, name.At)
+			return err == nil && isSameMinute(parts.At, at)
 		})
 	}
 	spared := make(map[string]bool)
@@ -47,7 +49,7 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 			spared[e.Name] = true
 			if e.Message != nil {
 				long, _ := e.Message.LongFileName() // empty for an invalid id
-				spared[long], spared[e.Message.FileName()] = true, true
+				spared[long], spared[e.Message.FileName()], spared[string(e.Message.ID)+schema.FileExtension] = true, true, true
 			}
 		}
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
@@ -63,15 +65,45 @@ func (w *Workspace) Prunable(ctx context.Context, before time.Time) (func(name s
 		}
 	}
 	return func(name string) bool {
-		parsed, err := schema.ParseFileName(name)
-		return err == nil && parsed.At.Before(before) && !spared[name] && !isQueued(parsed)
+		at, ok := createdAt(name)
+		return ok && at.Before(before) && !spared[name] && !spared[withoutNumber(name)] && !isQueued(at)
 	}, nil
+}
+
+// createdAt returns the time that a file name tells: the name of a copy, or the id of a dead letter that never was in the
+// inbox. Either may have a number, because the name was taken.
+func createdAt(name string) (time.Time, bool) {
+	for _, name := range []string{name, withoutNumber(name)} {
+		if parsed, err := schema.ParseFileName(name); err == nil {
+			return parsed.At, true
+		}
+		if parts, err := schema.ParseID(schema.ID(strings.TrimSuffix(name, schema.FileExtension))); err == nil {
+			return parts.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// withoutNumber returns a file name without the number that move appends.
+func withoutNumber(name string) string {
+	stem := strings.TrimSuffix(name, schema.FileExtension)
+	end := max(strings.LastIndexByte(stem, '-'), 0)
+	if n, err := strconv.Atoi(strings.TrimPrefix(stem[end:], "-")); err != nil || n < 2 || n > mostOfOneName {
+		return name
+	}
+	return stem[:end] + schema.FileExtension
 }
 
 // Prune removes messages that were handled or given up, and outbox copies, if the filter may accepts their names. With
 // dryRun, it only counts them.
 func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRun bool) (p Pruned, err error) {
 	agents, err := w.Agents()
+	if !dryRun { // a crash must not bring back a staged copy without the one that shows that it was handled
+		err = errors.Join(err, ignoreMissing(syncFolder(w, outgoingName)))
+	}
+	if err != nil {
+		return p, err
+	}
 	for _, agent := range agents {
 		for _, box := range []Box{Archive, DeadLetters, Outbox} {
 			n, pruneErr := (folder{w, agent, box}).prune(ctx, may, dryRun)
@@ -88,10 +120,16 @@ func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRu
 
 // prune removes the messages that the filter accepts, with their reasons, and counts them.
 func (f folder) prune(ctx context.Context, may func(name string) bool, dryRun bool) (pruned int, err error) {
-	names, err := f.names()
+	dir, err := f.open()
+	if err != nil {
+		return 0, ignoreMissing(err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	names, err := dir.Names()
 	for _, name := range names {
 		if ctx.Err() != nil {
-			return pruned, context.Cause(ctx)
+			err = cmp.Or(err, context.Cause(ctx))
+			break
 		}
 		if !schema.IsMessageFile(name) || !may(name) {
 			continue
@@ -100,12 +138,14 @@ func (f folder) prune(ctx context.Context, may func(name string) bool, dryRun bo
 		if dryRun {
 			continue
 		}
-		path := schema.BoxPath(f.agent, f.box) + "/" + name
-		removeErr := f.w.root.Remove(path)
-		if f.box == DeadLetters && removeErr == nil {
-			removeErr = f.w.root.Remove(path + ReasonSuffix)
+		_, takeErr := f.w.files.Take(dir, name)
+		if f.box == DeadLetters && takeErr == nil {
+			_, takeErr = f.w.files.Take(dir, name+ReasonSuffix)
 		}
-		err = errors.Join(err, ignoreMissing(removeErr))
+		err = errors.Join(err, takeErr)
+	}
+	if pruned > 0 && !dryRun {
+		err = errors.Join(err, f.w.files.SyncDir(dir))
 	}
 	return pruned, err
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
@@ -100,5 +101,20 @@ func TestResponses(t *testing.T) {
 	}
 	if got, err := Responses(t.Context(), w, "claude", nil); err != nil || len(got) != 0 {
 		t.Errorf("an empty inbox has the responses %v (%v)", got, err)
+	}
+}
+
+// TestTouchedMessageStaysAnswered looks for the response to a message whose file got a later time than the response.
+func TestTouchedMessageStaysAnswered(t *testing.T) {
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	m := mailboxtest.Message("aaaa", 0)
+	m.Type = schema.Question
+	reply := Reply(&m, "codex")
+	reply.ID, reply.CreatedAt, reply.Body = "msg-20260313T1431Z-codex-bbb1", "2026-03-13T14:31:00Z", schema.TextValue("Yes.")
+	mailboxtest.Place(t, w, "codex", mailbox.Outbox, "20260313T1431Z_codex_notification.yaml", reply)
+	touched := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Message: &m, Modified: time.Now().Add(time.Hour)}
+	got, err := Responses(t.Context(), w, "codex", []mailbox.Entry{touched})
+	if err != nil || len(got) != 1 || !got[m.ID].Answers {
+		t.Errorf("the responses are %+v (%v), want the answer", got, err)
 	}
 }

@@ -17,14 +17,12 @@ type Response struct {
 
 // Responses returns the agent's responses to pending messages, by the ids of these messages. It opens
 // only files of the outbox that can be younger than the oldest message, and none if the outbox has not
-// changed since the files of the messages were written.
+// changed since the messages were created and their files written. The time of a file alone proves nothing: programs
+// set it.
 func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending []mailbox.Entry) (map[schema.ID]Response, error) {
 	requests := make(map[schema.ID]*schema.Message, len(pending))
 	var oldest, arrived time.Time
-	for i, e := range pending {
-		if i == 0 || e.Modified.Before(arrived) {
-			arrived = e.Modified
-		}
+	for _, e := range pending {
 		if e.Message == nil || e.Message.ID == "" {
 			continue
 		}
@@ -32,6 +30,12 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 		if at := e.Message.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
 			oldest = at
 		}
+		if arrived.IsZero() || e.Modified.Before(arrived) {
+			arrived = e.Modified
+		}
+	}
+	if oldest.Before(arrived) {
+		arrived = oldest
 	}
 	if len(requests) == 0 {
 		return nil, nil

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -66,38 +68,94 @@ func Status(w *mailbox.Workspace, agent schema.AgentName) (data []byte, mayRepla
 
 // TakeStatus replaces the status file of an agent by that of another machine, unless the agent has written a later one.
 func TakeStatus(w *mailbox.Workspace, agent schema.AgentName, status []byte) error {
-	here, mayReplace := Status(w, agent)
-	if !mayReplace || bytes.Equal(LaterStatus(here, status), here) {
-		return nil
-	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), schema.AgentPath(agent, StatusName), status, 0o644)
+	return changeStatus(w, agent, func([]byte) ([]byte, error) {
+		here, mayReplace := Status(w, agent)
+		if !mayReplace || bytes.Equal(LaterStatus(here, status), here) {
+			return nil, nil
+		}
+		return status, nil
+	})
 }
 
-// SetStatus writes to the status file of an agent what it does now. All other fields and comments stay. A file that is
-// not a YAML mapping stays as it is, and is an error. SetStatus always gives the file a later time than it had, because
-// the file with the latest time replaces those on other machines.
+// SetStatus writes to the status file of an agent what it does now. All other fields, comments and documents stay. A file
+// that is not a YAML mapping stays as it is, and is an error. SetStatus always gives the file a later time than it had,
+// because the file with the latest time replaces those on other machines.
 func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string, now time.Time) error {
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	name := schema.AgentPath(agent, StatusName)
-	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return changeStatus(w, agent, func(data []byte) ([]byte, error) { return editStatus(data, status, task, now) })
+}
+
+// changeStatus replaces the status file of an agent by what edit returns for it, unless that is nil. Processes of this machine
+// take turns. If another program has changed the file meanwhile, edit gets the new one.
+func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data []byte) ([]byte, error)) (err error) {
+	const locks, attempts = schema.StateName + "/status", 10
+	if err := w.MakeStateFolder(locks); err != nil {
 		return err
 	}
-	var file yaml.Node
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), name), err)
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), locks)
+	if err != nil {
+		return err
 	}
-	if file.Kind == 0 { // it is empty
-		file = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	lock := dir.NewLock(string(agent) + ".lock")
+	if err := exclusive.TakeBriefly(lock); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	name := schema.AgentPath(agent, StatusName)
+	path := filepath.Join(w.Dir(), name)
+	read := func() ([]byte, error) {
+		data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return data, err
+	}
+	data, err := read()
+	for range attempts {
+		if err != nil {
+			return err
+		}
+		changed, err := edit(data)
+		if err != nil {
+			return fmt.Errorf("editing %s: %w", path, err)
+		}
+		if changed == nil {
+			return nil
+		}
+		before := data
+		if data, err = read(); err == nil && bytes.Equal(data, before) {
+			return durable.ReplaceFile(w.Root(), w.Dir(), name, changed, 0o644)
+		}
+	}
+	return fmt.Errorf("editing %s: another program changes it all the time", path)
+}
+
+// editStatus returns a status file with other values.
+func editStatus(data []byte, status, task string, now time.Time) ([]byte, error) {
+	var documents []*yaml.Node
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		document := new(yaml.Node)
+		err := decoder.Decode(document)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document)
+	}
+	if len(documents) == 0 {
+		documents = []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}}
 	}
 	if before := ParseStatus(data).At; !now.Truncate(time.Second).After(before) { // in the same second, or by a clock that went back
 		now = before.Add(time.Second)
 	}
-	fields := file.Content[0]
+	fields := documents[0].Content[0]
 	if fields.Kind != yaml.MappingNode {
-		return fmt.Errorf("reading %s: it has no fields", filepath.Join(w.Dir(), name))
+		return nil, errors.New("it has no fields")
 	}
 	setField(fields, "status", status, 0)
 	setField(fields, "current_task", task, yaml.DoubleQuotedStyle)
@@ -105,10 +163,11 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(&file), encoder.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Join(w.Dir(), name), err)
+	var err error
+	for _, document := range documents {
+		err = errors.Join(err, encoder.Encode(document))
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
+	return out.Bytes(), errors.Join(err, encoder.Close())
 }
 
 // setField gives a field of a mapping a text, and keeps its comments.

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +40,7 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 			_, err := os.Lstat(path)
 			isGone := errors.Is(err, fs.ErrNotExist)
 			if isGone {
-				err = deadLetter(w, r.Message.ID, to, filepath.Base(path))
+				err = deadLetter(ctx, w, r.Message.ID, to, filepath.Base(path))
 			}
 			if err != nil {
 				return false, err
@@ -52,16 +51,26 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 	})
 }
 
-// deadLetter returns a *DeadLetterError if the agent has a dead letter of this name that is the message.
-func deadLetter(w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name string) error {
-	reason, err := w.Reason(mailbox.Entry{Agent: agent, Box: mailbox.DeadLetters, Name: name})
-	if errors.Is(err, fs.ErrNotExist) || err == nil && reason.ID != id {
-		return nil
-	}
+// deadLetter returns a *DeadLetterError if the message is among the dead letters of the agent, under whatever name. A file
+// that is not readable is the message if it has the name, and a reason with the id.
+func deadLetter(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name string) error {
+	dead, err := mailbox.Copies(ctx, w, id, agent, mailbox.DeadLetters)
 	if err != nil {
 		return err
 	}
-	return &DeadLetterError{Agent: agent, Reason: reason}
+	for _, e := range append(dead, mailbox.Entry{Agent: agent, Name: name}) {
+		reason, err := w.Reason(e)
+		switch {
+		case err == nil && reason.ID == id:
+			return &DeadLetterError{Agent: agent, Reason: reason}
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	if len(dead) > 0 {
+		return &DeadLetterError{Agent: agent, Reason: mailbox.DeadLetterReason{ID: id, Reason: "no reason is given"}}
+	}
+	return nil
 }
 
 // An Arrival is the message that ended the wait for an answer.
@@ -108,8 +117,9 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 		}
 		switch answers := event.Message.ParentID == r.Message.ID && event.Message.IsFor(r.Message.From); {
 		case event.Box == mailbox.DeadLetters && event.Message.ID == r.Message.ID:
-			reason := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "no reason is given"}
-			return Arrival{}, cmp.Or(deadLetter(w, r.Message.ID, event.Agent, event.Name), error(&DeadLetterError{Agent: event.Agent, Reason: reason}))
+			if err := deadLetter(ctx, w, r.Message.ID, event.Agent, event.Name); err != nil {
+				return Arrival{}, err
+			}
 		case event.Box == mailbox.DeadLetters:
 		case answers && event.Message.Channel == schema.ChannelBounce: // the dead letter is on another machine
 			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "see its notice " + event.Message.ID.Short()}

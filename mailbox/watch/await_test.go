@@ -27,6 +27,33 @@ var dealings = []struct {
 	}},
 }
 
+// TestNumberedDeadLetterIsOne waits for a message that becomes a dead letter under another name, because an older one has its
+// name, and for one that another tool moved there without a reason.
+func TestNumberedDeadLetterIsOne(t *testing.T) {
+	t.Parallel()
+	for _, byOther := range []bool{false, true} {
+		w := mailboxtest.NewBare(t, "claude", "codex")
+		r := mailboxtest.Send(t, w, mailboxtest.Draft("codex"))
+		name := filepath.Base(r.Inboxes[0])
+		other := mailboxtest.Message("zzzz", 0)
+		mailboxtest.Place(t, w, "codex", mailbox.DeadLetters, name, other)
+		e := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: name, Message: r.Message}
+		var err error
+		if byOther {
+			err = os.Rename(r.Inboxes[0], filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "moved.yaml"))
+		} else {
+			_, err = w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "the command failed"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dead *DeadLetterError
+		if err := AwaitAcknowledged(t.Context(), w, r); !errors.As(err, &dead) || dead.Reason.ID != r.Message.ID {
+			t.Errorf("waiting gave %v, want a DeadLetterError of the message", err)
+		}
+	}
+}
+
 // awaiting waits while something happens, and returns what the wait returns.
 func awaiting(t *testing.T, happen func() error, wait func() error) error {
 	t.Helper()

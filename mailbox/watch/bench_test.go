@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,6 +58,40 @@ func BenchmarkWatchArrival(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}
+
+// BenchmarkScan measures a scan that reports all pending messages, with a cursor against one without.
+func BenchmarkScan(b *testing.B) {
+	for _, pending := range []int{1000, 8000} {
+		w := mailboxtest.NewBare(b, "codex")
+		fill(b, w, pending)
+		files, err := filepath.Glob(w.BoxPath("codex", mailbox.Inbox) + "/*.yaml")
+		for _, file := range files { // such a time shows that nobody is writing the file
+			recent := time.Now().Add(-10 * time.Second)
+			err = errors.Join(err, os.Chtimes(file, recent, recent))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		took := map[bool]time.Duration{}
+		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				for _, cursor := range []bool{i%2 == 0, i%2 == 1} {
+					began := time.Now()
+					watcher := newTestWatcher(b, w, Options{Cursor: cursor, StateID: fmt.Sprintf("%d", time.Now().UnixNano())}, "codex")
+					count := 0
+					for range watcher.Scan(b.Context()) {
+						count++
+					}
+					if err := watcher.Close(); err != nil || count != pending {
+						b.Fatalf("%d events (%v), want %d", count, err, pending)
+					}
+					took[cursor] += time.Since(began)
+				}
+			}
+			b.ReportMetric(float64(took[true])/float64(took[false]), "cursor/without")
 		})
 	}
 }

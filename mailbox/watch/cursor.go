@@ -26,8 +26,10 @@ const (
 	// saveEvery is the least time between two saves of a cursor.
 	saveEvery = time.Second
 	// mostUnsaved is how many events are delivered before a cursor is saved, whatever the time: so a process that is
-	// killed again and again gets further each time.
-	mostUnsaved = 64
+	// killed again and again gets further each time. Saving takes as long as the cursor is large, so the process
+	// first does mostUnsavedTime as much of other work.
+	mostUnsaved     = 64
+	mostUnsavedTime = 20
 )
 
 // errCursor is wrapped by the errors of a cursor that cannot be used.
@@ -108,6 +110,8 @@ type cursor struct {
 	dirty   bool
 	unsaved int // events since it was saved
 	savedAt time.Time
+	// took is how long it took to save it last.
+	took time.Duration
 }
 
 // openCursor locks the cursor of a box and reads it into the box's record. It reports whether there was
@@ -176,6 +180,7 @@ func (b *box) saveCursor() error {
 	if c == nil || !c.dirty {
 		return nil
 	}
+	began := time.Now()
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
@@ -185,6 +190,7 @@ func (b *box) saveCursor() error {
 		err = durable.ReplaceFile(b.workspace.Root(), b.workspace.Dir(), cursorsName+"/"+c.name, buffer.Bytes(), 0o644)
 	}
 	c.savedAt = time.Now()
+	c.took = c.savedAt.Sub(began)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errCursor, err)
 	}

@@ -237,7 +237,7 @@ func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) (g
 		if cursor == nil {
 			continue
 		}
-		if cursor.unsaved++; cursor.unsaved >= mostUnsaved {
+		if cursor.unsaved++; cursor.unsaved >= mostUnsaved && time.Since(cursor.savedAt) >= mostUnsavedTime*cursor.took {
 			if err := c.box.saveCursor(); err != nil {
 				return true, err
 			}
