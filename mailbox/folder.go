@@ -105,7 +105,7 @@ func (f folder) read(dir *durable.Dir, name string, check func([]byte) *HeldErro
 	*buffer = data
 	e := Entry{Agent: f.agent, Box: f.box, Name: name, Path: dir.Path(name), Modified: modified, Err: err}
 	if err == nil {
-		e.Message, e.Err = decode(check, e.Path, data)
+		e.Message, e.Err = decode(check, e.Path, data, modified)
 	} else if info, lookErr := dir.Lstat(name); lookErr == nil && modified.IsZero() {
 		e.Modified = info.ModTime()
 	}

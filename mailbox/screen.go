@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
@@ -57,19 +58,22 @@ func (w *Workspace) ViewAs(agent schema.AgentName) {
 	w.viewer = func() schema.AgentName { return agent }
 }
 
-// Decode reads the bytes of a file in a mailbox as a message. Only Agent, Box and Name of the entry are used.
+// Decode reads the bytes of a file in a mailbox as a message. Only Agent, Box, Name and Modified of the entry are used.
 // Code that shows a message or acts on it must get it from Decode or from an Entry. The error is a *HeldError for
 // a message that must not be shown. Other errors are those of validate.Read.
 func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
-	return decode((folder{w, e.Agent, e.Box}).check(), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
+	return decode((folder{w, e.Agent, e.Box}).check(), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data, e.Modified)
 }
 
-func decode(check func(data []byte) *HeldError, path string, data []byte) (*schema.Message, error) {
+func decode(check func(data []byte) *HeldError, path string, data []byte, modified time.Time) (m *schema.Message, err error) {
 	if held := check(data); held != nil {
 		held.Path = path
 		return nil, held
 	}
-	return validate.Read(data)
+	if m, err = validate.Read(data); m != nil {
+		m.NoteArrival(modified)
+	}
+	return m, err
 }
 
 // IsHeld reports whether the file of an entry is held.

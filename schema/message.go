@@ -64,6 +64,8 @@ type Message struct {
 	// File is the text of the file that a signed message was read from, byte for byte. It is not a field of
 	// the message, and is empty for a message without a signature.
 	File string
+	// Arrived is when the file was written, if CreatedAt is later than that; see Dated. It is not a field of the message.
+	Arrived Timestamp
 }
 
 // Telemetry is what a reviewing agent may report about its own work, as the text in the file. Only

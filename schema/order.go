@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CompareAge orders messages by age, the oldest first: by their times, within a second by the times
+// CompareAge orders messages by age, the oldest first: by their times (see Dated), within a second by the times
 // in their ids, then by id. So the messages of one sender are in the order in which it sent them.
 func CompareAge(a, b *Message) int {
 	age, other := a.Age(), b.Age()
@@ -25,7 +25,24 @@ type Age struct {
 // Age returns the age of the message.
 func (m *Message) Age() Age {
 	stamp, within := m.ID.time()
-	return Age{m.CreatedAt, stamp, within, m.ID}
+	return Age{m.Dated(), stamp, within, m.ID}
+}
+
+// NoteArrival records when the message's file was written, if that is over a minute before CreatedAt: then the clock of
+// the sender was ahead, or the message was dated by hand.
+func (m *Message) NoteArrival(at time.Time) {
+	if m.CreatedAt.Time().Sub(at) > time.Minute && !at.IsZero() {
+		m.Arrived = NewTimestamp(at)
+	}
+}
+
+// Dated returns the time that counts for the age of the message: CreatedAt or, if that is in the future of its arrival, its
+// arrival. So no message comes behind all later ones.
+func (m *Message) Dated() Timestamp {
+	if m.Arrived != "" {
+		return m.Arrived
+	}
+	return m.CreatedAt
 }
 
 // Compare returns a negative number if a is the age of the older message.

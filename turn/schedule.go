@@ -301,7 +301,7 @@ const (
 // keep the whole file in memory.
 func newItem(file string, m *schema.Message) *item {
 	id := clone(m.ID)
-	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt)}
+	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt), Arrived: m.Arrived}
 	return &item{
 		Envelope: track.Envelope{
 			Key:  track.Key{ID: id, Fingerprint: track.KeyOf(m).Fingerprint},

@@ -241,6 +241,11 @@ func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) s
 			answer.Keys = append(answer.Keys, signature.KeyID)
 		}
 	}
+	if m.CreatedAt.Time().Sub(d.Now()) > time.Minute {
+		text := fmt.Sprintf("the message is dated in the future, %s; its age counts from its arrival", m.CreatedAt)
+		d.Warn(text)
+		answer.Warnings = append(answer.Warnings, text)
+	}
 	for _, w := range warnings {
 		d.Warn(w.String())
 		answer.Warnings = append(answer.Warnings, w.String())

@@ -184,7 +184,7 @@ func printInbox(inbox listing, s *command.Streams) {
 			marks = append(marks, signatureText(s, v))
 		}
 		t.add(ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			subjectText(s, m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", "))
+			subjectText(s, m.Subject), spelling.Age(m.Dated().Time(), now), strings.Join(marks, ", "))
 	}
 	t.print()
 	// Bad files come last. One hint is enough for all of them.
@@ -197,6 +197,9 @@ func printInbox(inbox listing, s *command.Streams) {
 func stageMarks(m *schema.Message, p track.Progress, s *command.Streams) (marks []string) {
 	if more := p.Said(s.Now()); more != "" || p.Stage != track.StageWaiting {
 		marks = append(marks, stageWord(p.Stage, s)+visible.Line(more))
+	}
+	if m.Arrived != "" {
+		marks = append(marks, paint(s, yellow, "dated in the future: "+string(m.CreatedAt)))
 	}
 	if m.ExpiresAt != "" && p.Stage != track.StageExpired {
 		marks = append(marks, paint(s, yellow, expiry(m, s.Now())))
@@ -335,7 +338,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{key: "priority", value: string(m.Priority)},
 		{key: "subject", value: m.Subject},
 		{key: "created_at_utc", value: string(m.CreatedAt)},
-		{key: "age", value: spelling.Age(m.CreatedAt.Time(), now)},
+		{key: "age", value: spelling.Age(m.Dated().Time(), now)},
 		{key: "file", value: e.Name},
 		{key: "path", value: e.Path},
 		{"conversation_id", string(m.ConversationID), true},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,43 @@ func TestOrderOfMailbox(t *testing.T) {
 	var want []string
 	for _, m := range messages {
 		want = append(want, m.Subject)
+	}
+	wantOrder(t, c, want)
+}
+
+// TestOrderOfFuture checks that a message dated in the future has its place by its arrival.
+func TestOrderOfFuture(t *testing.T) {
+	c := newSession(t, "a,b")
+	now := time.Now()
+	var want []string
+	for i, created := range []time.Time{now.Add(-5 * time.Hour), now.Add(-3 * time.Hour), now.AddDate(73, 0, 0), now.AddDate(0, 0, 3), now.Add(-time.Hour)} {
+		m := schema.Message{
+			ID:   schema.ID("msg-" + created.UTC().Format("20060102T1504Z") + "-a-" + fmt.Sprintf("%04d", i)),
+			From: "a", To: []schema.AgentName{"b"}, Type: schema.Question, Priority: schema.P2, CreatedAt: schema.NewTimestamp(created),
+			ConversationID: "conv-20260313-a-1", Subject: fmt.Sprintf("m%02d", i), Body: schema.TextValue("x"),
+		}
+		data, err := schema.Encode(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := m.LongFileName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, box := range []string{"a/outbox", "b/inbox"} {
+			path := filepath.Join(c.Dir, "agents", box, name)
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			arrived := now.Add(time.Duration(i-5) * 40 * time.Minute)
+			if err := os.Chtimes(path, arrived, arrived); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want = append(want, m.Subject)
+	}
+	if inbox := mustRun(t, c.Dir, "oacp", "inbox", "--agent", "b"); strings.Count(inbox, "dated in the future: ") != 2 || strings.Contains(inbox, " 0m ") {
+		t.Errorf("inbox does not say which messages are dated in the future, or how old they are:\n%s", inbox)
 	}
 	wantOrder(t, c, want)
 }

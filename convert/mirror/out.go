@@ -87,6 +87,7 @@ func (s *session) passOut(ctx context.Context, report *Report) error {
 			return true
 		}
 		f.place = schema.Message{ID: m.ID, CreatedAt: m.CreatedAt}
+		f.place.NoteArrival(time.Unix(0, f.key.modified))
 		return false
 	})
 	slices.SortFunc(found, func(a, b *outboxFile) int {

@@ -151,7 +151,7 @@ func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
 		s.Expired++
 	default:
 		s.Pending++
-		if at := e.Message.CreatedAt.Time(); s.Oldest.IsZero() || at.Before(s.Oldest) {
+		if at := e.Message.Dated().Time(); s.Oldest.IsZero() || at.Before(s.Oldest) {
 			s.Oldest = at
 		}
 	}

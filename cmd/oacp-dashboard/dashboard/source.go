@@ -81,7 +81,8 @@ type Message struct {
 	// Error says why the message is not valid. The rest is what could be read of it.
 	Error string `json:"error,omitempty"`
 
-	parent schema.ID
+	parent  schema.ID
+	arrived schema.Timestamp
 }
 
 // Run is the state of a run of a pair.
@@ -134,7 +135,7 @@ func (s Snapshot) messages(of target) []Message {
 // sortMessages puts messages in the order of a conversation.
 func sortMessages(messages []Message) {
 	conversation.Sort(messages, func(m Message) *schema.Message {
-		return &schema.Message{ID: m.ID, ParentID: m.parent, CreatedAt: m.CreatedAt}
+		return &schema.Message{ID: m.ID, ParentID: m.parent, CreatedAt: m.CreatedAt, Arrived: m.arrived}
 	})
 }
 
@@ -213,7 +214,7 @@ func messageOf(listed *track.Node) Message {
 	}
 	result := Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
-		Subject: m.Subject, ConversationID: m.ConversationID, Error: problem, parent: m.ParentID,
+		Subject: m.Subject, ConversationID: m.ConversationID, Error: problem, parent: m.ParentID, arrived: m.Arrived,
 		Stage: listed.Stage(), Stages: listed.Stages(),
 	}
 	if listed.IsHeld() {

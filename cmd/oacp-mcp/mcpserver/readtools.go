@@ -41,7 +41,7 @@ func newSummary(m *schema.Message, now time.Time) summary {
 	return summary{
 		MessageID: cut(m.ID, idTokens), From: cut(m.From, nameTokens), To: cutAll(m.To, schema.MaxRecipients, nameTokens),
 		Type: cut(m.Type, nameTokens), Priority: cut(m.Priority, nameTokens), Subject: cut(m.Subject, subjectTokens),
-		Age: spelling.Age(m.CreatedAt.Time(), now), ExpiresAt: cut(m.ExpiresAt, nameTokens), Expired: m.ExpiredAt(now),
+		Age: spelling.Age(m.Dated().Time(), now), ExpiresAt: cut(m.ExpiresAt, nameTokens), Expired: m.ExpiredAt(now),
 		ExpectsAnswer: m.Type.ExpectsAnswer(), ConversationID: cut(m.ConversationID, idTokens),
 	}
 }
