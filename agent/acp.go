@@ -71,7 +71,7 @@ func (c *acp) start(ctx context.Context, session string) (err error) {
 	if c.dir, err = filepath.Abs(o.Dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if err := c.launch(ctx, c.driver.path, append(slices.Clone(o.Command), o.Args...), o.Dir, o.Env); err != nil {
+	if err := c.launch(ctx, c.driver.path, append(slices.Clone(o.Command), o.Args...), o.Dir, o.environment()); err != nil {
 		return err
 	}
 	var hello acpHello
@@ -101,9 +101,9 @@ func (c *acp) recognize(name string) error {
 	}
 	p := &knownPrograms[i]
 	c.asks = p.asksIf == ""
-	if o := &c.driver.options; o.Allow != PermitAll && !c.asks && lookupVariable(o.Env, p.asksIf) == "" {
+	if o := &c.driver.options; o.Allow != PermitAll && !c.asks && o.lookupVariable(p.asksIf) == "" {
 		return fmt.Errorf("%w: %s changes files and runs commands without asking, so --allow %s means nothing to it; "+
-			`use --allow all, or set %s='{"*":"ask"}', with which it asks`, ErrUnavailable, p.Name, cmp.Or(o.Allow, PermitNothing), p.asksIf)
+			`use --allow all, or set %s='{"*":"ask"}', with which it asks`, ErrUnavailable, p.Name, cmp.Or(o.Allow, PermitOwn), p.asksIf)
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func (c *acp) recognize(name string) error {
 // acpModes are the modes of programs in which they ask for what a permission does not cover, best
 // first, by the names that the known programs give them.
 var acpModes = map[Permission][]string{
-	PermitNothing: {"default", "read-only"},
-	PermitEdits:   {"default", "workspace-write"},
-	PermitAll:     {"default", "agent-full-access"},
+	PermitOwn:   {"default", "read-only"},
+	PermitEdits: {"default", "workspace-write"},
+	PermitAll:   {"default", "agent-full-access"},
 }
 
 // open opens a session and selects its mode and model. A program that cannot continue a session, or that lost it
@@ -150,7 +150,7 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	if err == nil && c.session == "" {
 		err = fmt.Errorf("%w: %s opened no session", ErrUnavailable, c.driver.release.program)
 	}
-	for _, mode := range acpModes[cmp.Or(o.Allow, PermitNothing)] {
+	for _, mode := range acpModes[cmp.Or(o.Allow, PermitOwn)] {
 		if err == nil && opened.offers(mode) {
 			if mode != opened.Modes.Current {
 				err = c.ask(ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode}, &struct{}{})
@@ -305,7 +305,7 @@ func (c *acp) unasked(call *acpCall) error {
 		return nil
 	}
 	return fmt.Errorf("%s did not ask before it used %s, so --allow %s means nothing to it: use --allow all, or make the program ask",
-		c.driver.release.program, describeTool(call.tool(), call.what()), cmp.Or(c.driver.options.Allow, PermitNothing))
+		c.driver.release.program, describeTool(call.tool(), call.what()), cmp.Or(c.driver.options.Allow, PermitOwn))
 }
 
 // denialOf returns why the agent may not use a tool, "" if it may.

@@ -85,7 +85,7 @@ func TestACPRealEdits(t *testing.T) {
 		if write == nil {
 			t.Skip("has tests of its own")
 		}
-		for _, allow := range []Permission{PermitNothing, PermitEdits, PermitAll} {
+		for _, allow := range []Permission{PermitOwn, PermitEdits, PermitAll} {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "note.txt")
 			script := modelstub.Answers(t, modelstub.Reply{Text: "I will", Calls: []modelstub.ToolCall{write(file)}}, modelstub.Reply{Text: "done"}, modelstub.Reply{Text: "done"})
@@ -93,11 +93,11 @@ func TestACPRealEdits(t *testing.T) {
 			started(t, driver)
 			result := turn(t, driver, "write a note")
 			_, err := os.Stat(file)
-			if got := err == nil; got != (allow != PermitNothing) {
+			if got := err == nil; got != (allow != PermitOwn) {
 				t.Errorf("permission %s: the file exists: %v; the result is %+v, the last request %+v", allow, got, result, server.Requests()[len(server.Requests())-1].Results)
 			}
 			t.Logf("permission %s: answer %q, usage %+v, refused %+v", allow, result.Text, result.Usage, result.Refused)
-			if got := len(result.Refused) == 1 && result.Refused[0].What == file && result.Refused[0].Allow == PermitEdits; got != (allow == PermitNothing) {
+			if got := len(result.Refused) == 1 && result.Refused[0].What == file && result.Refused[0].Allow == PermitEdits; got != (allow == PermitOwn) {
 				t.Errorf("permission %s: refused %+v", allow, result.Refused)
 			}
 			stopped(t, driver)

@@ -49,7 +49,7 @@ func TestACPUnavailable(t *testing.T) {
 		"newer":          "speaks version 2 of the Agent Client Protocol, and oacp speaks version 1",
 		"needs login":    "Authentication required; log in with",
 		"strange answer": "reading the answer",
-		"opencode":       "runs commands without asking, so --allow none means nothing to it; use --allow all",
+		"opencode":       "runs commands without asking, so --allow own means nothing to it; use --allow all",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			driver := newFakeACP(t, nil, kind)
@@ -122,7 +122,7 @@ func TestACPPermissions(t *testing.T) {
 		granted bool
 		need    Permission
 	}{
-		{PermitNothing, "edit " + inside, false, PermitEdits},
+		{PermitOwn, "edit " + inside, false, PermitEdits},
 		{PermitEdits, "edit " + inside, true, ""},
 		{PermitEdits, "edit " + dir + "/a," + dir + "/b", true, ""},
 		{PermitEdits, "edit " + dir + "/a," + outside + "/b", false, PermitAll},
@@ -156,7 +156,7 @@ func TestACPPermissions(t *testing.T) {
 
 // TestACPSilent checks that a turn fails if the program acts without asking, unless it may.
 func TestACPSilent(t *testing.T) {
-	for allow, want := range map[Permission]string{PermitNothing: "did not ask before it used execute: touch x", PermitAll: ""} {
+	for allow, want := range map[Permission]string{PermitOwn: "did not ask before it used execute: touch x", PermitAll: ""} {
 		driver := newFakeACP(t, func(o *Options) { o.Allow = allow }, "silent")
 		started(t, driver)
 		_, err := driver.Turn(impatient(t), Request{Prompt: "run touch x"}, nil)
@@ -169,7 +169,7 @@ func TestACPSilent(t *testing.T) {
 	}
 }
 
-// TestACPAsksIf checks that --allow none accepts a program whose settings make it ask for permission.
+// TestACPAsksIf checks that --allow own accepts a program whose settings make it ask for permission.
 func TestACPAsksIf(t *testing.T) {
 	driver := newFakeACP(t, func(o *Options) { o.Env = []string{`OPENCODE_PERMISSION={"*":"ask"}`} }, "opencode")
 	started(t, driver)

@@ -24,7 +24,7 @@ func acts(t *testing.T, driver Driver) (seen []Act, err error) {
 func retryingCodex(t *testing.T, script modelstub.Script) *resident {
 	t.Helper()
 	driver, _ := realCodex(t, script, nil)
-	config := filepath.Join(lookupVariable(driver.options.Env, "CODEX_HOME"), "config.toml")
+	config := filepath.Join(driver.options.lookupVariable("CODEX_HOME"), "config.toml")
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)

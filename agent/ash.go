@@ -58,7 +58,7 @@ func (a *ashDriver) spawn(ctx context.Context) (*ash.Client, error) {
 		socket = ash.NewSocketPath()
 	}
 	cmd := &exec.Cmd{
-		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
+		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: a.options.environment(orphans.Environ(ctx)),
 		Stderr: a.stderr.stream(true),
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, a.options.Grace)

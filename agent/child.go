@@ -50,11 +50,11 @@ func newChild(grace time.Duration, line func(line []byte, isError bool)) *child 
 	return c
 }
 
-// launch starts the program in the environment of this process with the variables. It adds the mark
+// launch starts the program with the variables env. It adds the mark
 // of ctx, by which a runner finds the processes that a killed runner left behind.
 func (c *child) launch(ctx context.Context, path string, command []string, dir string, env []string) error {
 	stdout, stderr := &childLines{child: c}, &childLines{child: c, isError: true}
-	cmd := &exec.Cmd{Path: path, Args: command, Dir: dir, Env: environment(env, orphans.Environ(ctx)), Stdout: stdout, Stderr: stderr}
+	cmd := &exec.Cmd{Path: path, Args: command, Dir: dir, Env: append(env, orphans.Environ(ctx)...), Stdout: stdout, Stderr: stderr}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

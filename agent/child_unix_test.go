@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ func startHelper(t *testing.T, grace time.Duration, line func(line []byte), kind
 		}
 	})
 	command := helperCommand(t, kind, args...)
-	if err := c.launch(t.Context(), command[0], command, "", nil); err != nil {
+	if err := c.launch(t.Context(), command[0], command, "", os.Environ()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -111,7 +112,7 @@ func TestChildStderr(t *testing.T) {
 		}
 	})
 	command := helperCommand(t, "fail")
-	if err := c.launch(t.Context(), command[0], command, "", nil); err != nil {
+	if err := c.launch(t.Context(), command[0], command, "", os.Environ()); err != nil {
 		t.Fatal(err)
 	}
 	awaitChild(t, c)
@@ -157,7 +158,7 @@ func TestChildLeavesNoise(t *testing.T) {
 				<-time.After(time.Millisecond) // slower than the noise
 			})
 			command := []string{"sh", "-c", "setsid sh -c 'while :; do " + noise + "; done' & echo child $!; read line"}
-			if err := c.launch(t.Context(), shell, command, "", nil); err != nil {
+			if err := c.launch(t.Context(), shell, command, "", os.Environ()); err != nil {
 				t.Fatal(err)
 			}
 			pid := childOf(t, <-lines)

@@ -56,21 +56,32 @@ type claude struct {
 
 // claudeArguments returns the whole command line.
 func claudeArguments(o *Options, session string) []string {
-	mode := ""
-	if o.Allow == PermitEdits {
+	mode, rules := "", ""
+	switch o.Allow {
+	case PermitEdits:
 		mode = "acceptEdits"
+	case PermitNothing:
+		mode, rules = "default", claudeAsks
 	}
 	args := append(slices.Clone(o.Command), "-p", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--verbose", "--replay-user-messages", "--permission-prompt-tool", "stdio")
 	for _, option := range [][2]string{
-		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", mode}, {"--mcp-config", claudeMCP(o.MCP)},
+		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", mode}, {"--mcp-config", claudeMCP(o.MCP)}, {"--settings", rules},
 	} {
 		if option[1] != "" {
 			args = append(args, option[0]+"="+option[1]) // the value may begin with a dash
 		}
 	}
+	if rules != "" {
+		args = append(args, "--strict-mcp-config") // no servers of its own settings
+	}
 	return append(args, o.Args...)
 }
+
+// claudeAsks are settings with which the program asks before it changes, runs or fetches anything: these rules precede those
+// of its own settings that allow something. The driver denies what it asks for.
+const claudeAsks = `{"permissions":{"ask":["Bash","Edit","MultiEdit","Write","NotebookEdit","WebFetch","WebSearch","Task","Agent","Skill","PowerShell","Monitor"],` +
+	`"disableBypassPermissionsMode":"disable"}}`
 
 // claudeMCP returns the program's configuration of the servers, "" if there are none.
 func claudeMCP(servers map[string]MCPServer) string {
@@ -92,7 +103,7 @@ func claudeMCP(servers map[string]MCPServer) string {
 // start starts the program and checks its first answer.
 func (c *claude) start(ctx context.Context, session string) error {
 	o := &c.driver.options
-	if err := c.launch(ctx, c.driver.path, claudeArguments(o, session), o.Dir, o.Env); err != nil {
+	if err := c.launch(ctx, c.driver.path, claudeArguments(o, session), o.Dir, o.environment()); err != nil {
 		return err
 	}
 	line, err := c.call(ctx, jsonLine(map[string]any{

@@ -120,7 +120,7 @@ func TestClaudeTools(t *testing.T) {
 		written bool
 		denied  string // the tool's result for the model
 	}{
-		{PermitNothing, false, "unattended"},
+		{PermitOwn, false, "unattended"},
 		{PermitEdits, true, ""},
 		{PermitAll, true, ""},
 	}
@@ -153,6 +153,38 @@ func TestClaudeTools(t *testing.T) {
 			}
 			if !reflect.DeepEqual(result.Refused, refused) {
 				t.Errorf("refused %+v, want %+v", result.Refused, refused)
+			}
+		})
+	}
+}
+
+// TestClaudePermitsNothing checks that no setting of the program's own permits what PermitNothing does not.
+func TestClaudePermitsNothing(t *testing.T) {
+	t.Parallel()
+	const generous = `{"permissions":{"allow":["Bash","Write","Edit","Bash(touch *)"],"defaultMode":"bypassPermissions"}}`
+	for _, allow := range []Permission{PermitOwn, PermitNothing} {
+		t.Run(string(allow), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
+				{Name: "Bash", Input: map[string]any{"command": "touch ran", "description": "make a file"}},
+				{Name: "Write", Input: map[string]any{"file_path": filepath.Join(dir, "written"), "content": "x"}},
+			}}, modelstub.Reply{Text: "done"})
+			driver, _ := realClaude(t, script, func(o *Options) {
+				o.Dir, o.Allow = dir, allow
+				o.Env = append(o.Env, "IS_SANDBOX=1") // without it, root has no such mode
+				for _, folder := range []string{o.lookupVariable("CLAUDE_CONFIG_DIR"), filepath.Join(dir, ".claude")} {
+					if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "settings.json"), []byte(generous), 0o644)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			started(t, driver)
+			result := turn(t, driver, "make two files")
+			for _, name := range []string{"ran", "written"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != (allow == PermitOwn) {
+					t.Errorf("%s: %v, refused %+v", name, err, result.Refused)
+				}
 			}
 		})
 	}

@@ -62,7 +62,7 @@ func codexArguments(o *Options) []string {
 }
 
 // codexKey returns the key to log in with, "" for the login that the program has stored.
-func codexKey(o *Options) string { return lookupVariable(o.Env, "CODEX_API_KEY") }
+func codexKey(o *Options) string { return o.lookupVariable("CODEX_API_KEY") }
 
 // codexMCP returns the configuration of a server as arguments. Its values are TOML, which has the string
 // syntax of JSON.
@@ -80,7 +80,7 @@ func tomlString(text string) string { return string(mustJSON(text)) }
 // start starts the app server and opens a thread on it.
 func (c *codex) start(ctx context.Context, session string) error {
 	o := &c.driver.options
-	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, o.Env); err != nil {
+	if err := c.launch(ctx, c.driver.path, codexArguments(o), o.Dir, o.environment()); err != nil {
 		return err
 	}
 	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
@@ -113,7 +113,7 @@ func (c *codex) logIn(ctx context.Context) error {
 
 func (c *codex) openThread(ctx context.Context, session string) error {
 	o := &c.driver.options
-	sandbox := map[Permission]string{PermitEdits: "workspace-write", PermitAll: "danger-full-access"}[o.Allow]
+	sandbox := map[Permission]string{PermitNothing: "read-only", PermitEdits: "workspace-write", PermitAll: "danger-full-access"}[o.Allow]
 	params := make(map[string]any)
 	for name, value := range map[string]string{"cwd": o.Dir, "model": o.Model, "sandbox": sandbox} {
 		if value != "" {

@@ -78,7 +78,7 @@ func TestCodexTools(t *testing.T) {
 		allow   Permission
 		allowed bool
 	}{
-		{PermitNothing, false},
+		{PermitOwn, false},
 		{PermitAll, true},
 	}
 	for _, test := range tests {
@@ -123,7 +123,7 @@ func TestCodexNotLoggedIn(t *testing.T) {
 func TestCodexKey(t *testing.T) {
 	t.Parallel()
 	driver, _ := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "hello yourself"}), func(o *Options) {
-		address := lookupVariable(o.Env, "HTTP_PROXY") // the model is the proxy, too
+		address := o.lookupVariable("HTTP_PROXY") // the model is the proxy, too
 		o.Env = append(o.Env, "CODEX_API_KEY=not-a-real-key")
 		o.Args = []string{"-c", `model_provider="openai"`, "-c", "openai_base_url=" + tomlString(address+"/v1")}
 	})
@@ -131,7 +131,7 @@ func TestCodexKey(t *testing.T) {
 	if result := turn(t, driver, "hello"); result.Text != "hello yourself" {
 		t.Errorf("answer %q, want that of the model", result.Text)
 	}
-	login := filepath.Join(lookupVariable(driver.options.Env, "CODEX_HOME"), "auth.json")
+	login := filepath.Join(driver.options.lookupVariable("CODEX_HOME"), "auth.json")
 	if _, err := os.Stat(login); err == nil {
 		t.Errorf("the program has stored the key in %s", login)
 	}
@@ -168,7 +168,7 @@ func TestCodexMCP(t *testing.T) {
 // TestCodexForeignMCP checks that tools of other servers need permission.
 func TestCodexForeignMCP(t *testing.T) {
 	t.Parallel()
-	for _, allow := range []Permission{PermitNothing, PermitAll} {
+	for _, allow := range []Permission{PermitOwn, PermitAll} {
 		driver, _ := realCodex(t, parrots, func(o *Options) {
 			command := helperCommand(t, "mcp", "Polly")
 			o.Args = []string{"-c", "mcp_servers.parrot.command=" + tomlString(command[0]), "-c", `mcp_servers.parrot.args=["` + strings.Join(command[1:], `","`) + `"]`}
@@ -179,7 +179,7 @@ func TestCodexForeignMCP(t *testing.T) {
 		if got := strings.Contains(result.Text, "says hello"); got != (allow == PermitAll) {
 			t.Errorf("permission %s: answer %q does not match it", allow, result.Text)
 		}
-		if got := len(result.Refused) == 1 && result.Refused[0] == (Refusal{"MCP server", "parrot", 1, PermitAll}); got != (allow == PermitNothing) {
+		if got := len(result.Refused) == 1 && result.Refused[0] == (Refusal{"MCP server", "parrot", 1, PermitAll}); got != (allow == PermitOwn) {
 			t.Errorf("permission %s: refused %+v", allow, result.Refused)
 		}
 	}

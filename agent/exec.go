@@ -114,7 +114,7 @@ func (e *execDriver) Turn(ctx context.Context, request Request, observe func(Eve
 func (e *execDriver) run(ctx context.Context, request Request, out *output) error {
 	p, err := processgroup.Start(&exec.Cmd{
 		Path: e.path, Args: e.options.Command, Dir: e.options.Dir,
-		Env:   environment(e.options.Env, request.Env, orphans.Environ(ctx)),
+		Env:   e.options.environment(request.Env, orphans.Environ(ctx)),
 		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
 	}, syscall.SIGKILL)
 	if err != nil {

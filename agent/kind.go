@@ -17,6 +17,8 @@ type Kind struct {
 	// Command, Socket and Model report which Options the kind uses. Model stands for Model, Allow,
 	// MayRun, Args and MCP; all kinds except echo use Dir, Env and Grace.
 	Command, Socket, Model bool
+	// Restrains reports that the kind guarantees PermitNothing.
+	Restrains bool
 	// NamesSessions reports that the caller may choose the name of a new session.
 	NamesSessions bool
 
@@ -29,10 +31,10 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "exec", Summary: "a command for each turn", Command: true, New: NewExec},
 		{Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true, New: NewAsh},
-		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, New: NewClaude},
-		{Name: "codex", Summary: "Codex", Command: true, Model: true, New: NewCodex},
+		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, Restrains: true, New: NewClaude},
+		{Name: "codex", Summary: "Codex", Command: true, Model: true, Restrains: true, New: NewCodex},
 		{Name: "acp", Summary: "any ACP program", Command: true, Model: true, New: NewACP},
-		{Name: "echo", Summary: "no agent at all", New: func(Options) Driver { return NewEcho() }},
+		{Name: "echo", Summary: "no agent at all", Restrains: true, New: func(Options) Driver { return NewEcho() }},
 	}
 }
 
@@ -55,13 +57,18 @@ func FindKind(name string) (Kind, error) {
 	return Kind{}, fmt.Errorf("there is no driver %q; there are %s", name, strings.Join(KindNames(), ", "))
 }
 
-// Check returns an error if the options lack what the kind needs.
+// Check returns an error if the options lack what the kind needs, or if they grant nothing and the kind cannot guarantee
+// that.
 func (k Kind) Check(options Options) error {
 	switch {
 	case k.Socket && options.Socket == "" && len(options.Command) == 0:
 		return errors.New("neither a socket nor a command is given for the Ash bridge")
 	case (k.Name == "exec" || k.Name == "acp") && len(options.Command) == 0:
 		return errors.New("no command is given for the agent")
+	case options.Allow == PermitNothing && !k.Restrains:
+		return fmt.Errorf("--allow none: the driver %s cannot keep its program from doing what the program's own settings permit; --allow own leaves it to them", k.Name)
+	case options.Allow == PermitNothing && (len(options.Args) > 0 || len(options.Command) > 1):
+		return errors.New("--allow none: further arguments of the program could permit something; leave them out, or use --allow own")
 	}
 	return nil
 }

@@ -22,8 +22,10 @@ type Options struct {
 	Socket string
 	// Dir is the working folder of programs. Empty means that of this process.
 	Dir string
-	// Env are variables of the form NAME=value, added to those of this process.
+	// Env are variables of the form NAME=value, added to those that the program has anyway.
 	Env []string
+	// Inherit says which variables of this process programs have.
+	Inherit Inherit
 	// Session is the id of the session to continue. Empty starts a new one. An Ash bridge needs a
 	// name for each session; without one, the driver makes one up.
 	Session string
@@ -44,29 +46,67 @@ type Options struct {
 	Grace time.Duration
 }
 
+// Inherit says which variables of this process a program has: all, or with Clean only those without which programs do not
+// start; in any case without the tokens of oacp. Add names further ones, or has the form NAME=value.
+type Inherit struct {
+	Clean bool     `yaml:"clean_env"`
+	Add   []string `yaml:"env"`
+}
+
+// CheckVariable returns an error if a text is neither the name of a variable nor of the form NAME=value.
+func CheckVariable(text string) error {
+	if name, _, _ := strings.Cut(text, "="); name == "" || strings.ContainsAny(name, " \t\r\n\x00") {
+		return fmt.Errorf("%q is neither the NAME of a variable nor NAME=VALUE", text)
+	}
+	return nil
+}
+
+// basic are the names of variables that a program has in any case. A * stands for the end of a name.
+var basic = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*", "OACP_*",
+	"SYSTEMROOT", "COMSPEC", "PATHEXT", "WINDIR", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
+}
+
+// passes reports whether a program has a variable of this process.
+func (i *Inherit) passes(name string) bool {
+	if slices.Contains(i.Add, name) {
+		return true
+	}
+	if strings.HasPrefix(name, "OACP_") && slices.ContainsFunc([]string{"TOKEN", "KEY", "SECRET", "PASSWORD"}, func(end string) bool { return strings.HasSuffix(name, end) }) {
+		return false
+	}
+	return !i.Clean || slices.ContainsFunc(basic, func(pattern string) bool {
+		start, isStart := strings.CutSuffix(pattern, "*")
+		return strings.EqualFold(pattern, name) || isStart && strings.HasPrefix(name, start)
+	})
+}
+
 // A Permission says what an agent may do without asking. The user grants it in advance, because
 // nobody can answer during a turn.
 type Permission string
 
-// The permissions. The zero value is PermitNothing.
+// The permissions. The zero value means PermitOwn.
 const (
-	// PermitNothing leaves it to the agent's own settings.
+	// PermitNothing allows nothing, not even what the agent's own settings permit. Kind.Check refuses it if a driver cannot
+	// guarantee that.
 	PermitNothing Permission = "none"
+	// PermitOwn leaves it to the agent's own settings.
+	PermitOwn Permission = "own"
 	// PermitEdits allows changes to files in the agent's folder.
 	PermitEdits Permission = "edits"
 	// PermitAll allows everything, for agents that are confined by other means.
 	PermitAll Permission = "all"
 )
 
-// ParsePermission returns the permission with the name. The empty name means PermitNothing.
+// ParsePermission returns the permission with the name. The empty name means PermitOwn.
 func ParsePermission(name string) (Permission, error) {
 	switch permission := Permission(name); permission {
 	case "":
-		return PermitNothing, nil
-	case PermitNothing, PermitEdits, PermitAll:
+		return PermitOwn, nil
+	case PermitNothing, PermitOwn, PermitEdits, PermitAll:
 		return permission, nil
 	}
-	return "", fmt.Errorf("there is no permission %q; there are none, edits, all", name)
+	return "", fmt.Errorf("there is no permission %q; there are none, own, edits, all", name)
 }
 
 // UnmarshalText reads a permission from a file.
@@ -88,11 +128,14 @@ type MCPServer struct {
 // large ones, and a message must not be able to cause that.
 const maxVariable = 8 << 10
 
-// environment returns the variables of this process and of the lists. Later ones win. It makes the
-// values of the lists safe, as they may come from a message.
-func environment(lists ...[]string) []string {
-	variables := os.Environ()
-	for _, list := range lists {
+// environment returns the variables of a program: those that it inherits, those of the options and those of the lists.
+// Later ones win. It makes the values of the lists safe, as they may come from a message.
+func (o *Options) environment(lists ...[]string) []string {
+	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return !o.Inherit.passes(name)
+	})
+	for _, list := range append([][]string{o.Inherit.Add, o.Env}, lists...) {
 		for _, variable := range list {
 			name, value, ok := strings.Cut(variable, "=")
 			if name = safeText(name); ok && name != "" {
@@ -103,11 +146,9 @@ func environment(lists ...[]string) []string {
 	return variables
 }
 
-// lookupVariable returns the value of a variable of a program started with the list, "" if it is
-// not set.
-func lookupVariable(list []string, name string) string {
-	variables := environment(list)
-	for _, variable := range slices.Backward(variables) {
+// lookupVariable returns the value of a variable of the program, "" if it is not set.
+func (o *Options) lookupVariable(name string) string {
+	for _, variable := range slices.Backward(o.environment()) {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {
 			return value
 		}

@@ -3,7 +3,7 @@ package agent
 import "testing"
 
 func TestPermission(t *testing.T) {
-	for text, want := range map[string]Permission{"": PermitNothing, "edits": PermitEdits, "all": PermitAll} {
+	for text, want := range map[string]Permission{"": PermitOwn, "edits": PermitEdits, "all": PermitAll} {
 		var got Permission
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q parses as %q (%v), want %q", text, got, err, want)

@@ -85,7 +85,7 @@ func (s *Session) runCommand(ctx context.Context, command []string) (*ProofResul
 	timedOut := fmt.Errorf("stopped after %v", s.options.ProofTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, timedOut)
 	defer cancel()
-	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir()})
+	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir(), Inherit: s.options.Inherit})
 	err := driver.Start(limited)
 	var result agent.Result
 	if err == nil {

@@ -27,6 +27,8 @@ type Options struct {
 	// Timeout bounds a call of Run, and ProofTimeout a proof command. Zero means the defaults.
 	Timeout      time.Duration
 	ProofTimeout time.Duration
+	// Inherit says which variables proofs have.
+	Inherit agent.Inherit
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

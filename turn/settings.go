@@ -4,20 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/oacp-go/oacp/agent"
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/mailbox/settings"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -35,6 +29,8 @@ type Settings struct {
 	Allow agent.Permission `yaml:"allow"`
 	// Args are further arguments for claude, codex and acp.
 	Args []string `yaml:"args"`
+	// Inherit says which variables programs have: the settings clean_env and env.
+	Inherit agent.Inherit `yaml:",inline"`
 	// Socket is the path of the bridge for ash.
 	Socket string `yaml:"socket"`
 	// Dir is the command's working folder, relative to the workspace.
@@ -57,20 +53,26 @@ type Settings struct {
 	// Notify is a program and its arguments that tell a person about new mail; see package notify. It is not in the
 	// section run.
 	Notify []string `yaml:"-"`
+	// NotifyFile is the path of the file that sets Notify.
+	NotifyFile string `yaml:"-"`
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
 
+	// Unsigned reports that the section run of workspace.json does not count, because the settings of the agent are signed.
+	Unsigned bool `yaml:"-"`
+	// refused are the settings of files that the user has not allowed, by the names of settings.Keys.
+	refused map[string]refusal
 	// MCP are the servers whose tools claude, codex and acp get. Files cannot set them.
 	MCP map[string]agent.MCPServer `yaml:"-"`
-	// env names the workspace and the agent for programs that outlive a turn.
-	env []string
+	// place names the workspace and the agent for programs that outlive a turn.
+	place []string
 }
 
-// settingNames are the names of the settings in a file.
-var settingNames = []string{
-	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"max_attempts", "max_turns", "max_pair_turns", "max_hops", "steer", "parallel", "claim", "lease", "timeout", "grace",
+// A refusal is a setting that does not count, and the file that has it.
+type refusal struct {
+	settings.Setting
+	file string
 }
 
 // The values of Settings.Claim: with ClaimGit, several machines may work the inbox and make claims in git; with
@@ -80,89 +82,59 @@ const (
 	ClaimNone = "none"
 )
 
-// maxSettings is the largest file that settings are read from, in bytes.
-const maxSettings = 1 << 20
-
-// LoadSettings reads the settings of an agent. Without any, it returns the zero value. Errors name
+// LoadSettings reads the settings of an agent that count. Without any, it returns the zero value. Errors name
 // the file and the setting.
-func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error) {
-	if err := w.CheckAgent(name); err != nil {
+func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (s Settings, err error) {
+	files, err := settings.Read(w, name)
+	if err != nil {
 		return Settings{}, err
 	}
-	var s Settings
-	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.MarkerName, maxSettings)
-	if err == nil {
-		err = s.load(data)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), schema.MarkerName), err)
-	}
-	s.Notify = nil // it is a setting of one person
-	if data, err = trust.ReadConfig(w, name); err == nil {
-		err = s.load(data)
-	}
-	if err != nil {
-		return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), project.ConfigPath(name)), err)
+	s.refused = make(map[string]refusal)
+	for _, f := range files {
+		path := f.Path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(w.Dir(), path)
+		}
+		if err := s.load(&f, path); err != nil {
+			return Settings{}, fmt.Errorf("settings for turns in %s: %w", path, err)
+		}
 	}
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		s.Dir = filepath.Join(w.Dir(), s.Dir)
 	}
-	s.env = []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=" + string(name)}
+	s.place = []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=" + string(name)}
 	return s, nil
 }
 
-// If the content of a file has another shape, the error of yaml names these types.
-type (
-	settingsFile struct {
-		Run      yaml.Node       `yaml:"run"`
-		Autonomy autonomySection `yaml:"autonomy"`
-		Notify   yaml.Node       `yaml:"notify"`
-		// Other are the remaining fields at the top.
-		Other map[string]yaml.Node `yaml:",inline"`
+// load adds the settings of a file.
+func (s *Settings) load(f *settings.File, path string) error {
+	s.Unsigned = s.Unsigned || f.Unsigned
+	for _, refused := range f.Refused {
+		s.refused[refused.Name] = refusal{refused, f.Path}
 	}
-	autonomySection struct {
-		DefaultMode project.Autonomy `yaml:"default_mode"`
+	var autonomy struct {
+		Mode project.Autonomy `yaml:"default_mode"`
 	}
-)
-
-// load adds the settings of a file. It also accepts JSON, which is YAML.
-func (s *Settings) load(data []byte) error {
-	var file settingsFile
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		return err
-	}
-	for _, name := range settingNames {
-		if at, misplaced := file.Other[name]; misplaced {
-			return fmt.Errorf("line %d: %s has no effect at the top of the file: it belongs in the section run, as run: {%[2]s: %s}", at.Line, name, cmp.Or(at.Value, "..."))
+	if f.Autonomy != nil {
+		if err := f.Autonomy.Decode(&autonomy); err != nil {
+			return err
 		}
+		s.Autonomy = cmp.Or(autonomy.Mode, s.Autonomy)
 	}
-	if mode := file.Autonomy.DefaultMode; mode != "" {
-		s.Autonomy = mode
-	}
-	if !file.Notify.IsZero() && file.Notify.Tag != "!!null" {
-		if err := file.Notify.Decode(&s.Notify); err != nil || len(s.Notify) == 0 || s.Notify[0] == "" {
-			return fmt.Errorf("line %d: notify is a list of words, a program and its arguments, such as [notify-send, \"New mail\"]", file.Notify.Line)
+	if f.Notify != nil {
+		if err := f.Notify.Decode(&s.Notify); err != nil {
+			return err
 		}
+		s.NotifyFile = path
+		delete(s.refused, "notify")
 	}
-	if file.Run.IsZero() || file.Run.Tag == "!!null" {
+	if f.Run == nil {
 		return nil
-	}
-	if file.Run.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: run is not a mapping", file.Run.Line)
-	}
-	for i := 0; i < len(file.Run.Content); i += 2 {
-		setting, value := file.Run.Content[i], file.Run.Content[i+1]
-		if !slices.Contains(settingNames, setting.Value) {
-			return fmt.Errorf("line %d: run has no setting %q; it has %s", setting.Line, setting.Value, strings.Join(settingNames, ", "))
-		}
-		if setting.Value == "command" && value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
-			return fmt.Errorf("line %d: command is a list of words, such as [sh, -c, %q]", value.Line, value.Value)
-		}
 	}
 	var named struct {
 		Driver *string `yaml:"driver"`
 	}
-	if err := file.Run.Decode(&named); err != nil {
+	if err := f.Run.Decode(&named); err != nil {
 		return err
 	}
 	if named.Driver != nil {
@@ -171,7 +143,57 @@ func (s *Settings) load(data []byte) error {
 		}
 		s.SetDriver(*named.Driver)
 	}
-	return errors.Join(file.Run.Decode(s), s.CheckClaims())
+	for i := 0; i < len(f.Run.Content); i += 2 {
+		s.Override(f.Run.Content[i].Value)
+	}
+	err := errors.Join(f.Run.Decode(s), s.CheckClaims())
+	for _, variable := range s.Inherit.Add {
+		err = errors.Join(err, agent.CheckVariable(variable))
+	}
+	return err
+}
+
+// Override records that the caller decides about settings of the section run, so files that the user has not allowed to
+// set them do not matter.
+func (s *Settings) Override(names ...string) {
+	for _, name := range names {
+		delete(s.refused, "run."+name)
+	}
+}
+
+// CheckNotify returns a *settings.NotAllowedError if there is a command for new mail that the user has not allowed.
+func (s *Settings) CheckNotify() error { return s.checkAllowed("notify") }
+
+// checkAllowed returns a *settings.NotAllowedError if files have one of the settings and the user has not allowed it.
+func (s *Settings) checkAllowed(names ...string) error {
+	var refused settings.File
+	for _, name := range names {
+		if r, ok := s.refused[name]; ok {
+			refused.Path, refused.Refused = r.file, append(refused.Refused, r.Setting)
+		}
+	}
+	if refused.Refused == nil {
+		return nil
+	}
+	return settings.NewNotAllowedError(refused)
+}
+
+// checkDriver is checkAllowed for the settings that the driver uses.
+func (s *Settings) checkDriver(kind agent.Kind) error {
+	names := []string{"run.driver"}
+	if driver, ok := s.refused["run.driver"]; ok {
+		kind, _ = agent.FindKind(driver.Text())
+	}
+	if kind.Command {
+		names = append(names, "run.command", "run.dir", "run.env")
+	}
+	if kind.Socket {
+		names = append(names, "run.socket")
+	}
+	if kind.Model {
+		names = append(names, "run.model", "run.allow", "run.args")
+	}
+	return s.checkAllowed(names...)
 }
 
 // CheckClaims returns an error if a setting about claims has a value that is not possible.
@@ -206,27 +228,35 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 // SetDriver selects another driver. It drops the settings that belong to the driver before: command and socket,
 // and the model and arguments if that driver uses them.
 func (s *Settings) SetDriver(name string) {
-	before, err := agent.FindKind(s.Driver)
+	before, err := agent.FindKind(cmp.Or(s.refused["run.driver"].Text(), s.Driver))
 	if err != nil || before.Name != name {
 		s.Command, s.Socket = nil, ""
+		s.Override("command", "socket")
 		if before.Model {
 			s.Model, s.Args = "", nil
+			s.Override("model", "args")
 		}
 	}
 	s.Driver = name
+	s.Override("driver")
 }
 
-// NewDriver returns the constructor of drivers that the settings describe, for a Config.
+// NewDriver returns the constructor of drivers that the settings describe, for a Config. The error is a
+// *settings.NotAllowedError if files have settings for the driver that the user has not allowed.
 func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
 	kind, err := agent.FindKind(s.Driver)
 	if err != nil {
 		return nil, err
 	}
 	options := agent.Options{
-		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.env, Grace: s.Grace,
-		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP,
+		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.place, Grace: s.Grace,
+		Model: s.Model, Args: s.Args, MCP: s.MCP,
+		Inherit: s.Inherit,
 	}
-	if err := kind.Check(options); err != nil {
+	if kind.Model {
+		options.Allow = s.Allow
+	}
+	if err := cmp.Or(s.checkDriver(kind), kind.Check(options)); err != nil {
 		return nil, err
 	}
 	return func(conversation schema.ConversationID, session string) agent.Driver {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/settings"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -63,7 +65,7 @@ func TestLoadSettings(t *testing.T) {
 			agent:     "run:\n  driver: claude\n",
 			want:      Settings{Driver: "claude", Model: "m", Args: []string{"--verbose"}},
 		},
-		{name: "unknown permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, edits, all`},
+		{name: "unknown permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, own, edits, all`},
 		{name: "unknown setting", agent: "other: 1\nrun:\n  max_turn: 3\n", wantErr: `line 3: run has no setting "max_turn"`},
 		{name: "outside the section", agent: "other: 1\nlease: 1m\n", wantErr: "line 2: lease has no effect at the top of the file: it belongs in the section run, as run: {lease: 1m}"},
 		{name: "a list outside the section", workspace: `{"command":["codex","exec"]}`, wantErr: "line 1: command has no effect at the top of the file"},
@@ -81,18 +83,30 @@ func TestLoadSettings(t *testing.T) {
 			if test.agent != "" {
 				write(t, filepath.Join(w.Dir(), "agents", "codex", "config.yaml"), test.agent)
 			}
+			allowSettings(t, w)
 			got, err := LoadSettings(w, "codex")
 			if test.wantErr == "" && err != nil || test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)) {
 				t.Fatalf("error %v, want %q", err, test.wantErr)
 			}
-			if want := []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=codex"}; err == nil && !slices.Equal(got.env, want) {
-				t.Errorf("the agent's environment is %q, want %q", got.env, want)
+			if want := []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=codex"}; err == nil && !slices.Equal(got.place, want) {
+				t.Errorf("the agent's environment is %q, want %q", got.place, want)
 			}
-			got.env = nil
+			got.place, got.refused = nil, nil
 			if err == nil && !reflect.DeepEqual(got, test.want) {
 				t.Errorf("settings %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// allowSettings allows what the files of a workspace set, as its user would with oacp allow.
+func allowSettings(t testing.TB, w *mailbox.Workspace) {
+	t.Helper()
+	waiting, _, _ := settings.Waiting(w)
+	for _, f := range waiting {
+		if err := settings.Allow(w, f, time.Now()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -154,7 +168,7 @@ func TestDocumentedSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, setting := range settingNames {
+	for _, setting := range settings.RunNames() {
 		if !strings.Contains(string(page), "\n| `"+setting+"` | ") {
 			t.Errorf("docs/turns.md has no row for the setting %s", setting)
 		}

@@ -23,7 +23,7 @@ import (
 )
 
 // permissionSummary ends the usage of --allow.
-const permissionSummary = "may do without asking: none (only what their settings allow), edits (of files in their folder), or all"
+const permissionSummary = "may do without asking: none, own (what their settings allow), edits (of files in their folder), or all"
 
 // oacpTools returns oacp mcp as the MCP server of an agent, or nil for a driver without a model. If the
 // program is missing, it warns and returns nil.
@@ -83,11 +83,40 @@ func driverFlags(socket string) []cli.Flag {
 	}
 	last := len(kinds) - 1
 	summary := strings.Join(kinds[:last], ", ") + " or " + kinds[last]
-	return []cli.Flag{
+	return append(inheritFlags(),
 		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
 		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
 		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude, codex and acp"},
 		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what claude, codex and acp " + permissionSummary},
+	)
+}
+
+// variables are the values of --env, which may have commas.
+type variables []string
+
+// Set adds a value.
+func (v *variables) Set(text string) error {
+	*v = append(*v, text)
+	return agent.CheckVariable(text)
+}
+
+func (v *variables) String() string { return strings.Join(*v, " ") }
+
+// inheritFlags are the flags that say which variables programs have.
+func inheritFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "clean-env", Category: command.Rare, Usage: "give programs of the agent only variables such as PATH, HOME and LANG"},
+		&cli.GenericFlag{Name: "env", Value: new(variables), Category: command.Rare, Usage: "also give them the variable `NAME`, or NAME=VALUE; may be repeated"},
+	}
+}
+
+// overrideInherit replaces what is inherited by what the flags say.
+func overrideInherit(c *call, inherit *agent.Inherit) {
+	if c.isSet("clean-env") {
+		inherit.Clean = c.isOn("clean-env")
+	}
+	if c.isSet("env") {
+		inherit.Add = *c.flags.Generic("env").(*variables)
 	}
 }
 
@@ -135,13 +164,25 @@ func overrideDriver(c *call, settings *turn.Settings, socket string, command []s
 	case (model != "" || allow != "") && !kind.Model:
 		return failure.Usagef("--model and --allow are for claude, codex and acp, and the driver is %s", kind.Name)
 	}
-	settings.Socket = cmp.Or(socket, settings.Socket)
-	settings.Model = cmp.Or(model, settings.Model)
+	if socket != "" {
+		settings.Socket = socket
+		settings.Override("socket")
+	}
+	if model != "" {
+		settings.Model = model
+		settings.Override("model")
+	}
 	if allow != "" {
 		settings.Allow = permission
+		settings.Override("allow")
 	}
 	if len(command) > 0 {
 		settings.Command = command
+		settings.Override("command")
 	}
+	if c.isSet("env") {
+		settings.Override("env")
+	}
+	overrideInherit(c, &settings.Inherit)
 	return nil
 }

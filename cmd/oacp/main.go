@@ -57,6 +57,7 @@ func program() *command.Program {
 			{Name: "prune", New: newPruneCommand},
 			{Name: "sync", New: newSyncCommand},
 			{Name: "setup", New: newSetupCommand},
+			{Name: "allow", New: newAllowCommand},
 			{Name: "doctor", New: newDoctorCommand},
 			{Name: "key", New: newKeyCommand},
 			{Name: "trust", New: newTrustCommand},

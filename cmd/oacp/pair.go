@@ -64,7 +64,7 @@ EXAMPLES:
 }
 
 func pairFlags() []cli.Flag {
-	return append([]cli.Flag{
+	return slices.Concat(inheritFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the worker is `AGENT`, claude or codex", DefaultText: string(pair.DefaultAgent)},
 		&cli.StringFlag{Name: "review", Usage: "the reviewer is `WHO`: claude, codex, claudex (both must pass), or none", DefaultText: string(pair.DefaultReview)},
 		&cli.IntFlag{Name: "max-iterations", Category: command.Rare, Aliases: []string{"m"}, Usage: "give up after `N` iterations", DefaultText: fmt.Sprint(pair.DefaultMaxIterations)},
@@ -78,7 +78,7 @@ func pairFlags() []cli.Flag {
 		&cli.StringFlag{Name: "claude-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
 		&cli.StringFlag{Name: "codex-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of codex"},
 		&cli.StringFlag{Name: "driver", Category: command.Rare, Usage: "run these commands with `DRIVER`: exec, or acp for programs that speak ACP and run on", Value: "exec"},
-	}, pairRunsFlags()...)
+	}, pairRunsFlags())
 }
 
 // newPairing combines the command line with the settings file.
@@ -196,6 +196,12 @@ func flagsToRepeat(c *call) []string {
 		case false:
 			words = append(words, "--"+name+"=false")
 		default:
+			if several, ok := value.(*variables); ok {
+				for _, one := range *several {
+					words = append(words, "--"+name, one)
+				}
+				continue
+			}
 			words = append(words, "--"+name, fmt.Sprint(value))
 		}
 	}

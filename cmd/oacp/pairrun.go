@@ -22,7 +22,8 @@ func (p *pairing) drive() (err error) {
 		Observe: printer.print, Warn: func(err error) { p.Warn(err.Error()) },
 		Timeout: p.config.Timeout, ProofTimeout: p.proofTimeout, Now: p.Now,
 	}
-	if options.NewDriver, err = p.drivers(func() *pair.Session { return session }); err != nil {
+	overrideInherit(p.call, &options.Inherit)
+	if options.NewDriver, err = p.drivers(options.Inherit, func() *pair.Session { return session }); err != nil {
 		return err
 	}
 	defer p.catchSignals()()
@@ -53,7 +54,7 @@ func (p *pairing) withResumption(err error, session *pair.Session) error {
 
 // drivers returns the function that makes drivers. Claude and Codex get the tools of oacp mcp for the
 // bridge log.
-func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
+func (p *pairing) drivers(inherit agent.Inherit, session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
 	permission, err := agent.ParsePermission(p.text("allow"))
 	if err != nil {
 		return nil, failure.Usagef("--allow: %w", err)
@@ -71,6 +72,9 @@ func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string
 		if kinds[name], err = agent.FindKind(kind); err != nil {
 			return nil, err
 		}
+		if err := kinds[name].Check(agent.Options{Command: p.commands[name], Allow: permission}); err != nil {
+			return nil, failure.Usagef("%w", err)
+		}
 	}
 	return func(name pair.Agent, dir, id string) agent.Driver {
 		var mayRun []string
@@ -78,7 +82,7 @@ func (p *pairing) drivers(session func() *pair.Session) (func(pair.Agent, string
 			mayRun = pair.Settings{Proof: session().Manifest().ProofCommand}.MayRun()
 		}
 		return kinds[name].New(agent.Options{
-			Command: p.commands[name], Dir: dir, Session: id, Allow: permission, MayRun: mayRun,
+			Command: p.commands[name], Dir: dir, Session: id, Allow: permission, MayRun: mayRun, Inherit: inherit,
 			MCP: oacpTools(p.Streams, kinds[name].Name, "--agent", string(name), "--bridge", session().Place().BridgePath()),
 		})
 	}, nil

@@ -176,6 +176,9 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err != nil {
 		return err
 	}
+	if settings.Unsigned {
+		c.Warn(fmt.Sprintf("the section run of workspace.json does not count: the settings of %s are signed, and the signature does not cover it", name))
+	}
 	claimsByDefault(c.ctx, w, &settings, synchronizer != nil)
 	if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
 		if synchronizer, err = command.UsualSync(c.ctx, c.Streams, w); err != nil {
@@ -184,6 +187,9 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	}
 	settings.MCP = oacpTools(c.Streams, settings.Driver, "--agent", string(name), "--dir", w.Dir())
 	config, err := settings.Config(name)
+	if failure.Of(err).Code == "not_allowed" {
+		return err
+	}
 	if err != nil {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
 	}
@@ -241,7 +247,7 @@ func waitingText(name schema.AgentName, settings *turn.Settings) string {
 		if len(settings.Command) > 0 {
 			program = visible.ShellCommand(settings.Command...)
 		}
-		what = fmt.Sprintf("is a turn of %s with --allow %s", program, cmp.Or(settings.Allow, agent.PermitNothing))
+		what = fmt.Sprintf("is a turn of %s with --allow %s", program, cmp.Or(settings.Allow, agent.PermitOwn))
 	case "echo":
 		what = "is echoed"
 	default:

@@ -26,6 +26,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/settings"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/pair"
@@ -187,6 +188,7 @@ var rules = []rule{
 		return fmt.Sprintf("oacp key list shows the keys, oacp key gen --agent %s creates one", e.Agent)
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
+	{"not_allowed", hinting((*settings.NotAllowedError).Hint)},
 	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, trust sign-policy of the reference implementation signs it")},
 	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
 	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},

@@ -191,7 +191,8 @@ func failure(ctx context.Context, err error, args []string, stderr []byte) error
 // command returns a command. When the context ends, the command and its children get SIGTERM, so that git can remove its
 // locks. If that takes long, they are killed.
 func (r *Repository) command(ctx context.Context, args ...string) *exec.Cmd {
-	var all []string
+	// A folder that looks like a bare repository may be one that somebody committed, with settings that start programs.
+	all := []string{"-c", "safe.bareRepository=explicit"}
 	if r.Dir != "" {
 		all = append(all, "-C", r.Dir)
 	}

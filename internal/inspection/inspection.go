@@ -4,12 +4,15 @@ package inspection
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/settings"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/notify"
@@ -34,7 +37,7 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 	if err != nil {
 		return err
 	}
-	options := doctor.Options{Now: o.Now, Autonomy: autonomyOf, Notify: notify.Check, Contract: o.Contract, Enclosing: enclosing}
+	options := doctor.Options{Now: o.Now, Autonomy: autonomyOf, Notify: checkNotify, Contract: o.Contract, Enclosing: enclosing}
 	var findings []doctor.Finding
 	if o.Repair {
 		report.Fixed, findings, err = doctor.Repair(ctx, w, options)
@@ -48,9 +51,23 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 	if err != nil {
 		return err
 	}
+	waiting, _, _ := settings.Waiting(w) // the findings have its errors
+	for _, f := range waiting {
+		e := settings.NewNotAllowedError(f)
+		report.Add(doctor.Finding{Category: doctor.Categories[0], Name: f.Path, Severity: doctor.SeverityWarning, Message: strings.TrimPrefix(e.Error(), f.Path+": "), Hint: e.Hint()})
+	}
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: o.Getenv}, o.WorkingDir)...)
 	sessions, err := setup.InspectErrors(w, o.Now)
 	report.Add(sessions...)
+	return err
+}
+
+// checkNotify is notify.Check without what another finding says.
+func checkNotify(w *mailbox.Workspace, name schema.AgentName) error {
+	err := notify.Check(w, name)
+	if _, ok := errors.AsType[*settings.NotAllowedError](err); ok {
+		return nil
+	}
 	return err
 }
 

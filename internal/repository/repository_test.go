@@ -31,15 +31,16 @@ var imports = map[string][]string{
 
 	"mailbox/conversation": {"schema", "mailbox"},
 
-	"mailbox/project": {"schema", "mailbox"},
-	"mailbox/watch":   {"schema", "mailbox", "mailbox/project"},
-	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":  {"schema", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
-	"mailbox/history": {"schema"},
-	"mailbox/commit":  {"schema", "mailbox", "mailbox/history"},
-	"mailbox/gitmail": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/replica", "mailbox/history"},
-	"mailbox/replica": {"schema", "validate", "mailbox"},
-	"validate/change": {"schema", "validate"},
+	"mailbox/project":  {"schema", "mailbox"},
+	"mailbox/settings": {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "internal/durable", "internal/spelling"},
+	"mailbox/watch":    {"schema", "mailbox", "mailbox/project"},
+	"mailbox/trust":    {"schema", "signing", "validate", "mailbox"},
+	"mailbox/doctor":   {"schema", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
+	"mailbox/history":  {"schema"},
+	"mailbox/commit":   {"schema", "mailbox", "mailbox/history"},
+	"mailbox/gitmail":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/replica", "mailbox/history"},
+	"mailbox/replica":  {"schema", "validate", "mailbox"},
+	"validate/change":  {"schema", "validate"},
 
 	"convert/mirror": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "convert"},
 
@@ -47,7 +48,7 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"ash"},
-	"turn":    {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track"},
+	"turn":    {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/settings", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track", "mailbox/trust"},
 	"pair":    {"schema", "bridge", "agent"},
 	"live":    {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
@@ -58,7 +59,7 @@ var imports = map[string][]string{
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
-	"internal/inspection": {"schema", "mailbox", "mailbox/doctor", "mailbox/project", "turn", "turn/notify", "live/setup"},
+	"internal/inspection": {"schema", "mailbox", "mailbox/doctor", "mailbox/project", "mailbox/settings", "turn", "turn/notify", "live/setup"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
@@ -69,7 +70,7 @@ var imports = map[string][]string{
 	},
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure": {
-		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
+		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/settings", "mailbox/trust", "mailbox/watch", "bridge",
 		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/secrets", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {

@@ -1,13 +1,15 @@
-// Package notify tells people about new mail: it runs the command of the setting notify in a person's config.yaml once
+// Package notify tells people about new mail: it runs the command of the setting notify of a person once
 // for each message, with the message's body as standard input and the variables of a turn.
 //
 // A file state/notify/AGENT/NAME says that the message in the file NAME of the inbox is dealt with. It is made
 // before the command starts, so only one process runs it, and a command that fails or hangs does not run again. It
 // has the mark of the command's processes, until the command ends.
-// Mail from before the last change of config.yaml runs no command.
+// Mail from before the last change of the file with the setting runs no command. A setting that its user has not allowed is
+// a warning.
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +48,7 @@ type person struct {
 	w       *mailbox.Workspace
 	name    schema.AgentName
 	command []string
-	// since is when config.yaml was last changed.
+	// since is when the file with the setting was last changed.
 	since time.Time
 	// done are the files in the inbox that need no command any more.
 	done map[string]bool
@@ -59,6 +61,7 @@ type person struct {
 // Check returns why new mail of an agent runs no command although it has the setting.
 func Check(w *mailbox.Workspace, name schema.AgentName) error {
 	settings, err := turn.LoadSettings(w, name)
+	err = cmp.Or(err, settings.CheckNotify())
 	switch {
 	case err != nil || len(settings.Notify) == 0:
 		return err
@@ -112,16 +115,23 @@ func people(warn func(error), workspaces []*mailbox.Workspace) (all []*person) {
 			warn(err)
 		}
 		for _, name := range agents {
-			info, err := w.Root().Stat(project.ConfigPath(name))
-			if err != nil || !project.IsPerson(w, name) {
+			if !project.IsPerson(w, name) {
 				continue
 			}
 			settings, err := turn.LoadSettings(w, name)
+			if err = cmp.Or(err, settings.CheckNotify()); err != nil {
+				warn(err)
+				continue
+			}
+			if len(settings.Notify) == 0 {
+				continue
+			}
+			info, err := os.Stat(settings.NotifyFile)
 			if err != nil {
 				warn(err)
-			} else if len(settings.Notify) > 0 {
-				all = append(all, &person{w: w, name: name, command: settings.Notify, since: info.ModTime(), done: make(map[string]bool)})
+				continue
 			}
+			all = append(all, &person{w: w, name: name, command: settings.Notify, since: info.ModTime(), done: make(map[string]bool)})
 		}
 	}
 	return all

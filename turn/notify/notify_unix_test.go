@@ -18,6 +18,7 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/settings"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -57,7 +58,19 @@ func newHome(t testing.TB, notify string) *home {
 		notify = fmt.Sprintf(`[sh, -c, 'echo "$(cat) $OACP_MESSAGE_SUBJECT $OACP_MESSAGE_FROM $OACP_AGENT" >> "$0"', %q]`, h.log)
 	}
 	check.WriteFile(t, h.config(), "notify: "+notify+"\n")
+	allowSettings(t, h.w)
 	return h
+}
+
+// allowSettings allows what the files of a workspace set, as its user would with oacp allow.
+func allowSettings(t testing.TB, w *mailbox.Workspace) {
+	t.Helper()
+	waiting, _, _ := settings.Waiting(w)
+	for _, f := range waiting {
+		if err := settings.Allow(w, f, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (h *home) config() string { return filepath.Join(h.w.Dir(), project.ConfigPath("anna")) }
@@ -210,8 +223,8 @@ func TestCheck(t *testing.T) {
 		"missing":  {"[no-such-program]", "no-such-program"},
 		"text":     {"notify-send", "notify is a list of words"},
 		"no words": {"[]", "notify is a list of words"},
-		"mapping":  {"{run: x}", "notify is a list of words"},
-		"nested":   {"[sh, [x]]", "notify is a list of words"},
+		"mapping":  {"{run: x}", "notify: want text or a list of texts"},
+		"nested":   {"[sh, [x]]", "notify: want text or a list of texts"},
 	} {
 		h := newHome(t, " "+test.notify)
 		err := Check(h.w, "anna")
@@ -221,6 +234,10 @@ func TestCheck(t *testing.T) {
 	}
 	h := newHome(t, "")
 	check.WriteFile(t, filepath.Join(h.w.Dir(), project.ConfigPath("claude")), "notify: [sh]\n")
+	if err := Check(h.w, "claude"); err == nil || !strings.Contains(err.Error(), "agents/claude/config.yaml: notify is not allowed yet") {
+		t.Errorf("before oacp allow: %v", err)
+	}
+	allowSettings(t, h.w)
 	if err := Check(h.w, "claude"); err == nil || !strings.Contains(err.Error(), "claude is no person") {
 		t.Errorf("for a program: %v", err)
 	}

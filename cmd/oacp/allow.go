@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/settings"
+)
+
+func newAllowCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "allow",
+		Category:  command.CategoryWorkspace,
+		Usage:     "let settings of a workspace count",
+		ArgsUsage: "[PROJECT]",
+		Description: `Others write the files of a workspace. So what workspace.json and agents/AGENT/config.yaml
+say about programs, arguments, environments and permissions counts only if you allow it:
+allow shows these settings and asks, for each file. It remembers your answer in
+$OACP_HOME/allowed (by default ~/oacp/allowed), for this workspace in this folder; if the
+settings change, it asks again. It needs a terminal, and no agent can run it. Flags, and
+your own $OACP_HOME/config.yaml, need no allowing.
+
+EXAMPLES:
+   oacp allow
+   oacp allow --list
+   oacp allow --revoke`,
+		Flags: flagsWith(
+			&cli.BoolFlag{Name: "list", Usage: "list what is allowed, and what is not"},
+			&cli.BoolFlag{Name: "revoke", Usage: "allow nothing of the workspace any more"},
+		),
+		Action: ofProject(s, func(c *call) error {
+			switch {
+			case c.isOn("list") && c.isOn("revoke"):
+				return failure.Usagef("--list and --revoke do not go together")
+			case c.isOn("list"):
+				return listAllowed(c)
+			case c.isOn("revoke"):
+				return revokeAllowed(c)
+			}
+			return c.open(askToAllow)
+		}),
+	}
+}
+
+// checkAlone returns an error unless a person at a terminal runs the command. An agent that clears its environment is
+// stopped only by a sandbox in which it cannot write to the user's own folder.
+func checkAlone(c *call) error {
+	switch runtime := project.CurrentRuntime(c.Getenv); {
+	case runtime != "" && runtime != "human", c.Getenv(orphans.Variable) != "":
+		return &failure.Error{Code: "in_session", Err: errors.New("an agent cannot allow settings: only its user can"), Hint: "run oacp allow in a terminal of your own"}
+	case !c.InTerminal:
+		return &failure.Error{Code: "no_terminal", Err: errors.New("a person at a terminal decides"), Hint: "oacp allow --list shows what waits; flags and $OACP_HOME/config.yaml need no allowing"}
+	}
+	return nil
+}
+
+func askToAllow(c *call, w *mailbox.Workspace) error {
+	if err := checkAlone(c); err != nil {
+		return err
+	}
+	waiting, allowed, err := settings.Waiting(w)
+	if err != nil && len(waiting) == 0 {
+		return err
+	}
+	if err != nil {
+		c.Warn(failure.OneLine(err.Error()))
+	}
+	if len(waiting) == 0 {
+		c.printf("There is nothing to allow: %s\n", spelling.Plural(len(allowed), "file")+" allowed")
+		return nil
+	}
+	in, refused := bufio.NewReader(c.In), false
+	for _, f := range waiting {
+		fmt.Fprintf(c.Err, "%s\n", visible.Line(f.Path+" in "+w.Dir()))
+		for _, s := range f.Refused {
+			fmt.Fprintf(c.Err, "  %-11s  %s: %s\n", s.Kind, s.Name, visible.Line(s.Value))
+		}
+		fmt.Fprint(c.Err, "Allow this? [y/N] ")
+		line, readErr := in.ReadString('\n')
+		if answer := strings.ToLower(strings.TrimSpace(line)); readErr != nil || answer != "y" && answer != "yes" {
+			refused = true
+			continue
+		}
+		if err := settings.Allow(w, f, c.Now()); err != nil {
+			return err
+		}
+		c.printf("OK: allowed %s\n", visible.Line(f.Path))
+		if err := c.Out.Flush(); err != nil {
+			return err
+		}
+	}
+	if refused {
+		return failure.ErrReported
+	}
+	return nil
+}
+
+// An allowance is a file with settings that count only if they are allowed. State is allowed, changed or waiting.
+type allowance struct {
+	Workspace string        `json:"workspace"`
+	File      string        `json:"file"`
+	State     string        `json:"state"`
+	AllowedAt time.Time     `json:"allowed_at,omitzero"`
+	Settings  []settingJSON `json:"settings,omitempty"`
+}
+
+type settingJSON struct {
+	Name  string        `json:"name"`
+	Kind  settings.Kind `json:"kind"`
+	Value string        `json:"value"`
+}
+
+// listAllowed lists what is allowed in any workspace, and what waits in this one, if there is one.
+func listAllowed(c *call) error {
+	records, err := settings.Allowed()
+	if err != nil {
+		return err
+	}
+	list := make([]allowance, len(records))
+	for i, r := range records {
+		list[i] = allowance{Workspace: r.Workspace, File: r.File, State: "allowed", AllowedAt: r.At}
+	}
+	err = c.open(func(c *call, w *mailbox.Workspace) error {
+		dir, linkErr := filepath.EvalSymlinks(w.Dir())
+		waiting, allowed, err := settings.Waiting(w)
+		err = cmp.Or(linkErr, err)
+		for n, f := range append(waiting, allowed...) {
+			i := slices.IndexFunc(list, func(a allowance) bool { return a.Workspace == dir && a.File == f.Path })
+			if i < 0 {
+				i, list = len(list), append(list, allowance{Workspace: dir, File: f.Path, State: "waiting"})
+			} else if n < len(waiting) {
+				list[i].State = "changed"
+			}
+			for _, s := range f.Refused {
+				list[i].Settings = append(list[i].Settings, settingJSON{s.Name, s.Kind, s.Value})
+			}
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, mailbox.ErrNoWorkspace) {
+		return err
+	}
+	return c.answer(list, func() {
+		if len(list) == 0 {
+			c.printf("No settings are allowed, and none wait.\n")
+		}
+		for _, a := range list {
+			c.printf("%-8s %s in %s\n", a.State, visible.Line(a.File), visible.Line(a.Workspace))
+			for _, s := range a.Settings {
+				c.printf("  %-11s  %s: %s\n", s.Kind, s.Name, visible.Line(s.Value))
+			}
+		}
+	})
+}
+
+func revokeAllowed(c *call) error {
+	dir, err := c.place.Place(c.Streams).Find()
+	if err != nil {
+		return err
+	}
+	gone, err := settings.Revoke(dir)
+	if err != nil {
+		return err
+	}
+	return c.answer(append([]settings.Record{}, gone...), func() {
+		for _, r := range gone {
+			c.printf("OK: no longer allowed: %s in %s\n", visible.Line(r.File), visible.Line(r.Workspace))
+		}
+		if len(gone) == 0 {
+			c.printf("Nothing was allowed in %s\n", visible.Line(dir))
+		}
+	})
+}

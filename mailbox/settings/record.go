@@ -1,0 +1,233 @@
+package settings
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+)
+
+const (
+	recordsName = "allowed"
+	ownName     = "config.yaml"
+	// maxShown bounds the settings of a file that can be allowed, in bytes: nobody reads more.
+	maxShown = 4 << 10
+)
+
+// A Record says that the user has allowed the settings of a file. It binds the absolute path of the workspace without
+// symbolic links, so the settings of a clone elsewhere are not allowed, and the settings, so a change is not either.
+type Record struct {
+	Workspace string    `json:"workspace"`
+	File      string    `json:"file"`
+	Hash      string    `json:"sha256"`
+	At        time.Time `json:"at"`
+}
+
+type records []Record
+
+// Folder returns the user's own folder, OACP_HOME or else ~/oacp. Where a workspace lies does not matter: a clone could
+// bring a folder of its own.
+func Folder() (string, error) {
+	folder, err := project.ExpandHome(cmp.Or(os.Getenv("OACP_HOME"), "~/oacp"))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(folder)
+}
+
+// readPrivate returns the bytes of a file in the user's own folder, nil if there is no such file. It returns an error if
+// others could have written it.
+func readPrivate(name string) (path string, data []byte, err error) {
+	folder, err := Folder()
+	if err != nil {
+		return "", nil, nil // without a home folder, there is no such file
+	}
+	path = filepath.Join(folder, name)
+	data, err = durable.ReadPath(path, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil, nil
+	}
+	return path, data, cmp.Or(err, checkPrivate(path), checkPrivate(folder))
+}
+
+// checkPrivate returns an error if others can write a file or folder.
+func checkPrivate(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows" {
+		err = fmt.Errorf("%s: others can write it, so it allows nothing: chmod go-w %[1]s", path)
+	}
+	return err
+}
+
+// readOwn returns the settings of an agent in the user's own file.
+func readOwn(agent schema.AgentName) ([]File, error) {
+	path, data, err := readPrivate(ownName)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	var content document
+	err = yaml.Unmarshal(data, &content)
+	all, one := File{Path: path}, File{Path: path}
+	if err == nil {
+		err = all.addSection(present(&content.Run))
+	}
+	agents := make(map[string]document)
+	if node, ok := content.Other["agents"]; ok && err == nil {
+		err = node.Decode(&agents)
+		own := agents[string(agent)]
+		if err == nil {
+			one.Notify = present(&own.Notify)
+			err = cmp.Or(one.add("notify", one.Notify), one.addSection(present(&own.Run)))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("settings for turns in %s: %w", path, err)
+	}
+	all.Refused, one.Refused = nil, nil
+	return []File{all, one}, nil
+}
+
+// readRecords returns what the user has allowed.
+func readRecords() (all records, err error) {
+	path, data, err := readPrivate(recordsName)
+	if err == nil && data != nil {
+		if err = json.Unmarshal(data, &all); err != nil {
+			err = fmt.Errorf("reading %s: %w", path, err)
+		}
+	}
+	return all, err
+}
+
+// have reports whether the settings of the file are allowed, as they are, in this workspace.
+func (r records) have(w *mailbox.Workspace, f File) bool {
+	want, err := recordOf(w, f)
+	return err == nil && slices.ContainsFunc(r, func(have Record) bool { return have.is(want) && have.Hash == want.Hash })
+}
+
+func (r Record) is(other Record) bool { return r.Workspace == other.Workspace && r.File == other.File }
+
+// recordOf returns the record that allows the settings of a file.
+func recordOf(w *mailbox.Workspace, f File) (Record, error) {
+	dir, err := filepath.EvalSymlinks(w.Dir())
+	hash := sha256.New()
+	for _, s := range f.Refused {
+		fmt.Fprintf(hash, "%s %s\n", s.Name, s.Value) // neither has a line break
+	}
+	return Record{Workspace: dir, File: f.Path, Hash: hex.EncodeToString(hash.Sum(nil))}, err
+}
+
+// Waiting returns the files of a workspace with settings that the user has not allowed, and all others with settings that
+// need it. The settings are in Refused. It leaves out files that cannot be read, and returns their errors.
+func Waiting(w *mailbox.Workspace) (waiting, allowed []File, err error) {
+	agents, err := w.Agents()
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := readRecords()
+	if err != nil {
+		return nil, nil, err
+	}
+	take := func(path string, data []byte, readErr error) {
+		f, parseErr := parse(path, data)
+		if readErr = cmp.Or(readErr, parseErr); readErr != nil {
+			err = errors.Join(err, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), path), readErr))
+		} else if len(f.Refused) > 0 && known.have(w, f) {
+			allowed = append(allowed, f)
+		} else if len(f.Refused) > 0 {
+			waiting = append(waiting, f)
+		}
+	}
+	data, readErr := readShared(w)
+	take(schema.MarkerName, data, readErr)
+	for _, agent := range agents {
+		data, readErr := trust.ReadConfig(w, agent)
+		take(project.ConfigPath(agent), data, readErr)
+	}
+	return waiting, allowed, err
+}
+
+// Allow records that the user allows the settings of a file that Waiting has returned, as they were then.
+func Allow(w *mailbox.Workspace, f File, now time.Time) error {
+	shown := 0
+	for _, s := range f.Refused {
+		shown += len(s.Value)
+	}
+	if shown > maxShown {
+		return fmt.Errorf("%s: its settings are longer than the %d bytes that can be allowed: put a script into the user's own files", f.Path, maxShown)
+	}
+	record, err := recordOf(w, f)
+	if err != nil {
+		return err
+	}
+	record.At = now.UTC().Truncate(time.Second)
+	_, err = change(func(all records) records {
+		return append(slices.DeleteFunc(all, record.is), record)
+	})
+	return err
+}
+
+// Allowed returns what the user has allowed, in all workspaces.
+func Allowed() ([]Record, error) { return readRecords() }
+
+// Revoke withdraws what the user has allowed in the workspace of a folder, which need not exist any more. It returns the
+// withdrawn records.
+func Revoke(dir string) (gone []Record, err error) {
+	dir, err = filepath.Abs(dir)
+	if real, linkErr := filepath.EvalSymlinks(dir); linkErr == nil {
+		dir = real
+	}
+	if err != nil {
+		return nil, err
+	}
+	return change(func(all records) records {
+		return slices.DeleteFunc(all, func(r Record) bool { return r.Workspace == dir })
+	})
+}
+
+// change replaces the records, and returns those that are gone.
+func change(edit func(records) records) (gone []Record, err error) {
+	folder, err := Folder()
+	if err == nil {
+		err = cmp.Or(os.MkdirAll(folder, 0o700), checkPrivate(folder))
+	}
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, recordsName)
+	lock := durable.NewLock(path + ".lock")
+	if err := lock.Lock(); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	before, err := readRecords()
+	if err != nil {
+		return nil, err
+	}
+	after := edit(slices.Clone(before))
+	data, err := json.MarshalIndent(after, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range before {
+		if !slices.Contains(after, r) {
+			gone = append(gone, r)
+		}
+	}
+	return gone, durable.Replace(path, append(data, '\n'), 0o600)
+}

@@ -1,0 +1,312 @@
+// Package settings reads the settings of agents and decides which of them count. Strangers and agents write the files of a
+// workspace, so a setting there that names a program, its arguments, its environment or a wider permission counts only
+// after the user has allowed it: see Allow. The user's own file needs no allowing.
+//
+//	workspace.json              the section run, for all agents
+//	agents/<name>/config.yaml   the sections run and autonomy, and notify, for one agent; it wins over workspace.json
+//	$OACP_HOME/config.yaml      the user's own: run for all agents, agents.<name>.run and .notify for one; it wins over both
+//	$OACP_HOME/allowed          what the user has allowed
+//
+// Every reader of such a file uses this package, so none can forget to ask.
+package settings
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+// A Kind says what a setting could do to the user. Settings of all kinds but Plain need to be allowed.
+type Kind string
+
+// The kinds.
+const (
+	// Plain settings say how mail is handled, and start and permit nothing.
+	Plain Kind = "plain"
+	// Program settings name a program, or where one listens.
+	Program Kind = "program"
+	// Arguments are passed to a program.
+	Arguments Kind = "arguments"
+	// Environment settings are variables of a program.
+	Environment Kind = "environment"
+	// Permission settings say what a program may do, and where.
+	Permission Kind = "permission"
+)
+
+// A Key is a setting that files can have.
+type Key struct {
+	Name string
+	Kind Kind
+}
+
+// section is the section of the settings for turns; the other keys stand beside it.
+const section = "run"
+
+// Keys are all settings. A file with another one in the section run is an error, so a setting without a kind cannot be read.
+var Keys = []Key{
+	{"notify", Program}, {"carrier", Program},
+	{"run.driver", Program}, {"run.command", Program}, {"run.socket", Program},
+	{"run.model", Arguments}, {"run.args", Arguments}, {"run.env", Environment},
+	{"run.allow", Permission}, {"run.dir", Permission},
+	{"run.input", Plain}, {"run.reply", Plain}, {"run.autonomy", Plain}, {"run.allow_from", Plain}, {"run.clean_env", Plain},
+	{"run.max_attempts", Plain}, {"run.max_turns", Plain}, {"run.max_pair_turns", Plain}, {"run.max_hops", Plain},
+	{"run.steer", Plain}, {"run.parallel", Plain}, {"run.claim", Plain}, {"run.lease", Plain}, {"run.timeout", Plain}, {"run.grace", Plain},
+}
+
+// lists are the settings that are lists of words.
+var lists = []string{"notify", "run.command", "run.args", "run.env"}
+
+// A Setting is one that a file of a workspace has and that needs to be allowed.
+type Setting struct {
+	Key
+	// Value is the setting on one line, as JSON.
+	Value string
+}
+
+// Text returns a setting of one word.
+func (s Setting) Text() string { return strings.Trim(s.Value, `"`) }
+
+// A NotAllowedError reports settings that do not count because the user has not allowed them.
+type NotAllowedError struct {
+	// File is a file that has some, relative to the workspace, and Names are the names of all.
+	File  string
+	Names []string
+}
+
+func (e *NotAllowedError) Error() string {
+	verb := "is"
+	if len(e.Names) > 1 {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s: %s %s not allowed yet (see oacp allow)", e.File, spelling.Join(e.Names), verb)
+}
+
+// Hint says how to allow the settings.
+func (e *NotAllowedError) Hint() string {
+	return "oacp allow shows what would run and asks; flags, and the user's own config.yaml in $OACP_HOME, need no allowing"
+}
+
+// NewNotAllowedError returns the error about the refused settings of a file.
+func NewNotAllowedError(f File) *NotAllowedError {
+	e := &NotAllowedError{File: f.Path}
+	for _, s := range f.Refused {
+		e.Names = append(e.Names, s.Name)
+	}
+	return e
+}
+
+// A File has the settings of a file that count. Fields are nil if the file does not have them.
+type File struct {
+	// Path is relative to the workspace, or absolute for the user's own file.
+	Path string
+	// Run is the section run, a mapping, without the settings that do not count.
+	Run, Notify, Autonomy *yaml.Node
+	// Refused are settings of a workspace that do not count because the user has not allowed them.
+	Refused []Setting
+	// Unsigned reports that nothing in workspace.json counts for an agent whose settings are signed, because the
+	// signature does not cover it.
+	Unsigned bool
+}
+
+// maxFile is the size of the largest file with settings, in bytes.
+const maxFile = 1 << 20
+
+// document is the shape of all files. If the content has another one, the error of yaml names this type.
+type document struct {
+	Run      yaml.Node `yaml:"run"`
+	Notify   yaml.Node `yaml:"notify"`
+	Carrier  yaml.Node `yaml:"carrier"`
+	Autonomy yaml.Node `yaml:"autonomy"`
+	// Other are the remaining fields.
+	Other map[string]yaml.Node `yaml:",inline"`
+}
+
+// Read returns the files with settings of an agent, the one that wins last. Errors name the file.
+func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error) {
+	if err := w.CheckAgent(agent); err != nil {
+		return nil, err
+	}
+	config, err := trust.ReadConfig(w, agent)
+	configPath := filepath.Join(w.Dir(), project.ConfigPath(agent))
+	if err != nil {
+		return nil, fmt.Errorf("settings for turns in %s: %w", configPath, err)
+	}
+	_, auth, _ := signing.Split(config)
+	known, _ := readRecords() // what cannot be read allows nothing; Allow says why
+	shared, err := readShared(w)
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range [...]struct {
+		path string
+		data []byte
+	}{{schema.MarkerName, shared}, {project.ConfigPath(agent), config}} {
+		f, err := parse(source.path, source.data)
+		if err != nil {
+			return nil, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), source.path), err)
+		}
+		if f.Unsigned = source.path == schema.MarkerName && auth != "" && f.Run != nil; f.Unsigned {
+			f.Run, f.Refused = nil, nil
+		} else if known.have(w, f) {
+			f.Refused = nil
+		}
+		f.drop()
+		files = append(files, f)
+	}
+	own, err := readOwn(agent)
+	return append(files, own...), err
+}
+
+// readShared returns the bytes of workspace.json, nil if there is no such file.
+func readShared(w *mailbox.Workspace) ([]byte, error) {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.MarkerName, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// parse reads a file of a workspace. It also accepts JSON, which is YAML. Refused has all settings that need to be allowed.
+func parse(path string, data []byte) (f File, err error) {
+	var content document
+	if err := yaml.Unmarshal(data, &content); err != nil {
+		return f, err
+	}
+	for _, name := range RunNames() {
+		if at, misplaced := content.Other[name]; misplaced {
+			return f, fmt.Errorf("line %d: %s has no effect at the top of the file: it belongs in the section run, as run: {%[2]s: %s}", at.Line, name, cmp.Or(at.Value, "..."))
+		}
+	}
+	f = File{Path: path, Autonomy: present(&content.Autonomy)}
+	if path == schema.MarkerName {
+		err = f.add("carrier", present(&content.Carrier))
+	} else { // notify is a setting of one person
+		f.Notify = present(&content.Notify)
+		err = f.add("notify", f.Notify)
+	}
+	return f, errors.Join(err, f.addSection(present(&content.Run)))
+}
+
+// addSection adds the section run.
+func (f *File) addSection(run *yaml.Node) error {
+	if run == nil {
+		return nil
+	}
+	if run.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: run is not a mapping", run.Line)
+	}
+	f.Run = run
+	for i := 0; i < len(run.Content); i += 2 {
+		name, value := run.Content[i], run.Content[i+1]
+		if name.Kind != yaml.ScalarNode || !slices.ContainsFunc(Keys, func(k Key) bool { return k.Name == section+"."+name.Value }) {
+			return fmt.Errorf("line %d: run has no setting %q; it has %s", name.Line, name.Value, strings.Join(RunNames(), ", "))
+		}
+		if err := f.add(section+"."+name.Value, present(value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunNames returns the names of the settings in the section run.
+func RunNames() (names []string) {
+	for _, k := range Keys {
+		if name, ok := strings.CutPrefix(k.Name, section+"."); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// present returns the node unless it is missing or null.
+func present(node *yaml.Node) *yaml.Node {
+	if node.IsZero() || node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
+		return nil
+	}
+	return node
+}
+
+// add appends a setting to Refused if it is of a kind that needs to be allowed.
+func (f *File) add(name string, node *yaml.Node) error {
+	key := Keys[slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })]
+	if node == nil || key.Kind == Plain {
+		return nil
+	}
+	value, err := plainValue(node)
+	if words, isList := value.([]any); err == nil && slices.Contains(lists, name) && (!isList || name == "notify" && len(words) == 0) {
+		return fmt.Errorf("line %d: %s is a list of words, such as [sh, -c, %q]", node.Line, strings.TrimPrefix(name, section+"."), node.Value)
+	}
+	if err != nil {
+		return fmt.Errorf("line %d: %s: %w", node.Line, name, err)
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	f.Refused = append(f.Refused, Setting{key, strings.TrimSpace(text.String())})
+	return nil
+}
+
+// plainValue returns the text of a node, or the texts of a list or mapping of texts. What is allowed must be what is read,
+// so there are no references to other parts of the file.
+func plainValue(node *yaml.Node) (any, error) {
+	switch node.Kind {
+	case yaml.ScalarNode:
+		if tag := node.ShortTag(); tag == "!!binary" {
+			return nil, errors.New("want text, not " + tag)
+		}
+		return node.Value, nil
+	case yaml.SequenceNode:
+		values := []any{}
+		for _, item := range node.Content {
+			value, err := plainValue(item)
+			if _, isList := value.([]any); isList || err != nil {
+				return nil, cmp.Or(err, errNotPlain)
+			}
+			values = append(values, value)
+		}
+		return values, nil
+	case yaml.AliasNode:
+		return nil, fmt.Errorf("write the value instead of *%s", node.Value)
+	}
+	return nil, errNotPlain
+}
+
+var errNotPlain = errors.New("want text or a list of texts")
+
+// drop removes the refused settings.
+func (f *File) drop() {
+	for _, s := range f.Refused {
+		name, inRun := strings.CutPrefix(s.Name, section+".")
+		if !inRun {
+			f.Notify = nil // nothing reads a carrier yet
+			continue
+		}
+		run := *f.Run
+		run.Content = nil
+		for i := 0; i < len(f.Run.Content); i += 2 {
+			if f.Run.Content[i].Value != name {
+				run.Content = append(run.Content, f.Run.Content[i:i+2]...)
+			}
+		}
+		f.Run = &run
+	}
+}

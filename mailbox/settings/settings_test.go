@@ -1,0 +1,216 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+func TestMain(m *testing.M) { mailboxtest.Main(m) }
+
+// newWorkspace makes a workspace whose user has a folder of her own.
+func newWorkspace(t *testing.T) (w *mailbox.Workspace, home string) {
+	t.Helper()
+	home = filepath.Join(t.TempDir(), "oacp")
+	t.Setenv("OACP_HOME", home)
+	return mailboxtest.New(t, "anna", "codex"), home
+}
+
+func write(t *testing.T, w *mailbox.Workspace, name, text string) {
+	t.Helper()
+	check.WriteFile(t, filepath.Join(w.Dir(), filepath.FromSlash(name)), text)
+}
+
+// read describes what counts for codex: the settings of each file, and what is refused.
+func read(t *testing.T, w *mailbox.Workspace) (counts, refused []string) {
+	t.Helper()
+	files, err := Read(w, "codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f.Notify != nil {
+			counts = append(counts, "notify")
+		}
+		for i := 0; f.Run != nil && i < len(f.Run.Content); i += 2 {
+			counts = append(counts, f.Run.Content[i].Value)
+		}
+		for _, s := range f.Refused {
+			refused = append(refused, s.Name+" "+s.Value)
+		}
+	}
+	return counts, refused
+}
+
+func want(t *testing.T, when string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", when, got, want)
+	}
+}
+
+func allowAll(t *testing.T, w *mailbox.Workspace) {
+	t.Helper()
+	waiting, _, err := Waiting(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range waiting {
+		if err := Allow(w, f, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAllow checks that a setting counts from when it is allowed until it changes or is withdrawn, and only in its place.
+func TestAllow(t *testing.T) {
+	w, home := newWorkspace(t)
+	const config = "run:\n  reply: true\n  command: [sh, -c, 'touch x']\nnotify: [a]\n"
+	write(t, w, "agents/codex/config.yaml", config)
+	write(t, w, "workspace.json", `{"run":{"max_turns":3,"allow":"all"},"notify":["x"],"carrier":"postgres"}`)
+	counts, refused := read(t, w)
+	want(t, "before, counts", counts, "max_turns", "reply")
+	want(t, "before, refused", refused, `carrier "postgres"`, `run.allow "all"`, `notify ["a"]`, `run.command ["sh","-c","touch x"]`)
+
+	allowAll(t, w)
+	counts, refused = read(t, w)
+	want(t, "allowed", counts, "max_turns", "allow", "notify", "reply", "command")
+	want(t, "allowed, refused", refused)
+	if info, err := os.Stat(filepath.Join(home, "allowed")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the record: %v, %v; want mode 600", info, err)
+	}
+	if info, err := os.Stat(home); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("its folder: %v, %v; want mode 700", info, err)
+	}
+
+	write(t, w, "agents/codex/config.yaml", strings.Replace(config, "reply: true", "reply: false # so", 1))
+	_, refused = read(t, w)
+	want(t, "another setting changed", refused)
+	write(t, w, "agents/codex/config.yaml", strings.Replace(config, "touch x", "touch y", 1))
+	counts, _ = read(t, w)
+	want(t, "changed", counts, "max_turns", "allow", "reply")
+	write(t, w, "agents/codex/config.yaml", config)
+
+	clone := filepath.Join(t.TempDir(), "clone")
+	if err := os.CopyFS(clone, os.DirFS(w.Dir())); err != nil {
+		t.Fatal(err)
+	}
+	counts, _ = read(t, mailboxtest.Open(t, clone))
+	want(t, "a clone", counts, "max_turns", "reply")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(w.Dir(), link); err != nil {
+		t.Fatal(err)
+	}
+	_, refused = read(t, mailboxtest.Open(t, link))
+	want(t, "the same workspace through a link", refused)
+
+	gone, err := Revoke(link)
+	if _, refused = read(t, w); err != nil || len(gone) != 2 || len(refused) != 4 {
+		t.Errorf("withdrawn: %v, %v, and still counts all but %q", gone, err, refused)
+	}
+}
+
+// TestOwn checks that the user's own file needs no allowing and wins, and that others cannot have written it.
+func TestOwn(t *testing.T) {
+	w, home := newWorkspace(t)
+	own := filepath.Join(home, "config.yaml")
+	check.WriteFile(t, own, "run: {driver: claude}\nagents: {codex: {run: {allow: edits}, notify: [own]}, anna: {run: {model: m}}}\n")
+	counts, _ := read(t, w)
+	want(t, "own", counts, "driver", "notify", "allow")
+	if err := os.Chmod(own, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(w, "codex"); err == nil || !strings.Contains(err.Error(), "chmod go-w "+own) {
+		t.Errorf("others can write it: %v", err)
+	}
+	check.WriteFile(t, own, "run: {comand: x}\n")
+	if _, err := Read(w, "codex"); err == nil {
+		t.Error("an unknown setting is no error")
+	}
+}
+
+// TestPlace checks that a workspace cannot bring a home of its own.
+func TestPlace(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("OACP_HOME", "")
+	t.Setenv("HOME", home)
+	clone := t.TempDir()
+	w := mailboxtest.NewIn(t, filepath.Join(clone, "projects", "demo"), "codex")
+	check.WriteFile(t, filepath.Join(clone, "config.yaml"), "run: {command: [evil]}\n")
+	counts, _ := read(t, w)
+	want(t, "a clone that looks like a home", counts)
+	if got, err := Folder(); err != nil || got != filepath.Join(home, "oacp") {
+		t.Errorf("the folder is %s, %v", got, err)
+	}
+}
+
+// TestTricks checks that no way to write a setting hides it from what is shown and hashed.
+func TestTricks(t *testing.T) {
+	w, _ := newWorkspace(t)
+	for name, text := range map[string]string{
+		"an alias as a name":       "x: &reply command\nrun:\n  *reply : [evil]\n",
+		"an alias as a value":      "x: &evil [evil]\nrun:\n  command: *evil\n",
+		"an alias in a value":      "x: &evil evil\nrun:\n  args: [*evil]\n",
+		"an alias as the section":  "x: &evil {command: [evil]}\nrun: *evil\n",
+		"a merged section":         "x: &evil {command: [evil]}\nrun:\n  <<: *evil\n",
+		"a merged file":            "x: &evil {run: {command: [evil]}}\n<<: *evil\n",
+		"a mapping":                "run: {args: {evil: x}}\n",
+		"binary text":              "run: {model: !!binary ZXZpbA==}\n",
+		"a name in binary":         "run: {!!binary Y29tbWFuZA==: [evil]}\n",
+		"twice":                    "run: {reply: true, command: [evil], command: [evil]}\n",
+		"two sections":             "run: {reply: true}\nrun: {command: [evil]}\n",
+		"two documents":            "run: {reply: true}\n---\nrun: {command: [evil]}\n",
+		"an empty text":            "run: {command: ''}\n",
+		"notify in an alias":       "x: &n [evil]\nnotify: *n\n",
+		"a tag of its own":         "run: !evil {command: [evil]}\n",
+		"an allowed look-alike":    "run: {Command: [evil]}\n",
+		"a setting under any case": "RUN: {command: [evil]}\n",
+	} {
+		write(t, w, "agents/codex/config.yaml", text)
+		files, err := Read(w, "codex")
+		for _, f := range files {
+			if f.Notify != nil || f.Run != nil && strings.Contains(render(f.Run.Content), "evil") {
+				t.Errorf("%s: it counts; the error is %v", name, err)
+			}
+		}
+	}
+}
+
+func render(nodes []*yaml.Node) (text string) {
+	for _, node := range nodes {
+		text += node.Value + " " + render(node.Content)
+	}
+	return text
+}
+
+// TestLong checks that nobody is asked about more than a person reads.
+func TestLong(t *testing.T) {
+	w, _ := newWorkspace(t)
+	write(t, w, "agents/codex/config.yaml", "run: {args: ["+strings.Repeat("a", maxShown)+"]}\n")
+	waiting, _, err := Waiting(w)
+	if err != nil || len(waiting) != 1 {
+		t.Fatal(waiting, err)
+	}
+	if err := Allow(w, waiting[0], time.Now()); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("Allow = %v", err)
+	}
+}
+
+// TestDocumented checks that the page about security says of each setting which kind it is.
+func TestDocumented(t *testing.T) {
+	page := check.ReadFile(t, "../../docs/security.md")
+	for _, k := range Keys {
+		if row := "| `" + k.Name + "` | " + string(k.Kind) + " |"; !strings.Contains(page, row) {
+			t.Errorf("docs/security.md lacks the row %s", row)
+		}
+	}
+}
