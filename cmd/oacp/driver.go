@@ -23,7 +23,7 @@ import (
 )
 
 // permissionSummary ends the usage of --allow.
-const permissionSummary = "may do without asking: none, own (what their settings allow), edits (of files in their folder), or all"
+const permissionSummary = "may do without asking: none, own (what they are set to), edits (in their folder), or all"
 
 // oacpTools returns oacp mcp as the MCP server of an agent, or nil for a driver without a model. If the
 // program is missing, it warns and returns nil.
@@ -105,8 +105,8 @@ func (v *variables) String() string { return strings.Join(*v, " ") }
 // inheritFlags are the flags that say which variables programs have.
 func inheritFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "clean-env", Category: command.Rare, Usage: "give programs of the agent only variables such as PATH, HOME and LANG"},
-		&cli.GenericFlag{Name: "env", Value: new(variables), Category: command.Rare, Usage: "also give them the variable `NAME`, or NAME=VALUE; may be repeated"},
+		&cli.BoolFlag{Name: "clean-env", Category: command.Rare, Usage: "pass only variables such as PATH to programs"},
+		&cli.GenericFlag{Name: "env", Value: new(variables), Category: command.Rare, Usage: "also pass `NAME`, or NAME=VALUE; may be repeated"},
 	}
 }
 
