@@ -38,8 +38,9 @@ acknowledges the message and, with --reply, sends the output as the answer. A tu
 fails is retried; after --max-attempts the message becomes a dead letter.
 
 Options can also be settings in the run section of agents/AGENT/config.yaml or
-workspace.json, if oacp allow permits them. One process at a time works an inbox; with --claim git, one machine
-handles each message. A signal stops run and its turn; the message stays in the inbox. With --once, run fails if there were dead letters.
+workspace.json, if oacp allow permits them. One process at a time works an inbox.
+A signal stops run and its turn; the message stays in the inbox. With --once, run
+fails if there were dead letters.
 
 EXAMPLES:
    oacp run --agent codex --reply -- cat
