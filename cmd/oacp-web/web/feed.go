@@ -70,7 +70,11 @@ func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, origin string
 		s.refuse(w, r, http.StatusNotFound, "There is no such feed: the pages link the one there is.")
 		return
 	}
-	feed, err := s.waitingFeed(r.Context(), origin)
+	err := s.checkThere()
+	var feed *atomFeed
+	if err == nil {
+		feed, err = s.waitingFeed(r.Context(), origin)
+	}
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -133,7 +133,12 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) {
 		}
 		g.server.refuse(w, r, status, why)
 	default:
-		g.server.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, current)))
+		r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, current))
+		if err := g.server.checkThere(); err != nil {
+			g.server.fail(w, r, err)
+			return
+		}
+		g.server.mux.ServeHTTP(w, r)
 	}
 }
 

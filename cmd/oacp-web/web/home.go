@@ -20,14 +20,14 @@ const (
 	mostWaiting = 20
 	// latestMessages is how many of the newest messages are read for the latest conversations.
 	latestMessages = 120
-	// mostCounted is how many files an inbox may have so that the first page reads them all.
+	// mostCounted is how many files an inbox may have so that the first page reads them all for the state of its agent.
 	mostCounted = 300
 )
 
 // A home is the view model of the first page.
 type home struct {
 	Waiting []messageView
-	// More counts the waiting messages that the page does not show.
+	// More counts the waiting messages that the page does not show. They come after those in Waiting.
 	More          int
 	Agents        []agentView
 	Conversations []conversationView
@@ -79,26 +79,23 @@ func (s *Server) homePage(r *http.Request) (page, error) {
 	return page{Title: "Home", Template: "home", Section: "home", Content: h}, r.Context().Err()
 }
 
-// addWaiting adds what waits for the person, in processing order. Of a long inbox, only the newest files are read.
+// addWaiting adds the first of what waits for the person, in processing order.
 func (s *Server) addWaiting(ctx context.Context, h *home) error {
 	if s.options.Person == "" {
 		return nil
 	}
-	names, err := s.boxes.names(s.options.Person, mailbox.Inbox)
+	entries, err := s.w.Inbox(ctx, s.options.Person)
 	if err != nil {
 		return err
 	}
-	var entries []mailbox.Entry
-	for _, file := range names[:min(len(names), mostCounted)] {
-		if e := s.boxes.read(s.options.Person, mailbox.Inbox, file); !mailbox.IsGone(e.Err) {
-			entries = append(entries, e)
+	shown := min(len(entries), mostWaiting)
+	h.More = len(entries) - shown
+	for _, e := range entries[:shown] { // again, with their bodies
+		if e = s.boxes.read(s.options.Person, mailbox.Inbox, e.Name); !mailbox.IsGone(e.Err) {
+			h.Waiting = append(h.Waiting, s.viewOf(e, []mailbox.Entry{e}))
 		}
 	}
-	for _, e := range mailbox.InOrder(entries)[:min(len(entries), mostWaiting)] {
-		h.Waiting = append(h.Waiting, s.viewOf(e, []mailbox.Entry{e}))
-	}
-	h.More = len(names) - len(h.Waiting)
-	return ctx.Err()
+	return nil
 }
 
 // agent returns the state of an agent. Of one with many files, it is only what needs no look at them.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -35,6 +36,66 @@ func TestHome(t *testing.T) {
 	}
 	if got := reader.post("/m/"+string(asked.ID)+"/reply", url.Values{"choose": {"yes"}}); got.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a server without a person answers %d", got.Code)
+	}
+}
+
+// TestOldestFirst checks that the first page and the feed show what is most urgent, however old, and say what they leave out.
+func TestOldestFirst(t *testing.T) {
+	w := newWorkspace(t)
+	urgent := mailboxtest.Draft("anna")
+	urgent.Priority, urgent.Subject = schema.P0, "Delete everything?"
+	drafts := []schema.Message{urgent}
+	for i := range 330 {
+		m := mailboxtest.Draft("anna")
+		m.Priority, m.Subject = schema.P2, fmt.Sprint("news ", i)
+		drafts = append(drafts, m)
+	}
+	for _, result := range w.SendAll(t.Context(), drafts, nil) {
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+	b := newBrowser(t, w, "anna").login()
+	page := b.page("/")
+	if text := textOf(page); !strings.Contains(text, "Delete everything?") || !regexp.MustCompile(`311 more messages ?, less urgent or newer`).MatchString(text) {
+		t.Errorf("the page says %s", text)
+	}
+	_, link, _ := strings.Cut(page, `<a href="`+feedPrefix)
+	secret, _, _ := strings.Cut(link, `"`)
+	if feed := b.get(feedPrefix + secret).Body.String(); !strings.Contains(feed, "Delete everything?") {
+		t.Errorf("the feed lacks the urgent question:\n%s", feed)
+	}
+}
+
+// TestGone checks that no page says that nothing waits when the workspace is not there.
+func TestGone(t *testing.T) {
+	w := newWorkspace(t)
+	asked := ask(t, w, "Deploy?", "x")
+	b := newBrowser(t, w, "anna").login()
+	_, link, _ := strings.Cut(b.page("/"), `<a href="`+feedPrefix)
+	secret, _, _ := strings.Cut(link, `"`)
+	away := w.Dir() + ".away"
+	if err := os.Rename(w.Dir(), away); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "/a/anna/inbox", "/c/" + string(asked.ID), "/search?q=x", "/runs", "/doctor", feedPrefix + secret} {
+		got := b.get(path)
+		if text := textOf(got.Body.String()); got.Code != http.StatusServiceUnavailable || !strings.Contains(text, "the workspace is gone") {
+			t.Errorf("%s: %d: %s", path, got.Code, text)
+		}
+	}
+	if got := b.post("/m/"+string(asked.ID)+"/reply", url.Values{"text": {"my words"}}); got.Code != http.StatusServiceUnavailable || !strings.Contains(got.Body.String(), "my words") {
+		t.Errorf("an answer: %d\n%s", got.Code, got.Body)
+	}
+	if err := os.Rename(away, w.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	b.page("/")
+	if err := os.RemoveAll(w.Dir() + "/agents"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.get("/"); got.Code != http.StatusServiceUnavailable {
+		t.Errorf("without agents: %d", got.Code)
 	}
 }
 

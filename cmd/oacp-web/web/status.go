@@ -1,8 +1,11 @@
 package web
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"syscall"
 
@@ -19,6 +22,20 @@ func is[E error](err error) bool {
 	return ok
 }
 
+// errGone reports that the workspace was deleted, moved or unmounted.
+var errGone = errors.New("the workspace is gone: its folder was deleted, moved or unmounted, so nothing is known about the mail in it")
+
+// checkThere returns an error if the workspace is no longer at its path. An empty page would say that nothing waits.
+func (s *Server) checkThere() error {
+	open, err := s.w.Root().Stat(".")
+	at, pathErr := os.Stat(s.w.Dir())
+	_, agentsErr := s.w.Root().Stat(schema.AgentsName)
+	if err = cmp.Or(err, pathErr, agentsErr); err != nil || !os.SameFile(open, at) {
+		return failure.WithHint(fmt.Errorf("%w: %s", errGone, s.w.Dir()), "put it back, or start oacp web again where it is now")
+	}
+	return nil
+}
+
 // statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
 	switch {
@@ -28,6 +45,8 @@ func statusOf(err error) int {
 		return http.StatusConflict
 	case is[*schema.NoChoiceError](err), slices.Contains([]string{failure.CodeUsage, "invalid_message", "secret"}, failure.Of(err).Code):
 		return http.StatusUnprocessableEntity
+	case errors.Is(err, errGone):
+		return http.StatusServiceUnavailable
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return http.StatusInsufficientStorage
 	}
