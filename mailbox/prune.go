@@ -94,12 +94,13 @@ func withoutNumber(name string) string {
 	return stem[:end] + schema.FileExtension
 }
 
-// Prune removes messages that were handled or given up, and outbox copies, if the filter may accepts their names. With
-// dryRun, it only counts them.
+// Prune removes messages that were handled or given up, and outbox copies, if the filter may accepts their names, and
+// what Sweep removes. With dryRun, it only counts the messages.
 func (w *Workspace) Prune(ctx context.Context, may func(name string) bool, dryRun bool) (p Pruned, err error) {
 	agents, err := w.Agents()
 	if !dryRun { // a crash must not bring back a staged copy without the one that shows that it was handled
-		err = errors.Join(err, ignoreMissing(syncFolder(w, outgoingName)))
+		_, sweepErr := Sweep(ctx, w, false)
+		err = errors.Join(err, sweepErr, ignoreMissing(syncFolder(w, outgoingName)))
 	}
 	if err != nil {
 		return p, err

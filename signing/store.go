@@ -322,8 +322,12 @@ func (s Store) save(root *os.Root, k *Key) error {
 	}
 	folder := ""
 	for _, part := range []string{k.Domain, string(k.Agent), k.Instance} {
+		parent := folder
 		folder = path.Join(folder, part)
 		if err := root.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := durable.SyncFolder(s.path(parent)); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func MakeDir(root *os.Root, name string) error {
 	return root.Chmod(name, made.Mode()&fs.ModePerm|around.Mode()&(0o070|fs.ModeSetgid))
 }
 
-// MakeDirs is os.MkdirAll with MakeDir.
+// MakeDirs is os.MkdirAll with MakeDir, and makes the names of the folders durable.
 func MakeDirs(path string) error {
 	_, err := os.Stat(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -70,5 +70,5 @@ func MakeDirs(path string) error {
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
-	return errors.Join(err, root.Close())
+	return errors.Join(err, root.Close(), SyncFolder(filepath.Dir(path)))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
@@ -78,10 +79,18 @@ func (d *Dir) Add(name string, data []byte, mode fs.FileMode) error {
 	return d.Sync()
 }
 
+// temporaryMark is in the names of temporary files, which are hidden and end in a random number.
+const temporaryMark = ".tmp-"
+
+// IsTemporary reports whether a name is that of a file which is being written. If its process was killed, the file stays.
+func IsTemporary(name string) bool {
+	return strings.HasPrefix(name, ".") && strings.Contains(name, temporaryMark)
+}
+
 // createTemporary creates a hidden file with a random name.
 func (d *Dir) createTemporary(name string) (*os.File, error) {
 	for {
-		hidden := "." + name + ".tmp-" + strconv.FormatUint(rand.Uint64(), 36)
+		hidden := "." + name + temporaryMark + strconv.FormatUint(rand.Uint64(), 36)
 		file, err := d.root.OpenFile(hidden, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err

@@ -61,7 +61,7 @@ func (Disk) Origin(dir *Dir) (string, error) { return dir.Origin() }
 // AddFile writes a new file, and makes it and its name durable. The file has a hidden name until it
 // is complete. AddFile removes a file that it cannot make durable.
 func AddFile(files FileSystem, dir *Dir, name string, data []byte) error {
-	return addFile(files, dir, ".tmp-"+strconv.FormatUint(rand.Uint64(), 36), name, data)
+	return addFile(files, dir, temporaryMark+strconv.FormatUint(rand.Uint64(), 36), name, data)
 }
 
 // WriteFile is AddFile, but writes under the name itself: if several processes write a file of one

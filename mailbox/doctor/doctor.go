@@ -114,7 +114,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	}
 	i.trust()
 	i.mailboxes()
-	i.delivery()
+	i.delivery(ctx)
 	for _, agent := range agents {
 		i.deadLetters(agent)
 	}
@@ -123,7 +123,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	return i.findings, context.Cause(ctx)
 }
 
-// Repair completes or sweeps interrupted deliveries. It returns a line for each repair, and the findings of an
+// Repair completes or sweeps interrupted deliveries, and sweeps temporary files. It returns a line for each repair, and the findings of an
 // inspection afterwards, which include one about a repair that failed.
 func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed []string, left []Finding, err error) {
 	recovered, failed := w.Recover(ctx)
@@ -131,7 +131,9 @@ func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed [
 	for _, path := range recovered.Published {
 		fixed = append(fixed, "delivered "+path)
 	}
-	for _, path := range recovered.Swept {
+	swept, sweepErr := mailbox.Sweep(ctx, w, false)
+	failed = errors.Join(failed, sweepErr)
+	for _, path := range append(recovered.Swept, swept...) {
 		fixed = append(fixed, "swept "+path)
 	}
 	for _, path := range recovered.DeadLetters {

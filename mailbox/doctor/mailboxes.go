@@ -1,11 +1,14 @@
 package doctor
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -60,8 +63,8 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 	}
 }
 
-// delivery reports copies in state/outgoing, and state folders that cannot be written.
-func (i *inspection) delivery() {
+// delivery reports copies in state/outgoing, temporary files, and state folders that cannot be written.
+func (i *inspection) delivery(ctx context.Context) {
 	i.category = categoryDelivery
 	ids, err := i.w.Staged()
 	switch {
@@ -75,6 +78,12 @@ func (i *inspection) delivery() {
 		i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
 	default:
 		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
+	}
+	if left, err := mailbox.Sweep(ctx, i.w, true); err != nil {
+		i.fail("temporary files", err)
+	} else if len(left) > 0 {
+		i.add(filepath.ToSlash(strings.TrimPrefix(left[0], i.w.Dir()+string(filepath.Separator))), SeverityWarning, "oacp doctor --fix removes them",
+			"killed processes left %s", spelling.Plural(len(left), "temporary file"))
 	}
 	if i.hasRoom() {
 		i.writable(project.SessionsFolder, "make it writable, or sessions get no mail")

@@ -217,7 +217,7 @@ func noteUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 func removeUnasked(w *mailbox.Workspace, agent schema.AgentName) error {
 	dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.UnaskedFolder)
 	if err == nil {
-		err = errors.Join(dir.Remove(string(agent)), dir.Close())
+		err = errors.Join(dir.Remove(string(agent)), dir.Sync(), dir.Close())
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
