@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,8 +33,9 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 		Name:      "validate",
 		Category:  command.CategoryFiles,
 		Usage:     "check message files",
-		ArgsUsage: "PATH… | --changed REF [PATH…]",
-		Description: `PATH is a file, a folder with everything below it, or - for standard input. validate
+		ArgsUsage: "[PATH…] | --changed REF [PATH…]",
+		Description: `PATH is a file, a folder with everything below it, or - for standard input; without
+one, it is the workspace. validate
 reports every problem with its position, its rule and, if known, the fix, and also
 reports messages that share an id. Errors cause exit status 1, warnings do not. A link
 in a folder is reported and not followed, unless PATH itself is the link.
@@ -44,6 +46,7 @@ change may not edit existing messages, and a copy must match the one in its send
 outbox. In a pre-commit hook, REF is HEAD.
 
 EXAMPLES:
+   oacp validate
    oacp validate agents
    oacp validate --changed origin/main --format github
    oacp send … --dry-run | oacp validate -`,
@@ -63,8 +66,6 @@ func runValidate(c *call) error {
 		format = "json"
 	}
 	switch {
-	case len(c.words) == 0 && !isChange:
-		return failure.Usagef("needs a file, a folder, or -")
 	case !slices.Contains(validateFormats, format):
 		return failure.Usagef("--format: there is no format %s", visible.Quote(format)).
 			WithHint(spelling.DidYouMean(validateFormats, format, "the formats are "+strings.Join(validateFormats, ", ")))
@@ -73,16 +74,19 @@ func runValidate(c *call) error {
 	case isChange && base == "":
 		return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
 	}
+	paths, err := pathsToValidate(c)
+	if err != nil {
+		return err
+	}
 	defer c.catchSignals()()
 	defer lessGarbageCollection()()
 	contracts := &contract.Workspaces{Program: command.ContractProgram}
 	files := &validate.FilesOptions{Stdin: c.In, Contract: contracts.CheckOf}
 	var result *validate.Result
-	var err error
 	if isChange {
 		result, err = change.Check(c.ctx, change.Options{Dir: c.Dir, Base: base, Paths: c.words, Files: files})
 	} else {
-		result, err = validate.Files(c.ctx, c.words, files)
+		result, err = validate.Files(c.ctx, paths, files)
 	}
 	contracts.Close()
 	if cause := context.Cause(c.ctx); cause != nil {
@@ -104,6 +108,23 @@ func runValidate(c *call) error {
 		err = failure.ErrReported
 	}
 	return err
+}
+
+// pathsToValidate returns the paths that the command names, or else the mailboxes of the workspace, relative to the working
+// folder if they are below it. With --changed, git names the files.
+func pathsToValidate(c *call) ([]string, error) {
+	if len(c.words) > 0 || c.isSet("changed") {
+		return c.words, nil
+	}
+	dir, err := command.Workspace{}.Place(c.Streams).Find()
+	if errors.Is(err, mailbox.ErrNoWorkspace) {
+		return nil, failure.Usagef("needs a file, a folder, or -")
+	}
+	agents := filepath.Join(dir, schema.AgentsName)
+	if below, relErr := filepath.Rel(c.Dir, agents); relErr == nil && filepath.IsLocal(below) {
+		agents = below
+	}
+	return []string{agents}, err
 }
 
 func newSchemaCommand(s *command.Streams) *cli.Command {

@@ -78,7 +78,6 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if ctx.Err() != nil {
 		return made, made.Unreachable
 	}
-	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
 	switch {
 	case options.All:
 		made.Since = ""
@@ -87,6 +86,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	case before.URL == "" && made.Found:
 		made.Since = time.Now().UTC().AddDate(0, 0, -7).Format("20060102")
 	}
+	r := &Repository{w: w, git: repositoryOf(w, false), settings: made.Settings, now: time.Now}
 	if made.Created {
 		return made, r.create(ctx, around, cmp.Or(format, around.ObjectFormat), &made)
 	}
