@@ -19,8 +19,8 @@ import (
 
 // What a model may have to read, in tokens as live.Tokens estimates them. docs/mcp.md names both.
 const (
-	mostTokensOfTools  = 1600
-	mostTokensOfAll    = 2250 // the tools, those of the bridge too, and the instructions
+	mostTokensOfTools  = 1610
+	mostTokensOfAll    = 2275 // the tools, those of the bridge too, and the instructions
 	mostTokensOfAnswer = 2500
 )
 

@@ -11,8 +11,14 @@ import (
 )
 
 // A finishingTransport still answers the calls in progress when the input ends, for scripts that write their calls
-// and close the pipe. The SDK's own transport cancels them and writes no answer.
-type finishingTransport struct{ mcp.Transport }
+// and close the pipe. The SDK's own transport cancels them and writes no answer. The transport also answers a message that
+// the SDK refuses with an error, and goes on.
+type finishingTransport struct {
+	mcp.Transport
+	out *lineWriter
+	// ended is closed when the input ends.
+	ended chan struct{}
+}
 
 // Connect connects the underlying transport.
 func (t finishingTransport) Connect(ctx context.Context) (mcp.Connection, error) {
@@ -20,11 +26,13 @@ func (t finishingTransport) Connect(ctx context.Context) (mcp.Connection, error)
 	if err != nil {
 		return nil, err
 	}
-	return &finishingConnection{Connection: connection, calls: make(map[jsonrpc.ID]bool), written: make(chan struct{}, 1)}, nil
+	return &finishingConnection{Connection: connection, transport: t, calls: make(map[jsonrpc.ID]bool), written: make(chan struct{}, 1)}, nil
 }
 
 type finishingConnection struct {
 	mcp.Connection
+	transport finishingTransport
+	end       sync.Once
 
 	mu      sync.Mutex
 	calls   map[jsonrpc.ID]bool // those in progress
@@ -35,7 +43,12 @@ type finishingConnection struct {
 // answered or cannot be answered.
 func (c *finishingConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	message, err := c.Connection.Read(ctx)
+	for err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) && !isInputError(err) {
+		c.transport.out.refuse(jsonrpc.CodeInvalidRequest, cut(err.Error(), frameTokens))
+		message, err = c.Connection.Read(ctx)
+	}
 	if errors.Is(err, io.EOF) {
+		c.end.Do(func() { close(c.transport.ended) })
 		c.finish(ctx)
 	}
 	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() && request.Method != "subscriptions/listen" { // that call never ends
@@ -44,6 +57,11 @@ func (c *finishingConnection) Read(ctx context.Context) (jsonrpc.Message, error)
 		c.calls[request.ID] = true
 	}
 	return message, err
+}
+
+func isInputError(err error) bool {
+	_, ok := errors.AsType[inputError](err)
+	return ok
 }
 
 // Write writes a message.
@@ -80,4 +98,29 @@ func (c *finishingConnection) inProgress() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls) > 0
+}
+
+// inputEnded is the key of the channel in the context of a call that is closed when the input of its client ends.
+type inputEnded struct{}
+
+// errInputEnded ends the waits of a client whose input has ended: it may be gone, and would get what arrives later.
+var errInputEnded = errors.New("the input of the client has ended")
+
+// untilInputEnds returns a context that ends with the input of the client, and whether it has ended.
+func untilInputEnds(ctx context.Context) (waiting context.Context, end context.CancelFunc, ended bool) {
+	waiting, cancel := context.WithCancelCause(ctx)
+	input, _ := ctx.Value(inputEnded{}).(chan struct{}) // over HTTP there is none
+	select {
+	case <-input:
+		ended = true
+	default:
+		go func() {
+			select {
+			case <-input:
+				cancel(errInputEnded)
+			case <-waiting.Done():
+			}
+		}()
+	}
+	return waiting, func() { cancel(nil) }, ended
 }

@@ -122,12 +122,13 @@ func New(options Options) (*Server, error) {
 // addMailTools offers the tools for mailboxes.
 func (s *Server) addMailTools() {
 	reads := mcp.ToolAnnotations{ReadOnlyHint: true}
+	notices := mcp.ToolAnnotations{IdempotentHint: true} // they record that the agent noticed the message
 	addTool(s, "list_inbox",
 		"List your pending messages in the order to work on them.",
 		reads, s.listInbox)
 	addTool(s, "read_message",
 		"Get a message in full: pending, sent, acknowledged or dead letter.",
-		reads, s.readMessage)
+		notices, s.readMessage)
 	addTool(s, "show_thread",
 		"List the conversation of a message as a tree, with the stage of each.",
 		reads, s.showThread)
@@ -136,7 +137,7 @@ func (s *Server) addMailTools() {
 		reads, s.listOwed)
 	addTool(s, "next_message",
 		"Get the first pending message that you have not seen, or wait for one.",
-		reads, s.nextMessage)
+		mcp.ToolAnnotations{}, s.nextMessage)
 	addTool(s, "send_message",
 		"Send a message to agents: the inbox of every recipient gets it, or the call fails. To answer, use reply_message.",
 		mcp.ToolAnnotations{}, s.sendMessage)
@@ -216,10 +217,14 @@ func (s *Server) addGuide() {
 }
 
 // ServeStream serves one client, which writes JSON-RPC messages to in, one per line, and reads the answers
-// from out. It returns when in has ended and all calls are answered. When ctx is done, it cancels the calls in
+// from out. A line that is not a message gets an error as its answer. ServeStream returns when in has ended and all calls are
+// answered; then none waits any longer. When ctx is done, it cancels the calls in
 // progress and returns. Neither is an error.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	err := s.protocol.Run(ctx, finishingTransport{&mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest}})
+	writer := &lineWriter{WriteCloser: out}
+	ended := make(chan struct{})
+	transport := &mcp.IOTransport{Reader: newLines(in, writer), Writer: writer, MaxLineLength: maxRequest + 1} // and a newline
+	err := s.protocol.Run(context.WithValue(ctx, inputEnded{}, ended), finishingTransport{transport, writer, ended})
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving a client: %w", err)
 	}

@@ -163,6 +163,7 @@ func TestLines(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"list_outbox"}}` + "\n", `"code":-32602`},
 		{`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list_inbox","arguments":[1]}}` + "\n", `not a JSON object`},
 		{`{"jsonrpc":"2.0","id":6,"method":"none"}` + "\n", `"code":-32601`},
+		{"{}\n", `"id":null,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":7,"method":"ping"}` + "\n", `"id":7`},
 	} {
 		if _, err := io.WriteString(send, step.send); err != nil {

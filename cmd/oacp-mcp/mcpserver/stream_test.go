@@ -12,6 +12,9 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // An output collects what a server writes.
@@ -30,15 +33,76 @@ func serveText(t testing.TB, s *mcpserver.Server, text string) (lines []string, 
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), err
 }
 
-// TestBadFrames checks that input that is not a message ends the server with an error.
+// TestBadFrames checks that a line that is not a message gets an error, and that the server answers what follows.
 func TestBadFrames(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "claude")
-	for _, bad := range []string{
-		"garbage\n", `{"jsonrpc":"2.0","id":7,` + "\n", "5\n", "[]\n", `{"jsonrpc":"2.0"}` + "\n",
-		strings.Repeat("[", 100_000) + "\n", `"` + strings.Repeat("x", 9<<20) + `"` + "\n",
+	const ping = `{"jsonrpc":"2.0","id":"after","method":"ping"}` + "\n"
+	for bad, want := range map[string]string{
+		"garbage\n":                                    `"code":-32700,"message":"the line is not JSON"`,
+		`{"jsonrpc":"2.0","id":7,` + "\n":              `"code":-32700`,
+		"Content-Length: 40\r\n\r\n":                   `"code":-32700,"message":"each line is one message, without the headers of LSP"`,
+		`{"jsonrpc":"2.0","id":7,"method":"ping"}{}\n`: `"code":-32700`,
+		"5\n":                               `"code":-32600`,
+		"[]\n":                              `"code":-32600`,
+		`{"jsonrpc":"2.0"}` + "\n":          `"code":-32600`,
+		strings.Repeat("[", 100_000) + "\n": `"code":-32700`,
+		`"` + strings.Repeat("x", 9<<20) + `"` + "\n": `"code":-32600,"message":"a message has at most 8388608 bytes"`,
 	} {
-		if _, err := serveText(t, s, initialize+bad); err == nil {
-			t.Errorf("after %.40q the server ended without an error", bad)
+		lines, err := serveText(t, s, initialize+strings.ReplaceAll(bad, `\n`, "\n")+ping)
+		text := strings.Join(lines, "\n")
+		if err != nil || len(lines) != 3 || !strings.Contains(text, `"id":null,"error":{`+want) || !strings.Contains(text, `"id":"after"`) {
+			t.Errorf("after %.40q: %v, %q; want an error with %s, and the next answer", bad, err, lines, want)
+		}
+	}
+	lines, err := serveText(t, s, "\ufeff"+initialize+"\n\r\n\ufeff\n"+ping)
+	if err != nil || len(lines) != 2 || !strings.Contains(strings.Join(lines, ""), `"serverInfo"`) {
+		t.Errorf("with byte order marks and empty lines: %v, %q; want two answers", err, lines)
+	}
+}
+
+// TestInputEndsDuringWait closes the input while a call waits. The call ends, and a message that arrives later is new to the next
+// server. A message that is there before is still handed out, to a script that writes its calls and closes the pipe.
+func TestInputEndsDuringWait(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	const call = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"%s","arguments":{"wait_seconds":300}}}` + "\n"
+	for _, tool := range []string{"next_message", "receive_messages"} {
+		begin := time.Now()
+		lines, err := serveText(t, r.server(t, "codex"), initialize+fmt.Sprintf(call, tool))
+		if took := time.Since(begin); err != nil || len(lines) != 2 || took > time.Minute {
+			t.Fatalf("%s: %v, %q after %v; want an answer at once", tool, err, lines, took)
+		}
+	}
+	in, send := io.Pipe()
+	var out output
+	served := make(chan error, 1)
+	go func() { served <- r.server(t, "codex").ServeStream(t.Context(), in, &out) }()
+	if _, err := io.WriteString(send, initialize+fmt.Sprintf(call, "next_message")); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitWaiting(t, "codex")
+	if err := send.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-served; err != nil || !strings.Contains(out.String(), `"pending\":false`) {
+		t.Errorf("the input ended: %v, %q; want that nothing is pending", err, out.String())
+	}
+	mailboxtest.Send(t, r.workspace, mailboxtest.Draft("codex"))
+	lines, err := serveText(t, r.server(t, "codex"), initialize+fmt.Sprintf(call, "next_message"))
+	if err != nil || !strings.Contains(strings.Join(lines, ""), `"pending\":true`) {
+		t.Errorf("the next server: %v, %q; want the message", err, lines)
+	}
+}
+
+// awaitWaiting waits until a call of an agent waits for a message.
+func (r *room) awaitWaiting(t testing.TB, agent schema.AgentName) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, waiting := track.CommandsOf(r.workspace, agent); waiting != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no call waits")
 		}
 	}
 }

@@ -42,7 +42,7 @@ func addTool[In, Out any](
 	}
 	definition := &mcp.Tool{Name: name, Description: description, Annotations: &effect, InputSchema: input}
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if s.workspace != nil {
+		if s.workspace != nil && !effect.ReadOnlyHint { // that would write
 			defer track.NoteCommand(s.workspace, s.agent, name, name == "next_message", time.Now)()
 		}
 		result, err := answer(ctx, request.Params.Arguments, resolved, call)
