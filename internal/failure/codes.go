@@ -258,10 +258,17 @@ func about(target error, hint func(*gitmail.RepositoryError) string) func(error)
 // refused matches a remote that did not accept the mail.
 func refused(err error) (hint string, ok bool) {
 	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
-	if isRemote && e.Claims {
+	switch {
+	case !isRemote || !e.Refused:
+		return "", false
+	case e.Cause() == gitmail.CauseDisk:
+		return "free space on the disk of the remote; mail waits for the next sync", true
+	case e.Cause() == gitmail.CauseSize:
+		return "raise the limit of the remote for the size of a push, such as receive.maxInputSize; mail waits for the next sync", true
+	case e.Claims:
 		return "allow pushes to refs below refs/oacp/claims/ on the remote, and remove conflicting refs: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
 	}
-	return "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync", isRemote && e.Refused
+	return "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync", true
 }
 
 // unavailable matches an agent that cannot be started or reached. The hint says how to find out

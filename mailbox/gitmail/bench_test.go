@@ -50,7 +50,7 @@ func newHistory(b *testing.B, messages int) *network {
 // importHistory commits messages from claude to codex to the remote, a thousand a commit, 200 a day.
 func (n *network) importHistory(messages int) {
 	n.t.Helper()
-	const each, aDay = 1000, 200
+	const each = 1000
 	command := exec.Command("git", "fast-import", "--quiet")
 	command.Dir, command.Env, command.Stderr = n.remote, gittest.Environment(), os.Stderr
 	pipe, err := command.StdinPipe()
@@ -61,24 +61,22 @@ func (n *network) importHistory(messages int) {
 		n.t.Fatal(err)
 	}
 	stream := bufio.NewWriter(pipe)
-	random := rand.NewChaCha8([32]byte{1})
-	begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range messages {
-		at := begin.AddDate(0, 0, i/aDay).Add(time.Duration(i%aDay) * time.Minute)
+		m, err := past(i)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		at := m.CreatedAt.Time()
 		if i%each == 0 {
 			fmt.Fprintf(stream, "commit %s\ncommitter A <a@example.com> %d +0000\ndata 0\n", mailRef, at.Unix())
 			if i == 0 {
 				fmt.Fprint(stream, "M 100644 inline .oacp-format\ndata 2\n2\n\n")
 			}
 		}
-		m := draft("claude", "codex")
-		m.Priority, m.CreatedAt = schema.P2, schema.NewTimestamp(at)
-		var idErr, nameErr error
-		m.ID, idErr = schema.NewID(at, m.From, m.Type, schema.LongRand, random)
 		name, nameErr := m.LongFileName()
 		data, dataErr := schema.Encode(&m)
-		if idErr != nil || nameErr != nil || dataErr != nil {
-			n.t.Fatal(idErr, nameErr, dataErr)
+		if nameErr != nil || dataErr != nil {
+			n.t.Fatal(nameErr, dataErr)
 		}
 		for _, box := range []string{"claude/outbox", "codex/inbox/archive"} {
 			fmt.Fprintf(stream, "M 100644 inline agents/%s/%s/%s\ndata %d\n%s\n", box, at.Format("20060102"), name, len(data), data)
@@ -93,6 +91,16 @@ func (n *network) importHistory(messages int) {
 	if err := command.Wait(); err != nil {
 		n.t.Fatal(err)
 	}
+}
+
+// past returns message number i from claude to codex, of a history with 200 messages a day.
+func past(i int) (m schema.Message, err error) {
+	const aDay = 200
+	at := time.Date(2024, 1, 1, 0, i%aDay, 0, 0, time.UTC).AddDate(0, 0, i/aDay)
+	m = draft("claude", "codex")
+	m.Priority, m.CreatedAt = schema.P2, schema.NewTimestamp(at)
+	m.ID, err = schema.NewID(at, m.From, m.Type, schema.LongRand, rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}))
+	return m, err
 }
 
 // BenchmarkSync measures syncs that have nothing to do, or messages to send or to receive, with a small

@@ -75,10 +75,10 @@ func (e *exchange) isUnchanged(agent schema.AgentName) bool {
 }
 
 // refsKey encodes what the remote has.
-func (e *exchange) refsKey() string {
-	key := e.there
-	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
-		key += " " + ref + " " + e.machines[ref]
+func refsKey(there string, machines map[string]string) string {
+	key := there
+	for _, ref := range slices.Sorted(maps.Keys(machines)) {
+		key += " " + ref + " " + machines[ref]
 	}
 	return key
 }
@@ -86,7 +86,7 @@ func (e *exchange) refsKey() string {
 // nothingNew reports whether neither the workspace nor the remote has changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.Squash || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
+	if c.Base == "" || c.Base != e.baseID || c.Refs != refsKey(e.there, e.machines) || e.o.Prune != nil || e.o.Squash || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
 		return false
 	}
 	agents, err := e.w.Agents()
@@ -100,7 +100,7 @@ func (e *exchange) nothingNew() bool {
 // keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
 	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
-	after := cache{Base: e.baseID, Refs: e.refsKey(), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
+	after := cache{Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}

@@ -20,8 +20,13 @@ type edit struct {
 	remove []string
 }
 
-// mostCommits is how many changes get a commit each. More share one.
-const mostCommits = 20
+const (
+	// mostCommits is how many changes get a commit each. More share commits, sharedBy changes one.
+	mostCommits = 20
+	sharedBy    = 1000
+	// pieceCommits is how many commits a push has, and how many are made at once.
+	pieceCommits = 10
+)
 
 // commit makes commits of edits on a parent, which may be empty, and returns the last one.
 func (r *Repository) commit(ctx context.Context, parent string, now time.Time, edits []*edit) (string, error) {
@@ -32,12 +37,12 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 	if err != nil {
 		return "", err
 	}
-	groups := [][]*edit{edits}
-	if len(edits) <= mostCommits {
-		groups = slices.Collect(slices.Chunk(edits, 1))
+	each := 1
+	if len(edits) > mostCommits {
+		each = sharedBy
 	}
 	var commits []git.Commit
-	for _, group := range groups {
+	for group := range slices.Chunk(edits, each) {
 		commit := git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: message(group)}
 		if c := group[0].Change; len(group) == 1 && c.Agent != "" {
 			commit.Author = fmt.Sprintf("%s <%[1]s@oacp>", c.Agent)
@@ -53,7 +58,12 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 		}
 		commits = append(commits, commit)
 	}
-	return r.git.Import(ctx, nextRef, parent, commits, r.settings.sign)
+	for piece := range slices.Chunk(commits, pieceCommits) {
+		if parent, err = r.git.Import(ctx, nextRef, parent, piece, r.settings.sign); err != nil {
+			return "", err
+		}
+	}
+	return parent, nil
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.

@@ -399,7 +399,7 @@ func (m *machine) checkNames() {
 		}
 		known := slices.Contains([]string{"agents", "workspace.json", ".gitattributes", ".gitignore"}, parts[0])
 		if len(parts) > 1 {
-			known = known && schema.AgentName(parts[1]).Valid()
+			known = known && (schema.AgentName(parts[1]).Valid() || below == "agents/.gitattributes")
 		}
 		if len(parts) == 4 && parts[3] != ".gitkeep" && parts[3] != "archive" {
 			_, err := schema.ParseFileName(strings.TrimSuffix(parts[3], mailbox.ReasonSuffix))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"slices"
 
@@ -78,8 +79,9 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case out.Object != "":
 		data, err = e.file(out.Object)
 	case here.Name != "":
-		data, err = e.w.ReadRaw(here)
-		out.Data = data
+		if data, err = e.w.ReadRaw(here); err == nil {
+			out.Read = later(e.w, c, data)
+		}
 	default:
 		e.listPruned(c, result, result != remote.state)
 		return
@@ -91,8 +93,10 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	if err == nil {
 		err = checkMessage(c, message)
 	}
-	if secret := secrets.Check("not sent", string(out.Data)); secret != nil && (message == nil || !message.AllowsSecret()) {
-		err, invalid = secret, false
+	if out.Object == "" && (message == nil || !message.AllowsSecret()) {
+		if secret := secrets.Check("not sent", string(data)); secret != nil {
+			err, invalid = secret, false
+		}
 	}
 	switch {
 	case e.failed != nil:
@@ -105,12 +109,12 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		return
 	}
 	change := e.edit(key, kind, agent, message, result != remote.state)
-	if out.Object != "" || out.Data != nil { // otherwise the tip lists it as pruned, and its file here vanished
+	if out.Object != "" || out.Read != nil { // otherwise the tip lists it as pruned, and its file here vanished
 		change.write = append(change.write, out)
 	}
 	if result.Stage == replica.Dead {
 		reason := git.File{Path: reasonPath(c), Object: remote.reason}
-		if local := e.localReason(here); local != nil && (reason.Object == "" || tip.state.Stage != replica.Dead) {
+		if local := localReason(e.w, here); local != nil && (reason.Object == "" || tip.state.Stage != replica.Dead) {
 			reason.Object, reason.Data = "", local
 		}
 		if reason.Object != "" || reason.Data != nil {
@@ -126,6 +130,25 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		change.write = append(change.write, git.File{Path: epochPath(c), Data: fmt.Appendf(nil, "%d\n", result.Epoch)})
 	}
 }
+
+// later returns a function that reads the bytes of a message again, so that a large backlog need not be in memory. Its
+// error matches replica.ErrChanged if they are not the ones that were checked, or gone.
+func later(w *replica.Workspace, c replica.Copy, data []byte) func() ([]byte, error) {
+	sum := maphash.Bytes(checked, data)
+	return func() ([]byte, error) {
+		again, err := w.Read(c) // it may have moved
+		if errors.Is(err, fs.ErrNotExist) || err == nil && maphash.Bytes(checked, again) != sum {
+			err = replica.ErrChanged
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c, err)
+		}
+		return again, err
+	}
+}
+
+// checked is the seed of sums of messages that were checked.
+var checked = maphash.MakeSeed()
 
 // changeKinds say what an agent did to bring a message to a stage. A pending one was sent or restored.
 var changeKinds = map[replica.Stage]history.Kind{replica.Pending: history.Restored, replica.Dead: history.DeadLetter, replica.Handled: history.Acknowledged}
@@ -162,11 +185,11 @@ func (e *exchange) edit(key string, kind history.Kind, agent schema.AgentName, m
 }
 
 // localReason returns the reason of a dead letter in the workspace, or nil.
-func (e *exchange) localReason(here mailbox.Entry) []byte {
+func localReason(w *replica.Workspace, here mailbox.Entry) []byte {
 	if here.Box != mailbox.DeadLetters || here.Name == "" {
 		return nil
 	}
 	here.Name += mailbox.ReasonSuffix
-	data, _ := e.w.ReadRaw(here) // it may be gone
+	data, _ := w.ReadRaw(here) // it may be gone
 	return data
 }

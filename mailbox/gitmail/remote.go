@@ -34,6 +34,32 @@ func (e *RemoteError) Error() string {
 
 func (e *RemoteError) Unwrap() error { return e.Err }
 
+// A Cause says why a remote refused a push.
+type Cause int
+
+// The causes that the answer of a remote can tell. The usual one is that the user may not push to the branch.
+const (
+	CauseOther Cause = iota
+	// CauseSize is a limit of the size of a push.
+	CauseSize
+	// CauseDisk is a full disk of the remote.
+	CauseDisk
+)
+
+// Cause returns the cause, from the words of git and of hosts.
+func (e *RemoteError) Cause() Cause {
+	said := strings.ToLower(fmt.Sprint(e.Err))
+	for cause, words := range map[Cause][]string{
+		CauseSize: {"exceeds maximum allowed size", "http 413", "too large", "size limit", "maxinputsize"},
+		CauseDisk: {"no space left on device", "disk quota exceeded", "out of diskspace"},
+	} {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) }) {
+			return cause
+		}
+	}
+	return CauseOther
+}
+
 // ErrHook says that a hook of the user refused to push the mail.
 var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks allows it")
 
@@ -153,13 +179,53 @@ func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map
 	return refused, e.r.remoteError(err, true), nil
 }
 
-// publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
-// the branch. own says that the commit has something that no other machine has.
-func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
-	mine := git.Update{Ref: e.ownRef, From: e.machines[e.ownRef], To: commit}
-	if e.r.settings.URL == "" || !own && mine.From == "" {
+// pushPieces pushes the first commits of a large backlog, that many at once, and leaves the rest to pushTip. It ends early
+// if another machine was faster.
+func (e *exchange) pushPieces(ctx context.Context, commit string, each int) (refusal *RemoteError, err error) {
+	if commit == e.there || e.tipID == e.there && len(e.edits) <= sharedBy*each {
 		return nil, nil
 	}
+	args := []string{"rev-list", "--first-parent", "--reverse", commit}
+	if e.there != "" {
+		args = append(args, "^"+e.there)
+	}
+	out, err := e.r.git.Run(ctx, args...)
+	commits := strings.Fields(string(out))
+	for i := each; i < len(commits) && err == nil; i += each {
+		var refused map[string]bool
+		refused, refusal, err = e.push(ctx, git.Update{Ref: e.r.settings.Ref, From: e.there, To: commits[i-1]})
+		switch raced, isRefused := refused[e.r.settings.Ref]; {
+		case err != nil, raced:
+			return nil, err
+		case isRefused:
+			return refusal, nil
+		}
+		e.there = commits[i-1]
+	}
+	return nil, err
+}
+
+// publish pushes a commit if there is something to send, and deletes the refs of machines whose commits are folded into
+// the branch. own says that the commit has something that no other machine has. If the remote limits the size of a push,
+// the pieces get smaller.
+func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
+	if e.r.settings.URL == "" || !own && e.machines[e.ownRef] == "" {
+		return nil, nil
+	}
+	for each := pieceCommits; ; each = 1 {
+		refusal, err = e.pushPieces(ctx, commit, each)
+		if refusal == nil && err == nil {
+			refusal, err = e.pushTip(ctx, commit, own)
+		}
+		if refusal == nil || err != nil || each == 1 || refusal.Cause() != CauseSize {
+			return refusal, err
+		}
+	}
+}
+
+// pushTip pushes a commit to the branch, or to the ref of this machine.
+func (e *exchange) pushTip(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
+	mine := git.Update{Ref: e.ownRef, From: e.machines[e.ownRef], To: commit}
 	updates := []git.Update{{Ref: e.r.settings.Ref, From: e.there, To: commit}}
 	if commit == e.there {
 		updates = nil

@@ -134,11 +134,13 @@ func (e *exchange) run(ctx context.Context) error {
 		}
 		start := time.Now()
 		refusal, err := e.round(ctx)
-		if refusal == nil || err != nil {
+		if refusal != nil && err == nil {
+			err = refusal
+		} else if !errors.Is(err, replica.ErrChanged) { // a message was handled between the plan and the commit
 			return err
 		}
 		if refusals == mostRefusals {
-			return refusal
+			return err
 		}
 		if err := pause(ctx, rand.N(time.Since(start)+1)); err != nil {
 			return err

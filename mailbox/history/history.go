@@ -72,10 +72,16 @@ type Change struct {
 	At time.Time `json:"-"`
 }
 
-// Describe fills in what the message says.
+// Describe fills in what the message says. It copies the strings, which would otherwise keep the whole file in memory.
 func (c *Change) Describe(m *schema.Message) {
-	c.ID, c.From, c.To, c.Type, c.Subject, c.At = m.ID, m.From, m.To, m.Type, m.Subject, m.CreatedAt.Time()
+	c.ID, c.From, c.Type, c.Subject, c.At = own(m.ID), own(m.From), own(m.Type), own(m.Subject), m.CreatedAt.Time()
+	c.To = slices.Clone(m.To)
+	for i, to := range c.To {
+		c.To[i] = own(to)
+	}
 }
+
+func own[T ~string](text T) T { return T(strings.Clone(string(text))) }
 
 // String describes the change in a line, such as: claude → codex: question "Which port?"
 func (c Change) String() string {

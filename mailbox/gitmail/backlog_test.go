@@ -1,0 +1,76 @@
+package gitmail_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestBacklogInPieces publishes many messages to a remote that limits the size of a push. They go in pieces, and arrive.
+func TestBacklogInPieces(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	const messages = 2_000
+	names := here.hold(messages)
+	n.git(n.remote, "config", "receive.maxInputSize", "150k") // less than all together
+	pushes := filepath.Join(n.dir, "pushes")
+	writeScript(t, filepath.Join(n.remote, "hooks", "post-receive"), "echo push >>'"+pushes+"'")
+	if result := here.sync(); len(result.Changes) != 2*messages {
+		t.Errorf("%d changes, want one for each message that was sent, and one for each that was handled", len(result.Changes))
+	}
+	if pushed := strings.Count(check.ReadFile(t, pushes), "push"); pushed != 4 {
+		t.Errorf("%d pushes, want one for a thousand changes", pushed)
+	}
+	there.sync()
+	if _, err := os.Lstat(filepath.Join(there.w.BoxPath("codex", mailbox.Archive), names[messages-1])); err != nil {
+		t.Error(err)
+	}
+	n.checkEqual()
+	n.git(n.remote, "config", "receive.maxInputSize", "100")
+	here.send("claude", "codex")
+	_, err := here.trySync()
+	if refusal, ok := errors.AsType[*gitmail.RemoteError](err); !ok || refusal.Cause() != gitmail.CauseSize {
+		t.Errorf("the error is %v, want one about the size", err)
+	}
+}
+
+// hold puts that many handled messages from claude to codex into the workspace, 200 a day, and returns their names. They are
+// written without the care of a delivery, which takes long.
+func (m *machine) hold(messages int) (names []string) {
+	m.n.t.Helper()
+	for i := range messages {
+		message, err := past(i)
+		if err != nil {
+			m.n.t.Fatal(err)
+		}
+		name, err := message.LongFileName()
+		if err != nil {
+			m.n.t.Fatal(err)
+		}
+		message.Subject += " " + strconv.Itoa(i)
+		data, err := schema.Encode(&message)
+		if err != nil {
+			m.n.t.Fatal(err)
+		}
+		for _, dir := range []string{m.w.BoxPath("claude", mailbox.Outbox), m.w.BoxPath("codex", mailbox.Archive)} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				m.n.t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				m.n.t.Fatal(err)
+			}
+		}
+		names = append(names, name)
+	}
+	return names
+}
