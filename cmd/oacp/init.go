@@ -166,11 +166,18 @@ func nextSteps(c *call, dir string, made []string) []string {
 	if err != nil || top == "" || !c.isOn("commit") || !slices.Contains(made, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
-	commit := []string{"oacp", "commit"}
+	return []string{inPlace(c, "oacp", "commit") + " commits it with the code, and later its new messages"}
+}
+
+// inPlace returns a command line for the workspace that the flags name.
+func inPlace(c *call, words ...string) string {
 	if c.place.Dir != "" {
-		commit = append(commit, "--dir", c.place.Dir)
+		words = append(words, "--dir", c.place.Dir)
 	}
-	return []string{visible.ShellCommand(commit...) + " commits it with the code, and later its new messages"}
+	if c.place.Project != "" {
+		words = append(words, "--project", c.place.Project)
+	}
+	return visible.ShellCommand(words...)
 }
 
 // printMade prints what init or add-agent made, and what the user can do next.

@@ -210,9 +210,9 @@ func (g *gitInitialized) print(c *call) {
 	}
 	switch {
 	case g.Remote == "" && !c.isOn("git"):
-		say("next: oacp init --git shares it with other machines")
+		say("next: %s shares it with other machines", inPlace(c, "oacp", "init", "--git"))
 	case g.Remote == "":
-		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
+		say("next: %s adds a remote; until then, oacp sync keeps a history here", inPlace(c, "oacp", "init", "--git", "--remote", "NAME-OR-URL"))
 	case g.Joined:
 		text := spelling.Plural(g.Received, "message") + " received"
 		if g.Sent > 0 {
