@@ -101,7 +101,6 @@ func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, da
 // findGone returns the path of an inbox copy that this process staged and somebody took: another process published it,
 // the sender recalled it, or someone removed it. In the last case, findGone writes it again.
 func (b *batch) findGone(c *staging.Copy, o *outgoing, gone error) (string, error) {
-	clear(b.listed) // the copy was taken a moment ago
 	path, err := b.delivered(c.Name.Agent, o)
 	switch {
 	case path != "" || err != nil:
@@ -115,17 +114,12 @@ func (b *batch) findGone(c *staging.Copy, o *outgoing, gone error) (string, erro
 }
 
 // delivered returns the path of an agent's copy of a message, empty if the agent has none: in the inbox, or where the
-// agent or a recall has moved it. It lists each box once.
+// agent or a recall has moved it.
 func (b *batch) delivered(agent schema.AgentName, o *outgoing) (string, error) {
 	for _, box := range []Box{Inbox, Archive, DeadLetters} {
-		in := folder{b.w, agent, box}
-		names, isListed := b.listed[in]
-		if !isListed {
-			var err error
-			if names, err = in.names(); err != nil {
-				return "", err
-			}
-			b.listed[in] = names
+		names, err := folder{b.w, agent, box}.names()
+		if err != nil {
+			return "", err
 		}
 		for _, name := range names {
 			if !schema.IsMessageFile(name) || !mayHold(string(o.message.ID), name) {

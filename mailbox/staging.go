@@ -45,8 +45,6 @@ type batch struct {
 	claimed map[string]bool
 	// synced has the outboxes that were synced after the last change, with the error.
 	synced map[*durable.Dir]error
-	// listed has the names in boxes of recipients; see delivered.
-	listed map[folder][]string
 	// left are the staged copies of other processes, as findLeftovers listed them.
 	left map[schema.ID]*leftovers
 }
@@ -65,7 +63,6 @@ func openBatch(w *Workspace, options *SendOptions) (*batch, error) {
 	b := &batch{
 		w: w, options: cmp.Or(options, &SendOptions{}), outgoing: outgoing, opened: w.now(),
 		boxes: make(map[folder]*durable.Dir), claimed: make(map[string]bool), synced: make(map[*durable.Dir]error),
-		listed: make(map[folder][]string),
 	}
 	if b.origin, err = w.files.Origin(outgoing); err != nil {
 		return nil, errors.Join(err, b.close())

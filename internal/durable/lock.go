@@ -1,7 +1,11 @@
 package durable
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -24,4 +28,15 @@ func (d *Dir) NewLock(name string) *flock.Flock {
 		_ = file.Close() // nothing was written; locking reports errors
 	}
 	return flock.New(d.Path(name), flock.SetFlag(lockFlags&^os.O_CREATE), flock.SetPermissions(lockMode))
+}
+
+// Locked calls do while it holds a lock of the folder; see NewLock. It waits for the lock until the context ends.
+func (d *Dir) Locked(ctx context.Context, name string, do func() error) (err error) {
+	const retry = 5 * time.Millisecond
+	lock := d.NewLock(name)
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if _, err := lock.TryLockContext(ctx, retry); err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return do()
 }

@@ -14,13 +14,19 @@ import (
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
 // new one.
 func (d *Dir) Replace(name string, data []byte, mode fs.FileMode) error {
-	return d.replace(replacing{syncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
+	return d.replace(replacing{syncFile, (*Replacement).Publish, (*Dir).Sync}, name, data, mode)
+}
+
+// Add is Replace for a new file. The name must be unique; see Publish. If it is taken, the error matches fs.ErrExist.
+func (d *Dir) Add(name string, data []byte, mode fs.FileMode) error {
+	add := func(r *Replacement) error { return d.Publish(r.hidden, d, name, true) }
+	return d.replace(replacing{syncFile, add, (*Dir).Sync}, name, data, mode)
 }
 
 // replacing has the steps that make a replacement durable. Tests inject faults through it.
 type replacing struct {
 	syncFile func(*os.File) error
-	rename   func(folder *os.Root, name, newName string) error
+	publish  func(*Replacement) error
 	syncDir  func(*Dir) error
 }
 
@@ -29,8 +35,8 @@ func (d *Dir) replace(do replacing, name string, data []byte, mode fs.FileMode) 
 	if err != nil {
 		return err
 	}
-	if err := do.rename(d.root, r.hidden, name); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), r.Discard())
+	if err := do.publish(r); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), err), r.Discard())
 	}
 	return do.syncDir(d)
 }
@@ -65,19 +71,6 @@ func (r *Replacement) Publish() error { return r.dir.SetAside(r.hidden, r.name) 
 
 // Discard removes the replacement.
 func (r *Replacement) Discard() error { return r.dir.Remove(r.hidden) }
-
-// Add writes a new file, and makes it and its name durable. The file has a hidden name until it is complete. The
-// name must be unique; see Publish. If it is taken, the error matches fs.ErrExist.
-func (d *Dir) Add(name string, data []byte, mode fs.FileMode) error {
-	r, err := d.prepare(syncFile, name, data, mode)
-	if err != nil {
-		return err
-	}
-	if err := d.Publish(r.hidden, d, name, true); err != nil {
-		return errors.Join(err, r.Discard())
-	}
-	return d.Sync()
-}
 
 // temporaryMark is in the names of temporary files, which are hidden and end in a random number.
 const temporaryMark = ".tmp-"

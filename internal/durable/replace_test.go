@@ -25,11 +25,11 @@ func TestReplaceIsDurable(t *testing.T) {
 		}
 		err := d.replace(replacing{
 			syncFile: func(file *os.File) error { return errors.Join(step("sync file"), syncFile(file)) },
-			rename: func(folder *os.Root, name, newName string) error {
+			publish: func(r *Replacement) error {
 				if err := step("rename"); err != nil {
 					return err
 				}
-				return folder.Rename(name, newName)
+				return r.Publish()
 			},
 			syncDir: func(d *Dir) error { return errors.Join(step("sync folder"), d.Sync()) },
 		}, "a", []byte("new"), 0o600)

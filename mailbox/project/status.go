@@ -3,6 +3,7 @@ package project
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -89,8 +89,8 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 
 // changeStatus replaces the status file of an agent by what edit returns for it, unless that is nil. Processes of this machine
 // take turns. If another program has changed the file meanwhile, edit gets the new one.
-func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data []byte) ([]byte, error)) (err error) {
-	const locks, attempts = schema.StateName + "/status", 10
+func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data []byte) ([]byte, error)) error {
+	const locks = schema.StateName + "/status"
 	if err := w.MakeStateFolder(locks); err != nil {
 		return err
 	}
@@ -98,39 +98,33 @@ func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data [
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	lock := dir.NewLock(string(agent) + ".lock")
-	if err := exclusive.TakeBriefly(lock); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	name := schema.AgentPath(agent, StatusName)
-	path := filepath.Join(w.Dir(), name)
 	read := func() ([]byte, error) {
 		data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+			return nil, nil
 		}
 		return data, err
 	}
-	data, err := read()
-	for range attempts {
-		if err != nil {
-			return err
+	err = dir.Locked(context.Background(), string(agent)+".lock", func() error {
+		data, err := read()
+		for err == nil {
+			changed, editErr := edit(data)
+			if editErr != nil {
+				return fmt.Errorf("editing %s: %w", filepath.Join(w.Dir(), name), editErr)
+			}
+			before := data
+			data, err = read()
+			switch {
+			case changed == nil:
+				return nil
+			case err == nil && bytes.Equal(data, before):
+				return durable.ReplaceFile(w.Root(), w.Dir(), name, changed, 0o644)
+			}
 		}
-		changed, err := edit(data)
-		if err != nil {
-			return fmt.Errorf("editing %s: %w", path, err)
-		}
-		if changed == nil {
-			return nil
-		}
-		before := data
-		if data, err = read(); err == nil && bytes.Equal(data, before) {
-			return durable.ReplaceFile(w.Root(), w.Dir(), name, changed, 0o644)
-		}
-	}
-	return fmt.Errorf("editing %s: another program changes it all the time", path)
+		return err
+	})
+	return errors.Join(err, dir.Close())
 }
 
 // editStatus returns a status file with other values.

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -190,8 +189,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 
 // locked calls change while no other process changes trust in the workspace. It locks the same file as
 // the reference implementation.
-func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err error) {
-	const retry = 10 * time.Millisecond
+func locked(ctx context.Context, w *mailbox.Workspace, change func() error) error {
 	if err := w.MakeFolder(folderName); err != nil {
 		return err
 	}
@@ -199,13 +197,7 @@ func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	lock := dir.NewLock(path.Base(catalogName) + ".lock")
-	if _, err := lock.TryLockContext(ctx, retry); err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	return change()
+	return errors.Join(dir.Locked(ctx, path.Base(catalogName)+".lock", change), dir.Close())
 }
 
 // write replaces a trust file. It sorts the entries by agent and key.

@@ -3,7 +3,6 @@ package track
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -128,7 +127,7 @@ func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 }
 
 // whileLocked calls do while it holds a lock beside the journals. It waits for the lock.
-func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func() error) (err error) {
+func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func() error) error {
 	if err := w.MakeStateFolder(TurnsFolder); err != nil {
 		return err
 	}
@@ -136,13 +135,7 @@ func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func
 	if err != nil {
 		return err
 	}
-	lock := dir.NewLock(name)
-	defer func() { err = errors.Join(err, lock.Close(), dir.Close()) }()
-	const retry = 5 * time.Millisecond
-	if _, err := lock.TryLockContext(ctx, retry); err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
-	}
-	return do()
+	return errors.Join(dir.Locked(ctx, name, do), dir.Close())
 }
 
 // WhileReading is Exclusively for a reader. In a workspace that cannot be written, it calls do without the lock.
