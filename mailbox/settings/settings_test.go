@@ -13,6 +13,8 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/signing"
 )
 
 func TestMain(m *testing.M) { mailboxtest.Main(m) }
@@ -135,6 +137,39 @@ func TestOwn(t *testing.T) {
 	check.WriteFile(t, own, "run: {comand: x}\n")
 	if _, err := Read(w, "codex"); err == nil {
 		t.Error("an unknown setting is no error")
+	}
+}
+
+// TestSigned checks that nothing in workspace.json counts for an agent whose settings are signed, and that a signature,
+// which the agent itself can make, allows nothing.
+func TestSigned(t *testing.T) {
+	w, home := newWorkspace(t)
+	if _, err := signing.NewStore(home).Generate("codex", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	w, err := mailbox.Open(w.Dir(), &options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	write(t, w, "workspace.json", `{"run":{"max_turns":3,"command":["shared"],"autonomy":"auto"}}`)
+	write(t, w, "agents/codex/config.yaml", "run: {reply: true, command: [own]}\n")
+	counts, _ := read(t, w)
+	want(t, "without a signature", counts, "max_turns", "autonomy", "reply")
+	write(t, w, trust.PinsName("codex"), "version: 1\nsigners: []\n")
+	mailboxtest.SignPolicy(t, w, home, "codex")
+	counts, refused := read(t, w)
+	want(t, "signed", counts, "reply")
+	want(t, "signed, refused", refused, `run.command ["own"]`)
+	allowAll(t, w)
+	counts, _ = read(t, w)
+	want(t, "signed and allowed", counts, "reply", "command")
+	if files, err := Read(w, "codex"); err != nil || !files[0].Unsigned || files[1].Unsigned {
+		t.Errorf("files: %+v, %v", files, err)
+	}
+	if files, err := Read(w, "anna"); err != nil || files[0].Unsigned {
+		t.Errorf("for an agent without a signature: %+v, %v", files, err)
 	}
 }
 
