@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -86,11 +85,7 @@ func askToAllow(c *call, w *mailbox.Workspace) error {
 	}
 	in, refused := bufio.NewReader(c.In), false
 	for _, f := range waiting {
-		fmt.Fprintf(c.Err, "%s\n", visible.Line(f.Path+" in "+w.Dir()))
-		for _, s := range f.Refused {
-			fmt.Fprintf(c.Err, "  %-11s  %s: %s\n", s.Kind, s.Name, visible.Line(s.Value))
-		}
-		fmt.Fprint(c.Err, "Allow this? [y/N] ")
+		fmt.Fprintf(c.Err, "%s in %s\n%sAllow this? [y/N] ", visible.Line(f.Path), visible.Line(w.Dir()), settingLines(f.Refused))
 		line, readErr := in.ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); readErr != nil || answer != "y" && answer != "yes" {
 			refused = true
@@ -112,17 +107,9 @@ func askToAllow(c *call, w *mailbox.Workspace) error {
 
 // An allowance is a file with settings that count only if they are allowed. State is allowed, changed or waiting.
 type allowance struct {
-	Workspace string        `json:"workspace"`
-	File      string        `json:"file"`
-	State     string        `json:"state"`
-	AllowedAt time.Time     `json:"allowed_at,omitzero"`
-	Settings  []settingJSON `json:"settings,omitempty"`
-}
-
-type settingJSON struct {
-	Name  string        `json:"name"`
-	Kind  settings.Kind `json:"kind"`
-	Value string        `json:"value"`
+	settings.Record
+	State    string             `json:"state"`
+	Settings []settings.Setting `json:"settings,omitempty"`
 }
 
 // listAllowed lists what is allowed in any workspace, and what waits in this one, if there is one.
@@ -133,24 +120,21 @@ func listAllowed(c *call) error {
 	}
 	list := make([]allowance, len(records))
 	for i, r := range records {
-		list[i] = allowance{Workspace: r.Workspace, File: r.File, State: "allowed", AllowedAt: r.At}
+		list[i] = allowance{Record: r, State: "allowed"}
 	}
 	err = c.open(func(c *call, w *mailbox.Workspace) error {
 		dir, linkErr := filepath.EvalSymlinks(w.Dir())
 		waiting, allowed, err := settings.Waiting(w)
-		err = cmp.Or(linkErr, err)
 		for n, f := range append(waiting, allowed...) {
 			i := slices.IndexFunc(list, func(a allowance) bool { return a.Workspace == dir && a.File == f.Path })
 			if i < 0 {
-				i, list = len(list), append(list, allowance{Workspace: dir, File: f.Path, State: "waiting"})
+				i, list = len(list), append(list, allowance{Record: settings.Record{Workspace: dir, File: f.Path}, State: "waiting"})
 			} else if n < len(waiting) {
 				list[i].State = "changed"
 			}
-			for _, s := range f.Refused {
-				list[i].Settings = append(list[i].Settings, settingJSON{s.Name, s.Kind, s.Value})
-			}
+			list[i].Settings = f.Refused
 		}
-		return err
+		return cmp.Or(linkErr, err)
 	})
 	if err != nil && !errors.Is(err, mailbox.ErrNoWorkspace) {
 		return err
@@ -160,12 +144,17 @@ func listAllowed(c *call) error {
 			c.printf("No settings are allowed, and none wait.\n")
 		}
 		for _, a := range list {
-			c.printf("%-8s %s in %s\n", a.State, visible.Line(a.File), visible.Line(a.Workspace))
-			for _, s := range a.Settings {
-				c.printf("  %-11s  %s: %s\n", s.Kind, s.Name, visible.Line(s.Value))
-			}
+			c.printf("%-8s %s in %s\n%s", a.State, visible.Line(a.File), visible.Line(a.Workspace), settingLines(a.Settings))
 		}
 	})
+}
+
+// settingLines describes settings, one on each line.
+func settingLines(all []settings.Setting) (lines string) {
+	for _, s := range all {
+		lines += fmt.Sprintf("  %-11s  %s: %s\n", s.Kind, s.Name, visible.Line(s.Value))
+	}
+	return lines
 }
 
 func revokeAllowed(c *call) error {

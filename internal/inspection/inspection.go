@@ -4,7 +4,6 @@ package inspection
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 	if err != nil {
 		return err
 	}
-	options := doctor.Options{Now: o.Now, Autonomy: autonomyOf, Notify: checkNotify, Contract: o.Contract, Enclosing: enclosing}
+	options := doctor.Options{Now: o.Now, Autonomy: autonomyOf, Notify: notify.Check, Contract: o.Contract, Enclosing: enclosing}
 	var findings []doctor.Finding
 	if o.Repair {
 		report.Fixed, findings, err = doctor.Repair(ctx, w, options)
@@ -59,15 +58,6 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: o.Getenv}, o.WorkingDir)...)
 	sessions, err := setup.InspectErrors(w, o.Now)
 	report.Add(sessions...)
-	return err
-}
-
-// checkNotify is notify.Check without what another finding says.
-func checkNotify(w *mailbox.Workspace, name schema.AgentName) error {
-	err := notify.Check(w, name)
-	if _, ok := errors.AsType[*settings.NotAllowedError](err); ok {
-		return nil
-	}
 	return err
 }
 

@@ -35,8 +35,8 @@ const (
 type Record struct {
 	Workspace string    `json:"workspace"`
 	File      string    `json:"file"`
-	Hash      string    `json:"sha256"`
-	At        time.Time `json:"at"`
+	Hash      string    `json:"sha256,omitempty"`
+	At        time.Time `json:"allowed_at,omitzero"`
 }
 
 type records []Record

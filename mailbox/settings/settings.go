@@ -51,8 +51,8 @@ const (
 
 // A Key is a setting that files can have.
 type Key struct {
-	Name string
-	Kind Kind
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
 }
 
 // section is the section of the settings for turns; the other keys stand beside it.
@@ -76,7 +76,7 @@ var lists = []string{"notify", "run.command", "run.args", "run.env"}
 type Setting struct {
 	Key
 	// Value is the setting on one line, as JSON.
-	Value string
+	Value string `json:"value"`
 }
 
 // Text returns a setting of one word.
@@ -117,6 +117,8 @@ type File struct {
 	Path string
 	// Run is the section run, a mapping, without the settings that do not count.
 	Run, Notify, Autonomy *yaml.Node
+	// plain is the section run without settings that need to be allowed.
+	plain *yaml.Node
 	// Refused are settings of a workspace that do not count because the user has not allowed them.
 	Refused []Setting
 	// Unsigned reports that nothing in workspace.json counts for an agent whose settings are signed, because the
@@ -165,8 +167,9 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 			f.Run, f.Refused = nil, nil
 		} else if known.have(w, f) {
 			f.Refused = nil
+		} else if len(f.Refused) > 0 {
+			f.Run, f.Notify = f.plain, nil
 		}
-		f.drop()
 		files = append(files, f)
 	}
 	own, err := readOwn(agent)
@@ -211,14 +214,19 @@ func (f *File) addSection(run *yaml.Node) error {
 	if run.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: run is not a mapping", run.Line)
 	}
-	f.Run = run
+	plain := *run
+	f.Run, f.plain, plain.Content = run, &plain, nil
 	for i := 0; i < len(run.Content); i += 2 {
 		name, value := run.Content[i], run.Content[i+1]
 		if name.Kind != yaml.ScalarNode || !slices.ContainsFunc(Keys, func(k Key) bool { return k.Name == section+"."+name.Value }) {
 			return fmt.Errorf("line %d: run has no setting %q; it has %s", name.Line, name.Value, strings.Join(RunNames(), ", "))
 		}
+		refused := len(f.Refused)
 		if err := f.add(section+"."+name.Value, present(value)); err != nil {
 			return err
+		}
+		if len(f.Refused) == refused {
+			plain.Content = append(plain.Content, name, value)
 		}
 	}
 	return nil
@@ -242,71 +250,34 @@ func present(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// add appends a setting to Refused if it is of a kind that needs to be allowed.
+// add appends a setting to Refused if it is of a kind that needs to be allowed. What is allowed must be what is read, so
+// such a setting has no references to other parts of the file.
 func (f *File) add(name string, node *yaml.Node) error {
 	key := Keys[slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })]
 	if node == nil || key.Kind == Plain {
 		return nil
 	}
-	value, err := plainValue(node)
-	if words, isList := value.([]any); err == nil && slices.Contains(lists, name) && (!isList || name == "notify" && len(words) == 0) {
-		return fmt.Errorf("line %d: %s is a list of words, such as [sh, -c, %q]", node.Line, strings.TrimPrefix(name, section+"."), node.Value)
+	var value any = node.Value
+	words, isList := []string{}, slices.Contains(lists, name)
+	ok := isList == (node.Kind == yaml.SequenceNode) && (name != "notify" || len(node.Content) > 0)
+	for _, item := range slices.Concat(node.Content, []*yaml.Node{node}) {
+		if item != node || !isList {
+			ok = ok && item.Kind == yaml.ScalarNode && item.ShortTag() != "!!binary"
+			words = append(words, item.Value)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("line %d: %s: %w", node.Line, name, err)
+	if isList {
+		value = words
+	}
+	if !ok && isList {
+		return fmt.Errorf("line %d: %s is a list of words, such as [sh, -c, %q]", node.Line, strings.TrimPrefix(name, section+"."), node.Value)
+	} else if !ok {
+		return fmt.Errorf("line %d: %s is a text", node.Line, strings.TrimPrefix(name, section+"."))
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return err
-	}
+	err := encoder.Encode(value)
 	f.Refused = append(f.Refused, Setting{key, strings.TrimSpace(text.String())})
-	return nil
-}
-
-// plainValue returns the text of a node, or the texts of a list or mapping of texts. What is allowed must be what is read,
-// so there are no references to other parts of the file.
-func plainValue(node *yaml.Node) (any, error) {
-	switch node.Kind {
-	case yaml.ScalarNode:
-		if tag := node.ShortTag(); tag == "!!binary" {
-			return nil, errors.New("want text, not " + tag)
-		}
-		return node.Value, nil
-	case yaml.SequenceNode:
-		values := []any{}
-		for _, item := range node.Content {
-			value, err := plainValue(item)
-			if _, isList := value.([]any); isList || err != nil {
-				return nil, cmp.Or(err, errNotPlain)
-			}
-			values = append(values, value)
-		}
-		return values, nil
-	case yaml.AliasNode:
-		return nil, fmt.Errorf("write the value instead of *%s", node.Value)
-	}
-	return nil, errNotPlain
-}
-
-var errNotPlain = errors.New("want text or a list of texts")
-
-// drop removes the refused settings.
-func (f *File) drop() {
-	for _, s := range f.Refused {
-		name, inRun := strings.CutPrefix(s.Name, section+".")
-		if !inRun {
-			f.Notify = nil // nothing reads a carrier yet
-			continue
-		}
-		run := *f.Run
-		run.Content = nil
-		for i := 0; i < len(f.Run.Content); i += 2 {
-			if f.Run.Content[i].Value != name {
-				run.Content = append(run.Content, f.Run.Content[i:i+2]...)
-			}
-		}
-		f.Run = &run
-	}
+	return err
 }

@@ -58,10 +58,9 @@ type person struct {
 	failure string
 }
 
-// Check returns why new mail of an agent runs no command although it has the setting.
+// Check returns why new mail of an agent runs no command although it has the setting, and its user has allowed it.
 func Check(w *mailbox.Workspace, name schema.AgentName) error {
 	settings, err := turn.LoadSettings(w, name)
-	err = cmp.Or(err, settings.CheckNotify())
 	switch {
 	case err != nil || len(settings.Notify) == 0:
 		return err
