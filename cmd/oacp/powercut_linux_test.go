@@ -57,7 +57,7 @@ var cutScenarios = []cutScenario{
 	{name: "recall, restore", before: []string{cutInit, cutSend}, commands: []string{"recall ID --agent claude", "restore ID"}},
 	{name: "send, next", before: []string{cutInit}, commands: []string{cutSend, "next --agent codex"}},
 	{name: "run --once --reply", before: []string{cutInit, cutSend}, inOrder: true, again: true, commands: []string{"run --agent codex --once --reply -- cat"}},
-	{name: "send, run --once --reply", before: []string{cutInit}, inOrder: true, again: true, commands: []string{
+	{name: "send, run --once --reply", before: []string{cutInit}, inOrder: true, commands: []string{
 		cutSend, "run --agent codex --once --reply -- cat"}},
 	{name: "working", before: []string{"init --agents claude", "add-agent codex --runtime codex", cutSend}, commands: []string{
 		"working ID half --agent codex", "working --done --agent codex"}},
@@ -81,13 +81,44 @@ var cutScenarios = []cutScenario{
 // package powercut may leave the disk, up to a bound. Nothing accepted is lost, doubled or half, nothing refused is visible, the
 // journals are readable, and nothing that was handled comes back.
 func TestPowerCuts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it mostly runs programs")
+	}
 	for _, scenario := range cutScenarios {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
 			c := &cutTest{cutScenario: scenario}
 			c.record(t)
 			for _, model := range []powercut.Model{powercut.Ordered, powercut.Weak} {
-				t.Run(model.Name, func(t *testing.T) { c.cutAll(t, model) })
+				t.Run(model.Name, func(t *testing.T) {
+					for i, fault := range c.cutAll(t, model, 3) {
+						t.Error(i+1, fault)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestPowerCutsWithoutSyncs checks that TestPowerCuts finds faults: it lets the power fail in commands that sync nothing.
+func TestPowerCutsWithoutSyncs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it mostly runs programs")
+	}
+	for _, scenario := range cutScenarios {
+		if scenario.usesGit || scenario.name == "working" { // git has its own syncs, and working says nothing that must last
+			continue
+		}
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			scenario.again = false
+			c := &cutTest{cutScenario: scenario}
+			c.record(t)
+			c.recording = c.recording.WithoutSyncs()
+			for _, model := range []powercut.Model{powercut.Ordered, powercut.Weak} {
+				if len(c.cutAll(t, model, 1)) == 0 {
+					t.Errorf("the %s model finds no fault", model.Name)
+				}
 			}
 		})
 	}
@@ -96,8 +127,8 @@ func TestPowerCuts(t *testing.T) {
 // cutTest is a scenario at work. Its folder holds the workspace w, the bridge log, and the home of the user.
 type cutTest struct {
 	cutScenario
-	folder   string
-	recorder *powercut.Recorder
+	folder    string
+	recording *powercut.Recording
 	// boxes has where each message is before the commands and after each.
 	boxes []map[string]string
 	files []map[string]string
@@ -176,14 +207,15 @@ func (c *cutTest) record(t *testing.T) {
 		}
 	}
 	c.keepRemote(t, "before")
-	c.recorder = powercut.NewRecorder(t, c.folder)
-	c.remember(t, c.recorder.Before)
+	recorder := powercut.NewRecorder(t, c.folder)
+	c.recording = &recorder.Recording
+	c.remember(t, c.recording.Before)
 	for _, line := range c.commands {
-		result := c.recorder.Run(t, c.command(t, c.folder, line))
+		result := recorder.Run(t, c.command(t, c.folder, line))
 		if result.Exit != 0 {
 			t.Fatalf("oacp %s: exit status %d: %s", line, result.Exit, result.Output)
 		}
-		c.remember(t, c.recorder.After[len(c.recorder.After)-1])
+		c.remember(t, c.recording.After[len(c.recording.After)-1])
 	}
 	c.keepRemote(t, "after")
 }
@@ -216,12 +248,12 @@ func (c *cutTest) remember(t *testing.T, disk *powercut.Disk) {
 	c.boxes, c.files = append(c.boxes, boxes), append(c.files, disk.Files())
 }
 
-// cutAll recovers and checks all states of a model.
-func (c *cutTest) cutAll(t *testing.T, model powercut.Model) {
-	states, left, bad := 0, 0, 0
+// cutAll recovers and checks the states of a model, and returns what is wrong with the first bad ones.
+func (c *cutTest) cutAll(t *testing.T, model powercut.Model, most int) (bad []string) {
+	states, left := 0, 0
 	parent := t.TempDir()
 	perCut, againEvery := c.bounds(model)
-	for cut := range c.recorder.Cuts(model, perCut, &left) {
+	for cut := range c.recording.Cuts(model, perCut, &left) {
 		states++
 		base := filepath.Join(parent, fmt.Sprint(states))
 		if err := cut.Disk.Write(base, time.Now().Add(-2*time.Hour)); err != nil {
@@ -232,25 +264,26 @@ func (c *cutTest) cutAll(t *testing.T, model powercut.Model) {
 			err = c.checkAgain(t, cut, base)
 		}
 		if err != nil {
-			bad++
-			if bad <= 3 {
-				t.Errorf("%s: %v\n%s", c.describe(cut), err, c.trail(cut))
-			}
+			bad = append(bad, fmt.Sprintf("%s: %v\n%s", c.describe(cut), err, c.trail(cut)))
 		}
 		if err := os.RemoveAll(base); err != nil {
 			t.Fatal(err)
 		}
+		if len(bad) == most {
+			return bad
+		}
 	}
-	t.Logf("%d operations, %d states recovered, %d bad, at least %d left out", len(c.recorder.Operations), states, bad, left)
+	t.Logf("%s: %d operations, %d states recovered, at least %d left out", model.Name, len(c.recording.Operations), states, left)
+	return bad
 }
 
 func (c *cutTest) describe(cut powercut.Cut) string {
-	return fmt.Sprintf("after operation %d of %d, %d of %d commands ended", cut.Done, len(c.recorder.Operations), cut.Ended, len(c.commands))
+	return fmt.Sprintf("after operation %d of %d, %d of %d commands ended", cut.Done, len(c.recording.Operations), cut.Ended, len(c.commands))
 }
 
 func (c *cutTest) trail(cut powercut.Cut) string {
 	var text strings.Builder
-	for _, o := range c.recorder.Operations[max(0, cut.Done-20):cut.Done] {
+	for _, o := range c.recording.Operations[max(0, cut.Done-20):cut.Done] {
 		fmt.Fprintf(&text, "\t%s\n", o)
 	}
 	return text.String()
@@ -260,7 +293,7 @@ func (c *cutTest) trail(cut powercut.Cut) string {
 func (c *cutTest) check(t *testing.T, cut powercut.Cut, base string) error {
 	// Between two commands, the state after the first one is the only right one.
 	stages := []int{cut.Ended}
-	if cut.Ended < len(c.commands) && (cut.Ended == 0 || cut.Done > c.recorder.Ends[cut.Ended-1]) {
+	if cut.Ended < len(c.commands) && (cut.Ended == 0 || cut.Done > c.recording.Ends[cut.Ended-1]) {
 		stages = append(stages, cut.Ended+1)
 	}
 	if err := c.recover(t, base); err != nil {

@@ -50,3 +50,21 @@ func (r *Recording) Cuts(m Model, bound int, left *int) iter.Seq[Cut] {
 		}
 	}
 }
+
+// WithoutSyncs returns the recording of the same programs as if they synced nothing. A test that finds no fault in it
+// finds none anywhere.
+func (r *Recording) WithoutSyncs() *Recording {
+	without := &Recording{Before: r.Before, After: r.After}
+	for i, o := range r.Operations {
+		for len(without.Ends) < len(r.Ends) && r.Ends[len(without.Ends)] <= i {
+			without.Ends = append(without.Ends, len(without.Operations))
+		}
+		if o.Kind != Sync {
+			without.Operations = append(without.Operations, o)
+		}
+	}
+	for len(without.Ends) < len(r.Ends) {
+		without.Ends = append(without.Ends, len(without.Operations))
+	}
+	return without
+}
