@@ -96,7 +96,7 @@ func (a *ashDriver) Turn(ctx context.Context, request Request, observe func(Even
 
 func (a *ashDriver) query(ctx context.Context, request Request, observe func(Event)) (*sdkFold, error) {
 	fold := &sdkFold{said: newOutput(nil)}
-	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name}
+	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name, Model: a.options.Model}
 	for raw, err := range a.client.Query(ctx, query) {
 		if err != nil {
 			return fold, err

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 // AshHandler lets an ash.Server serve drivers of all kinds except ash. It passes messages of the
@@ -19,6 +23,15 @@ import (
 // others.
 type AshHandler struct {
 	pool Pool
+	// WithModel returns what makes drivers with a model. If it is nil, queries that name a model are refused.
+	WithModel func(model string) (newDriver func(session string) Driver, err error)
+	// Images reports that the agent takes pictures.
+	Images bool
+	// Commands lets hosts run command lines, in the folder Dir.
+	Commands bool
+	Dir      string
+	// models has the sessionModel of each session, by the hosts' names for them.
+	models sync.Map
 	// ids are the agents' own ids of the sessions, by the hosts' names for them.
 	ids sync.Map
 }
@@ -30,13 +43,22 @@ const maxIdleDrivers = 8
 // NewAshHandler returns a handler that makes a driver when a session is first named. The driver
 // should continue the session if it can.
 func NewAshHandler(newDriver func(session string) Driver) *AshHandler {
-	return &AshHandler{pool: Pool{New: func(_, session string) Driver { return newDriver(session) }, Most: maxIdleDrivers}}
+	h := &AshHandler{}
+	h.pool = Pool{Most: maxIdleDrivers, New: func(name, session string) Driver {
+		if m, ok := h.models.Load(name); ok && m.(sessionModel).newDriver != nil {
+			return m.(sessionModel).newDriver(session)
+		}
+		return newDriver(session)
+	}}
+	return h
 }
 
-// Query runs a turn of the query's session. It accepts only text in content blocks. An unknown name
-// begins a session.
+// Query runs a turn of the query's session. An unknown name begins a session. It refuses what it does not honor.
 func (h *AshHandler) Query(ctx context.Context, query ash.Query, send ash.Send) error {
-	prompt, err := promptText(query)
+	prompt, images, err := h.prompt(query)
+	if err == nil {
+		err = h.useModel(ctx, query)
+	}
 	if err != nil {
 		return err
 	}
@@ -45,7 +67,7 @@ func (h *AshHandler) Query(ctx context.Context, query ash.Query, send ash.Send) 
 		return err
 	}
 	relay := newSDKRelay(query.SessionID, driver, send)
-	result, err := RunTurn(ctx, driver, Request{Prompt: prompt}, relay.event, nil)
+	result, err := RunTurn(ctx, driver, Request{Prompt: prompt, Images: images}, relay.event, nil)
 	relay.say(len(relay.unsent))
 	h.remember(query.SessionID, driver)
 	if err != nil && !errors.Is(err, ash.ErrInterrupted) {
@@ -91,22 +113,108 @@ func (h *AshHandler) remember(name string, driver Driver) {
 // Stop stops the drivers of all sessions. Call it when the server has ended.
 func (h *AshHandler) Stop(ctx context.Context) error { return h.pool.Stop(ctx) }
 
-func promptText(query ash.Query) (string, error) {
-	if query.Blocks == nil {
-		return query.Prompt, nil
-	}
-	var blocks []claudeBlock
-	if err := json.Unmarshal(query.Blocks, &blocks); err != nil {
-		return "", fmt.Errorf("reading the content blocks of the prompt: %w", err)
-	}
-	texts := make([]string, len(blocks))
-	for i, block := range blocks {
-		if block.Type != "text" {
-			return "", fmt.Errorf("content block %d is of type %.40q: this agent accepts only text", i+1, block.Type)
+// sessionModel is the model of a session's driver, and what makes such drivers; nil for the default model.
+type sessionModel struct {
+	name      string
+	newDriver func(session string) Driver
+}
+
+// useModel makes sure that the session's driver has the model of the query. A driver with another one is stopped, and the
+// next continues its session.
+func (h *AshHandler) useModel(ctx context.Context, query ash.Query) error {
+	next := sessionModel{name: query.Model}
+	last, _ := h.models.LoadOrStore(query.SessionID, sessionModel{})
+	switch {
+	case len(query.Options) > 0:
+		return fmt.Errorf("this bridge does not honor %s: leave it out", strings.Join(query.Options, ", "))
+	case next.name == last.(sessionModel).name:
+		return nil
+	case h.WithModel == nil:
+		return errors.New("this bridge does not honor model: its agent takes none")
+	case next.name != "":
+		var err error
+		if next.newDriver, err = h.WithModel(next.name); err != nil {
+			return err
 		}
-		texts[i] = block.Text
 	}
-	return strings.Join(texts, "\n"), nil
+	h.models.Store(query.SessionID, next)
+	if driver := h.pool.take(query.SessionID); driver != nil {
+		return driver.Stop(ctx)
+	}
+	return nil
+}
+
+// maxExecOutput bounds each output of a command line in bytes, so that a result fits into a line.
+const maxExecOutput = 4 << 20
+
+// Exec runs a command line with sh, if the bridge may do everything anyway.
+func (h *AshHandler) Exec(ctx context.Context, command ash.Exec) (result ash.ExecResult, err error) {
+	if !h.Commands {
+		return result, errors.New("this bridge runs no commands for hosts: only oacp ash serve with --allow all does")
+	}
+	ctx, cancel := context.WithTimeout(ctx, command.Timeout)
+	defer cancel()
+	path, err := findProgram(h.Dir, []string{"sh"})
+	if err != nil {
+		return result, err
+	}
+	stdout, stderr := &bounded{left: maxExecOutput}, &bounded{left: maxExecOutput}
+	p, err := processgroup.Start(&exec.Cmd{Path: path, Args: []string{"sh", "-c", command.Command}, Dir: h.Dir, Env: new(Options).environment(), Stdout: stdout, Stderr: stderr}, syscall.SIGKILL)
+	if err != nil {
+		return result, err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		err = p.Stop(context.WithoutCancel(ctx), time.Second)
+	}
+	if result.Stdout, result.Stderr = stdout.text.String(), stderr.text.String(); err != nil {
+		return result, err
+	}
+	if failure := p.Err(); failure != nil || ctx.Err() != nil {
+		result.ExitCode = 1
+		if exit, ok := errors.AsType[*exec.ExitError](failure); ok && exit.Exited() {
+			result.ExitCode = exit.ExitCode()
+		}
+	}
+	return result, nil
+}
+
+// bounded keeps what is written until it is full, which ends the writer.
+type bounded struct {
+	text strings.Builder
+	left int
+}
+
+func (b *bounded) Write(data []byte) (int, error) {
+	if b.left -= len(data); b.left < 0 {
+		return 0, fmt.Errorf("over %d bytes of output", maxExecOutput)
+	}
+	return b.text.Write(data)
+}
+
+// prompt returns the text of a query, and its images.
+func (h *AshHandler) prompt(query ash.Query) (text string, images []json.RawMessage, err error) {
+	if query.Blocks == nil {
+		return query.Prompt, nil, nil
+	}
+	var raw []json.RawMessage
+	var blocks []claudeBlock
+	if err := errors.Join(json.Unmarshal(query.Blocks, &raw), json.Unmarshal(query.Blocks, &blocks)); err != nil {
+		return "", nil, fmt.Errorf("reading the content blocks of the prompt: %w", err)
+	}
+	var texts []string
+	for i, block := range blocks {
+		switch {
+		case block.Type == "text":
+			texts = append(texts, block.Text)
+		case block.Type == "image" && h.Images:
+			images = append(images, raw[i])
+		default:
+			return "", nil, fmt.Errorf("content block %d is of type %.40q, which this agent does not accept", i+1, block.Type)
+		}
+	}
+	return strings.Join(texts, "\n"), images, nil
 }
 
 // maxUnsent bounds an unfinished line that waits for its end, in bytes.

@@ -157,16 +157,20 @@ func (c *claude) begin(t *residentTurn) {
 	c.fold = &sdkFold{said: t.said}
 	c.word = ""
 	c.denied = make(map[string]Permission)
-	c.say(t.prompt)
+	c.say(t.prompt, t.images...)
 }
 
-// say sends a message of the user and returns its id.
-func (c *claude) say(text string) (id string) {
+// say sends a message of the user, images before the text, and returns its id.
+func (c *claude) say(text string, images ...json.RawMessage) (id string) {
+	var content any = plainPrompt(text)
+	if len(images) > 0 {
+		content = append(slices.Clone(images), mustJSON(claudeBlock{Type: "text", Text: plainPrompt(text)}))
+	}
 	id = newUUID()
 	c.prompts = append(c.prompts, id)
 	c.send(jsonLine(map[string]any{
 		"type": "user", "uuid": id,
-		"message": map[string]any{"role": "user", "content": plainPrompt(text)},
+		"message": map[string]any{"role": "user", "content": content},
 	}))
 	return id
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -137,6 +138,7 @@ func (p *program) locked(f func()) {
 type residentTurn struct {
 	program *program
 	prompt  string
+	images  []json.RawMessage
 	observe func(Event)
 	said    *output
 	// accepted reports that the program has taken the prompt. Added is what Steer added to it.
@@ -225,7 +227,7 @@ func (r *resident) Start(ctx context.Context) error {
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	t := &residentTurn{
-		prompt: safeText(request.Prompt), observe: observe,
+		prompt: safeText(request.Prompt), images: request.Images, observe: observe,
 		said: newOutput(nil), over: make(chan struct{}),
 	}
 	p, err := r.run(ctx)

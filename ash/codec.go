@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/jsonl"
@@ -19,7 +21,35 @@ type Query struct {
 	Blocks json.RawMessage
 	// SessionID names the conversation. The done that ends the turn repeats it.
 	SessionID string
+	// Model is the model of the turn, "" for the agent's own.
+	Model string
+	// Options are the names of the other fields that change how the agent works, such as maxTurns. A handler that does
+	// not honor them refuses the query. A client does not send them.
+	Options []string
 }
+
+// queryOptions are the fields that Ash passes on to the agent's SDK.
+var queryOptions = []string{
+	"allowedTools", "betas", "disallowedTools", "effort", "initialAgent", "maxBudgetUsd", "maxTurns", "outputFormat", "subagents", "thinking",
+}
+
+// Exec is a command line that the host wants to have run by a shell next to the agent.
+type Exec struct {
+	Command string
+	Timeout time.Duration
+}
+
+// ExecResult is how a command line has ended.
+type ExecResult struct {
+	ExitCode       int
+	Stdout, Stderr string
+}
+
+// execTimeout is the time of a command line that names none, as in Ash, and maxExecTimeout the longest in milliseconds.
+const (
+	execTimeout    = 30 * time.Second
+	maxExecTimeout = 24 * 3600 * 1000
+)
 
 // Error reports that something went wrong at the bridge. A [Client] returns it as the error of the query.
 type Error struct {
@@ -43,16 +73,19 @@ var (
 
 // A command is a line from host to bridge.
 type command struct {
-	// name is query, resume, interrupt or shutdown.
+	// name is query, resume, exec, interrupt or shutdown.
 	name string
 	// Query is that of a query. A resume has only the session.
 	Query
+	Exec
 }
 
 // An event is a line from bridge to host.
 type event struct {
-	// name is ready, message, error or done.
+	// name is ready, message, error, exec_result or done.
 	name string
+	// result is that of an exec_result.
+	result ExecResult
 	// data is that of a message, text that of an error, session that of a done.
 	data          json.RawMessage
 	text, session string
@@ -112,7 +145,22 @@ func decodeCommand(line []byte) (c command, err error) {
 		default:
 			return c, badLine("includePartialMessages: want true or false")
 		}
+		for _, name := range queryOptions {
+			if value := fields[name]; value != nil && string(value) != "null" {
+				c.Options = append(c.Options, name)
+			}
+		}
+		if model := fields["model"]; model != nil && json.Unmarshal(model, &c.Model) != nil {
+			return c, badLine("model: want text")
+		}
 		c.SessionID, err = decodeText(fields, "sessionId")
+	case "exec":
+		milliseconds := int64(execTimeout / time.Millisecond)
+		if value := fields["timeout"]; value != nil && (json.Unmarshal(value, &milliseconds) != nil || milliseconds <= 0 || milliseconds > maxExecTimeout) {
+			return c, badLine("timeout: want a whole number of milliseconds")
+		}
+		c.Timeout = time.Duration(milliseconds) * time.Millisecond
+		c.Command, err = decodeText(fields, "command")
 	case "resume":
 		c.SessionID, err = decodeText(fields, "sessionId")
 	case "interrupt", "shutdown":
@@ -138,6 +186,13 @@ func decodeEvent(line []byte) (e event, err error) {
 		}
 	case "error":
 		e.text, err = decodeText(fields, "error")
+	case "exec_result":
+		if json.Unmarshal(fields["exitCode"], &e.result.ExitCode) != nil {
+			return e, badLine("exitCode: want an integer")
+		}
+		if e.result.Stdout, err = decodeText(fields, "stdout"); err == nil {
+			e.result.Stderr, err = decodeText(fields, "stderr")
+		}
 	case "done":
 		e.session, err = decodeText(fields, "sessionId")
 	default:
@@ -157,6 +212,13 @@ func (c command) encode() ([]byte, error) {
 			e.text("prompt", c.Prompt)
 		}
 		e.text("sessionId", c.SessionID)
+		if c.Model != "" {
+			e.text("model", c.Model)
+		}
+	}
+	if c.name == "exec" {
+		e.text("command", c.Command)
+		e.value("timeout", json.RawMessage(strconv.FormatInt(c.Timeout.Milliseconds(), 10)))
 	}
 	return e.end()
 }
@@ -170,6 +232,10 @@ func (v event) encode() ([]byte, error) {
 		e.value("data", v.data)
 	case "error":
 		e.text("error", strings.ToValidUTF8(v.text, "\uFFFD"))
+	case "exec_result":
+		e.value("exitCode", json.RawMessage(strconv.Itoa(v.result.ExitCode)))
+		e.text("stdout", strings.ToValidUTF8(v.result.Stdout, "\uFFFD"))
+		e.text("stderr", strings.ToValidUTF8(v.result.Stderr, "\uFFFD"))
 	case "done":
 		e.text("sessionId", v.session)
 	}

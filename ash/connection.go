@@ -123,6 +123,17 @@ func (c *connection) runTurn(ctx context.Context, cmd command) {
 }
 
 func (c *connection) handle(ctx context.Context, cmd command) error {
+	if cmd.name == "exec" {
+		executor, ok := c.server.handler.(Executor)
+		if !ok {
+			return errors.New("this bridge runs no commands")
+		}
+		result, err := executor.Exec(ctx, cmd.Exec)
+		if err == nil {
+			err = c.write(event{name: "exec_result", result: result})
+		}
+		return err
+	}
 	release, err := c.server.claim(ctx, cmd.SessionID)
 	if err != nil {
 		return err

@@ -52,6 +52,10 @@ func TestSchemasAgreeWithDecoders(t *testing.T) {
 	lines := append(transcriptLines(t),
 		`{"cmd":"query","prompt":"","sessionId":"","includePartialMessages":null}`,
 		`{"cmd":"query","prompt":true,"sessionId":""}`,
+		`{"cmd":"query","prompt":"","sessionId":"","model":null}`, `{"cmd":"query","prompt":"","sessionId":"","model":["large"]}`,
+		`{"cmd":"exec"}`, `{"cmd":"exec","command":"ls"}`, `{"cmd":"exec","command":"ls","timeout":1.5}`, `{"cmd":"exec","command":"ls","timeout":0}`,
+		`{"cmd":"exec","command":"ls","timeout":null}`, `{"cmd":"exec","command":["ls"]}`, `{"cmd":"exec","command":"ls","timeout":1e99}`,
+		`{"ev":"exec_result","exitCode":0,"stdout":"","stderr":"x"}`, `{"ev":"exec_result","exitCode":"0","stdout":"","stderr":""}`, `{"ev":"exec_result"}`,
 		`{"cmd":null}`, `{"ev":[]}`, `null`, `"ev"`, `{"ev":"done","sessionId":null}`,
 		`{"ev":"error","error":""}`, `{"ev":"message"}`, `{"ev":"message","data":false}`, `{"ev":"ready","cmd":false}`,
 	)

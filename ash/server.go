@@ -28,6 +28,12 @@ type Handler interface {
 	Resume(ctx context.Context, sessionID string, send Send) error
 }
 
+// An Executor is a Handler that also runs command lines for hosts. An error, instead of a result, means that it did not
+// run the command line.
+type Executor interface {
+	Exec(ctx context.Context, command Exec) (ExecResult, error)
+}
+
 var (
 	// ErrInterrupted is why a turn's context ended when its host sent an interrupt.
 	ErrInterrupted = errors.New("ash: interrupted")

@@ -188,7 +188,7 @@ func (s *Settings) checkDriver(kind agent.Kind) error {
 		names = append(names, "run.command", "run.dir", "run.env")
 	}
 	if kind.Socket {
-		names = append(names, "run.socket")
+		names = append(names, "run.socket", "run.model")
 	}
 	if kind.Model {
 		names = append(names, "run.model", "run.allow", "run.args")

@@ -81,6 +81,15 @@ func runAshServe(c *call) error {
 		return err
 	}
 	bridge := agent.NewAshHandler(func(session string) agent.Driver { return newDriver("", session) })
+	if kind, err := agent.FindKind(settings.Driver); err == nil && kind.Model {
+		bridge.Images, bridge.Commands, bridge.Dir = kind.Name == "claude", settings.Allow == agent.PermitAll, settings.Dir
+		bridge.WithModel = func(model string) (func(string) agent.Driver, error) {
+			settings := settings
+			settings.Model = model
+			newDriver, err := settings.NewDriver()
+			return func(session string) agent.Driver { return newDriver("", session) }, err
+		}
+	}
 	server, err := ash.Listen(socket, bridge)
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func driverFlags(socket string) []cli.Flag {
 	return append(inheritFlags(),
 		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
 		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude, codex and acp"},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude, codex, acp and ash"},
 		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what claude, codex and acp " + permissionSummary},
 	)
 }
@@ -161,7 +161,7 @@ func overrideDriver(c *call, settings *turn.Settings, socket string, command []s
 		return failure.Usagef("--socket is for an Ash bridge, and the driver is %s", kind.Name)
 	case len(command) > 0 && !kind.Command:
 		return failure.Usagef("the driver %s takes no command, and there is one after --", kind.Name)
-	case (model != "" || allow != "") && !kind.Model:
+	case (model != "" && !kind.Socket || allow != "") && !kind.Model:
 		return failure.Usagef("--model and --allow are for claude, codex and acp, and the driver is %s", kind.Name)
 	}
 	if socket != "" {
