@@ -29,6 +29,8 @@ type cache struct {
 	Agents map[schema.AgentName]string `json:"agents"`
 	// Waiting are the states that messages had in the base before a box refused them.
 	Waiting map[string]replica.State `json:"waiting,omitempty"`
+	// Seen are the refs of machines that a sync has read.
+	Seen map[string]seen `json:"seen,omitempty"`
 	// Contended says that another machine was faster at the last push.
 	Contended bool `json:"contended,omitempty"`
 }
@@ -100,7 +102,7 @@ func (e *exchange) nothingNew() bool {
 // keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
 	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
-	after := cache{Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended}
+	after := cache{Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended, Seen: e.cache.Seen}
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}

@@ -343,6 +343,45 @@ func TestRefOfALaterVersion(t *testing.T) {
 	}
 }
 
+// TestManyRefs syncs beside many refs of machines: mailboxes, other trees and no trees. A sync reads and folds some of them at
+// once. The mail of a machine among them arrives, and mail is exchanged meanwhile.
+func TestManyRefs(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3, both...)
+	n.tolerant = true
+	here, there, contended := n.machines[0], n.machines[1], n.machines[2]
+	blob := n.gitInput(n.remote, "x\n", "hash-object", "-w", "--stdin")
+	foreign := n.git(n.remote, "commit-tree", "-m", "x", n.gitInput(n.remote, "100644 blob "+blob+"\tx\n", "mktree"))
+	var updates strings.Builder
+	for i := range 60 {
+		for j, object := range []string{n.tip(), foreign, blob} {
+			fmt.Fprintf(&updates, "create refs/oacp/machines/%d%031x %s\n", j, i, object)
+		}
+	}
+	n.gitInput(n.remote, updates.String(), "update-ref", "--stdin")
+	r := contended.send("codex", "claude")
+	contended.sync()
+	tip := n.tip()
+	n.git(n.remote, "update-ref", "refs/oacp/machines/ffffffffffffffffffffffffffffffff", tip)
+	n.git(n.remote, "update-ref", mailRef, tip+"~1") // the push to the branch was refused
+	for left := 120; ; left -= 50 {
+		sent := here.send("claude", "codex")
+		here.sync()
+		there.sync()
+		if count(there.ids("codex", mailbox.Inbox), sent.Message.ID) != 1 {
+			t.Fatal("mail is not exchanged")
+		}
+		if got := len(strings.Fields(n.git(n.remote, "for-each-ref", "--format=%(refname)", "refs/oacp/machines"))); got == 120 {
+			break // those that nobody knows stay
+		} else if left < -1000 {
+			t.Fatalf("%d refs are left, want the 120 of unknown formats", got)
+		}
+	}
+	if count(there.ids("claude", mailbox.Inbox), r.Message.ID) != 1 {
+		t.Error("the mail of a machine's ref does not arrive")
+	}
+}
+
 // TestNothingToPush syncs while the remote has the ref of this machine, which has nothing to send, and one of a machine
 // with a later version. Without a ref to push, git would push what push.default says.
 func TestNothingToPush(t *testing.T) {

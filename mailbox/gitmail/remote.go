@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,9 @@ func (r *Repository) fetchRefs(ctx context.Context, options []string, specs ...s
 	ctx, cancel := r.overNetwork(ctx)
 	defer cancel()
 	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap="}
-	_, err := r.git.Run(ctx, slices.Concat(args, options, []string{remoteName}, specs)...)
+	g := *r.git
+	g.Config = append(slices.Clone(g.Config), "core.fsync=loose-object") // a sync makes refs of the remote again
+	_, err := g.Run(ctx, slices.Concat(args, options, []string{remoteName}, specs)...)
 	return err
 }
 
@@ -142,12 +145,47 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 		e.tipID, e.there = e.baseID, ""
 		return nil
 	}
+	e.machines, e.cache.Seen = chooseMachines(refs, e.ownRef, e.cache.Seen)
+	return nil
+}
+
+// A seen is the commit of a machine's ref that a sync has read. Foreign says that this version cannot read it.
+type seen struct {
+	Commit  string `json:"commit"`
+	Foreign bool   `json:"foreign,omitempty"`
+}
+
+// chooseMachines returns the refs of machines that a sync reads, with their commits, and those of all that were seen before. It
+// chooses a bounded number, because there can be any number of them: the own one first, then those that no sync has read, and
+// last those that this version cannot read. The others follow when these are folded into the branch.
+func chooseMachines(refs map[string]string, own string, before map[string]seen) (chosen map[string]string, again map[string]seen) {
+	const most = 50
+	chosen, again = make(map[string]string), make(map[string]seen)
+	rank := func(ref string) int {
+		switch at := again[ref]; {
+		case ref == own:
+			return 0
+		case at.Commit == "":
+			return 1
+		case !at.Foreign:
+			return 2
+		}
+		return 3
+	}
+	var names []string
 	for ref, commit := range refs {
 		if strings.HasPrefix(ref, machineRefs) {
-			e.machines[ref] = commit
+			names = append(names, ref)
+			if before[ref].Commit == commit {
+				again[ref] = before[ref]
+			}
 		}
 	}
-	return nil
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	for _, ref := range names[:min(len(names), most)] {
+		chosen[ref] = refs[ref]
+	}
+	return chosen, again
 }
 
 // push pushes updates independently of each other. It returns the refs that were refused, and for each of them whether
@@ -235,7 +273,7 @@ func (e *exchange) pushTip(ctx context.Context, commit string, own bool) (refusa
 		updates = append(updates, mine)
 	}
 	for ref, at := range e.machines {
-		if !e.unfolded && (!both || ref != e.ownRef) { // the tip has everything in it, even if this push fails
+		if !e.unfolded && !e.cache.Seen[ref].Foreign && (!both || ref != e.ownRef) { // the tip has everything in it, even if this push fails
 			updates = append(updates, git.Update{Ref: ref, From: at})
 			delete(e.machines, ref) // if it stays, the next fetch finds it
 		}

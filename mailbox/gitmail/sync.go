@@ -170,12 +170,12 @@ func (e *exchange) open(ctx context.Context) (err error) {
 		if err == nil {
 			err = v.checkFormat()
 		}
-		if err != nil {
+		if err != nil { // it stays on the remote for the versions that can read it
 			e.problem(ref, err)
-			e.unfolded = true // this version cannot read it
-			continue
+		} else {
+			e.others = append(e.others, v)
 		}
-		e.others = append(e.others, v)
+		e.cache.Seen[ref] = seen{Commit: e.machines[ref], Foreign: err != nil}
 	}
 	if err := e.upgrade(ctx); err != nil {
 		return err
