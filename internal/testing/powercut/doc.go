@@ -27,6 +27,8 @@
 //	           is one step of every journaling file system. Bytes not synced are there, missing, torn after a half, or
 //	           zeroes up to their length.
 //
+// btrfs is weaker than Weak in one respect: the sync of a file makes its name durable, too, before older names of its folder.
+//
 // A model adds nothing to a disk that no operation wrote, so it has neither bit rot nor disks that lie about a sync.
 //
 // # Bounds
