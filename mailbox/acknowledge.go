@@ -52,12 +52,27 @@ func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
 			errs[i] = fmt.Errorf("acknowledging %s: it is not in an inbox", e.Path)
 			continue
 		}
-		_, errs[i] = move(f.w.files, inbox, e.Name, archive, e.Name, nil)
+		if errs[i] = f.noteHandled(inbox, e.Name); errs[i] == nil {
+			_, errs[i] = move(f.w.files, inbox, e.Name, archive, e.Name, nil)
+		}
 	}
 	if !slices.Contains(errs, nil) {
 		return nil
 	}
 	return errors.Join(f.w.files.SyncDir(archive), f.w.files.SyncDir(inbox))
+}
+
+// noteHandled keeps that an agent which reads only verified messages has handled the message in a file of its inbox.
+func (f folder) noteHandled(from *durable.Dir, name string) error {
+	screen := f.w.screen(f.w, f.agent)
+	if screen == nil || f.box != Inbox {
+		return nil
+	}
+	data, err := from.ReadFile(name, schema.MaxFileSize)
+	if err != nil {
+		return nil // it is gone, or no message: moving it says so
+	}
+	return screen.Note(data, Handled)
 }
 
 // openWith opens the folder and another box of the mailbox, and makes the other one if it is missing.
@@ -179,15 +194,22 @@ func RecalledBy(w *Workspace, e Entry) schema.AgentName {
 	return reason.RecalledBy
 }
 
-// Reason returns the reason for a dead letter.
+// Reason returns the reason for a dead letter. Nobody signs it, so for an agent that reads only verified messages, it
+// has no text.
 func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 	file := Entry{Agent: e.Agent, Box: DeadLetters, Name: e.Name + ReasonSuffix}
-	data, err := w.ReadRaw(file)
+	data, err := ReadUnscreened(w, file)
 	if err != nil {
 		return DeadLetterReason{}, err
 	}
 	if err := json.Unmarshal(data, &reason); err != nil {
 		return DeadLetterReason{}, fmt.Errorf("reading %s of %s: %w", file.Name, e.Agent, err)
+	}
+	if !reason.RecalledBy.Valid() {
+		reason.RecalledBy = ""
+	}
+	if ProvenOnly(w) {
+		reason = DeadLetterReason{Reason: "not shown, because it is not signed", RecalledBy: reason.RecalledBy}
 	}
 	return reason, nil
 }
@@ -203,6 +225,11 @@ func (f folder) move(file string, box Box, reason *DeadLetterReason) (path strin
 		return "", err
 	}
 	defer func() { err = errors.Join(err, from.Close(), to.Close()) }()
+	if reason != nil || box == Archive { // not what another machine gave up: it may come back
+		if err := f.noteHandled(from, file); err != nil {
+			return "", err
+		}
+	}
 	name, err := move(f.w.files, from, file, to, file, reason)
 	if err != nil {
 		return "", err

@@ -252,13 +252,3 @@ func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	several.Agents = slices.Compact(several.Agents)
 	return Entry{}, several
 }
-
-// ReadRaw returns the bytes of a message file, even of one that is held. Use Decode to read them.
-func (w *Workspace) ReadRaw(e Entry) (data []byte, err error) {
-	dir, err := (folder{w, e.Agent, e.Box}).open()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	return dir.ReadFile(e.Name, schema.MaxFileSize)
-}

@@ -217,7 +217,7 @@ func TestDamagedCopyIsPending(t *testing.T) {
 	}
 }
 
-func TestReadRawReturnsTheBytes(t *testing.T) {
+func TestReadUnscreenedReturnsTheBytes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
 	found, err := w.Find(t.Context(), string(r.Message.ID))
@@ -226,14 +226,14 @@ func TestReadRawReturnsTheBytes(t *testing.T) {
 	}
 	want := check.ReadFile(t, r.Outbox)
 	for _, e := range found {
-		if got, err := w.ReadRaw(e); err != nil || string(got) != want {
+		if got, err := ReadUnscreened(w, e); err != nil || string(got) != want {
 			t.Errorf("%s reads as %q (%v), want %q", e.Path, got, err, want)
 		}
 	}
 	if err := os.Remove(r.Inboxes[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.ReadRaw(found[0]); !IsGone(err) {
+	if _, err := ReadUnscreened(w, found[0]); !IsGone(err) {
 		t.Errorf("reading a removed message gave %v, want IsGone", err)
 	}
 }

@@ -48,26 +48,22 @@ func (f folder) names() ([]string, error) {
 	return names, ignoreMissing(err)
 }
 
-// check returns the check of a file in the folder, which combines those of the owner and the viewer. The
-// owner does not check the files that it sent.
+// check returns the check of a file in the folder, which combines those of the owner and the viewer.
 func (f folder) check() func(data []byte) *HeldError {
-	var readers []schema.AgentName
-	if f.box != Outbox {
-		readers = append(readers, f.agent)
-	}
+	readers := []schema.AgentName{f.agent}
 	if viewer := f.w.viewer(); viewer != "" && viewer != f.agent {
 		readers = append(readers, viewer)
 	}
-	checks := make([]Check, len(readers))
+	screens := make([]Screen, len(readers))
 	for i, reader := range readers {
-		checks[i] = f.w.screen(f.w, reader)
+		screens[i] = f.w.screen(f.w, reader)
 	}
 	return func(data []byte) *HeldError {
 		for i, reader := range readers {
-			if checks[i] == nil {
+			if screens[i] == nil {
 				continue
 			}
-			if held := checks[i](data, reader == f.agent); held != nil {
+			if held := screens[i].Check(data, f.agent, f.box); held != nil {
 				held.Agent = reader
 				return held
 			}

@@ -126,7 +126,7 @@ func (b *batch) delivered(agent schema.AgentName, o *outgoing) (string, error) {
 				continue
 			}
 			e := Entry{Agent: agent, Box: box, Name: name}
-			if data, err := b.w.ReadRaw(e); err == nil && bytes.Equal(data, o.data) {
+			if data, err := ReadUnscreened(b.w, e); err == nil && bytes.Equal(data, o.data) {
 				return filepath.Join(b.w.BoxPath(agent, box), name), nil
 			}
 		}

@@ -164,7 +164,7 @@ func childReceives(w *Workspace, to []schema.AgentName) error {
 	}
 	var files []Received
 	for _, e := range shuffled(entries) {
-		data, err := from.ReadRaw(e)
+		data, err := ReadUnscreened(from, e)
 		if err != nil {
 			return err
 		}

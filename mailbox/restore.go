@@ -73,11 +73,11 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	all := append(originals, copies...)
 	r.source = all[max(0, slices.IndexFunc(all, func(e Entry) bool { return e.Err == nil }))]
 	r.name = r.source.Name
-	if r.data, err = w.ReadRaw(r.source); err != nil || r.source.Box != Outbox {
+	if r.data, err = ReadUnscreened(w, r.source); err != nil || r.source.Box != Outbox {
 		return r, err
 	}
 	for _, c := range copies {
-		if data, err := w.ReadRaw(c); err == nil && bytes.Equal(data, r.data) {
+		if data, err := ReadUnscreened(w, c); err == nil && bytes.Equal(data, r.data) {
 			r.source = c
 			break
 		}

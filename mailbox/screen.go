@@ -23,44 +23,106 @@ type HeldError struct {
 	// Status is the outcome of the verification, and Reason says it in words.
 	Status signing.Status
 	Reason string
+	// Again reports whether the message is verified, but had its turn.
+	Again bool
 }
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s reads only verified messages, and %s", e.Agent, e.Reason)
 }
 
-// A ScreenFunc returns the check of an agent that reads only verified messages, nil if it reads all.
-type ScreenFunc func(w *Workspace, agent schema.AgentName) Check
-
-// A Check returns why the bytes of a file are not to be read, nil if they are. In the agent's own mailbox,
-// it also holds messages that are not to the agent.
-type Check func(data []byte, own bool) *HeldError
-
-// Unscreened is a ScreenFunc that holds nothing.
-func Unscreened(*Workspace, schema.AgentName) Check { return nil }
-
-// screenWithoutKeys is the ScreenFunc of a workspace without keys. It holds everything for an agent whose
-// settings may ask for verified messages.
-func screenWithoutKeys(w *Workspace, agent schema.AgentName) Check {
-	const maxSettings = 1 << 20
-	data, err := durable.ReadFile(w.root, w.dir, schema.AgentPath(agent, "config.yaml"), maxSettings)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(bytes.ToLower(data), []byte("enforce")) {
-		return nil
-	}
-	return func([]byte, bool) *HeldError {
-		return &HeldError{Status: signing.Untrusted, Reason: "the workspace was opened without keys"}
-	}
+// A Screen decides what an agent that reads only verified messages reads, and keeps what it has handled.
+type Screen interface {
+	// Check returns why the bytes of a file in a box are not to be read, nil if they are.
+	Check(data []byte, owner schema.AgentName, box Box) *HeldError
+	// Note keeps, outside the workspace, how far the agent got with the message in the bytes.
+	Note(data []byte, how Handling) error
 }
 
-// ViewAs sets the agent that looks at the workspace. If it reads only verified messages, it checks all mailboxes
-// except its own outbox. ViewAs must not be called while others use the workspace.
+// A Handling is how far an agent got with a message.
+type Handling int
+
+// The values of Handling. A message that has Begun in one workspace is held in all others. One that is Handled is held
+// everywhere, until it is Reopened.
+const (
+	Begun Handling = iota
+	Handled
+	Reopened
+)
+
+// A ScreenFunc returns the Screen of an agent, nil if it reads all messages.
+type ScreenFunc func(w *Workspace, agent schema.AgentName) Screen
+
+// Unscreened is a ScreenFunc that holds nothing.
+func Unscreened(*Workspace, schema.AgentName) Screen { return nil }
+
+// withoutKeys is the Screen of an agent whose settings may ask for verified messages, in a workspace without keys.
+type withoutKeys struct{}
+
+var errWithoutKeys = errors.New("the workspace was opened without keys")
+
+func screenWithoutKeys(w *Workspace, agent schema.AgentName) Screen {
+	const maxSettings = 1 << 20
+	data, err := durable.ReadFile(w.root, w.dir, schema.AgentPath(agent, "config.yaml"), maxSettings)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(data, []byte("verify_mode")) {
+		return nil
+	}
+	return withoutKeys{}
+}
+
+func (withoutKeys) Check([]byte, schema.AgentName, Box) *HeldError {
+	return &HeldError{Status: signing.Untrusted, Reason: errWithoutKeys.Error()}
+}
+
+func (withoutKeys) Note([]byte, Handling) error { return errWithoutKeys }
+
+// Note keeps how far an agent that reads only verified messages got with the message in a file.
+func Note(w *Workspace, agent schema.AgentName, data []byte, how Handling) error {
+	if screen := w.screen(w, agent); screen != nil {
+		return screen.Note(data, how)
+	}
+	return nil
+}
+
+// ProvenOnly reports whether the agent that looks at the workspace reads only verified messages. Then no text of a
+// file without a signature may be shown.
+func ProvenOnly(w *Workspace) bool {
+	viewer := w.viewer()
+	return viewer != "" && w.screen(w, viewer) != nil
+}
+
+// ViewAs sets the agent that looks at the workspace. If it reads only verified messages, it checks all mailboxes.
+// ViewAs must not be called while others use the workspace.
 func (w *Workspace) ViewAs(agent schema.AgentName) {
 	w.viewer = func() schema.AgentName { return agent }
 }
 
-// Decode reads the bytes of a file in a mailbox as a message. Only Agent, Box, Name and Modified of the entry are used.
-// Code that shows a message or acts on it must get it from Decode or from an Entry. The error is a *HeldError for
-// a message that must not be shown. Other errors are those of validate.Read.
+// Read returns the message in the file of an entry, and its bytes. Only Agent, Box, Name and Modified of the entry are
+// used. The error is a *HeldError, without bytes, for a message that must not be shown. Other errors are those of validate.Read.
+func (w *Workspace) Read(e Entry) (m *schema.Message, data []byte, err error) {
+	if data, err = ReadUnscreened(w, e); err != nil {
+		return nil, nil, err
+	}
+	if m, err = w.Decode(e, data); isHeld(err) {
+		return nil, nil, err
+	} else if data == nil {
+		data = []byte{}
+	}
+	return m, data, err
+}
+
+// ReadUnscreened returns the bytes of a file, even of one that is held. They must reach no agent: code that shows a
+// message or acts on it uses Read or an Entry.
+func ReadUnscreened(w *Workspace, e Entry) (data []byte, err error) {
+	dir, err := (folder{w, e.Agent, e.Box}).open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return dir.ReadFile(e.Name, schema.MaxFileSize)
+}
+
+// Decode is Read for a file that the caller has read.
 func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
 	return decode((folder{w, e.Agent, e.Box}).check(), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data, e.Modified)
 }
@@ -77,7 +139,9 @@ func decode(check func(data []byte) *HeldError, path string, data []byte, modifi
 }
 
 // IsHeld reports whether the file of an entry is held.
-func (e *Entry) IsHeld() bool {
-	_, held := errors.AsType[*HeldError](e.Err)
+func (e *Entry) IsHeld() bool { return isHeld(e.Err) }
+
+func isHeld(err error) bool {
+	_, held := errors.AsType[*HeldError](err)
 	return held
 }

@@ -249,7 +249,7 @@ func TestHeld(t *testing.T) {
 	w := newWorkspace(t)
 	fill(t, w, 0, 2)
 	config := filepath.Join(w.Dir(), filepath.FromSlash(schema.AgentPath("claude", "config.yaml")))
-	write(t, config, "signing:\n  policy: enforce\n")
+	write(t, config, "signing:\n  verify_mode: enforce\n")
 	x := open(t, w)
 	update(t, x)
 	r, err := x.Search(t.Context(), search.Query{Terms: []string{"of many"}}, search.Page{})

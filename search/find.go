@@ -92,11 +92,8 @@ func (s *session) load(id int64, q *Query) (*content, error) {
 	}
 	copies, err := s.copies(*name)
 	for _, e := range copies {
-		data, readErr := s.w.ReadRaw(e)
-		if readErr != nil { // it is no hit
-			continue
-		}
-		if e.Message, e.Err = s.w.Decode(e, data); e.IsHeld() {
+		var data []byte
+		if e.Message, data, e.Err = s.w.Read(e); data == nil { // it is gone or held, and no hit
 			continue
 		}
 		c := contentOf(e, data)

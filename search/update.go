@@ -241,7 +241,7 @@ func (s *session) read(name string) (doc, error) {
 	copies, err := s.copies(name)
 	var different [][]byte
 	for _, e := range copies {
-		data, err := s.w.ReadRaw(e)
+		data, err := mailbox.ReadUnscreened(s.w, e)
 		if err != nil || slices.ContainsFunc(different, func(other []byte) bool { return bytes.Equal(other, data) }) {
 			continue
 		}

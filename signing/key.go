@@ -4,9 +4,11 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
@@ -53,7 +55,28 @@ func (j JWK) PublicKey() (ed25519.PublicKey, error) {
 	if err == nil && len(key) != ed25519.PublicKeySize {
 		err = fmt.Errorf("the key has %d bytes; want %d", len(key), ed25519.PublicKeySize)
 	}
+	if err == nil && hasLowOrder(key) {
+		err = errors.New("the key is a point of low order: anybody can sign with it")
+	}
 	return key, err
+}
+
+// lowOrder are the encodings of the points whose order divides 8, without the sign bit, in hexadecimal. Zero, one and
+// minus one have a second encoding.
+var lowOrder = []string{
+	"0000000000000000000000000000000000000000000000000000000000000000",
+	"0100000000000000000000000000000000000000000000000000000000000000",
+	"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+	"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+}
+
+func hasLowOrder(key ed25519.PublicKey) bool {
+	y := slices.Clone(key)
+	y[len(y)-1] &= 0x7f
+	return slices.Contains(lowOrder, hex.EncodeToString(y))
 }
 
 // ID returns the id of the key.
@@ -113,16 +136,9 @@ func Sign(file []byte, keys ...*Key) ([]byte, error) {
 	}
 	entries := make([]entry, len(keys))
 	for i, k := range keys {
-		header := `{"alg":"` + Algorithm + `","crit":["oacp"],"kid":"` + string(k.ID) + `","oacp":{"agent":"` + k.AgentURN() +
-			`","domain":"` + messages.domain + `","instance":"` + k.InstanceURN() + `","scheme":"` + Scheme + `"},"typ":"` + messages.typ + `"}`
-		protected := base64.RawURLEncoding.EncodeToString([]byte(header))
-		signature := ed25519.Sign(k.private, signingInput(protected, file))
-		entries[i] = entry{protected, base64.RawURLEncoding.EncodeToString(signature)}
+		entries[i] = k.sign(messages.header(k, ""), file)
 	}
-	auth := base64.RawURLEncoding.EncodeToString([]byte(encodeEntries(entries)))
-	signed := append(file[:len(file):len(file)], `auth: "`+auth+"\"\n"...)
-	_, err := Parse(auth)
-	return signed, err
+	return messages.seal(file, entries)
 }
 
 // A PublicStub is the file with the public half of a key, which the agent gives to others.

@@ -84,6 +84,29 @@ func SameContent(a, b []byte) bool {
 	return bytes.Equal(a, b)
 }
 
+// header returns the protected header of a signature by a key. Claim is what it says about the file, in JSON, or empty.
+func (p profile) header(k *Key, claim string) string {
+	if claim != "" {
+		claim = `"policy":` + claim + `,`
+	}
+	return `{"alg":"` + Algorithm + `","crit":["oacp"],"kid":"` + string(k.ID) + `","oacp":{"agent":"` + k.AgentURN() +
+		`","domain":"` + p.domain + `","instance":"` + k.InstanceURN() + `",` + claim + `"scheme":"` + Scheme + `"},"typ":"` + p.typ + `"}`
+}
+
+// sign returns the entry of a signature with this header.
+func (k *Key) sign(header string, content []byte) entry {
+	protected := base64.RawURLEncoding.EncodeToString([]byte(header))
+	signature := ed25519.Sign(k.private, signingInput(protected, content))
+	return entry{protected, base64.RawURLEncoding.EncodeToString(signature)}
+}
+
+// seal appends the trailer with these signatures to a file.
+func (p profile) seal(content []byte, entries []entry) ([]byte, error) {
+	auth := base64.RawURLEncoding.EncodeToString([]byte(encodeEntries(entries)))
+	_, err := p.parse(auth)
+	return append(content[:len(content):len(content)], `auth: "`+auth+"\"\n"...), err
+}
+
 // A Signature is one signature of a message, and what its protected header says.
 type Signature struct {
 	KeyID KeyID

@@ -190,19 +190,36 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 	if err != nil {
 		return nil, err
 	}
-	for _, private := range []struct{ name, want string }{{path.Dir(name), "700"}, {name, "600"}} {
-		info, err := root.Stat(private.name)
-		if err != nil {
+	if runtime.GOOS != "windows" {
+		if err := s.checkModes(name); err != nil {
 			return nil, err
-		}
-		if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-			return nil, fmt.Errorf("users other than the owner can access %s: its mode is %o, want %s", path.Base(private.name), mode, private.want)
 		}
 	}
 	if k.Agent != agent {
 		return nil, fmt.Errorf("it is the key of %q", k.Agent)
 	}
 	return k, nil
+}
+
+// checkModes returns an error if users other than the owner can read a private key or its folder, or write to a folder
+// above it, up to the home: who can do that can put another key in its place.
+func (s Store) checkModes(name string) error {
+	name = s.path(name)
+	for n, want := range []fs.FileMode{0o600, 0o700, 0o755, 0o755, 0o755, 0o755} { // domain, agent, keys, home
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		forbidden, can := fs.FileMode(0o077), "access"
+		if n > 1 {
+			forbidden, can = 0o022, "write to"
+		}
+		if mode := info.Mode().Perm(); mode&forbidden != 0 {
+			return fmt.Errorf("users other than the owner can %s %s: its mode is %o, want %o", can, name, mode, want)
+		}
+		name = filepath.Dir(name)
+	}
+	return nil
 }
 
 // parse reads the file of a private key and checks that its parts fit each other.
@@ -279,6 +296,15 @@ func randomKey(agent schema.AgentName, domain, instance string) (*Key, error) {
 			return k, err
 		}
 	}
+}
+
+// Instance returns the id of this machine, empty if it has no keys.
+func (s Store) Instance() string {
+	data, err := durable.ReadPath(filepath.Join(s.dir, instanceName), maxKeyFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
 }
 
 // identity returns the UUID in a file. It makes the file if that is missing.

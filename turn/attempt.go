@@ -54,11 +54,7 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 
 // read reads the message of an item.
 func (k *worker) read(it *item) (m *schema.Message, raw []byte, err error) {
-	entry := k.entryOf(it)
-	if raw, err = k.workspace.ReadRaw(entry); err == nil {
-		m, err = k.workspace.Decode(entry, raw)
-	}
-	return m, raw, err
+	return k.workspace.Read(k.entryOf(it))
 }
 
 // entryOf returns an inbox entry with the fields that locate the file of an item.
@@ -69,6 +65,9 @@ func (c *closer) entryOf(it *item) mailbox.Entry {
 
 // attempt gives the message a turn.
 func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Message, raw []byte) outcome {
+	if err := mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun); err != nil {
+		return outcome{item: it, failure: err}
+	}
 	unstopped := context.WithoutCancel(ctx)
 	var session string
 	k.journal.View(func(h *track.History) {

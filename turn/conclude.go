@@ -41,19 +41,14 @@ func (c *closer) deadLetter(it *item, m *schema.Message, rec *track.Record) outc
 // deadLetterFile makes a file that is not a message a dead letter. If the file says who sent it,
 // that agent gets a bounce.
 func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
-	raw, err := r.workspace.ReadRaw(e)
-	var m *schema.Message
-	reason := err
-	if err == nil {
-		m, reason = r.workspace.Decode(e, raw) // as far as it can be read
-	}
+	m, raw, reason := r.workspace.Read(e) // as far as it can be read
 	switch {
 	case isHeld(reason):
 		r.watcher.Forget(e.Name) // it has changed, or the settings
 		return outcome{done: true}
-	case mailbox.IsGone(err), reason == nil:
+	case mailbox.IsGone(reason), reason == nil:
 		return outcome{done: true} // the watcher reports the present state
-	case err != nil:
+	case raw == nil:
 		raw = []byte(e.Name) // it is too large
 	}
 	rec := track.Record{Envelope: track.Envelope{File: e.Name, Key: track.Key{Fingerprint: track.Fingerprint(raw)}}}

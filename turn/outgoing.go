@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
@@ -137,7 +138,8 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 	return draft
 }
 
-// boundNotice makes the notice to both sides that a bound has tripped.
+// boundNotice makes the notice to both sides that a bound has tripped. An agent that signs sends it itself, to the other
+// side alone: nobody can verify what comes from the postmaster.
 func (c *closer) boundNotice(m *track.Envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
 		From: mailbox.Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
@@ -145,8 +147,11 @@ func (c *closer) boundNotice(m *track.Envelope, reason, remedy string) *schema.M
 		ConversationID: m.Conversation, ParentID: m.ID,
 		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", c.config.Agent, reason, c.config.Agent, remedy)),
 	}
+	if m.From != mailbox.Postmaster && c.workspace.Knows(m.From) && trust.Signs(c.workspace, c.config.Agent) {
+		draft.From = c.config.Agent
+	}
 	for _, name := range []schema.AgentName{c.config.Agent, m.From} {
-		if name != mailbox.Postmaster && c.workspace.Knows(name) && !draft.IsFor(name) {
+		if name != mailbox.Postmaster && name != draft.From && c.workspace.Knows(name) && !draft.IsFor(name) {
 			draft.To = append(draft.To, name)
 		}
 	}

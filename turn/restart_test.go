@@ -154,7 +154,7 @@ func TestOneTurnForEachMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
-	raw, err := w.ReadRaw(entries(t, w, "codex", mailbox.Inbox)[0])
+	raw, err := mailbox.ReadUnscreened(w, entries(t, w, "codex", mailbox.Inbox)[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -55,6 +56,9 @@ func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer,
 	m, raw, err := k.read(it)
 	if rec, _ := k.journal.Get(it.Key); err != nil || m.ID != it.ID || rec.Running {
 		return nil // its own turn says why, or it has joined, and its file was touched
+	}
+	if mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun) != nil {
+		return nil // its own turn says why
 	}
 	rec, begun, err := k.begin(ctx, it, 0, into.ID, marks...)
 	if err != nil || !begun {

@@ -40,7 +40,7 @@ func TestRequest(t *testing.T) {
 	m.Channel, m.RelatedPR = "a-channel", "42"
 	sent := send(t, w, m)[0]
 	inbox := entries(t, w, "codex", mailbox.Inbox)[0]
-	raw, err := w.ReadRaw(inbox)
+	raw, err := mailbox.ReadUnscreened(w, inbox)
 	if err != nil {
 		t.Fatal(err)
 	}

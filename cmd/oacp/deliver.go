@@ -250,7 +250,7 @@ func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) s
 		d.Warn(w.String())
 		answer.Warnings = append(answer.Warnings, w.String())
 	}
-	for _, note := range project.OfflineNotes(d.w, m) {
+	for _, note := range append(project.OfflineNotes(d.w, m), trust.HeldNotes(d.w, m)...) {
 		if m.Priority == schema.P0 {
 			d.Warn(note)
 		} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,6 +74,7 @@ func newEnforceScene(t *testing.T, outbox bool) *enforceScene {
 		}
 		keys = append(keys, k)
 	}
+	s.must(t, "key", "gen", "--agent", "codex")
 	for _, k := range keys[:2] {
 		s.must(t, "trust", "import", k.StubPath(), "--project", "p", "--agent", "codex")
 	}
@@ -105,6 +107,14 @@ func newEnforceScene(t *testing.T, outbox bool) *enforceScene {
 			}
 		}
 	}
+	// Its own outbox proves nothing either: what codex seems to have sent, asked and answered, and what lies there of others.
+	answer := strings.Replace(plantedMessage("msg-20260313T1432Z-codex-zzz2", "codex", "claude"), "type: task_request", "type: notification", 1)
+	for n, text := range []string{
+		answer, strings.Replace(answer, "parent_message_id: msg-20260313T1430Z-"+marker+"-aaaa", "parent_message_id: "+strings.Replace(planted, "zzz1", "good", 1), 1),
+		strings.Replace(answer, "type: notification", "type: question", 1), sign(answer, keys[0]), plain, marker + ": [",
+	} {
+		s.files[fmt.Sprintf("agents/codex/outbox/20260313T1432Z_codex_notification_own%d.yaml", n)] = text
+	}
 	if outbox {
 		s.files["agents/claude/outbox/"+plantedName] = plain
 	}
@@ -126,20 +136,24 @@ func (s *enforceScene) write(t *testing.T, name, text string) {
 // restore puts back the messages, and removes what commands have written.
 func (s *enforceScene) restore(t *testing.T) {
 	t.Helper()
-	for name, text := range s.files {
-		s.write(t, name, text)
-	}
-	for _, state := range []string{"state/turns", "state/watch", "state/live", "state/mirror", "LOG", "agents/codex/outbox"} {
-		if err := os.RemoveAll(filepath.Join(s.dir, state)); err != nil {
+	for _, path := range []string{
+		"p/state/turns", "p/state/watch", "p/state/live", "p/state/mirror", "p/LOG", "p/agents/codex/outbox", "../handled",
+	} {
+		if err := os.RemoveAll(filepath.Join(s.home, "projects", path)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for name, text := range s.files {
+		s.write(t, name, text)
 	}
 }
 
 // run runs a command line in the project and returns all its output.
 func (s *enforceScene) run(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "oacp", args...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a command that waits has nothing to show
+	defer cancel()
+	c := exec.CommandContext(ctx, "oacp", args...)
 	if c.Dir = s.dir; args[0] == "init" {
 		c.Dir = s.home
 	}
@@ -167,6 +181,9 @@ func (s *enforceScene) written(t *testing.T) (text string) {
 		t.Fatal(err)
 	}
 	for _, path := range append(sent, filepath.Join(s.dir, "LOG")) {
+		if name, err := filepath.Rel(s.dir, path); err == nil && s.files[filepath.ToSlash(name)] != "" {
+			continue
+		}
 		data, err := os.ReadFile(path)
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
@@ -183,7 +200,7 @@ var enforceLines = map[string][]string{
 		"send --to claude --type question --subject s --body b --conversation-id " + planted + " --dry-run",
 		"send --to claude --type question --subject s --body b --wait --timeout 1s"},
 	"next":       {"+next", "+next --thread", "+next --all --json", "next --from claude --type question --timeout 1s"},
-	"read":       {"+read --all", "+read --all --json", "read " + planted, "read " + plantedName, "read " + plantedName + " --raw", "+read good"},
+	"read":       {"+read --all", "+read --all --json", "read " + planted, "read " + plantedName, "read " + plantedName + " --raw", "+read good", "read zzz2", "read " + plantedName + " --unverified"},
 	"reply":      {"reply " + planted + " --body b", "reply " + planted + " --body b --from codex", "reply zzz1 --body b"},
 	"decide":     {"decide", "decide --agent codex"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
@@ -197,7 +214,7 @@ var enforceLines = map[string][]string{
 	"run":        {"+run --once --show-output -- sh -c 'cat; env'", "+run --once --json --show-output -- cat", "run --once --driver echo --reply"},
 	"live":       {"live", "live --json"},
 	"hook":       {"+hook claude", "+hook codex"},
-	"list":       {"+list", "+list --json", "+list --box inbox", "list --box archive --json", "list --box dead_letter"},
+	"list":       {"+list", "+list --json", "list --text " + marker, "list --box outbox", "+list --box inbox", "list --box archive --json", "list --box dead_letter"},
 	"restore":    {"restore " + planted, "restore " + plantedName},
 	"watch":      {"+watch", "+watch --json --state-id two", "watch --show-archived"},
 	"commit":     {"commit", "commit --dry-run"},
@@ -249,7 +266,6 @@ func TestEnforce(t *testing.T) {
 	}
 	scenes := map[string]*enforceScene{"inbox": newEnforceScene(t, false), "outbox": newEnforceScene(t, true), "policy": newEnforceScene(t, true)}
 	policy := scenes["policy"]
-	policy.must(t, "key", "gen", "--agent", "codex")
 	mailboxtest.SignPolicy(t, mailboxtest.Open(t, policy.dir), policy.home, "codex")
 	policy.write(t, "agents/codex/config.yaml", "signing:\n  verify_mode: off\n")
 	for name, s := range scenes {

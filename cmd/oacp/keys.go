@@ -108,6 +108,7 @@ func runKeyGen(c *call) error {
 		} {
 			c.printf("  %-9s %s\n", line[0]+":", visible.Line(line[1]))
 		}
+		c.Note("oacp trust setup --agents A,B makes keys, and lets agents of this machine sign with them and trust each other")
 	})
 }
 
@@ -175,7 +176,8 @@ EXAMPLES:
 			Usage:     "revoke trust in a key",
 			ArgsUsage: "KEY (--agent AGENT | --all-receivers)",
 			Description: `KEY is a key id, as oacp trust list shows it. A revoked key verifies nothing, not even
-messages that it signed earlier. Importing the key again does not undo this.
+messages that it signed earlier. Importing the key again does not undo this. Sync
+carries no pins: run revoke on each machine.
 
 EXAMPLES:
    oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --agent codex
@@ -183,6 +185,31 @@ EXAMPLES:
 			Flags: flags("revoke the key for `AGENT`",
 				&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it"}),
 			Action: inWorkspace(s, 1, runTrustRevoke),
+		}, {
+			Name:      "setup",
+			Usage:     "make agents of this machine sign and trust each other",
+			ArgsUsage: "--agents AGENT,AGENT… [--enforce]",
+			Description: `setup makes the keys that are missing, lets each agent trust those of the others, and
+writes sign_messages: true into their config.yaml. With --enforce they read only
+verified messages. Then each agent sends a message that the others verify.
+
+EXAMPLES:
+   oacp trust setup --agents claude,codex --enforce`,
+			Flags: flagsWith(&cli.StringSliceFlag{Name: "agents", Usage: "set up `AGENT`,AGENT…"},
+				&cli.BoolFlag{Name: "enforce", Usage: "let them read only verified messages"}),
+			Action: inWorkspace(s, 0, runTrustSetup),
+		}, {
+			Name:      "sign-policy",
+			Usage:     "sign the settings and the pins of an agent",
+			ArgsUsage: "[PROJECT] --agent AGENT",
+			Description: `sign-policy signs config.yaml and trust/allowed_signers.yaml of AGENT with its keys.
+From then on they count on this machine only with a good signature: run it again after
+each change of config.yaml. trust import, revoke and setup sign what they change.
+
+EXAMPLES:
+   oacp trust sign-policy --agent codex`,
+			Flags:  flags("sign the files of `AGENT`"),
+			Action: inProject(s, runTrustSignPolicy),
 		}},
 	}
 }
@@ -218,6 +245,9 @@ func runTrustImport(c *call, w *mailbox.Workspace) error {
 			c.printf("  pins:    skipped; the catalog alone grants no trust\n")
 		} else {
 			c.printf("  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
+		}
+		if n := len(done.Others); n > 0 {
+			c.printf("  %s now trusts %s of %s: whoever has one of them can sign for it\n", done.Receiver, spelling.Plural(n+1, "key"), done.Agent)
 		}
 	})
 }
@@ -284,14 +314,71 @@ func runTrustRevoke(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return failure.WithHint(err, "oacp trust list shows the ids of keys")
 	}
-	done, err := trust.Revoke(c.ctx, w, id, c.agent())
+	done, failed := trust.Revoke(c.ctx, w, id, c.agent())
+	if failed != nil && len(done.Receivers)+len(done.Failed) == 0 {
+		return failed
+	}
+	var machines []string
+	if _, err := w.Root().Lstat(".git"); err == nil {
+		machines = trust.OtherMachines(w, slices.Collect(maps.Keys(done.Receivers)))
+	}
+	err = c.answer(struct {
+		trust.Revocation
+		Machines []string `json:"other_machines,omitempty"`
+	}{done, machines}, func() {
+		if len(done.Receivers) > 0 {
+			c.printf("OK: revoked %s\n", done.KeyID)
+		}
+		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
+			c.printf("  %s: %s\n", agent, done.Receivers[agent])
+		}
+		for _, machine := range machines {
+			c.printf("  not yet: %s, where sync brings no pins: run oacp trust revoke there, too\n", visible.Line(machine))
+		}
+	})
+	if failed != nil {
+		failed = fmt.Errorf("not revoked everywhere: %w", failed)
+	}
+	return errors.Join(err, failed)
+}
+
+func runTrustSetup(c *call, w *mailbox.Workspace) error {
+	var agents []schema.AgentName
+	for _, name := range c.texts("agents") {
+		if agent := schema.AgentName(name); !slices.Contains(agents, agent) {
+			agents = append(agents, agent)
+		}
+	}
+	if len(agents) < 2 || len(agents) > schema.MaxRecipients {
+		return failure.Usagef("--agents names 2 to %d agents", schema.MaxRecipients)
+	}
+	done, err := trust.SetUp(c.ctx, w, agents, c.isOn("enforce"), c.Now())
 	if err != nil {
 		return err
 	}
 	return c.answer(done, func() {
-		c.printf("OK: revoked %s\n", done.KeyID)
-		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
-			c.printf("  %s: %s\n", agent, done.Receivers[agent])
+		for _, one := range done {
+			key := "its key"
+			if one.Made {
+				key = "a new key"
+			}
+			c.printf("OK: %s signs with %s, %s; verify_mode: %s\n", one.Agent, key, one.KeyID, one.Mode)
+		}
+		c.printf("OK: each has verified a message of the others: %s, …\n", done[0].Proof.Short())
+	})
+}
+
+func runTrustSignPolicy(c *call, w *mailbox.Workspace) error {
+	if c.agent() == "" {
+		return failure.Usagef("needs --agent, the agent whose files are to be signed")
+	}
+	paths, err := trust.SignPolicy(c.ctx, w, c.agent(), c.Now())
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"agent": c.agent(), "paths": paths}, func() {
+		for _, path := range paths {
+			c.printf("OK: signed %s\n", visible.Line(path))
 		}
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -44,7 +45,7 @@ EXAMPLES:
 		Flags: flagsWith(
 			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent"},
 			&cli.StringFlag{Name: "agent", Usage: "read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)"},
-			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "also show messages held because no trusted key signed them"},
+			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "also show held messages, to a person"},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes"}),
 		Action: action(s, anyNumber, runRead),
 	}
@@ -76,6 +77,12 @@ func runRead(c *call) error {
 		return err
 	}
 	var options mailbox.Options
+	if c.isOn("unverified") && !c.InTerminal && !c.AsPerson {
+		return &failure.Error{
+			Code: "person", Err: errors.New("only a person reads messages that nobody has signed"),
+			Hint: "use a terminal, or write oacp --as-person before the command",
+		}
+	}
 	if c.isOn("unverified") {
 		options.Screen = mailbox.Unscreened
 	}
@@ -113,8 +120,8 @@ func readNamed(c *call, w *mailbox.Workspace) error {
 		case e.IsHeld():
 			return e.Err
 		case c.isOn("raw"):
-			data, err := w.ReadRaw(e)
-			if err == nil {
+			_, data, err := w.Read(e)
+			if data != nil { // it need not be a message
 				_, err = c.Out.Write(data)
 			}
 			return err

@@ -36,13 +36,14 @@ is the agent of the mailbox. The result is one of
    signed-INVALID      the bytes, signature or sender were changed      status 3
    signed-REVOKED      the key that signed it was revoked               status 3
 
-If the file cannot be read, the status is 2.
+If the file cannot be read, the status is 2. With --require, only signed-verified is 0.
 
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
    oacp verify message.yaml --receiver codex --project my-project --json`,
 		Flags: flagsWith(
 			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`"},
+			&cli.BoolFlag{Name: "require", Usage: "exit with status 3 if the file is not signed"},
 			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"}),
 		Action: action(s, 1, runVerify),
 	}
@@ -66,7 +67,7 @@ func runVerify(c *call) error {
 	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {
 		return err
 	}
-	if result.Status == signing.Unsigned || result.Status == signing.Verified {
+	if result.Status == signing.Unsigned && !c.isOn("require") || result.Status == signing.Verified {
 		return nil
 	}
 	return &failure.StatusError{Status: exitNotVerified}

@@ -341,7 +341,7 @@ func (p *place) sendFile(m schema.Message, file string) {
 func (p *place) files(agent schema.AgentName, box mailbox.Box) (files []string) {
 	p.t.Helper()
 	for _, e := range p.box(agent, box) {
-		data, err := p.workspace.ReadRaw(e)
+		data, err := mailbox.ReadUnscreened(p.workspace, e)
 		if err != nil {
 			p.t.Fatal(err)
 		}

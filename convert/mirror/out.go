@@ -14,7 +14,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // A folder can change without a new modification time, because file systems count time in steps. So an outbox is
@@ -170,11 +169,7 @@ func (s *session) listOutbox(agent schema.AgentName) (found []*outboxFile, err e
 
 // read returns the message in a file, or errChanging if the file has changed since it was listed.
 func (s *session) read(f *outboxFile) (*schema.Message, error) {
-	data, err := s.Workspace.ReadRaw(f.entry)
-	var m *schema.Message
-	if err == nil {
-		m, err = validate.Read(data)
-	}
+	m, data, err := s.Workspace.Read(f.entry)
 	for i := 0; err == nil && i < len(m.To); i++ { // a message that its recipients could not read is not recorded
 		_, err = s.Workspace.Decode(mailbox.Entry{Agent: m.To[i], Box: mailbox.Inbox, Name: f.entry.Name}, data)
 	}

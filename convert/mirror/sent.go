@@ -120,7 +120,7 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]copie
 
 // read returns the message in a file, or nil if there is none.
 func (d *deliverer) read(agent schema.AgentName, box mailbox.Box, name string) (*copiedMessage, error) {
-	data, err := d.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: box, Name: name})
+	data, err := mailbox.ReadUnscreened(d.workspace, mailbox.Entry{Agent: agent, Box: box, Name: name})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -132,7 +132,7 @@ var rules = []rule{
 	{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 	{"held", hinting(func(e *mailbox.HeldError) string {
 		name := filepath.Base(e.Path)
-		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.ShellCommand(name))
+		return fmt.Sprintf("%s; oacp --as-person read %s --agent %s --unverified shows it to a person", trust.Remedy(e), visible.ShellCommand(name), e.Agent)
 	})},
 	{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 		return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
@@ -189,8 +189,8 @@ var rules = []rule{
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
 	{"not_allowed", hinting((*settings.NotAllowedError).Hint)},
-	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, trust sign-policy of the reference implementation signs it")},
-	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
+	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, oacp trust sign-policy --agent AGENT signs it")},
+	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, verify_mode off, warn or enforce, and kid the id of a key; nothing was sent")},
 	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 	{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
 	{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},

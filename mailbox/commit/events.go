@@ -51,11 +51,7 @@ func (r *Repository) event(kind history.Kind, at schema.Location) history.Change
 		e.From, e.Type = parsed.From, parsed.Type
 	}
 	entry := mailbox.Entry{Agent: at.Agent, Box: at.Box, Name: at.Name}
-	data, err := r.workspace.ReadRaw(entry)
-	if err != nil {
-		return e // what the file name says is enough
-	}
-	if m, err := r.workspace.Decode(entry, data); err == nil {
+	if m, _, err := r.workspace.Read(entry); err == nil { // else, what the file name says is enough
 		e.Describe(m)
 	}
 	return e

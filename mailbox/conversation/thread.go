@@ -116,11 +116,7 @@ func readBodies(w *mailbox.Workspace, thread []Node) {
 			if e.IsHeld() {
 				continue
 			}
-			data, err := w.ReadRaw(*e)
-			if err != nil {
-				continue
-			}
-			if m, err := w.Decode(*e, data); m != nil && m.ID == e.Message.ID {
+			if m, _, err := w.Read(*e); m != nil && m.ID == e.Message.ID {
 				e.Message, e.Err = m, err
 			}
 		}

@@ -2,12 +2,14 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -24,7 +26,8 @@ func BadFileHint(e mailbox.Entry) string {
 		return visible.ShellCommand(slices.Concat([]string{"oacp"}, words, []string{"--agent", string(e.Agent)}, name)...)
 	}
 	if e.IsHeld() {
-		return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; %s moves the file to the archive", e.Agent, command("ack"))
+		held, _ := errors.AsType[*mailbox.HeldError](e.Err)
+		return fmt.Sprintf("%s; %s moves the file to the archive", trust.Remedy(held), command("ack"))
 	}
 	return fmt.Sprintf("%s shows it, %s moves it to the archive", command("read", "--raw"), command("ack"))
 }

@@ -18,7 +18,11 @@ func (i *inspection) trust() {
 	}
 	for _, agent := range i.agents {
 		if err := trust.CheckSettings(i.w, agent); err != nil {
-			i.add("trust-settings-unusable", SeverityError, "under signing:, sign_messages is true or false, and kid the id of a key", "%s cannot send: %v", agent, err)
+			i.add("trust-settings-unusable", SeverityError, "under signing:, sign_messages is true or false, verify_mode off, warn or enforce, and kid the id of a key",
+				"%s cannot send, and reads only verified messages: %v", agent, err)
+		}
+		if err := trust.CheckIdentity(i.w, agent); err != nil {
+			i.add("trust-workspace-id", SeverityError, "restore workspace.json; in another workspace, oacp trust sign-policy --agent "+string(agent)+" signs for it", "%v", err)
 		}
 		pins, err := trust.Pins(i.w, agent)
 		if err != nil {
@@ -37,12 +41,11 @@ func (i *inspection) trust() {
 	}
 }
 
-// unpinned reports keys of the catalog that an agent does not trust, although it reads only messages signed with trusted
-// keys.
+// unpinned lists keys of the catalog that an agent does not trust, if it reads only messages signed with trusted keys.
 func (i *inspection) unpinned(agent schema.AgentName, catalog, pins []trust.Entry) {
 	for _, l := range catalog {
 		if l.Agent != agent && !slices.ContainsFunc(pins, func(p trust.Entry) bool { return p.KeyID == l.KeyID }) {
-			i.add("trust-catalog-not-pinned", SeverityError, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent should trust it",
+			i.add("trust-catalog-not-pinned", SeverityOK, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent should trust it",
 				"%s does not trust the key %s of %s, and reads only verified messages", agent, l.KeyID, l.Agent)
 		}
 	}

@@ -79,7 +79,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case out.Object != "":
 		data, err = e.file(out.Object)
 	case here.Name != "":
-		if data, err = e.w.ReadRaw(here); err == nil {
+		if data, err = mailbox.ReadUnscreened(e.w.Workspace, here); err == nil {
 			out.Read = later(e.w, c, data)
 		}
 	default:
@@ -190,6 +190,6 @@ func localReason(w *replica.Workspace, here mailbox.Entry) []byte {
 		return nil
 	}
 	here.Name += mailbox.ReasonSuffix
-	data, _ := w.ReadRaw(here) // it may be gone
+	data, _ := mailbox.ReadUnscreened(w.Workspace, here) // it may be gone
 	return data
 }

@@ -4,6 +4,7 @@ package project
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,8 @@ type marker struct {
 	CreatedAt   string  `json:"created_at"`
 	UpdatedAt   string  `json:"updated_at"`
 	SpecVersion string  `json:"spec_version"`
+	// WorkspaceID stays when the folder is renamed. Signed settings are for it.
+	WorkspaceID string `json:"workspace_id"`
 }
 
 // Init makes a workspace in the folder, or completes an existing one. It changes no existing file.
@@ -117,7 +120,7 @@ func addWorkspaceFiles(w *mailbox.Workspace, options InitOptions) (made []string
 	now := options.Now.UTC().Format(layout)
 	m := marker{
 		ProjectName: cmp.Or(options.Project, filepath.Base(w.Dir())),
-		CreatedAt:   now, UpdatedAt: now, SpecVersion: specVersion,
+		CreatedAt:   now, UpdatedAt: now, SpecVersion: specVersion, WorkspaceID: rand.Text(),
 	}
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {

@@ -523,7 +523,7 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome)
 		}
 		for name := range sent {
 			if e, err := m.find(agent, mailbox.Outbox, name); result.sent[name] == "" && err == nil && e.Name != "" {
-				if data, err := m.ReadRaw(e); err == nil {
+				if data, err := mailbox.ReadUnscreened(m.Workspace.Workspace, e); err == nil {
 					result.sent[name] = string(data)
 				}
 			}
@@ -682,7 +682,7 @@ func (w *walk) checkFiles(m *walkMachine, l *letter, to schema.AgentName, stage 
 		if of != stage {
 			continue
 		}
-		if data, err := m.ReadRaw(e); err != nil || string(data) != l.data {
+		if data, err := mailbox.ReadUnscreened(m.Workspace.Workspace, e); err != nil || string(data) != l.data {
 			w.t.Errorf("%s: %s is not what was sent: %q, %v", m.name, e.Path, data, err)
 		}
 		if _, err := os.Stat(e.Path + mailbox.ReasonSuffix); (err == nil) != (stage == Dead) {

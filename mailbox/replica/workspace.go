@@ -71,7 +71,7 @@ func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file strin
 	if err != nil || parsed.Rand != "" {
 		return file, err
 	}
-	data, err := w.ReadRaw(mailbox.Entry{Agent: agent, Box: box, Name: file})
+	data, err := mailbox.ReadUnscreened(w.Workspace, mailbox.Entry{Agent: agent, Box: box, Name: file})
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errors.New("it is gone")
 	}
@@ -126,7 +126,7 @@ func (w *Workspace) Read(c Copy) ([]byte, error) {
 		if stage, e, err := w.Look(at); err != nil {
 			return nil, err
 		} else if stage != Unknown {
-			return w.ReadRaw(e)
+			return mailbox.ReadUnscreened(w.Workspace, e)
 		}
 	}
 	return nil, fs.ErrNotExist

@@ -64,6 +64,8 @@ type Imported struct {
 	CatalogPath string           `json:"catalog_path"`
 	PinsPath    string           `json:"pins_path,omitempty"`
 	Receiver    schema.AgentName `json:"receiver,omitempty"`
+	// Others are the other keys that the receiver trusts to sign for the agent.
+	Others []signing.KeyID `json:"other_kids,omitempty"`
 }
 
 // Import adds a public key to the catalog and to the pins of the receiver, or only to the catalog if
@@ -84,28 +86,33 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		CreatedAt: Optional(stub.CreatedAt),
 	}
 	err = locked(ctx, w, func() error {
-		if receiver != "" {
-			if err := checkWritable(w, receiver); err != nil {
-				return err
-			}
-		}
 		listed, err := Catalog(w)
 		if err == nil {
 			listed, r.Catalog, err = put(listed, added, r.CatalogPath)
 		}
+		if err == nil && receiver != "" {
+			_, err = signAnew(w, receiver, signing.AllowedSigners, nil) // without its key, nothing changes
+		}
 		if err == nil && r.Catalog == Added {
-			err = write(w, catalogName, "entries", listed)
+			err = write(w, catalogName, "entries", listed, nil)
 		}
-		if err != nil || receiver == "" {
-			return err
-		}
-		added.CreatedAt, added.Status = "", Active
-		pins, err := Pins(w, receiver)
-		if err == nil {
-			pins, r.Pins, err = put(pins, added, r.PinsPath)
-		}
-		if err == nil && r.Pins == Added {
-			err = write(w, PinsName(receiver), "signers", pins)
+		if err == nil && receiver != "" {
+			added.CreatedAt, added.Status = "", Active
+			pins, err := Pins(w, receiver)
+			if err == nil {
+				pins, r.Pins, err = put(pins, added, r.PinsPath)
+			}
+			if err == nil && r.Pins == Added {
+				err = writePins(w, receiver, pins)
+			}
+			if err != nil {
+				return err
+			}
+			for _, p := range pins {
+				if p.Agent == stub.Agent && p.Status == Active && p.KeyID != stub.KeyID {
+					r.Others = append(r.Others, p.KeyID)
+				}
+			}
 		}
 		return err
 	})
@@ -136,13 +143,15 @@ type Revocation struct {
 	Receivers map[schema.AgentName]string `json:"receivers"`
 	// Revoked lists the receivers whose pin was active.
 	Revoked []schema.AgentName `json:"revoked"`
+	// Failed maps each receiver whose pins could not be changed to the reason.
+	Failed map[schema.AgentName]string `json:"failed,omitempty"`
 }
 
 // Revoke revokes the pin of a key for a receiver or, if receiver is empty, for every agent that has one.
-// It reads all files before it writes the first, so that a file that cannot be used prevents every
-// change. The error is a *NotPinnedError if there is no pin.
+// A file that cannot be used prevents no other change: the error then joins those of all such files. It is a
+// *NotPinnedError if there is no pin.
 func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receiver schema.AgentName) (Revocation, error) {
-	r := Revocation{id, make(map[schema.AgentName]string), []schema.AgentName{}}
+	r := Revocation{id, make(map[schema.AgentName]string), []schema.AgentName{}, make(map[schema.AgentName]string)}
 	receivers := []schema.AgentName{receiver}
 	var err error
 	if receiver != "" {
@@ -153,12 +162,9 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 		return r, err
 	}
 	err = locked(ctx, w, func() error {
-		changed := make(map[schema.AgentName][]Entry)
+		var failed []error
 		for _, agent := range receivers {
 			pins, err := Pins(w, agent)
-			if err != nil {
-				return err
-			}
 			i := slices.IndexFunc(pins, func(p Entry) bool { return p.KeyID == id })
 			switch {
 			case i < 0:
@@ -166,25 +172,39 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 				r.Receivers[agent] = Unchanged
 			default:
 				pins[i].Status = Revoked
-				if err := checkWritable(w, agent); err != nil {
-					return err
+				if err = writePins(w, agent, pins); err == nil {
+					r.Receivers[agent] = Revoked
+					r.Revoked = append(r.Revoked, agent)
 				}
-				changed[agent] = pins
-				r.Receivers[agent] = Revoked
-				r.Revoked = append(r.Revoked, agent)
+			}
+			if err != nil {
+				r.Failed[agent] = err.Error()
+				failed = append(failed, fmt.Errorf("%s: %w", agent, err))
 			}
 		}
-		if len(r.Receivers) == 0 {
+		if len(r.Receivers)+len(failed) == 0 {
 			return &NotPinnedError{id, receiver}
 		}
-		for _, agent := range r.Revoked {
-			if err := write(w, PinsName(agent), "signers", changed[agent]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(failed...)
 	})
 	return r, err
+}
+
+// OtherMachines returns the ids of the other machines on which, by the catalog, the agents have keys, and so pins. If
+// it lists none, it returns a text for all.
+func OtherMachines(w *mailbox.Workspace, agents []schema.AgentName) (machines []string) {
+	home, _ := w.Home() // without one, the catalog is as good
+	own := signing.NewStore(home).Instance()
+	listed, _ := Catalog(w) // without one, nobody knows the machines
+	for _, l := range listed {
+		if id := string(l.Instance); id != "" && id != own && slices.Contains(agents, l.Agent) {
+			machines = append(machines, "machine "+id+" of "+string(l.Agent))
+		}
+	}
+	if slices.Sort(machines); len(machines) == 0 {
+		return []string{"any other machine of this workspace"}
+	}
+	return slices.Compact(machines)
 }
 
 // locked calls change while no other process changes trust in the workspace. It locks the same file as
@@ -200,8 +220,15 @@ func locked(ctx context.Context, w *mailbox.Workspace, change func() error) erro
 	return errors.Join(dir.Locked(ctx, path.Base(catalogName)+".lock", change), dir.Close())
 }
 
-// write replaces a trust file. It sorts the entries by agent and key.
-func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
+// writePins replaces the pins of a receiver, and signs them if they were signed.
+func writePins(w *mailbox.Workspace, receiver schema.AgentName, pins []Entry) error {
+	return write(w, PinsName(receiver), "signers", pins, func(content []byte) ([]byte, error) {
+		return signAnew(w, receiver, signing.AllowedSigners, content)
+	})
+}
+
+// write replaces a trust file. It sorts the entries by agent and key, and signs the file unless sign is nil.
+func write(w *mailbox.Workspace, name, list string, entries []Entry, sign func([]byte) ([]byte, error)) error {
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.KeyID, b.KeyID))
 	})
@@ -212,8 +239,12 @@ func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
 	if err := errors.Join(encoder.Encode(map[string][]Entry{list: entries}), encoder.Close()); err != nil {
 		return err
 	}
-	if err := w.MakeFolder(path.Dir(name)); err != nil {
+	data, err := out.Bytes(), w.MakeFolder(path.Dir(name))
+	if err == nil && sign != nil {
+		data, err = sign(data)
+	}
+	if err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), name, data, 0o644)
 }

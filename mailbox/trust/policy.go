@@ -1,12 +1,18 @@
 package trust
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -15,7 +21,7 @@ import (
 )
 
 // A PolicyError reports that a policy file is ignored, because it should have a good signature of its
-// agent and has none, or that it cannot be changed, because it has one.
+// agent and has none.
 type PolicyError struct {
 	Path string
 	// Err does not name the file.
@@ -29,21 +35,67 @@ func (e *PolicyError) Unwrap() error { return e.Err }
 // configName returns the path of an agent's settings below the workspace.
 func configName(agent schema.AgentName) string { return schema.AgentPath(agent, "config.yaml") }
 
+func policyName(agent schema.AgentName, kind signing.PolicyKind) string {
+	if kind == signing.ReceiverConfig {
+		return configName(agent)
+	}
+	return PinsName(agent)
+}
+
+// realPath returns the path of a workspace without links.
+func realPath(w *mailbox.Workspace) string {
+	if path, err := filepath.EvalSymlinks(w.Dir()); err == nil {
+		return path
+	}
+	return w.Dir()
+}
+
+// workspaceID returns the id in workspace.json, empty if there is none.
+func workspaceID(w *mailbox.Workspace) string {
+	var marker struct {
+		ID string `json:"workspace_id"`
+	}
+	if _, data, err := read(w, schema.MarkerName); err != nil || json.Unmarshal(data, &marker) != nil || len(marker.ID) > 100 {
+		return ""
+	}
+	return marker.ID
+}
+
+// giveID adds an id to workspace.json, unless it has one, and returns it.
+func giveID(w *mailbox.Workspace, id string) (string, error) {
+	if there := workspaceID(w); there != "" {
+		return there, nil
+	}
+	full, data, err := read(w, schema.MarkerName)
+	if err != nil {
+		return "", err
+	}
+	if data == nil {
+		data = []byte("{\n}\n")
+	}
+	comma := ","
+	if bytes.Equal(bytes.Join(bytes.Fields(data), nil), []byte("{}")) {
+		comma = ""
+	}
+	data = bytes.Replace(data, []byte("{"), fmt.Appendf(nil, "{\n  \"workspace_id\": %q%s", id, comma), 1)
+	if !json.Valid(data) {
+		return "", fmt.Errorf("%s is not a JSON object", full)
+	}
+	return id, durable.ReplaceFile(w.Root(), w.Dir(), schema.MarkerName, data, 0o644)
+}
+
 // policyOf returns the policy in a file of an agent. If the workspace is not a project of the home, its
 // path stands for the name of the project.
-func policyOf(w *mailbox.Workspace, home string, agent schema.AgentName, kind signing.PolicyKind) (p signing.Policy, err error) {
-	p = signing.Policy{Kind: kind, Receiver: agent}
-	if p.Project, err = filepath.EvalSymlinks(w.Dir()); err != nil {
-		return p, err
-	}
+func policyOf(w *mailbox.Workspace, home string, agent schema.AgentName, kind signing.PolicyKind) signing.Policy {
+	p := signing.Policy{Kind: kind, Receiver: agent, Project: realPath(w), Workspace: workspaceID(w)}
 	projects, err := filepath.Abs(filepath.Join(home, "projects"))
-	if err != nil {
-		return p, err
+	if err == nil {
+		projects, err = filepath.EvalSymlinks(projects)
 	}
-	if real, err := filepath.EvalSymlinks(projects); err == nil && real == filepath.Dir(p.Project) {
+	if err == nil && projects == filepath.Dir(p.Project) {
 		p.Project = filepath.Base(p.Project)
 	}
-	return p, nil
+	return p
 }
 
 // readPolicy returns the path and the bytes of a policy file, nil bytes if there is no such file. It
@@ -52,11 +104,7 @@ func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Polic
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return "", nil, err
 	}
-	name := PinsName(agent)
-	if kind == signing.ReceiverConfig {
-		name = configName(agent)
-	}
-	full, data, err = read(w, name)
+	full, data, err = read(w, policyName(agent, kind))
 	if err != nil {
 		return full, nil, err
 	}
@@ -70,22 +118,20 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 	home, _ := w.Home() // without a home there are no keys and no enrolled policies
 	_, auth, malformed := signing.Split(data)
 	signed := auth != "" || malformed != nil
-	list, err := enrolled(home)
-	if err != nil || !signed && len(list) == 0 {
+	list, err := readEnrollment(home)
+	if err != nil || !signed && len(list.Enrolled) == 0 {
 		return err
 	}
-	p, err := policyOf(w, home, agent, kind)
-	if err != nil {
-		return err
-	}
-	if signed {
+	p := policyOf(w, home, agent, kind)
+	there, known := list.find(w, p)
+	switch {
+	case signed:
+		p.Workspace = cmp.Or(there.Workspace, p.Workspace)
 		var keys []signing.PublicStub
 		if home != "" {
 			keys, err = signing.NewStore(home).Stubs(agent)
 		}
 		return cmp.Or(err, signing.VerifyPolicy(data, p, keys))
-	}
-	switch _, known := list[p.Key()]; {
 	case known && data == nil:
 		return errors.New("the file is missing")
 	case known:
@@ -95,10 +141,10 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 }
 
 // ReadConfig returns the bytes of an agent's config.yaml, nil if there is no such file. It returns a
-// *FileError or a *PolicyError if the file cannot be used.
+// *FileError, a *SettingsError or a *PolicyError if the file cannot be used.
 func ReadConfig(w *mailbox.Workspace, agent schema.AgentName) ([]byte, error) {
 	_, data, err := readPolicy(w, agent, signing.ReceiverConfig)
-	return data, err
+	return data, cmp.Or(err, CheckSettings(w, agent))
 }
 
 // enrollmentName is the file, below the home, that lists the policies that were signed on this machine. It
@@ -106,19 +152,26 @@ func ReadConfig(w *mailbox.Workspace, agent schema.AgentName) ([]byte, error) {
 // of a policy unnoticed.
 const enrollmentName = "keys/policy_enrollment.json"
 
-// enrolled returns the policies that need a signature, by Policy.Key. If it returns an error, any policy
-// may need one, so none counts.
-func enrolled(home string) (map[string]json.RawMessage, error) {
-	if home == "" {
-		return nil, nil
-	}
-	var list struct {
-		Enrolled map[string]json.RawMessage `json:"enrolled"`
-	}
+// An enrollment lists the policies that need a signature, by Policy.Key.
+type enrollment struct {
+	Version  int                      `json:"version"`
+	Enrolled map[string]enrolledEntry `json:"enrolled"`
+}
+
+type enrolledEntry struct {
+	At    schema.Timestamp `json:"enrolled_at_utc"`
+	KeyID signing.KeyID    `json:"kid"`
+	// Workspace and Path are the id and the path of the workspace, which the reference implementation does not know.
+	Workspace string `json:"workspace_id,omitempty"`
+	Path      string `json:"path,omitempty"`
+}
+
+// readEnrollment reads the list of a home. If it returns an error, any policy may need a signature, so none counts.
+func readEnrollment(home string) (list enrollment, err error) {
 	path := filepath.Join(home, filepath.FromSlash(enrollmentName))
 	data, err := durable.ReadPath(path, maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if home == "" || errors.Is(err, fs.ErrNotExist) {
+		return enrollment{1, make(map[string]enrolledEntry)}, nil
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &list)
@@ -127,20 +180,123 @@ func enrolled(home string) (map[string]json.RawMessage, error) {
 		err = errors.New("it has no object enrolled")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the list of signed files, %s, cannot be read: %w", path, err)
+		return list, fmt.Errorf("the list of signed files, %s, cannot be read: %w", path, err)
 	}
-	return list.Enrolled, nil
+	return list, nil
 }
 
-// checkWritable returns a *PolicyError if the pins of an agent are signed: only the program that signed them
-// can change them.
-func checkWritable(w *mailbox.Workspace, agent schema.AgentName) error {
-	full, data, err := readPolicy(w, agent, signing.AllowedSigners)
+// find returns the entry of a policy of the workspace. Who can write to a workspace can change its id, and its owner
+// can move it, so each of path, id and name is enough.
+func (l enrollment) find(w *mailbox.Workspace, p signing.Policy) (e enrolledEntry, known bool) {
+	suffix := strings.TrimPrefix(p.Key(), p.Project)
+	here := realPath(w)
+	e, known = l.Enrolled[p.Key()]
+	for key, other := range l.Enrolled {
+		switch {
+		case !strings.HasSuffix(key, suffix):
+		case other.Path == here:
+			return other, true
+		case !known && p.Workspace != "" && other.Workspace == p.Workspace:
+			e, known = other, true
+		}
+	}
+	return e, known
+}
+
+// CheckIdentity returns an error if the id of the workspace is not the one that it had when settings of the agent were
+// signed. They count all the same.
+func CheckIdentity(w *mailbox.Workspace, agent schema.AgentName) error {
+	home, _ := w.Home() // without a home nothing is enrolled
+	list, err := readEnrollment(home)
 	if err != nil {
 		return err
 	}
-	if _, auth, _ := signing.Split(data); auth != "" {
-		return &PolicyError{full, errors.New("it is signed, and a change would break the signature")}
+	p := policyOf(w, home, agent, signing.ReceiverConfig)
+	if there, known := list.find(w, p); known && there.Workspace != "" && there.Workspace != p.Workspace {
+		return fmt.Errorf("%s has another workspace_id than when the settings of %s were signed: %q, not %q",
+			filepath.Join(w.Dir(), schema.MarkerName), agent, p.Workspace, there.Workspace)
 	}
 	return nil
+}
+
+// SignPolicy signs the settings and the pins of an agent, as they are now, with its keys. From then on, they count on
+// this machine only with a good signature. It returns their paths.
+func SignPolicy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, now time.Time) (paths []string, err error) {
+	if err := w.CheckAgent(agent); err != nil {
+		return nil, err
+	}
+	home, err := w.Home()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := signing.NewStore(home).Load(agent, "")
+	if err != nil {
+		return nil, err
+	}
+	enrollments, err := durable.OpenPath(filepath.Join(home, filepath.Dir(enrollmentName)))
+	if err != nil {
+		return nil, err
+	}
+	err = locked(ctx, w, func() error {
+		return enrollments.Locked(ctx, path.Base(enrollmentName)+".lock", func() (err error) {
+			paths, err = signPolicies(w, home, agent, keys, now)
+			return err
+		})
+	})
+	return paths, errors.Join(err, enrollments.Close())
+}
+
+// signPolicies signs the policy files of an agent and enrolls them, and returns their paths.
+func signPolicies(w *mailbox.Workspace, home string, agent schema.AgentName, keys []*signing.Key, now time.Time) (paths []string, err error) {
+	list, err := readEnrollment(home)
+	if err != nil {
+		return nil, err
+	}
+	there, _ := list.find(w, policyOf(w, home, agent, signing.ReceiverConfig))
+	if _, err := giveID(w, cmp.Or(there.Workspace, rand.Text())); err != nil {
+		return nil, err
+	}
+	for _, kind := range []signing.PolicyKind{signing.ReceiverConfig, signing.AllowedSigners} {
+		name, p := policyName(agent, kind), policyOf(w, home, agent, kind)
+		full, data, err := read(w, name)
+		if err == nil && data == nil {
+			err = fmt.Errorf("%s: %w", full, fs.ErrNotExist)
+		}
+		if err == nil {
+			data, err = signing.SignPolicy(data, p, keys...)
+		}
+		if err == nil {
+			err = durable.ReplaceFile(w.Root(), w.Dir(), name, data, 0o644)
+		}
+		if err != nil {
+			return paths, err
+		}
+		list.Enrolled[p.Key()] = enrolledEntry{schema.NewTimestamp(now), keys[0].ID, p.Workspace, realPath(w)}
+		paths = append(paths, full)
+	}
+	data, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return paths, err
+	}
+	return paths, durable.Replace(filepath.Join(home, filepath.FromSlash(enrollmentName)), append(data, '\n'), 0o600)
+}
+
+// signAnew returns the new content of an agent's policy file with a signature, if the file has one or needs one.
+func signAnew(w *mailbox.Workspace, agent schema.AgentName, kind signing.PolicyKind, content []byte) ([]byte, error) {
+	_, before, err := readPolicy(w, agent, kind)
+	if err != nil {
+		return nil, err
+	}
+	if _, auth, _ := signing.Split(before); auth == "" {
+		return content, nil
+	}
+	home, err := w.Home()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := signing.NewStore(home).Load(agent, "")
+	if err != nil {
+		return nil, err
+	}
+	return signing.SignPolicy(content, policyOf(w, home, agent, kind), keys...)
 }

@@ -1,11 +1,15 @@
 package trust_test
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
@@ -53,8 +57,15 @@ func newEnforcingWorkspace(t *testing.T) (w *mailbox.Workspace, home string) {
 func newSignedWorkspace(t *testing.T) (w *mailbox.Workspace, home string) {
 	t.Helper()
 	w, home = newEnforcingWorkspace(t)
-	mailboxtest.SignPolicy(t, w, home, "codex")
+	signPolicy(t, w)
 	return w, home
+}
+
+func signPolicy(t *testing.T, w *mailbox.Workspace) {
+	t.Helper()
+	if paths, err := trust.SignPolicy(t.Context(), w, "codex", time.Now()); err != nil || len(paths) != 2 {
+		t.Fatalf("signed %v, %v", paths, err)
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -65,7 +76,7 @@ func TestPolicyFailsClosed(t *testing.T) {
 		other := otherWorkspace(t, home)
 		enrollment := filepath.Join(home, "keys", "policy_enrollment.json")
 		before := must(os.ReadFile(enrollment))
-		mailboxtest.SignPolicy(t, other, home, "codex")
+		signPolicy(t, other)
 		writeFile(t, w, configOfCodex, readFile(t, other, configOfCodex))
 		if err := os.WriteFile(enrollment, before, 0o600); err != nil {
 			t.Fatal(err)
@@ -112,8 +123,25 @@ func TestPolicyFailsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, trust.Enforce, false, false},
+		"another id": {func(t *testing.T, w *mailbox.Workspace, _ string) { setID(t, w, "other") }, trust.Enforce, true, true},
+		"no id": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			writeFile(t, w, schema.MarkerName, "{}")
+		}, trust.Enforce, true, true},
+		"another id and no signatures": {func(t *testing.T, w *mailbox.Workspace, _ string) {
+			setID(t, w, "other")
+			writeFile(t, w, configOfCodex, "signing:\n  verify_mode: off\n")
+			writeFile(t, w, pinsOfCodex, "version: 1\n")
+		}, trust.Enforce, false, false},
+		"the settings and the id of another workspace": {func(t *testing.T, w *mailbox.Workspace, home string) {
+			sibling(t, w, home)
+			setID(t, w, "sibling")
+		}, trust.Enforce, false, true},
+		"signed by the reference implementation": {func(t *testing.T, w *mailbox.Workspace, home string) {
+			mailboxtest.SignPolicy(t, w, home, "codex")
+		}, trust.Enforce, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w, home := newSignedWorkspace(t)
 			test.change(t, w, home)
 			mode, configErr := trust.ModeOf(w, "codex")
@@ -125,7 +153,7 @@ func TestPolicyFailsClosed(t *testing.T) {
 			// Nobody sends by settings that count for nothing, or changes a file that does.
 			_, _, _, sendErr := w.Compose(schema.Message{From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Question, Subject: "S", Body: schema.TextValue("B")}, nil)
 			_, importErr := trust.Import(t.Context(), w, newKey(t, t.TempDir(), "claude"), "codex")
-			if (sendErr == nil) != test.config || !isPolicy(importErr) {
+			if (sendErr == nil) != test.config || (importErr == nil) != test.pinsOK {
 				t.Errorf("sending: %v; importing a key: %v", sendErr, importErr)
 			}
 		})
@@ -147,41 +175,114 @@ func otherWorkspace(t *testing.T, home string) *mailbox.Workspace {
 	return w
 }
 
-// TestWritersRefuse checks that nobody changes signed pins.
-func TestWritersRefuse(t *testing.T) {
+func setID(t *testing.T, w *mailbox.Workspace, id string) {
+	t.Helper()
+	writeFile(t, w, schema.MarkerName, fmt.Sprintf(`{"workspace_id": %q}`, id))
+}
+
+// TestEnrollmentFollowsTheWorkspace moves a workspace, and its home, and takes its signatures away. It stays known.
+func TestEnrollmentFollowsTheWorkspace(t *testing.T) {
 	w, home := newSignedWorkspace(t)
-	pins := must(trust.Pins(w, "codex"))
+	open := func(dir, home string) *mailbox.Workspace {
+		t.Helper()
+		options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+		return mailboxtest.OpenWith(t, dir, options)
+	}
+	if err := trust.CheckIdentity(w, "codex"); err != nil {
+		t.Error(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Rename(w.Dir(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	newHome := filepath.Join(t.TempDir(), "home")
+	if err := os.Rename(home, newHome); err != nil {
+		t.Fatal(err)
+	}
+	moved := open(elsewhere, newHome)
+	if mode, err := trust.ModeOf(moved, "codex"); mode != trust.Enforce || err != nil {
+		t.Errorf("after a move, the mode is %s, %v", mode, err)
+	}
+	writeFile(t, moved, configOfCodex, "signing:\n  verify_mode: off\n")
+	writeFile(t, moved, pinsOfCodex, "version: 1\n")
+	if mode, err := trust.ModeOf(moved, "codex"); mode != trust.Enforce || err == nil {
+		t.Errorf("without signatures, the mode is %s, %v", mode, err)
+	}
+	if pins, err := trust.Pins(moved, "codex"); err == nil {
+		t.Errorf("without signatures, the pins are %v", pins)
+	}
+	if err := os.Rename(elsewhere, w.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	back := open(w.Dir(), newHome)
+	setID(t, back, "other")
+	if mode, err := trust.ModeOf(back, "codex"); mode != trust.Enforce || err == nil {
+		t.Errorf("with another id and without signatures, the mode is %s, %v", mode, err)
+	}
+	if err := trust.CheckIdentity(back, "codex"); err == nil || !strings.Contains(err.Error(), "another workspace_id") {
+		t.Errorf("another id is reported as %v", err)
+	}
+}
+
+// TestWritersSign checks that who changes signed pins signs them again, or changes nothing.
+func TestWritersSign(t *testing.T) {
+	w, home := newSignedWorkspace(t)
+	stub := newKey(t, home, "claude")
+	imports(t, w, stub, "codex")
+	if _, err := trust.Revoke(t.Context(), w, stub.KeyID, ""); err != nil {
+		t.Fatal(err)
+	}
+	pins, err := trust.Pins(w, "codex")
+	if err != nil || len(pins) != 2 || !isRevoked(pins, stub.KeyID) || !strings.Contains(readFile(t, w, pinsOfCodex), "\nauth: ") {
+		t.Errorf("the pins are %+v, %v", pins, err)
+	}
+	keys := must(filepath.Glob(filepath.Join(home, "keys", "*", "codex", "*", "*[^b].json")))
+	if len(keys) != 1 || os.Rename(keys[0], keys[0]+".away") != nil {
+		t.Fatalf("codex has the keys %v", keys)
+	}
 	before, catalog := readFile(t, w, pinsOfCodex), readFile(t, w, "trust/catalog.yaml")
 	other := newKey(t, home, "claude")
+	active := pins[slices.IndexFunc(pins, func(p trust.Entry) bool { return p.Status == trust.Active })].KeyID
 	for what, change := range map[string]func() error{
 		"import": func() error { return second(trust.Import(t.Context(), w, other, "codex")) },
-		"revoke": func() error { return second(trust.Revoke(t.Context(), w, pins[0].KeyID, "")) },
+		"revoke": func() error { return second(trust.Revoke(t.Context(), w, active, "")) },
 	} {
-		if _, ok := errors.AsType[*trust.PolicyError](change()); !ok || readFile(t, w, pinsOfCodex) != before || readFile(t, w, "trust/catalog.yaml") != catalog {
-			t.Errorf("%s changed signed pins, or did not say so", what)
+		err := change()
+		if _, ok := errors.AsType[*signing.NoKeyError](err); !ok ||
+			readFile(t, w, pinsOfCodex) != before || readFile(t, w, "trust/catalog.yaml") != catalog {
+			t.Errorf("%s without the key of codex changed something, or did not say so: %v", what, err)
 		}
 	}
 }
 
-// TestModes checks that the mode is what the reference implementation takes it for.
+// TestModes checks that a mode that is not one is an error, and means enforce.
 func TestModes(t *testing.T) {
 	w, _ := newWorkspace(t, "codex")
 	for config, want := range map[string]trust.Mode{
-		"":                                                  trust.Off,
-		"signing:":                                          trust.Off,
-		"signing: true # verify_mode":                       trust.Off,
-		"signing: {verify_mode: off}":                       trust.Off,
-		"signing: {verify_mode: warn}":                      trust.Warn,
-		"signing: {verify_mode: ' Enforce '}":               trust.Enforce,
-		"signing: {verify_mode: enforced}":                  trust.Off,
-		"signing: {verify_mode: [off]}":                     trust.Enforce,
-		"mode: &m enforce\nsigning: {verify_mode: *m}":      trust.Enforce,
-		"signing: {verify_mode: off, verify_mode: enforce}": trust.Enforce, // readers differ
-		"signing: {verify_mode: off":                        trust.Enforce,
+		"":                                    trust.Off,
+		"signing:":                            trust.Off,
+		"signing: {verify_mode: off}":         trust.Off,
+		"signing: {verify_mode: warn}":        trust.Warn,
+		"signing: {verify_mode: ' Enforce '}": trust.Enforce,
+		"mode: &m enforce\nsigning: {verify_mode: *m}": trust.Enforce,
+		// The others are errors.
+		"signing: true # verify_mode":                       "",
+		"signing: {verify_mode: enforced}":                  "",
+		"signing: {verify_mode: strict}":                    "",
+		"signing: {verify_mode: on}":                        "",
+		"signing: {verify_mode: [off]}":                     "",
+		"signing: {verify_mode: off, verify_mode: enforce}": "",
+		"signing: {verify_mode: off":                        "",
+		"verify_mode: enforce":                              "",
+		"verify_mode: off":                                  "",
 	} {
 		writeFile(t, w, configOfCodex, config)
-		if got, err := trust.ModeOf(w, "codex"); got != want {
+		got, err := trust.ModeOf(w, "codex")
+		if got != cmp.Or(want, trust.Enforce) || (err == nil) != (want != "") {
 			t.Errorf("%q: the mode is %q (%v), want %q", config, got, err, want)
+		}
+		if _, configErr := trust.ReadConfig(w, "codex"); (configErr == nil) != (err == nil) {
+			t.Errorf("%q: the mode is %v, the settings for turns %v", config, err, configErr)
 		}
 	}
 	if mode, err := trust.ModeOf(w, "nobody"); mode != trust.Off || err != nil {
@@ -233,7 +334,7 @@ func TestScreen(t *testing.T) {
 	if f := trust.NewChecker(w).Check(inbox[1]); f.Verdict != signing.VerdictUnverified || f.Status != signing.Unsigned {
 		t.Errorf("the finding is %+v", f)
 	}
-	data, err := w.ReadRaw(plain)
+	data, err := mailbox.ReadUnscreened(w, plain)
 	if err != nil {
 		t.Fatal(err)
 	}

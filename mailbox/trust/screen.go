@@ -1,10 +1,13 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,10 +22,10 @@ import (
 // with the keys. Every program that reads mailboxes opens workspaces with these options.
 func Options(home func(*mailbox.Workspace) (string, error)) mailbox.Options {
 	s := screen{known: make(map[schema.AgentName]screened)}
-	return mailbox.Options{Home: home, Sign: sign, Screen: s.check}
+	return mailbox.Options{Home: home, Sign: sign, Screen: s.of}
 }
 
-// screen caches the check of each agent until its files change.
+// screen caches the proof of each agent until its files change.
 type screen struct {
 	mu    sync.Mutex
 	known map[schema.AgentName]screened
@@ -30,36 +33,42 @@ type screen struct {
 
 type screened struct {
 	stamp Stamp
-	check mailbox.Check
+	proof *proof
 }
 
 // A Stamp identifies a state of the files that decide which messages an agent reads: its config.yaml, its
-// pins, and the list of signed policies.
-type Stamp [3]struct {
+// pins, the list of signed policies, and the last message that got another turn.
+type Stamp [4]struct {
 	modified time.Time
 	size     int64
 }
 
-// check implements mailbox.ScreenFunc for one workspace.
-func (s *screen) check(w *mailbox.Workspace, agent schema.AgentName) mailbox.Check {
+// of implements mailbox.ScreenFunc for one workspace.
+func (s *screen) of(w *mailbox.Workspace, agent schema.AgentName) mailbox.Screen {
 	stamp := StampOf(w, agent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.known[agent]
 	if !ok || known.stamp != stamp {
-		known = screened{stamp, newCheck(w, agent)}
+		known = screened{stamp, newProof(w, agent)}
 		s.known[agent] = known
 	}
-	return known.check
+	if known.proof == nil {
+		return nil
+	}
+	return known.proof
 }
 
 // StampOf returns the stamp of an agent's files.
 func StampOf(w *mailbox.Workspace, agent schema.AgentName) (s Stamp) {
-	home, _ := w.Home() // newCheck reports errors
+	home, _ := w.Home() // newProof reports errors
 	for i, look := range []func() (fs.FileInfo, error){
 		func() (fs.FileInfo, error) { return w.Root().Lstat(configName(agent)) },
 		func() (fs.FileInfo, error) { return w.Root().Lstat(PinsName(agent)) },
 		func() (fs.FileInfo, error) { return os.Lstat(filepath.Join(home, enrollmentName)) },
+		func() (fs.FileInfo, error) {
+			return os.Lstat(filepath.Join(home, handledName, string(agent), reopenedName))
+		},
 	} {
 		if info, err := look(); err == nil {
 			s[i].modified, s[i].size = info.ModTime().Round(0).UTC(), info.Size()
@@ -68,33 +77,73 @@ func StampOf(w *mailbox.Workspace, agent schema.AgentName) (s Stamp) {
 	return s
 }
 
-// newCheck returns the check of an agent that reads only verified messages, or nil if it reads all.
-func newCheck(w *mailbox.Workspace, agent schema.AgentName) mailbox.Check {
-	mode, policyErr := ModeOf(w, agent)
+// A proof implements mailbox.Screen: a message must be proven to be from its sender.
+type proof struct {
+	w     *mailbox.Workspace
+	agent schema.AgentName
+	home  string
+	pins  signing.Pins
+	// ignored says which of the agent's files counts for nothing.
+	ignored string
+}
+
+// newProof returns the proof of an agent that reads only verified messages, or nil if it reads all.
+func newProof(w *mailbox.Workspace, agent schema.AgentName) *proof {
+	mode, modeErr := ModeOf(w, agent)
 	if mode != Enforce {
 		return nil
 	}
 	pins, pinsErr := Pins(w, agent)
-	keys := keysOf(pins)
-	ignored := ""
+	home, homeErr := w.Home()
+	p := &proof{w: w, agent: agent, home: home, pins: keysOf(pins)}
 	switch { // the errors themselves may quote the file
-	case policyErr != nil:
-		ignored = ignoredFile(w, configName(agent))
+	case modeErr != nil:
+		p.ignored = ignoredFile(w, configName(agent))
 	case pinsErr != nil:
-		ignored = ignoredFile(w, PinsName(agent))
+		p.ignored = ignoredFile(w, PinsName(agent))
+	case homeErr != nil:
+		p.ignored = "; the folder of its keys cannot be found"
 	}
-	return func(data []byte, own bool) *mailbox.HeldError {
-		held := &mailbox.HeldError{Status: signing.Verify(data, keys, senderOf).Status}
-		if held.Status == signing.Verified {
-			if m, _ := validate.Decode(data); !own || m != nil && m.IsFor(agent) {
-				return nil
+	return p
+}
+
+// verify verifies a file with the pins of the agent and, for what it has sent itself, with its keys on this machine.
+func (p *proof) verify(data []byte, own bool) signing.Result {
+	pins := p.pins
+	if own && p.home != "" {
+		pins = maps.Clone(pins)
+		stubs, _ := signing.NewStore(p.home).Stubs(p.agent) // without them, the file is untrusted
+		for _, stub := range stubs {
+			if _, pinned := pins[stub.KeyID]; !pinned {
+				key, _ := stub.JWK.PublicKey() // Stubs has checked it
+				pins[stub.KeyID] = signing.Pin{Agent: p.agent, Key: key}
 			}
-			held.Status, held.Reason = signing.Invalid, copiedTo(agent)
-			return held
 		}
-		held.Reason = outcomes[held.Status] + ignored
-		return held
 	}
+	return signing.Verify(data, pins, senderOf)
+}
+
+// Check implements mailbox.Screen.
+func (p *proof) Check(data []byte, owner schema.AgentName, box mailbox.Box) *mailbox.HeldError {
+	own := box == mailbox.Outbox && owner == p.agent
+	r := p.verify(data, own)
+	held := &mailbox.HeldError{Status: signing.Invalid}
+	switch m, _ := validate.Decode(data); {
+	case r.Status != signing.Verified:
+		held.Status, held.Reason = r.Status, outcomes[r.Status]+p.ignored
+	case box == mailbox.Outbox && r.Sender != owner:
+		held.Reason = fmt.Sprintf("it is signed by %s, but in the outbox of %s: somebody copied it there", r.Sender, owner)
+	case box != mailbox.Outbox && owner == p.agent && (m == nil || !m.IsFor(p.agent)):
+		held.Reason = copiedTo(p.agent)
+	case box == mailbox.Inbox && owner == p.agent:
+		if held.Reason = p.handled(r.Digest); held.Reason == "" {
+			return nil
+		}
+		held.Again = true
+	default:
+		return nil
+	}
+	return held
 }
 
 func ignoredFile(w *mailbox.Workspace, name string) string {
@@ -108,3 +157,35 @@ var outcomes = map[signing.Status]string{
 	signing.Invalid:   "its signature is not good",
 	signing.Revoked:   "the key that signed it is revoked",
 }
+
+// Remedy says what lets an agent read a held message.
+func Remedy(held *mailbox.HeldError) string {
+	switch {
+	case held.Again:
+		return "oacp restore ID --agent " + string(held.Agent) + " gives a message another turn"
+	case held.Status == signing.Unsigned:
+		return "its sender must sign: oacp trust setup --agents SENDER," + string(held.Agent) + " begins that"
+	}
+	return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key", held.Agent)
+}
+
+// HeldNotes says which recipients of a message that was sent will hold it, and why.
+func HeldNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
+	for _, to := range m.To {
+		p := newProof(w, to)
+		if p == nil {
+			continue
+		}
+		held := mailbox.HeldError{Agent: to, Status: signing.Unsigned}
+		if m.Auth != "" {
+			held.Status = p.verify([]byte(m.File), false).Status
+		}
+		if held.Status == signing.Unsigned || held.Status != signing.Verified && p.ignored == "" {
+			notes = append(notes, fmt.Sprintf("%s reads only verified messages, and holds this one: %s; %s",
+				to, outcomes[held.Status], strings.Replace(Remedy(&held), "SENDER", string(m.From), 1)))
+		}
+	}
+	return notes
+}
+
+var errNoHome = errors.New("there is no folder for what agents have handled")

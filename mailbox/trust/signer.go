@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,29 +23,34 @@ type SettingsError struct{ FileError }
 type settings struct {
 	Sign  yaml.Node `yaml:"sign_messages"`
 	KeyID Optional  `yaml:"kid"`
-	Mode  string    `yaml:"verify_mode"`
+	Mode  Mode      `yaml:"verify_mode"`
 }
-
-// errNoSettings reports that the section signing is not a mapping.
-var errNoSettings = errors.New("signing is not a mapping of settings")
 
 // readSettings reads the settings of an agent, which are the zero value if there is no file or no section
 // signing in it. The error is a *FileError or a *PolicyError.
 func readSettings(w *mailbox.Workspace, agent schema.AgentName) (full string, s settings, err error) {
 	full, data, err := readPolicy(w, agent, signing.ReceiverConfig)
-	if err != nil || !bytes.Contains(data, []byte("signing")) {
+	if err != nil || !bytes.Contains(data, []byte("signing")) && !bytes.Contains(data, []byte("verify_mode")) {
 		return full, s, err // most files: parsing them would take time
 	}
 	var file struct {
 		Signing yaml.Node `yaml:"signing"`
+		Mode    yaml.Node `yaml:"verify_mode"`
 	}
 	err = yaml.Unmarshal(data, &file)
 	switch {
-	case err != nil || file.Signing.IsZero() || file.Signing.ShortTag() == "!!null":
+	case err != nil:
+	case !file.Mode.IsZero():
+		err = fmt.Errorf("line %d: verify_mode belongs under signing", file.Mode.Line)
+	case file.Signing.IsZero() || file.Signing.ShortTag() == "!!null":
 	case file.Signing.Kind != yaml.MappingNode:
-		err = errNoSettings
+		err = errors.New("signing is not a mapping of settings")
 	default:
 		err = file.Signing.Decode(&s)
+	}
+	s.Mode = Mode(strings.ToLower(strings.TrimSpace(string(s.Mode))))
+	if err == nil && s.Mode != "" && !slices.Contains([]Mode{Off, Warn, Enforce}, s.Mode) {
+		err = fmt.Errorf("signing.verify_mode is %q; want off, warn or enforce", s.Mode)
 	}
 	if err != nil {
 		err = &FileError{fmt.Errorf("%s: %w", full, err)}
@@ -103,14 +109,17 @@ func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 }
 
 // signSettings returns whether an agent signs everything that it sends, and the key that it signs with,
-// empty for all its keys.
+// empty for all its keys. An agent that reads only verified messages signs, because it reads its own, too.
 func signSettings(w *mailbox.Workspace, agent schema.AgentName) (always bool, id signing.KeyID, err error) {
 	full, s, err := readSettings(w, agent)
 	if bad, ok := errors.AsType[*FileError](err); ok {
 		return false, "", &SettingsError{*bad}
 	}
+	always = s.Mode == Enforce
 	if err == nil && !s.Sign.IsZero() {
-		always, err = parseBool(&s.Sign)
+		if always, err = parseBool(&s.Sign); err == nil && !always && s.Mode == Enforce {
+			err = errors.New("with verify_mode: enforce, an agent signs what it sends; remove the line")
+		}
 		if err != nil {
 			err = &SettingsError{FileError{fmt.Errorf("%s: signing.sign_messages: %w", full, err)}}
 		}
@@ -151,17 +160,18 @@ const (
 	Enforce Mode = "enforce"
 )
 
-// ModeOf returns the setting signing.verify_mode of an agent. As in the reference implementation, any other
-// text means Off. If config.yaml cannot be used, ModeOf returns Enforce, the safe choice, and the error: a
-// *FileError or a *PolicyError.
+// ModeOf returns the setting signing.verify_mode of an agent. If config.yaml cannot be used, or has another mode or the
+// mode in another place, ModeOf returns Enforce, the safe choice, and the error: a *FileError or a *PolicyError.
 func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
 	_, s, err := readSettings(w, agent)
-	if err != nil && !errors.Is(err, errNoSettings) {
+	if err != nil {
 		return Enforce, err
 	}
-	switch mode := Mode(strings.ToLower(strings.TrimSpace(s.Mode))); mode {
-	case Warn, Enforce:
-		return mode, nil
-	}
-	return Off, nil
+	return cmp.Or(s.Mode, Off), nil
+}
+
+// Signs reports whether an agent signs everything that it sends.
+func Signs(w *mailbox.Workspace, agent schema.AgentName) bool {
+	always, _, err := signSettings(w, agent)
+	return always && err == nil
 }

@@ -120,16 +120,17 @@ func TestRevoke(t *testing.T) {
 		t.Errorf("the pins are %+v", pins)
 	}
 
-	// If one file cannot be used, no pin changes.
+	// A file that cannot be used prevents no other change, and is reported.
 	imports(t, w, other, "gemini")
 	if err := os.WriteFile(filepath.Join(w.Dir(), trust.PinsName("gemini")), []byte("version: 2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trust.Revoke(t.Context(), w, other.KeyID, ""); err == nil {
-		t.Error("a file of another version was changed")
+	done, err = trust.Revoke(t.Context(), w, other.KeyID, "")
+	if _, ok := errors.AsType[*trust.FileError](err); !ok || len(done.Failed) != 1 || done.Failed["gemini"] == "" {
+		t.Errorf("got %+v, %v, want the pins of gemini to fail", done, err)
 	}
-	if isRevoked(must(trust.Pins(w, "codex")), other.KeyID) {
-		t.Error("one of two pins was revoked")
+	if !isRevoked(must(trust.Pins(w, "codex")), other.KeyID) {
+		t.Error("a broken file of gemini kept the key valid for codex")
 	}
 }
 

@@ -60,6 +60,24 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 	return all, errors.Join(errs...)
 }
 
+// RestoreHere is Restore for a user of this machine. Agents that read only verified messages then read one again that they
+// have handled, which a restore on another machine does not make them do.
+func RestoreHere(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
+	found, err := w.Find(ctx, id)
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
+		return nil, err
+	}
+	for _, to := range found[0].Message.To {
+		if agent != "" && agent != to || !w.Knows(to) {
+			continue
+		}
+		if err := mailbox.Note(w, to, []byte(found[0].Message.File), mailbox.Reopened); err != nil {
+			return nil, err
+		}
+	}
+	return Restore(ctx, w, id, agent)
+}
+
 // restore restores the message for one agent. It clears the record of the message, because a Runner would otherwise
 // take the message for a copy of a handled one.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (one Restored, err error) {
@@ -72,7 +90,7 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 		}
 		k := KeyOf(source.Message)
 		if source.Err != nil { // a Runner identifies an invalid message by its bytes
-			raw, err := w.ReadRaw(source)
+			raw, err := mailbox.ReadUnscreened(w, source)
 			if err != nil {
 				return err
 			}

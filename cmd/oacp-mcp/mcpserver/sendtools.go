@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
@@ -180,7 +182,7 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message, parts ...[]s
 		result.Warnings = append(result.Warnings, w.String())
 	}
 	for _, r := range receipts {
-		result.Warnings = append(result.Warnings, project.OfflineNotes(s.workspace, r.Message)...)
+		result.Warnings = slices.Concat(result.Warnings, project.OfflineNotes(s.workspace, r.Message), trust.HeldNotes(s.workspace, r.Message))
 	}
 	for _, r := range receipts[1:] {
 		result.To, result.More = append(result.To, r.Message.To...), append(result.More, r.Message.ID)

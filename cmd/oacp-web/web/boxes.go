@@ -82,11 +82,6 @@ func newestFirst(a, b string) int {
 // read reads the file of a box.
 func (b *boxes) read(agent schema.AgentName, name mailbox.Box, file string) mailbox.Entry {
 	e := mailbox.Entry{Agent: agent, Box: name, Name: file}
-	data, err := b.w.ReadRaw(e)
-	if err != nil {
-		e.Err = err
-		return e
-	}
-	e.Message, e.Err = b.w.Decode(e, data)
+	e.Message, _, e.Err = b.w.Read(e)
 	return e
 }

@@ -85,7 +85,7 @@ func Export(ctx context.Context, w *mailbox.Workspace, dir string, options Optio
 			x.titles = append(x.titles, line)
 		}
 	}
-	s.mux.HandleFunc("GET /titles", s.page(x.titlesPage))
+	s.handle("GET /titles", s.page(x.titlesPage))
 	return x.write(ctx, progress)
 }
 

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -26,6 +29,8 @@ type messageView struct {
 	Progress []track.Progress
 	// Held is a message that is not shown, because it is not verified.
 	Held bool
+	// Signature is the verdict on the signature, empty if there is none.
+	Signature signing.Verdict
 	// Problem says why the file is not valid, or not shown.
 	Problem string
 	// Mine is a message of the person. Pending is one in her inbox, and Answerable one that she can answer.
@@ -50,6 +55,7 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 	if e.Err == nil {
 		v.Excerpt = excerpt(m.BodyText())
 	}
+	v.Signature = s.verdict(m.Auth, files)
 	person := s.options.Person
 	v.Mine = person != "" && m.From == person
 	v.Answerable = e.Err == nil && person != "" && m.IsFor(person)
@@ -57,6 +63,19 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 		v.Pending = v.Pending || v.Answerable && f.Agent == person && f.Box == mailbox.Inbox
 	}
 	return v
+}
+
+// verdict returns the worst verdict of the recipients on a signature, empty if there is none.
+func (s *Server) verdict(auth string, files []mailbox.Entry) (worst signing.Verdict) {
+	if auth == "" {
+		return ""
+	}
+	order := []signing.Verdict{"", signing.VerdictVerified, signing.VerdictUnverified, signing.VerdictBad}
+	checker := trust.NewChecker(s.w)
+	for _, f := range files {
+		worst = order[max(slices.Index(order, worst), slices.Index(order, checker.Check(f).Verdict))]
+	}
+	return worst
 }
 
 // with returns the view with the body and progress of the message.
@@ -146,14 +165,8 @@ func (s *Server) node(ctx context.Context, id string) (track.Node, error) {
 
 // serveFile serves the bytes of a file that may be shown.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, e mailbox.Entry) {
-	data, err := s.w.ReadRaw(e)
-	if err == nil {
-		_, err = s.w.Decode(e, data)
-		if !is[*mailbox.HeldError](err) {
-			err = nil
-		}
-	}
-	if err != nil {
+	_, data, err := s.w.Read(e)
+	if data == nil {
 		s.fail(w, r, err)
 		return
 	}

@@ -42,11 +42,11 @@ type runPages struct{ *Server }
 
 // route declares the pages.
 func (s runPages) route() {
-	s.mux.HandleFunc("GET /runs", s.page(s.runsPage))
-	s.mux.HandleFunc("GET /runs/a/{agent}", s.page(s.agentTurnsPage))
-	s.mux.HandleFunc("GET /runs/a/{agent}/{chart}", s.serveChart(s.agentTurns))
-	s.mux.HandleFunc("GET /runs/p/{repository}/{id}", s.page(s.runPage))
-	s.mux.HandleFunc("GET /runs/p/{repository}/{id}/{chart}", s.serveChart(s.runTurns))
+	s.handle("GET /runs", s.page(s.runsPage))
+	s.handle("GET /runs/a/{agent}", s.page(s.agentTurnsPage))
+	s.handle("GET /runs/a/{agent}/{chart}", s.serveChart(s.agentTurns))
+	s.handle("GET /runs/p/{repository}/{id}", s.page(s.runPage))
+	s.handle("GET /runs/p/{repository}/{id}/{chart}", s.serveChart(s.runTurns))
 }
 
 // A turnRow is a turn in a table.

@@ -36,10 +36,12 @@ type Server struct {
 	project   string
 	templates *template.Template
 	mux       *http.ServeMux
-	boxes     boxes
-	threads   threads
-	index     *search.Index
-	hub       hub
+	// patterns are those that mux knows.
+	patterns []string
+	boxes    boxes
+	threads  threads
+	index    *search.Index
+	hub      hub
 	// feed is the secret of the feed; empty if there is none.
 	feed string
 	// shown, if not nil, is called with each page. An export sets it; its requests pass no guard.
@@ -66,6 +68,12 @@ func New(w *mailbox.Workspace, options Options) (*Server, error) {
 // Close releases what the server holds. Nothing may be asked any more.
 func (s *Server) Close() error { return s.index.Close() }
 
+// handle declares what the server answers to a pattern.
+func (s *Server) handle(pattern string, handler http.HandlerFunc) {
+	s.patterns = append(s.patterns, pattern)
+	s.mux.HandleFunc(pattern, handler)
+}
+
 // route declares what the server answers. Each handler has passed the guard.
 func (s *Server) route() error {
 	static, err := fs.Sub(files, "static")
@@ -73,27 +81,27 @@ func (s *Server) route() error {
 		return err
 	}
 	serveStatic := http.StripPrefix("/static/", http.FileServerFS(static))
-	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
+	s.handle("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "private, max-age=3600") // its address has its version
 		serveStatic.ServeHTTP(w, r)
 	})
-	s.mux.HandleFunc("GET /events", s.serveEvents)
-	s.mux.HandleFunc("GET /{$}", s.page(s.homePage))
-	s.mux.HandleFunc("GET /search", s.page(s.searchPage))
-	s.mux.HandleFunc("GET /c/{id}", s.page(s.conversationPage))
-	s.mux.HandleFunc("GET /m/{id}", s.page(s.messagePage))
-	s.mux.HandleFunc("GET /m/{id}/json", s.serveJSON)
-	s.mux.HandleFunc("POST /m/{id}/reply", s.reply)
-	s.mux.HandleFunc("POST /m/{id}/done", s.acknowledge)
-	s.mux.HandleFunc("GET /a/{agent}", func(w http.ResponseWriter, r *http.Request) {
+	s.handle("GET /events", s.serveEvents)
+	s.handle("GET /{$}", s.page(s.homePage))
+	s.handle("GET /search", s.page(s.searchPage))
+	s.handle("GET /c/{id}", s.page(s.conversationPage))
+	s.handle("GET /m/{id}", s.page(s.messagePage))
+	s.handle("GET /m/{id}/json", s.serveJSON)
+	s.handle("POST /m/{id}/reply", s.reply)
+	s.handle("POST /m/{id}/done", s.acknowledge)
+	s.handle("GET /a/{agent}", func(w http.ResponseWriter, r *http.Request) {
 		redirect(w, r, fromRoot("a", r.PathValue("agent"), string(mailbox.Inbox)))
 	})
-	s.mux.HandleFunc("GET /a/{agent}/{box}", s.page(s.mailboxPage))
-	s.mux.HandleFunc("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
-	s.mux.HandleFunc("POST /a/{agent}/{box}/restore", s.restore)
-	s.mux.HandleFunc("GET /doctor", s.page(s.doctorPage))
+	s.handle("GET /a/{agent}/{box}", s.page(s.mailboxPage))
+	s.handle("GET /a/{agent}/{box}/{name}", s.serveBoxFile)
+	s.handle("POST /a/{agent}/{box}/restore", s.restore)
+	s.handle("GET /doctor", s.page(s.doctorPage))
 	runPages{s}.route()
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	s.handle("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})
 	return nil

@@ -41,6 +41,8 @@ func statusOf(err error) int {
 	switch {
 	case is[*mailbox.NotFoundError](err), is[*mailbox.UnknownAgentError](err), is[*mailbox.ShortIDError](err), errors.Is(err, mailbox.ErrNoCopy), errors.Is(err, bridge.ErrNoRun):
 		return http.StatusNotFound
+	case is[*mailbox.HeldError](err):
+		return http.StatusForbidden
 	case is[*track.AnsweredError](err), is[*track.BusyError](err), is[*mailbox.NotPendingError](err), is[*mailbox.AmbiguousError](err):
 		return http.StatusConflict
 	case is[*schema.NoChoiceError](err), slices.Contains([]string{failure.CodeUsage, "invalid_message", "secret"}, failure.Of(err).Code):
