@@ -55,7 +55,7 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 	if e.Err == nil {
 		v.Excerpt = excerpt(m.BodyText())
 	}
-	v.Signature = s.verdict(m.Auth, files)
+	v.Signature = verdict(s.w, m.Auth, files)
 	person := s.options.Person
 	v.Mine = person != "" && m.From == person
 	v.Answerable = e.Err == nil && person != "" && m.IsFor(person)
@@ -66,12 +66,12 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 }
 
 // verdict returns the worst verdict of the recipients on a signature, empty if there is none.
-func (s *Server) verdict(auth string, files []mailbox.Entry) (worst signing.Verdict) {
+func verdict(w *mailbox.Workspace, auth string, files []mailbox.Entry) (worst signing.Verdict) {
 	if auth == "" {
 		return ""
 	}
 	order := []signing.Verdict{"", signing.VerdictVerified, signing.VerdictUnverified, signing.VerdictBad}
-	checker := trust.NewChecker(s.w)
+	checker := trust.NewChecker(w)
 	for _, f := range files {
 		worst = order[max(slices.Index(order, worst), slices.Index(order, checker.Check(f).Verdict))]
 	}
