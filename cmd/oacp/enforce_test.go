@@ -230,7 +230,8 @@ var enforceLines = map[string][]string{
 
 // readsNoMailbox are the other commands, with the reason why they show no message of an inbox.
 var readsNoMailbox = map[string]string{
-	"pair": "its runs are in bridge logs", "bridge": "a log is no mailbox; see mirror", "convert": "it reads the file that it is given",
+	"allow": "it shows settings, escaped, to a person in a terminal",
+	"pair":  "its runs are in bridge logs", "bridge": "a log is no mailbox; see mirror", "convert": "it reads the file that it is given",
 	"validate": "it judges the file that it is given, for its writer", "sync": "it prints no field of a message",
 	"schema": "", "init": "", "add-agent": "", "remove-agent": "it looks only at whether there is a message", "setup": "", "key": "", "ash": "", "demo": "it has a scene of its own",
 	"help": "", "version": "", "agents": "it lists programs",
