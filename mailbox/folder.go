@@ -74,7 +74,14 @@ func (f folder) check() func(data []byte) *HeldError {
 
 // load reads the files with these names, and returns those for which keep returns true. It also calls keep
 // for files that do not exist.
-func (f folder) load(ctx context.Context, names []string, keep func(*Entry) bool) (entries []Entry, err error) {
+func (f folder) load(ctx context.Context, names []string, keep func(*Entry) bool) ([]Entry, error) {
+	return f.loadUnless(ctx, names, func(string, []byte) bool { return false }, keep)
+}
+
+// loadUnless is load, but does not decode the files for whose names and bytes skip returns true.
+func (f folder) loadUnless(
+	ctx context.Context, names []string, skip func(name string, data []byte) bool, keep func(*Entry) bool,
+) (entries []Entry, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -87,7 +94,7 @@ func (f folder) load(ctx context.Context, names []string, keep func(*Entry) bool
 	err = onAllCores(ctx, len(names), func(start, end int) {
 		var buffer []byte
 		for i := start; i < end; i++ {
-			if e := f.read(dir, names[i], check, &buffer); keep(&e) {
+			if e := f.read(dir, names[i], check, skip, &buffer); e.Name != "" && keep(&e) {
 				read[i] = e
 			}
 		}
@@ -95,10 +102,16 @@ func (f folder) load(ctx context.Context, names []string, keep func(*Entry) bool
 	return slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" }), err
 }
 
-// read reads a file as a message, unless the check holds it. It reads into the buffer, which may grow.
-func (f folder) read(dir *durable.Dir, name string, check func([]byte) *HeldError, buffer *[]byte) Entry {
+// read reads a file as a message, unless the check holds it. It reads into the buffer, which may grow. The entry of a file
+// to skip has no name.
+func (f folder) read(
+	dir *durable.Dir, name string, check func([]byte) *HeldError, skip func(string, []byte) bool, buffer *[]byte,
+) Entry {
 	data, modified, err := dir.AppendFile((*buffer)[:0], name, schema.MaxFileSize)
 	*buffer = data
+	if err == nil && skip(name, data) {
+		return Entry{}
+	}
 	e := Entry{Agent: f.agent, Box: f.box, Name: name, Path: dir.Path(name), Modified: modified, Err: err}
 	if err == nil {
 		e.Message, e.Err = decode(check, e.Path, data, modified)

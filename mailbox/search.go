@@ -3,6 +3,7 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"io/fs"
 	"maps"
 	"slices"
@@ -129,6 +130,8 @@ func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schem
 	var invalid []Entry
 	moved := make(map[schema.AgentName][]string) // names of files that left a box since they were listed
 	var mutex sync.Mutex
+	// A message has a copy in the outbox of its sender. If that does not match, other files of the same bytes do not.
+	seed, others := maphash.MakeSeed(), make(map[uint64]bool)
 	for _, box := range []Box{Outbox, Inbox, Archive, DeadLetters} {
 		for _, agent := range l.agents {
 			in := folder{l.workspace, agent, box}
@@ -139,14 +142,28 @@ func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schem
 					names = append(names, name)
 				}
 			}
-			entries, err := in.load(ctx, names, func(e *Entry) bool {
+			sums := make(map[string]uint64) // of the files of an outbox
+			isOther := func(name string, data []byte) bool {
+				sum := maphash.Bytes(seed, data)
+				if box != Outbox {
+					return others[sum]
+				}
+				mutex.Lock()
+				defer mutex.Unlock()
+				sums[name] = sum
+				return false
+			}
+			entries, err := in.loadUnless(ctx, names, isOther, func(e *Entry) bool {
 				isGone := errors.Is(e.Err, fs.ErrNotExist)
 				if e.Err != nil && !isGone || e.Err == nil && match(e.Message) {
 					return true
 				}
-				if isGone && box != Outbox {
-					mutex.Lock()
-					defer mutex.Unlock()
+				mutex.Lock()
+				defer mutex.Unlock()
+				switch {
+				case box == Outbox && !isGone:
+					others[sums[e.Name]] = true
+				case box != Outbox && isGone:
 					moved[agent] = append(moved[agent], e.Name)
 				}
 				return false
