@@ -16,8 +16,8 @@ import (
 type finishingTransport struct {
 	mcp.Transport
 	out *lineWriter
-	// ended is closed when the input ends.
-	ended chan struct{}
+	// endInput is called when the input ends.
+	endInput func()
 }
 
 // Connect connects the underlying transport.
@@ -32,7 +32,6 @@ func (t finishingTransport) Connect(ctx context.Context) (mcp.Connection, error)
 type finishingConnection struct {
 	mcp.Connection
 	transport finishingTransport
-	end       sync.Once
 
 	mu      sync.Mutex
 	calls   map[jsonrpc.ID]bool // those in progress
@@ -48,7 +47,7 @@ func (c *finishingConnection) Read(ctx context.Context) (jsonrpc.Message, error)
 		message, err = c.Connection.Read(ctx)
 	}
 	if errors.Is(err, io.EOF) {
-		c.end.Do(func() { close(c.transport.ended) })
+		c.transport.endInput()
 		c.finish(ctx)
 	}
 	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() && request.Method != "subscriptions/listen" { // that call never ends
@@ -100,27 +99,22 @@ func (c *finishingConnection) inProgress() bool {
 	return len(c.calls) > 0
 }
 
-// inputEnded is the key of the channel in the context of a call that is closed when the input of its client ends.
-type inputEnded struct{}
-
 // errInputEnded ends the waits of a client whose input has ended: it may be gone, and would get what arrives later.
 var errInputEnded = errors.New("the input of the client has ended")
 
-// untilInputEnds returns a context that ends with the input of the client, and whether it has ended.
+// inputKey is the key of the context of a client's input in the context of its calls. It is done when the input has ended.
+type inputKey struct{}
+
+// untilInputEnds returns a context that ends with the input of the client, and whether it has ended. Over HTTP it does not.
 func untilInputEnds(ctx context.Context) (waiting context.Context, end context.CancelFunc, ended bool) {
 	waiting, cancel := context.WithCancelCause(ctx)
-	input, _ := ctx.Value(inputEnded{}).(chan struct{}) // over HTTP there is none
-	select {
-	case <-input:
-		ended = true
-	default:
-		go func() {
-			select {
-			case <-input:
-				cancel(errInputEnded)
-			case <-waiting.Done():
-			}
-		}()
+	input, ok := ctx.Value(inputKey{}).(context.Context)
+	if !ok {
+		input = context.Background()
 	}
-	return waiting, func() { cancel(nil) }, ended
+	if input.Err() != nil {
+		return waiting, func() { cancel(nil) }, true
+	}
+	stop := context.AfterFunc(input, func() { cancel(errInputEnded) })
+	return waiting, func() { stop(); cancel(nil) }, false
 }

@@ -222,9 +222,10 @@ func (s *Server) addGuide() {
 // progress and returns. Neither is an error.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	writer := &lineWriter{WriteCloser: out}
-	ended := make(chan struct{})
+	input, endInput := context.WithCancel(context.Background())
+	defer endInput()
 	transport := &mcp.IOTransport{Reader: newLines(in, writer), Writer: writer, MaxLineLength: maxRequest + 1} // and a newline
-	err := s.protocol.Run(context.WithValue(ctx, inputEnded{}, ended), finishingTransport{transport, writer, ended})
+	err := s.protocol.Run(context.WithValue(ctx, inputKey{}, input), finishingTransport{transport, writer, endInput})
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving a client: %w", err)
 	}
