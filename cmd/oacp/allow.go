@@ -79,30 +79,30 @@ func askToAllow(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		c.Warn(failure.OneLine(err.Error()))
 	}
-	if len(waiting) == 0 {
-		c.printf("There is nothing to allow: %s\n", spelling.Plural(len(allowed), "file")+" allowed")
-		return nil
-	}
-	in, refused := bufio.NewReader(c.In), false
+	in, done := bufio.NewReader(c.In), []string{}
 	for _, f := range waiting {
 		fmt.Fprintf(c.Err, "%s in %s\n%sAllow this? [y/N] ", visible.Line(f.Path), visible.Line(w.Dir()), settingLines(f.Refused))
-		line, readErr := in.ReadString('\n')
-		if answer := strings.ToLower(strings.TrimSpace(line)); readErr != nil || answer != "y" && answer != "yes" {
-			refused = true
+		line, err := in.ReadString('\n')
+		if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
 			continue
 		}
 		if err := settings.Allow(w, f, c.Now()); err != nil {
 			return err
 		}
-		c.printf("OK: allowed %s\n", visible.Line(f.Path))
-		if err := c.Out.Flush(); err != nil {
-			return err
+		done = append(done, f.Path)
+	}
+	err = c.answer(map[string][]string{"allowed": done}, func() {
+		for _, path := range done {
+			c.printf("OK: allowed %s\n", visible.Line(path))
 		}
+		if len(waiting) == 0 {
+			c.printf("There is nothing to allow: %s allowed\n", spelling.Plural(len(allowed), "file"))
+		}
+	})
+	if err == nil && len(done) < len(waiting) {
+		err = failure.ErrReported
 	}
-	if refused {
-		return failure.ErrReported
-	}
-	return nil
+	return err
 }
 
 // An allowance is a file with settings that count only if they are allowed. State is allowed, changed or waiting.

@@ -39,8 +39,8 @@ $VISUAL or $EDITOR. A name may be shortened, except to a letter of the prompt.
 decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
 terminal.
 
-To be told of new messages, set notify: [COMMAND, ARGUMENT…] in agents/NAME/config.yaml:
-oacp watch, run and sync run the command for each, with the body as standard input and
+To be told of new messages, set notify: [COMMAND, ARGUMENT…] in agents/NAME/config.yaml
+and run oacp allow: oacp watch, run and sync run the command for each, with the body as standard input and
 the variables OACP_MESSAGE_…; see docs/people.md.
 
 EXAMPLE:

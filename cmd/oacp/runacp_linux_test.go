@@ -18,7 +18,7 @@ import (
 // a turn, and writes a file only if that is allowed.
 func TestRunGemini(t *testing.T) {
 	t.Parallel()
-	for _, allow := range []string{"none", "edits"} {
+	for _, allow := range []string{"own", "edits"} {
 		var known atomic.Pointer[programScene] // to the model
 		var killed atomic.Bool
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
@@ -46,7 +46,7 @@ func TestRunGemini(t *testing.T) {
 			t.Errorf("--allow %s: the answer is %s; run said\n%s", allow, scene.answer(), said)
 		}
 		_, err := os.Stat(filepath.Join(scene.dir, "note.txt"))
-		if refused := strings.Contains(said, "refused edit"); refused != (allow == "none") || (err == nil) != (allow == "edits") {
+		if refused := strings.Contains(said, "refused edit"); refused != (allow == "own") || (err == nil) != (allow == "edits") {
 			t.Errorf("--allow %s: the file exists: %v, and run said\n%s", allow, err == nil, said)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -24,7 +25,9 @@ import (
 type programScene struct {
 	t                    *testing.T
 	oacp, workspace, dir string
-	env                  []string
+	// own is the user's own file with settings.
+	own string
+	env []string
 }
 
 func newProgramScene(t *testing.T, name string, script modelstub.Script) *programScene {
@@ -35,7 +38,7 @@ func newProgramScene(t *testing.T, name string, script modelstub.Script) *progra
 		t.Fatal(err)
 	}
 	scratch, home := t.TempDir(), t.TempDir()
-	scene := &programScene{t: t, oacp: oacp, workspace: filepath.Join(scratch, "workspace"), dir: filepath.Join(scratch, "work")}
+	scene := &programScene{t: t, oacp: oacp, workspace: filepath.Join(scratch, "workspace"), dir: filepath.Join(scratch, "work"), own: filepath.Join(scratch, "home", "config.yaml")}
 	for _, folder := range []string{scene.workspace, scene.dir} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			t.Fatal(err)
@@ -50,7 +53,7 @@ func newProgramScene(t *testing.T, name string, script modelstub.Script) *progra
 		environment = server.GeminiEnv(t, home)
 	}
 	path := filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")
-	scene.env = append(append(os.Environ(), environment...), "PATH="+path, "OACP_WORKSPACE="+scene.workspace)
+	scene.env = append(append(os.Environ(), environment...), "PATH="+path, "OACP_WORKSPACE="+scene.workspace, "OACP_HOME="+filepath.Dir(scene.own))
 	scene.must("init", "--dir", scene.workspace, "--agents", "asker,worker")
 	return scene
 }
@@ -167,9 +170,7 @@ func TestRunPrograms(t *testing.T) {
 				return replies(ctx, request)
 			})
 			config := fmt.Sprintf("run:\n  model: stub-9\n  allow: all\n  args: %s\n  reply: true\n  max_attempts: 1\n", test.arguments)
-			if err := os.WriteFile(filepath.Join(scene.workspace, "agents", "worker", "config.yaml"), []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.WriteFile(t, scene.own, config)
 			scene.ask("Do something useful.")
 			scene.must("run", "--agent", "worker", "--once", "--driver", test.name)
 			if got := scene.answer(); !strings.Contains(got, "Port 8080.") {
@@ -325,9 +326,7 @@ func TestRunMisconfigured(t *testing.T) {
 			if test.args != "" {
 				config += "  args: " + test.args + "\n"
 			}
-			if err := os.WriteFile(filepath.Join(scene.workspace, "agents", "worker", "config.yaml"), []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.WriteFile(t, scene.own, config)
 			scene.ask("Which port?")
 			scene.ask("Which host?")
 			out, err := scene.command("run", "--agent", "worker", "--once", "--driver", test.program, "--json").Output()
