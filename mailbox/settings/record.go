@@ -143,21 +143,20 @@ func Waiting(w *mailbox.Workspace) (waiting, allowed []File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	take := func(path string, data []byte, readErr error) {
-		f, parseErr := parse(path, data)
-		if readErr = cmp.Or(readErr, parseErr); readErr != nil {
-			err = errors.Join(err, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), path), readErr))
-		} else if len(f.Refused) > 0 && known.have(w, f) {
+	take := func(f File, loadErr error) {
+		err = errors.Join(err, loadErr)
+		switch {
+		case loadErr != nil || len(f.Refused) == 0:
+		case known.have(w, f):
 			allowed = append(allowed, f)
-		} else if len(f.Refused) > 0 {
+		default:
 			waiting = append(waiting, f)
 		}
 	}
-	data, readErr := readShared(w)
-	take(schema.MarkerName, data, readErr)
+	take(readShared(w))
 	for _, agent := range agents {
-		data, readErr := trust.ReadConfig(w, agent)
-		take(project.ConfigPath(agent), data, readErr)
+		data, err := trust.ReadConfig(w, agent)
+		take(load(w, project.ConfigPath(agent), data, err))
 	}
 	return waiting, allowed, err
 }

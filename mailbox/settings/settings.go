@@ -144,28 +144,21 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	config, err := trust.ReadConfig(w, agent)
-	configPath := filepath.Join(w.Dir(), project.ConfigPath(agent))
-	if err != nil {
-		return nil, fmt.Errorf("settings for turns in %s: %w", configPath, err)
-	}
-	_, auth, _ := signing.Split(config)
 	known, _ := readRecords() // what cannot be read allows nothing; Allow says why
+	config, configErr := trust.ReadConfig(w, agent)
 	shared, err := readShared(w)
 	if err != nil {
 		return nil, err
 	}
-	for _, source := range [...]struct {
-		path string
-		data []byte
-	}{{schema.MarkerName, shared}, {project.ConfigPath(agent), config}} {
-		f, err := parse(source.path, source.data)
-		if err != nil {
-			return nil, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), source.path), err)
-		}
-		if f.Unsigned = source.path == schema.MarkerName && auth != "" && f.Run != nil; f.Unsigned {
-			f.Run, f.Refused = nil, nil
-		} else if known.have(w, f) {
+	one, err := load(w, project.ConfigPath(agent), config, configErr)
+	if err != nil {
+		return nil, err
+	}
+	if _, auth, _ := signing.Split(config); auth != "" {
+		shared = File{Path: shared.Path, Unsigned: shared.Run != nil}
+	}
+	for _, f := range []File{shared, one} {
+		if known.have(w, f) {
 			f.Refused = nil
 		} else if len(f.Refused) > 0 {
 			f.Run, f.Notify = f.plain, nil
@@ -176,13 +169,24 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 	return append(files, own...), err
 }
 
-// readShared returns the bytes of workspace.json, nil if there is no such file.
-func readShared(w *mailbox.Workspace) ([]byte, error) {
+// readShared reads workspace.json.
+func readShared(w *mailbox.Workspace) (File, error) {
 	data, err := durable.ReadFile(w.Root(), w.Dir(), schema.MarkerName, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		err = nil
 	}
-	return data, err
+	return load(w, schema.MarkerName, data, err)
+}
+
+// load returns the file of a workspace with the data, unless reading it has failed.
+func load(w *mailbox.Workspace, path string, data []byte, err error) (f File, _ error) {
+	if err == nil {
+		f, err = parse(path, data)
+	}
+	if err != nil {
+		err = fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), path), err)
+	}
+	return f, err
 }
 
 // parse reads a file of a workspace. It also accepts JSON, which is YAML. Refused has all settings that need to be allowed.
