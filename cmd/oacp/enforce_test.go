@@ -233,7 +233,7 @@ var readsNoMailbox = map[string]string{
 	"allow": "it shows settings, escaped, to a person in a terminal",
 	"pair":  "its runs are in bridge logs", "bridge": "a log is no mailbox; see mirror", "convert": "it reads the file that it is given",
 	"validate": "it judges the file that it is given, for its writer", "sync": "it prints no field of a message",
-	"schema": "", "init": "", "add-agent": "", "allow": "it reads settings", "remove-agent": "it looks only at whether there is a message", "setup": "", "key": "", "ash": "", "demo": "it has a scene of its own",
+	"schema": "", "init": "", "add-agent": "", "remove-agent": "it looks only at whether there is a message", "setup": "", "key": "", "ash": "", "demo": "it has a scene of its own",
 	"help": "", "version": "", "agents": "it lists programs",
 }
 
