@@ -1,6 +1,9 @@
 package signing_test
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -115,19 +118,22 @@ func TestKeyFiles(t *testing.T) {
 	file := func(path string) string { return path }
 	other := testKey(t, "ada")
 	for name, change := range map[string]func(*testing.T, *signing.Key){
-		"readable by the group": mode(file, 0o640),
-		"readable by all":       mode(file, 0o604),
-		"a folder open to all":  mode(filepath.Dir, 0o755),
-		"another public key":    edit("x", other.JWK().X),
-		"another id":            edit("kid", string(other.ID)),
-		"a short private key":   edit("d", "AAAA"),
-		"no private key":        edit("d", ""),
-		"another agent":         edit("agent", "ben"),
-		"an invalid domain":     edit("trust_domain", "here"),
-		"an invalid machine":    edit("instance_id", "../.."),
-		"another kind of key":   edit("crv", "X25519"),
-		"not JSON":              func(t *testing.T, k *signing.Key) { write(t, k.Path, "{") },
-		"empty":                 func(t *testing.T, k *signing.Key) { write(t, k.Path, "") },
+		"readable by the group":                    mode(file, 0o640),
+		"readable by all":                          mode(file, 0o604),
+		"a folder open to all":                     mode(filepath.Dir, 0o755),
+		"an agent's folder that others may change": mode(func(path string) string { return filepath.Dir(filepath.Dir(path)) }, 0o770),
+		"a folder of keys that others may change":  mode(keysOf, 0o720),
+		"a home that others may change":            mode(func(path string) string { return filepath.Dir(keysOf(path)) }, 0o777),
+		"another public key":                       edit("x", other.JWK().X),
+		"another id":                               edit("kid", string(other.ID)),
+		"a short private key":                      edit("d", "AAAA"),
+		"no private key":                           edit("d", ""),
+		"another agent":                            edit("agent", "ben"),
+		"an invalid domain":                        edit("trust_domain", "here"),
+		"an invalid machine":                       edit("instance_id", "../.."),
+		"another kind of key":                      edit("crv", "X25519"),
+		"not JSON":                                 func(t *testing.T, k *signing.Key) { write(t, k.Path, "{") },
+		"empty":                                    func(t *testing.T, k *signing.Key) { write(t, k.Path, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := signing.NewStore(t.TempDir())
@@ -139,6 +145,37 @@ func TestKeyFiles(t *testing.T) {
 				t.Errorf("got %v, want a *KeyFileError about %s", err, k.Path)
 			}
 		})
+	}
+}
+
+// keysOf returns the folder of all keys.
+func keysOf(path string) string {
+	for filepath.Base(path) != "keys" {
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// TestLowOrder checks that a key with which anybody can sign is none. The library accepts such signatures.
+func TestLowOrder(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat("00", 32), "01" + strings.Repeat("00", 31), "01" + strings.Repeat("00", 30) + "80", "ec" + strings.Repeat("ff", 30) + "7f",
+		"ee" + strings.Repeat("ff", 30) + "7f", "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+	} {
+		key, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := append(append([]byte{1}, make([]byte, 31)...), make([]byte, 32)...)
+		accepted := false
+		for n := range 64 { // for a message in eight, the forged signature of a point of order eight is good
+			accepted = accepted || ed25519.Verify(key, []byte{byte(n)}, forged)
+		}
+		jwk := signing.JWK{Type: "OKP", Curve: "Ed25519", X: base64.RawURLEncoding.EncodeToString(key)}
+		if _, err := jwk.PublicKey(); err == nil || !accepted {
+			t.Errorf("%s is a key: %v; a forged signature is accepted: %v", text, err, accepted)
+		}
 	}
 }
 

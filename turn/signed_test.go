@@ -177,3 +177,25 @@ func TestAnswersAreSigned(t *testing.T) {
 		t.Errorf("the answer is %+v, %v; want it signed", entries, err)
 	}
 }
+
+// TestNoticesAreSigned checks that an agent that signs sends the notice of a bound itself, so that it can be verified.
+func TestNoticesAreSigned(t *testing.T) {
+	t.Parallel()
+	w, stub := signedWorkspace(t)
+	if _, err := trust.Import(t.Context(), w, stub, "codex"); err != nil {
+		t.Fatal(err)
+	}
+	enforce(t, w, "claude")
+	enforce(t, w, "codex")
+	c := &closer{workspace: w, config: &Config{Agent: "claude"}, now: time.Now}
+	notice := c.boundNotice(&track.Envelope{From: "codex", Conversation: "conv-20260313-codex-000001"}, "too many turns", "Wait.")
+	if notice.From != "claude" || len(notice.To) != 1 || !notice.IsFor("codex") || !notice.IsNotice() {
+		t.Fatalf("the notice is %+v", notice)
+	}
+	if _, err := c.send(notice); err != nil {
+		t.Fatal(err)
+	}
+	if inbox, err := w.Inbox(t.Context(), "codex"); err != nil || len(inbox) != 1 || inbox[0].Err != nil || inbox[0].Message.Auth == "" {
+		t.Errorf("the inbox of codex is %+v, %v", inbox, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -173,6 +174,20 @@ func (s *enforceScene) must(t *testing.T, args ...string) string {
 	return out
 }
 
+// listTools returns the names of the tools that oacp mcp offers for a workspace.
+func (s *enforceScene) listTools(t *testing.T) (names []string) {
+	t.Helper()
+	hello, _, _ := strings.Cut(enforceInput["mcp"], `{"jsonrpc":"2.0","id":"`)
+	out, err := s.run(t, hello+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n", "mcp", "--agent", "codex")
+	if err != nil {
+		t.Fatalf("oacp mcp: %v\n%s", err, out)
+	}
+	for _, found := range regexp.MustCompile(`"name":"([a-z]+_[a-z_]+)"`).FindAllStringSubmatch(out, -1) {
+		names = append(names, found[1])
+	}
+	return names
+}
+
 // written returns what the last command wrote to a bridge log, and sent.
 func (s *enforceScene) written(t *testing.T) (text string) {
 	t.Helper()
@@ -245,7 +260,8 @@ var enforceInput = map[string]string{
 ` + toolCall("list_inbox", "") + toolCall("next_message", `"wait_seconds": 0`) + toolCall("read_message", `"message_id": "`+planted+`"`) +
 		toolCall("show_thread", `"message_id": "`+planted+`"`) + toolCall("list_owed", "") +
 		toolCall("reply_message", `"message_id": "`+planted+`", "body": "b"`) +
-		toolCall("send_message", `"to": ["claude"], "type": "question", "subject": "s", "body": "b", "in_reply_to": "`+planted+`"`),
+		toolCall("report_working", `"message_id": "`+planted+`"`) + toolCall("acknowledge_message", `"message_id": "`+planted+`"`) +
+		toolCall("send_message", `"to": "claude", "type": "question", "subject": "s", "body": "b", "in_reply_to": "`+planted+`"`),
 }
 
 func toolCall(tool, arguments string) string {
@@ -269,6 +285,33 @@ func TestEnforce(t *testing.T) {
 	policy := scenes["policy"]
 	mailboxtest.SignPolicy(t, mailboxtest.Open(t, policy.dir), policy.home, "codex")
 	policy.write(t, "agents/codex/config.yaml", "signing:\n  verify_mode: off\n")
+	listed := policy.listTools(t)
+	for _, tool := range listed {
+		if !strings.Contains(enforceInput["mcp"], `"name":"`+tool+`"`) {
+			t.Errorf("the tool %s is new: call it in enforceInput", tool)
+		}
+	}
+	if len(listed) < 5 {
+		t.Errorf("found only the tools %v", listed)
+	}
+	// In a fourth scene, other files than messages have text for codex, too.
+	others := newEnforceScene(t, false)
+	scenes["other files"] = others
+	good := strings.Replace(planted, "zzz1", "good", 1)
+	others.must(t, "trust", "sign-policy", "--agent", "codex")
+	dead := "agents/codex/dead_letter/20260313T1431Z_claude_task_request_good.yaml"
+	others.files[dead] = others.files["agents/codex/inbox/20260313T1431Z_claude_task_request_good.yaml"]
+	for name, text := range map[string]string{
+		dead + ".reason.json": fmt.Sprintf(`{"reason": %q, "output": %[1]q, "recalled_by": "x %[1]s"}`, marker),
+		"state/turns/codex.jsonl": fmt.Sprintf(`{"at":"2026-03-13T14:31:00Z","fact":"failed","id":%q,"fingerprint":"0","from":"claude","type":"task_request","subject":%q,"reason":%[2]q,"output":%[2]q,"file":"x.yaml"}
+{"at":"2026-03-13T14:31:00Z","fact":"held","id":%[1]q,"fingerprint":"0","subject":%[2]q,"reason":%[2]q}
+{"at":"2026-03-13T14:31:00Z","fact":"working","id":%[1]q,"fingerprint":"0","text":%[2]q}`, good, marker) + "\n",
+		"agents/claude/status.yaml":     "runtime: claude\nstatus: busy\ncurrent_task: " + marker + "\nupdated_at: \"2026-03-13T14:31:00Z\"\n",
+		"agents/claude/agent_card.yaml": "name: " + marker + "\ndescription: " + marker + "\n",
+		"agents/claude/config.yaml":     "notify: [sh, -c, 'echo " + marker + "']\n",
+	} {
+		others.files[name] = text
+	}
 	for name, s := range scenes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

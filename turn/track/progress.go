@@ -319,8 +319,12 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 			s.records[k.ID] = rec
 		}
 	}
-	word, _ := project.Status(t.w, name)
-	s.word = project.ParseStatus(word)
+	if mailbox.ProvenOnly(t.w) {
+		s.history.dropTexts()
+	} else {
+		word, _ := project.Status(t.w, name)
+		s.word = project.ParseStatus(word)
+	}
 	t.inboxes[name] = s
 	return s, nil
 }

@@ -175,3 +175,19 @@ func (t Turn) inStatus() Turn {
 	t.Started, t.Ended = inSeconds(t.Started), inSeconds(t.Ended)
 	return t
 }
+
+// dropTexts removes what is free text, because nobody signs a journal.
+func (h *History) dropTexts() {
+	const dropped = "not shown, because it is not signed"
+	for _, rec := range h.Records {
+		rec.Subject = ""
+		for _, text := range []*string{&rec.Reason, &rec.Held, &rec.Stopped} {
+			if *text != "" {
+				*text = dropped
+			}
+		}
+		if rec.Working != nil {
+			rec.Working.Text = ""
+		}
+	}
+}
