@@ -404,3 +404,58 @@ func TestWithoutKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestHandled checks that a message that an agent has begun in one workspace is held in others, and that one that it
+// has handled is held everywhere, whatever happens to the files of the workspace, until it is reopened.
+func TestHandled(t *testing.T) {
+	w, home := newEnforcingWorkspace(t)
+	other := otherWorkspace(t, home)
+	writeFile(t, other, pinsOfCodex, readFile(t, w, pinsOfCodex))
+	receipt, err := w.Send(t.Context(), schema.Message{From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question,
+		Subject: "S", Body: schema.TextValue("B")}, &mailbox.SendOptions{Sign: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := must(os.ReadFile(receipt.Inboxes[0]))
+	name := filepath.Base(receipt.Inboxes[0])
+	copied := func(w *mailbox.Workspace) mailbox.Entry {
+		t.Helper()
+		writeFile(t, w, schema.BoxPath("codex", mailbox.Inbox)+"/"+name, string(data))
+		e := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: name}
+		e.Message, _, e.Err = w.Read(e)
+		return e
+	}
+	note := func(how mailbox.Handling) {
+		t.Helper()
+		if err := mailbox.Note(w, "codex", data, how); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(here, elsewhere bool) {
+		t.Helper()
+		if a, b := copied(w), copied(other); a.IsHeld() != here || b.IsHeld() != elsewhere {
+			t.Errorf("held here: %v (%v), elsewhere: %v (%v)", a.IsHeld(), a.Err, b.IsHeld(), b.Err)
+		}
+	}
+	want(false, false)
+	note(mailbox.Begun)
+	want(false, true)
+	if err := mailbox.Note(other, "codex", data, mailbox.Begun); !errors.As(err, new(*mailbox.HeldError)) {
+		t.Errorf("it begins twice: %v", err)
+	}
+	if err := w.Acknowledge(copied(w)); err != nil {
+		t.Fatal(err)
+	}
+	want(true, true)
+	note(mailbox.Reopened)
+	want(false, false)
+	note(mailbox.Handled)
+	want(true, true)
+	// The content without its signature is another file: who acknowledges it does not handle the message.
+	note(mailbox.Reopened)
+	content, _, _ := signing.Split(data)
+	if err := mailbox.Note(w, "codex", content, mailbox.Handled); err != nil {
+		t.Fatal(err)
+	}
+	want(false, false)
+}

@@ -127,10 +127,11 @@ func (p *proof) verify(data []byte, own bool) signing.Result {
 func (p *proof) Check(data []byte, owner schema.AgentName, box mailbox.Box) *mailbox.HeldError {
 	own := box == mailbox.Outbox && owner == p.agent
 	r := p.verify(data, own)
+	if r.Status != signing.Verified {
+		return &mailbox.HeldError{Status: r.Status, Reason: outcomes[r.Status] + p.ignored}
+	}
 	held := &mailbox.HeldError{Status: signing.Invalid}
 	switch m, _ := validate.Decode(data); {
-	case r.Status != signing.Verified:
-		held.Status, held.Reason = r.Status, outcomes[r.Status]+p.ignored
 	case box == mailbox.Outbox && r.Sender != owner:
 		held.Reason = fmt.Sprintf("it is signed by %s, but in the outbox of %s: somebody copied it there", r.Sender, owner)
 	case box != mailbox.Outbox && owner == p.agent && (m == nil || !m.IsFor(p.agent)):
