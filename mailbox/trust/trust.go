@@ -1,7 +1,7 @@
 // Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each receiver
 // and the catalog of the workspace. It verifies messages against the pins, holds unverified messages if
-// the receiver's settings ask for that, and signs messages if the sender's settings do. It also verifies
-// the files with these settings if the reference implementation signed them.
+// the receiver's settings ask for that, and signs messages if the sender's settings do. It also signs and
+// verifies the files with these settings, and keeps which messages were handled.
 //
 // The files are those of the reference implementation:
 //
@@ -9,6 +9,8 @@
 //	trust/catalog.yaml                             whose key is which; it grants no trust
 //	agents/<agent>/config.yaml                     the section signing
 //	$OACP_HOME/keys/policy_enrollment.json         which of these files count only with a signature
+//
+// $OACP_HOME/handled, which the reference implementation does not have, lists what agents have handled.
 package trust
 
 import (
