@@ -41,29 +41,37 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 	if len(edits) > mostCommits {
 		each = sharedBy
 	}
-	var commits []git.Commit
-	for group := range slices.Chunk(edits, each) {
-		commit := git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: message(group)}
-		if c := group[0].Change; len(group) == 1 && c.Agent != "" {
-			commit.Author = fmt.Sprintf("%s <%[1]s@oacp>", c.Agent)
-			if c.Kind == history.Sent {
-				commit.Authored = c.At
-			}
+	for piece := range slices.Chunk(edits, each*pieceCommits) {
+		var commits []git.Commit
+		for group := range slices.Chunk(piece, each) {
+			commits = append(commits, commitOf(group, committer, now))
 		}
-		for _, edit := range group {
-			for _, path := range edit.remove {
-				commit.Files = append(commit.Files, git.File{Path: path, Removed: true})
-			}
-			commit.Files = append(commit.Files, edit.write...)
-		}
-		commits = append(commits, commit)
-	}
-	for piece := range slices.Chunk(commits, pieceCommits) {
-		if parent, err = r.git.Import(ctx, nextRef, parent, piece, r.settings.sign); err != nil {
+		if parent, err = r.git.Import(ctx, nextRef, parent, commits, r.settings.sign); err != nil {
 			return "", err
+		}
+		for _, edit := range piece {
+			edit.write, edit.remove = nil, nil // a backlog may have many
 		}
 	}
 	return parent, nil
+}
+
+// commitOf returns the commit of edits.
+func commitOf(edits []*edit, committer string, now time.Time) git.Commit {
+	commit := git.Commit{Author: committer, Authored: now, Committer: committer, Committed: now, Text: message(edits)}
+	if c := edits[0].Change; len(edits) == 1 && c.Agent != "" {
+		commit.Author = fmt.Sprintf("%s <%[1]s@oacp>", c.Agent)
+		if c.Kind == history.Sent {
+			commit.Authored = c.At
+		}
+	}
+	for _, edit := range edits {
+		for _, path := range edit.remove {
+			commit.Files = append(commit.Files, git.File{Path: path, Removed: true})
+		}
+		commit.Files = append(commit.Files, edit.write...)
+	}
+	return commit
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
