@@ -52,6 +52,8 @@ const (
 type facts struct {
 	Manifest
 	State string `json:"state"`
+	// Version is that of oacp pair, which works the records of its runs. A log and a run of AgentPair have none.
+	Version int `json:"version"`
 }
 
 // facts reads the run's manifest. Without one, it returns the zero value.
@@ -105,15 +107,15 @@ func Beginning(path string) (time.Time, error) {
 	return facts.CreatedAt, nil
 }
 
-// Ended returns the state in which the run of the log at path has ended, or "" if the run is open. A log
-// without a manifest is open.
-func Ended(path string) (state string, err error) {
+// RunState returns the state in which the run of the log at path has ended, or "" if the run is open, and whether
+// oacp pair drives it, and so works its records. A log without a manifest is open.
+func RunState(path string) (ended string, paired bool, err error) {
 	if path, err = resolve(path); err != nil {
-		return "", fmt.Errorf("state of the run: %w", err)
+		return "", false, fmt.Errorf("state of the run: %w", err)
 	}
 	facts, err := Run{Folder: filepath.Dir(path)}.facts()
 	if facts.State == StateCompleted || facts.State == StateFailed {
-		state = facts.State
+		ended = facts.State
 	}
-	return state, err
+	return ended, facts.Version > 0, err
 }

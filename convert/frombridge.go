@@ -154,10 +154,10 @@ func Derive(r bridge.Record, to []schema.AgentName, part int) (*schema.Message, 
 	return m, nil
 }
 
-// AsNotice returns a message of Derive as a notice, which starts no turn, for a record of a finished run.
+// AsNotice returns a message of Derive as a notice, which starts no turn, for a record that its run works.
 func AsNotice(m *schema.Message) *schema.Message {
 	notice := *m
-	notice.Type, notice.Channel = schema.Notification, m.Channel+schema.FinishedSuffix
+	notice.Type, notice.Channel = schema.Notification, m.Channel+schema.NoticeSuffix
 	return &notice
 }
 

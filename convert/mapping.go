@@ -62,12 +62,12 @@ func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 }
 
 // rowOfChannel returns the row for the messages on a channel, and reports whether they were broadcasts. The
-// row of a notice about a finished run has the type of the notice.
+// row of a notice has the type of the notice.
 func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
-	name, finished := strings.CutSuffix(channel, schema.FinishedSuffix)
+	name, notice := strings.CutSuffix(channel, schema.NoticeSuffix)
 	name, broadcast = strings.CutSuffix(name, broadcastSuffix)
 	row, ok = findRow(func(row Row) bool { return name != "" && row.Channel == name })
-	if finished {
+	if notice {
 		row.Message = schema.Notification
 	}
 	return row, broadcast, ok

@@ -100,12 +100,12 @@ const (
 	// ChannelBound is for the notice that an agent has reached a bound on its turns.
 	ChannelBound = "bound"
 
-	// A mirror puts these around the name of the channel of a record that it delivers after the end of its run.
-	finishedPrefix, FinishedSuffix = "bridge-", "-finished"
+	// A mirror puts these around the name of the channel of a record that its run has worked or will work.
+	noticePrefix, NoticeSuffix = "bridge-", "-notice"
 )
 
 // IsNotice reports whether the message is a notice. Notices get no turns, no answers and no notices.
 func (m *Message) IsNotice() bool {
 	return m.Type == Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound ||
-		strings.HasPrefix(m.Channel, finishedPrefix) && strings.HasSuffix(m.Channel, FinishedSuffix))
+		strings.HasPrefix(m.Channel, noticePrefix) && strings.HasSuffix(m.Channel, NoticeSuffix))
 }

@@ -35,8 +35,9 @@ and a log without a manifest get all messages. Messages from another log are lef
 A record that cannot be delivered becomes a dead letter with the reason; mirror copies
 the rest, and fails.
 
-The records of a finished run start no work: they stay in the log, or --finished
-delivers them as notices, which get no turn and no answer.
+A run of oacp pair works its records itself: mirror delivers them as notices, which get
+no turn and no answer. The records of a finished run stay in the log, or --finished
+delivers them as notices.
 
 With --follow, mirror prints a line for each copy until a signal stops it, and then
 exits with status 0.

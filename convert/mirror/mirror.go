@@ -143,7 +143,7 @@ func (m *Mirror) open() (_ *session, err error) {
 	if m.pause == nil {
 		m.pause = wait
 	}
-	ended, unread := bridge.Ended(m.Log.Path()) // passIn returns the error, if there is something to deliver
+	ended, _, unread := bridge.RunState(m.Log.Path()) // passIn returns the error, if there is something to deliver
 	m.session = &session{
 		Mirror: m, sawOpen: unread == nil && ended == "", delivered: loadSeen(m.Workspace, m.Log),
 		outboxes: make(map[schema.AgentName]*outbox), reported: make(map[string]bool),
@@ -179,13 +179,13 @@ func (s *session) passIn(ctx context.Context, report *Report) error {
 	if err != nil || end == s.delivered {
 		return err
 	}
-	ended, err := bridge.Ended(s.Log.Path())
+	ended, paired, err := bridge.RunState(s.Log.Path())
 	if err != nil {
 		return err
 	}
 	d := newDeliverer(s.Workspace, s.Log.Path(), report)
-	d.notices = ended != "" && (s.Finished || s.sawOpen)
-	d.leave = ended != "" && !d.notices
+	d.leave = ended != "" && !s.Finished && !s.sawOpen
+	d.notices = ended != "" || paired
 	if err := d.run(ctx, s.Log.Records(ctx, s.delivered)); err != nil {
 		return err
 	}
