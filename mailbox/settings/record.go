@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -75,32 +75,35 @@ func checkPrivate(path string) error {
 	return err
 }
 
-// readOwn returns the settings of an agent in the user's own file.
-func readOwn(agent schema.AgentName) ([]File, error) {
+// readOwn returns the settings of an agent in the user's own file. Its agents may be those of any workspace.
+func readOwn(w *mailbox.Workspace, agent schema.AgentName) ([]File, error) {
 	path, data, err := readPrivate(ownName)
 	if err != nil || data == nil {
 		return nil, err
 	}
-	var content document
-	err = yaml.Unmarshal(data, &content)
-	all, one := File{Path: path}, File{Path: path}
-	if err == nil {
-		err = all.addSection(present(&content.Run))
-	}
-	agents := make(map[string]document)
-	if node, ok := content.Other["agents"]; ok && err == nil {
+	known, listErr := w.Agents()
+	all, content, err := parse(path, data, inOwn)
+	one, agents := File{Path: path}, make(map[string]document)
+	if node, ok := content["agents"]; ok && err == nil {
 		err = node.Decode(&agents)
-		own := agents[string(agent)]
-		if err == nil {
-			one.Notify = present(&own.Notify)
-			err = cmp.Or(one.add("notify", one.Notify), one.addSection(present(&own.Run)))
+	}
+	err = cmp.Or(err, listErr)
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		f, fileErr := agents[name].file(path, inOwnAgent)
+		_, nameErr := schema.ParseAgentName(name)
+		i := slices.IndexFunc(known, func(a schema.AgentName) bool { return strings.EqualFold(string(a), name) })
+		if i >= 0 && name != string(known[i]) {
+			nameErr = fmt.Errorf("the workspace has no such agent, but %s", known[i])
+		}
+		if wrong := cmp.Or(nameErr, fileErr); wrong != nil {
+			err = cmp.Or(err, fmt.Errorf("agents, %q: %w", name, wrong))
+		}
+		if name == string(agent) {
+			one = f
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("settings for turns in %s: %w", path, err)
-	}
 	all.Refused, one.Refused = nil, nil
-	return []File{all, one}, nil
+	return []File{all, one}, inFile(path, err)
 }
 
 // readRecords returns what the user has allowed.

@@ -16,7 +16,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,15 +131,16 @@ type File struct {
 // maxFile is the size of the largest file with settings, in bytes.
 const maxFile = 1 << 20
 
-// document is the shape of all files. If the content has another one, the error of yaml names this type.
-type document struct {
-	Run      yaml.Node `yaml:"run"`
-	Notify   yaml.Node `yaml:"notify"`
-	Carrier  yaml.Node `yaml:"carrier"`
-	Autonomy yaml.Node `yaml:"autonomy"`
-	// Other are the remaining fields.
-	Other map[string]yaml.Node `yaml:",inline"`
-}
+// A document has the keys of a file, or of one agent in the user's own file.
+type document map[string]yaml.Node
+
+// The keys that count, by the place where they stand.
+var (
+	inShared   = []string{section, "carrier", "autonomy"}
+	inConfig   = []string{section, "notify", "autonomy"}
+	inOwn      = []string{section, "agents"}
+	inOwnAgent = []string{section, "notify"}
+)
 
 // Read returns the files with settings of an agent, the one that wins last. Errors name the file.
 func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error) {
@@ -165,7 +168,7 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 		}
 		files = append(files, f)
 	}
-	own, err := readOwn(agent)
+	own, err := readOwn(w, agent)
 	return append(files, own...), err
 }
 
@@ -178,36 +181,58 @@ func readShared(w *mailbox.Workspace) (File, error) {
 	return load(w, schema.MarkerName, data, err)
 }
 
-// load returns the file of a workspace with the data, unless reading it has failed.
+// load returns the file of a workspace with the data, unless reading it has failed. Refused has all settings that need to
+// be allowed.
 func load(w *mailbox.Workspace, path string, data []byte, err error) (f File, _ error) {
+	known := inConfig
+	if path == schema.MarkerName { // notify is a setting of one person
+		known = inShared
+	}
 	if err == nil {
-		f, err = parse(path, data)
+		f, _, err = parse(path, data, known)
 	}
-	if err != nil {
-		err = fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), path), err)
-	}
-	return f, err
+	return f, inFile(filepath.Join(w.Dir(), path), err)
 }
 
-// parse reads a file of a workspace. It also accepts JSON, which is YAML. Refused has all settings that need to be allowed.
-func parse(path string, data []byte) (f File, err error) {
-	var content document
-	if err := yaml.Unmarshal(data, &content); err != nil {
-		return f, err
+// inFile adds the file to an error.
+func inFile(path string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("settings for turns in %s: %w", path, err)
 	}
-	for _, name := range RunNames() {
-		if at, misplaced := content.Other[name]; misplaced {
-			return f, fmt.Errorf("line %d: %s has no effect at the top of the file: it belongs in the section run, as run: {%[2]s: %s}", at.Line, name, cmp.Or(at.Value, "..."))
+	return err
+}
+
+// parse parses a file with settings, which is one document of YAML. It also accepts JSON, which is YAML.
+func parse(path string, data []byte, known []string) (f File, content document, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(&content); err != nil && err != io.EOF { // an empty file has no settings
+		return f, nil, err
+	}
+	var more yaml.Node
+	if err := decoder.Decode(&more); err != io.EOF {
+		return f, nil, cmp.Or(err, fmt.Errorf("line %d: a second document has no effect", more.Line))
+	}
+	f, err = content.file(path, known)
+	return f, content, err
+}
+
+// file returns the settings of a document in which the known keys count. A setting in another place is an error, so that
+// nobody believes it counts. Other programs have keys of their own in the files of a workspace, but not in the user's own.
+func (d document) file(path string, known []string) (f File, err error) {
+	for _, name := range slices.Sorted(maps.Keys(d)) {
+		node := d[name]
+		is := func(setting string) bool { return strings.EqualFold(name, setting) }
+		switch {
+		case slices.Contains(known, name):
+		case slices.ContainsFunc(RunNames(), is):
+			return f, fmt.Errorf("line %d: %s has no effect here: it belongs in the section run, as run: {%s: %s}", node.Line, name, strings.ToLower(name), cmp.Or(node.Value, "..."))
+		case filepath.IsAbs(path), slices.ContainsFunc(slices.Concat(inShared, inConfig), is):
+			return f, fmt.Errorf("line %d: %q has no effect here; what counts here is %s", node.Line, name, spelling.Join(known))
 		}
 	}
-	f = File{Path: path, Autonomy: present(&content.Autonomy)}
-	if path == schema.MarkerName {
-		err = f.add("carrier", present(&content.Carrier))
-	} else { // notify is a setting of one person
-		f.Notify = present(&content.Notify)
-		err = f.add("notify", f.Notify)
-	}
-	return f, errors.Join(err, f.addSection(present(&content.Run)))
+	run, notify, carrier, autonomy := d[section], d["notify"], d["carrier"], d["autonomy"]
+	f = File{Path: path, Notify: present(&notify), Autonomy: present(&autonomy)}
+	return f, cmp.Or(f.add("carrier", present(&carrier)), f.add("notify", f.Notify), f.addSection(present(&run)))
 }
 
 // addSection adds the section run.

@@ -78,7 +78,7 @@ func TestAllow(t *testing.T) {
 	w, home := newWorkspace(t)
 	const config = "run:\n  reply: true\n  command: [sh, -c, 'touch x']\nnotify: [a]\n"
 	write(t, w, "agents/codex/config.yaml", config)
-	write(t, w, "workspace.json", `{"run":{"max_turns":3,"allow":"all"},"notify":["x"],"carrier":"postgres"}`)
+	write(t, w, "workspace.json", `{"run":{"max_turns":3,"allow":"all"},"carrier":"postgres"}`)
 	counts, refused := read(t, w)
 	want(t, "before, counts", counts, "max_turns", "reply")
 	want(t, "before, refused", refused, `carrier "postgres"`, `run.allow "all"`, `notify ["a"]`, `run.command ["sh","-c","touch x"]`)
@@ -137,6 +137,51 @@ func TestOwn(t *testing.T) {
 	check.WriteFile(t, own, "run: {comand: x}\n")
 	if _, err := Read(w, "codex"); err == nil {
 		t.Error("an unknown setting is no error")
+	}
+}
+
+// TestNoEffect checks that a setting that does not count is an error, wherever it stands.
+func TestNoEffect(t *testing.T) {
+	w, home := newWorkspace(t)
+	own := filepath.Join(home, "config.yaml")
+	for _, test := range []struct{ file, text, want string }{
+		{own, "allow: none\n", "line 1: allow has no effect here: it belongs in the section run, as run: {allow: none}"},
+		{own, "runs: {allow: none}\n", `"runs" has no effect here; what counts here is run, agents`},
+		{own, "Run: {allow: none}\n", `"Run" has no effect here`},
+		{own, "notify: [a]\n", `"notify" has no effect here`},
+		{own, "other: 1\n", `"other" has no effect here`},
+		{own, "run: {comand: x}\n", `run has no setting "comand"`},
+		{own, "run: {reply: true}\n---\nrun: {allow: none}\n", "a second document has no effect"},
+		{own, "agents: {codex: {allow: none}}\n", `agents, "codex": line 1: allow has no effect here: it belongs in the section run`},
+		{own, "agents: {codex: {runs: {allow: none}}}\n", `what counts here is run, notify`},
+		{own, "agents: {codex: {autonomy: {default_mode: always_pause}}}\n", `autonomy has no effect here`},
+		{own, "agents: {anna: {allow: none}}\n", `agents, "anna": line 1: allow has no effect here`},
+		{own, "agents: {Codex: {run: {allow: none}}}\n", `agents, "Codex": the workspace has no such agent, but codex`},
+		{own, "agents: {codex/: {run: {allow: none}}}\n", `agents, "codex/": agent name "codex/" contains`},
+		{own, "agents: [codex]\n", "line 1"},
+		{own, "- run\n", "line 1"},
+		{own, "run: {reply: true}\nagents: {elsewhere: {run: {allow: edits}, notify: [a]}, codex: }\n", ""},
+		{own, "", ""},
+		{own, "# nothing\n", ""},
+		{"agents/codex/config.yaml", "Allow: none\n", "Allow has no effect here: it belongs in the section run, as run: {allow: none}"},
+		{"agents/codex/config.yaml", "RUN: {allow: none}\n", `"RUN" has no effect here; what counts here is run, notify, autonomy`},
+		{"agents/codex/config.yaml", "carrier: x\n", `"carrier" has no effect here`},
+		{"agents/codex/config.yaml", "run: {reply: true}\n---\nrun: {allow: none}\n", "a second document"},
+		{"agents/codex/config.yaml", "signing: {verify_mode: off}\nother: 1\n", ""},
+		{"workspace.json", `{"notify": ["a"]}`, `"notify" has no effect here; what counts here is run, carrier, autonomy`},
+		{"workspace.json", `{"project_name": "p", "other": 1}`, ""},
+	} {
+		path := test.file
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(w.Dir(), path)
+		}
+		before, _ := os.ReadFile(path)
+		check.WriteFile(t, path, test.text)
+		_, err := Read(w, "codex")
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s with %q: the error is %v, want %q", test.file, test.text, err, test.want)
+		}
+		check.WriteFile(t, path, string(before))
 	}
 }
 
