@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -47,6 +48,9 @@ func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, inbox.Close(), archive.Close()) }()
+	if err := noteEnd(f.w, f.agent, facts.WasHandled, entries...); err != nil {
+		return err
+	}
 	for i, e := range entries {
 		if e.Box != Inbox {
 			errs[i] = fmt.Errorf("acknowledging %s: it is not in an inbox", e.Path)
@@ -132,6 +136,13 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 	if m := e.Message; m != nil {
 		reason.ID, reason.From = m.ID, m.From
 	}
+	kind := facts.WasDead
+	if reason.RecalledBy != "" {
+		kind = facts.WasRecalled
+	}
+	if err := noteEnd(w, e.Agent, kind, e); err != nil {
+		return "", err
+	}
 	return (folder{w, e.Agent, e.Box}).move(e.Name, DeadLetters, &reason)
 }
 
@@ -177,6 +188,9 @@ func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reaso
 		}
 		if stepErr == nil && sent {
 			letters, stepErr = b.open(agent, DeadLetters)
+		}
+		if long, err := m.LongFileName(); sent && stepErr == nil && err == nil {
+			stepErr = noteEnds(w, agent, facts.WasRecalled, []string{long})
 		}
 		if !sent || stepErr != nil {
 			moveErr = cmp.Or(stepErr, moveErr)

@@ -155,3 +155,11 @@ func (b *batch) publishAgain(inbox *durable.Dir, o *outgoing) (string, error) {
 	}
 	return inbox.Path(name), err
 }
+
+// publishSent publishes the outbox copy of a message.
+func (b *batch) publishSent(o *outgoing) error {
+	if o.received == nil {
+		noteUnsent(b.w, o.name)
+	}
+	return o.outbox.Publish(b.w.files, o.name, b.isUnique(o.message, o.name))
+}

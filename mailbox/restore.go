@@ -91,6 +91,21 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 // After its checks, and before it changes anything, Restore calls begin with the source and returns its
 // error, if any. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
+	placed := func() error { return nil }
+	path, err = PutBack(ctx, w, m, agent, func(source Entry) (err error) {
+		if err = begin(source); err == nil {
+			placed, err = noteRestore(w, agent, source)
+		}
+		return err
+	})
+	if err == nil {
+		err = placed()
+	}
+	return path, err
+}
+
+// PutBack is Restore for a message that was restored on another machine, so it notes no restore.
+func PutBack(ctx context.Context, w *Workspace, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
 	b, err := openBatch(w, nil)
 	if err != nil {
 		return "", err

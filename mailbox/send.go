@@ -341,7 +341,7 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 			o.err = errors.Join(err, b.discard(o.copies()))
 			continue
 		}
-		err := o.outbox.Publish(b.w.files, o.name, b.isUnique(o.message, o.name))
+		err := b.publishSent(o)
 		if err == nil {
 			o.receipt, o.sentAs = o.newReceipt(), o.name
 			continue

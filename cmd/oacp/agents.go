@@ -118,11 +118,9 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 		if err := c.confirm("remove " + withMail + "?"); err != nil {
 			return err
 		}
-		if repository == nil {
-			err = gitmail.SetAside(w, agent, c.Now())
-		} else {
+		if err = mailbox.RemoveAgent(c.ctx, w, agent); err == nil && repository != nil {
 			options := command.SyncOptions(w)
-			options.RemoveAgent, options.Waiting = agent, c.NoteWaiting
+			options.Waiting = c.NoteWaiting
 			_, err = repository.Sync(c.ctx, options)
 		}
 		if err != nil {

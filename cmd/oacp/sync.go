@@ -88,7 +88,7 @@ func runSync(c *call) (err error) {
 		settings := repository.Settings()
 		p := &syncPrinter{
 			call: c, every: every, remote: command.RemoteState{Name: settings.Name()},
-			shared: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.Ref, DryRun: c.isOn("dry-run")},
+			shared: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.MailRef(), DryRun: c.isOn("dry-run")},
 		}
 		options := command.SyncOptions(w)
 		options.DryRun = c.isOn("dry-run")

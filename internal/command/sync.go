@@ -112,12 +112,11 @@ func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchron
 // also gets new turns here, and one that was taken back there stays if its recipient has noticed it here.
 func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	return gitmail.Options{
-		Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
-			_, err := track.Restore(ctx, w, string(m.ID), agent)
-			return err
+		Return: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
+			return track.PutBack(ctx, w, m, agent)
 		},
-		Recalled: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
-			return track.KeepNoticed(ctx, w, m, agent)
+		Noticed: func(ctx context.Context, m *schema.Message, agent schema.AgentName) (bool, error) {
+			return track.HasNoticed(w, m, agent)
 		},
 	}
 }

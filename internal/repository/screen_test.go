@@ -17,7 +17,7 @@ var decoding = map[string]string{
 	"mailbox/receive.go":           "it delivers",
 	"mailbox/gitmail/apply.go":     "it delivers",
 	"mailbox/gitmail/plancopy.go":  "it carries files",
-	"mailbox/gitmail/legacy.go":    "it finds the recipients of what is carried",
+	"mailbox/marks.go":             "it names files as all machines do",
 	"mailbox/replica/workspace.go": "it names files, and moves them as other machines did",
 	"convert/mirror/sent.go":       "it finds what it has sent itself",
 	"search/update.go":             "it indexes; Search reads what it shows as mailbox.Entry has it",

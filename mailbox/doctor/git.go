@@ -78,7 +78,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 			return
 		}
 	}
-	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), git.PublicURL(s.URL))
+	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.MailRef(), "refs/heads/"), git.PublicURL(s.URL))
 }
 
 // repository inspects the commits, and which changes are not committed.

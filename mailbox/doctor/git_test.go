@@ -77,7 +77,7 @@ func (p *gitPlace) inspect(t testing.TB, now time.Time) string {
 
 func TestGitWorkspaceInGoodOrder(t *testing.T) {
 	p := newGitPlace(t)
-	want := fmt.Sprintf("ok remote: oacp of %s\nok sync: nothing to send; the last sync was 1m ago", p.remote)
+	want := fmt.Sprintf("ok remote: oacp-3 of %s\nok sync: nothing to send; the last sync was 1m ago", p.remote)
 	r, err := gitmail.Open(t.Context(), p.w)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestGitDamageLosesNoMail(t *testing.T) {
 	if got := mailboxtest.Files(t, p.w, "agents/codex/inbox"); !slices.Equal(got, []string{filepath.Base(r.Inboxes[0]), filepath.Base(later.Inboxes[0])}) {
 		t.Errorf("the inbox holds %q", got)
 	}
-	if got := gittest.Run(t, p.w.Dir(), "log", "-1", "--format=%s", "oacp"); !strings.Contains(got, "claude → codex") {
+	if got := gittest.Run(t, p.w.Dir(), "log", "-1", "--format=%s", "oacp-3"); !strings.Contains(got, "claude → codex") {
 		t.Errorf("the last commit is %q, want the message that was not sent", got)
 	}
 }

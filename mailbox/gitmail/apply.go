@@ -3,15 +3,12 @@ package gitmail
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
@@ -62,6 +59,14 @@ func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *sc
 // apply gives the workspace what it lacks.
 func (e *exchange) apply(ctx context.Context) error {
 	e.r.step("merged")
+	for agent, agreed := range e.agreed {
+		if e.o.DryRun || e.read[agent] == nil {
+			continue
+		}
+		if err := e.w.Prepare(agent, e.read[agent], agreed); err != nil {
+			return err
+		}
+	}
 	e.addAgents()
 	for agent, status := range e.statuses {
 		if e.o.DryRun || !e.w.Knows(agent) {
@@ -82,16 +87,18 @@ func (e *exchange) apply(ctx context.Context) error {
 		return err
 	}
 	for _, agent := range e.removed {
-		if !e.w.Knows(agent) {
+		here, err := e.w.Agents()
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(here, agent) {
 			continue // its folder is gone, and no message from it has made it again
 		}
-		if e.o.RemoveAgent != agent {
-			e.noteIncoming(history.RemovedAgent, agent, nil)
-		}
+		e.noteIncoming(history.RemovedAgent, agent, nil)
 		if e.o.DryRun {
 			continue
 		}
-		if err := SetAside(e.r.w, agent, e.now); err != nil {
+		if err := mailbox.SetAside(e.w.Workspace, agent); err != nil {
 			return err
 		}
 	}
@@ -100,6 +107,15 @@ func (e *exchange) apply(ctx context.Context) error {
 }
 
 func (e *exchange) addAgents() {
+	defer func() {
+		for agent, ids := range e.incarnations {
+			if !e.o.DryRun && e.w.Knows(agent) {
+				if err := mailbox.SetIncarnations(e.w.Workspace, agent, ids...); err != nil {
+					e.blocked(err)
+				}
+			}
+		}
+	}()
 	for _, agent := range e.added {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
@@ -115,28 +131,6 @@ func (e *exchange) addAgents() {
 	}
 }
 
-// SetAside moves the folder of an agent to state/removed.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (err error) {
-	const removed = "state/removed"
-	if err := w.MakeStateFolder(removed); err != nil {
-		return err
-	}
-	from, err := durable.OpenDir(w.Root(), w.Dir(), schema.AgentsName)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	if err := from.Publish(string(agent), to, string(agent)+"-"+now.UTC().Format("20060102T150405.000000000Z"), true); err != nil {
-		return fmt.Errorf("removing agent %s: %w", agent, err)
-	}
-	return errors.Join(to.Sync(), from.Sync())
-}
-
 // receiveBatch is how many messages are received at once: they share the wait for the disk.
 const receiveBatch = 200
 
@@ -145,7 +139,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 	arrivals := make(map[string][]*outcome)
 	for _, o := range e.outcomes {
 		sent, _, err := e.w.Look(replica.Copy{Agent: replica.Sender(o.Name), Name: o.Name, Sent: true})
-		if o.Was == replica.Unknown && o.Want == replica.Pending && sent == replica.Unknown && err == nil {
+		if o.Was == replica.Nowhere && o.Want == replica.Pending && sent == replica.Nowhere && err == nil {
 			arrivals[o.Name] = append(arrivals[o.Name], o)
 		} else {
 			later = append(later, o)
@@ -196,8 +190,7 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 	return later
 }
 
-// refuse notes why the workspace could not take an outcome. For a message that is not in its box yet, it keeps the state
-// of the base: a base with a later stage than the file would restore the message.
+// refuse notes why the workspace could not take an outcome, and where the file of the message still is.
 func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 	_, foreign := errors.AsType[*mailbox.RefusedError](err)
 	_, invalid := errors.AsType[*validate.InvalidError](err)
@@ -214,7 +207,7 @@ func (e *exchange) refuse(ctx context.Context, o *outcome, err error) {
 		e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(o.Agent, o.Box(cmp.Or(o.Want, o.Was))), err))
 	}
 	if !o.Sent {
-		e.waiting[o.Copy.String()] = o.base
+		e.waiting[o.Copy] = cmp.Or(o.Was, o.placed) // its box may be away
 	}
 }
 
@@ -223,40 +216,27 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	message, err := e.fill(o)
 	applied := err == nil
 	if applied && !e.o.DryRun {
-		if applied, err = e.w.Apply(ctx, o.Outcome); err == nil {
-			err = o.recalled(ctx, &e.o, message)
-		}
+		applied, err = e.w.Apply(ctx, o.Outcome)
 	}
 	switch {
 	case err != nil:
 		e.refuse(ctx, o, err)
-	case !applied, o.Was == replica.Unknown && (o.base.Stage != replica.Unknown || o.Want != replica.Pending):
+	case !applied, o.Was == replica.Nowhere && (o.base.IsKnown() || o.Want != replica.Pending):
 		// A file that was removed here is back, or the message was handled before it came: no news.
-	case o.Was == replica.Unknown:
+	case o.Was == replica.Nowhere:
 		e.noteIncoming(history.Sent, message.From, message)
+	case o.Want == replica.Removed, o.Was == o.Want:
 	default:
 		e.noteIncoming(changeKinds[o.Want], o.Agent, message)
 	}
 }
 
-// recalled calls Options.Recalled for a message that its sender took back.
-func (o *outcome) recalled(ctx context.Context, options *Options, m *schema.Message) error {
-	if options.Recalled == nil || m == nil || o.Want != replica.Dead || o.Was == replica.Unknown {
-		return nil
-	}
-	var reason mailbox.DeadLetterReason
-	if json.Unmarshal(o.Reason, &reason) != nil || reason.RecalledBy == "" {
-		return nil
-	}
-	return options.Recalled(ctx, m, o.Agent)
-}
-
 // fill reads the bytes that an outcome needs. The message is nil if the file, which only moves, is not a valid one.
 func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
-	if o.Was != replica.Unknown {
+	if o.Was != replica.Nowhere {
 		o.Data, err = e.w.Read(o.Copy)
 	}
-	if o.Was == replica.Unknown || errors.Is(err, fs.ErrNotExist) && o.object != "" {
+	if o.Was == replica.Nowhere || errors.Is(err, fs.ErrNotExist) && o.object != "" {
 		o.Data, err = e.file(o.object)
 	}
 	if err == nil && o.Want == replica.Dead && o.reason != "" {
@@ -267,12 +247,12 @@ func (e *exchange) fill(o *outcome) (m *schema.Message, err error) {
 	}
 	m, err = validate.Read(o.Data)
 	switch {
-	case err != nil && (o.Was != replica.Unknown || o.Want == replica.Dead):
+	case err != nil && (o.Was != replica.Nowhere || o.Want == replica.Dead):
 		return nil, nil
-	case err == nil && o.Was == replica.Unknown:
+	case err == nil && o.Was == replica.Nowhere:
 		err = checkMessage(o.Copy, m)
 	}
-	if err == nil && o.Was == replica.Unknown && !e.w.Knows(o.Agent) && !e.o.DryRun {
+	if err == nil && o.Was == replica.Nowhere && !e.w.Knows(o.Agent) && !e.o.DryRun {
 		err = fmt.Errorf("there is no agent %s", o.Agent)
 	}
 	if err != nil {

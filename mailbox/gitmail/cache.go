@@ -11,7 +11,6 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -27,8 +26,8 @@ type cache struct {
 	Base   string                      `json:"base"`
 	Refs   string                      `json:"refs"`
 	Agents map[schema.AgentName]string `json:"agents"`
-	// Waiting are the states that messages had in the base before a box refused them.
-	Waiting map[string]replica.State `json:"waiting,omitempty"`
+	// Waiting are the copies of messages that a box refused.
+	Waiting map[string]bool `json:"waiting,omitempty"`
 	// Seen are the refs of machines that a sync has read.
 	Seen map[string]seen `json:"seen,omitempty"`
 	// Contended says that another machine was faster at the last push.
@@ -53,6 +52,8 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text st
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 		paths = append(paths, schema.BoxPath(agent, box))
 	}
+	marks := mailbox.MarksFolder + "/" + string(agent)
+	paths = append(paths, marks, marks+"/restored")
 	for _, path := range paths {
 		at := time.Unix(0, 0)
 		if info, err := w.Root().Lstat(path); err == nil {
@@ -88,7 +89,7 @@ func refsKey(there string, machines map[string]string) string {
 // nothingNew reports whether neither the workspace nor the remote has changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != refsKey(e.there, e.machines) || e.o.Prune != nil || e.o.Squash || e.o.RemoveAgent != "" || e.machines[e.ownRef] != "" {
+	if c.Base == "" || c.Base != e.baseID || c.Refs != refsKey(e.there, e.machines) || e.o.Prune != nil || e.o.Squash || e.machines[e.ownRef] != "" {
 		return false
 	}
 	agents, err := e.w.Agents()
@@ -102,7 +103,7 @@ func (e *exchange) nothingNew() bool {
 // keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
 	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
-	after := cache{Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waiting, Contended: e.cache.Contended, Seen: e.cache.Seen}
+	after := cache{Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen}
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}

@@ -70,13 +70,13 @@ func checkRef(ctx context.Context, around *git.Enclosing, ref string) error {
 	return fmt.Errorf("ref %q %w: %s", ref, ErrBadRef, why)
 }
 
-// ask asks the remote, if there is one, whether it has the ref, and for its object format. The format is empty if a remote
-// that has nothing yet does not say it.
-func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, format string, err error) {
+// ask asks the remote, if there is one, whether it has the mail, perhaps only on the ref of an earlier version, and for its object
+// format. The format is empty if a remote that has nothing yet does not say it.
+func ask(ctx context.Context, around *git.Enclosing, c Settings) (found, old bool, format string, err error) {
 	if c.URL == "" {
-		return false, "", nil
+		return false, false, "", nil
 	}
-	refs, err := around.RemoteRefs(ctx, c.URL, "HEAD", c.Ref)
+	refs, err := around.RemoteRefs(ctx, c.URL, "HEAD", c.Ref, c.MailRef())
 	for _, id := range refs {
 		format = "sha1"
 		if len(id) == 64 {
@@ -86,5 +86,6 @@ func ask(ctx context.Context, around *git.Enclosing, c Settings) (found bool, fo
 	if err == nil && format == "" {
 		format, err = around.RemoteFormat(ctx, c.URL)
 	}
-	return refs[c.Ref] != "", format, err
+	old = refs[c.MailRef()] == ""
+	return !old || refs[c.Ref] != "", old, format, err
 }

@@ -230,7 +230,7 @@ func TestHostileClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := remote.Run(ctx, "rev-parse", "refs/heads/oacp")
+	tip, err := remote.Run(ctx, "rev-parse", "refs/heads/oacp-3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestRefusedClaims(t *testing.T) {
 	git("config", "receive.hideRefs", "refs/oacp")
 	refused("deny updating a hidden ref")
 	git("config", "--unset", "receive.hideRefs")
-	git("update-ref", "refs/oacp/claims/codex", "refs/heads/oacp")
+	git("update-ref", "refs/oacp/claims/codex", "refs/heads/oacp-3")
 	refused("remote rejected")
 	git("update-ref", "-d", "refs/oacp/claims/codex")
 	if attempt, _, err := m[0].Take(ctx, wanted); attempt != 1 || err != nil {

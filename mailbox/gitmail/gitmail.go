@@ -8,7 +8,7 @@
 // A sync that is killed at any point is repeated by the next one:
 //
 //	fetch    the tip of the mailbox branch, and the refs of machines whose pushes were refused
-//	merge    the workspace, the base, the tip and those refs, with replica.Join
+//	merge    what the workspace, the base, the tip and those refs know, as the union of their facts
 //	apply    to the workspace what it lacks
 //	commit   on the tip what the tip lacks
 //	record   the new commit as the base
@@ -62,7 +62,8 @@ type Settings struct {
 	// URL is the URL of the remote as the user wrote it; empty means that there is no remote. pushURL is where to
 	// push, if that is not the URL.
 	URL, pushURL string
-	// Ref is the branch or other ref, such as refs/heads/oacp.
+	// Ref is the branch or other ref that the user chose, such as refs/heads/oacp. Mail of the present format is on a ref
+	// of another name; see MailRef.
 	Ref string
 	// Since is a day such as 20261121. The workspace does not take older mail that was handled or given up elsewhere.
 	// If it is empty, the workspace takes all mail.
@@ -76,11 +77,15 @@ func (s Settings) Name() string {
 	if s.URL == "" {
 		return ""
 	}
-	return git.PublicURL(s.URL) + " (" + strings.TrimPrefix(s.Ref, "refs/heads/") + ")"
+	return git.PublicURL(s.URL) + " (" + strings.TrimPrefix(s.MailRef(), "refs/heads/") + ")"
 }
 
 // branchRef returns the local branch at the base, which users can inspect.
-func (s Settings) branchRef() string { return "refs/heads/" + path.Base(s.Ref) }
+func (s Settings) branchRef() string { return "refs/heads/" + path.Base(s.MailRef()) }
+
+// MailRef returns the ref with the mail. Its name ends in the number of the format, because earlier versions, which read and write
+// the ref itself, do not check the format of what they find there.
+func (s Settings) MailRef() string { return s.Ref + "-" + strings.TrimSpace(format) }
 
 // Repository is the git repository of a workspace. Several processes may use it at the same time.
 type Repository struct {
@@ -169,20 +174,18 @@ type Options struct {
 	// Waiting, if set, is called from another goroutine after a sync has waited for a second. It gets what the
 	// sync waits for.
 	Waiting func(what string)
-	// Restore puts a message back into an inbox after another machine did so. The default is the
-	// Restore of the workspace.
-	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
-	// Recalled, if set, is called after a sync has moved a message from an inbox, because its sender took it back on another
-	// machine. It may put the message back. A sync that is killed before it ends calls it again.
-	Recalled func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// Return puts a message back into an inbox after another machine restored it. The default is the PutBack of the
+	// workspace.
+	Return func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// Noticed, if set, reports whether the agent was shown a message here, which its sender has taken back. Such a message is
+	// kept, on all machines.
+	Noticed func(ctx context.Context, m *schema.Message, agent schema.AgentName) (bool, error)
 	// Share makes Sync return early if another process began a sync after Sync was called.
 	Share bool
 	// Prune, if set, reports whether to remove the bytes of a message that was handled or given up.
 	Prune func(name string) bool
 	// Squash replaces the history by one commit, here and on the remote.
 	Squash bool
-	// RemoveAgent is an agent to remove on all machines.
-	RemoveAgent schema.AgentName
 	// until, if set, ends the sync where it waits for others; see SyncUntil.
 	until context.Context
 }

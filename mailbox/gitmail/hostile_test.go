@@ -210,33 +210,27 @@ var attacks = []attack{
 	{"dash names", func(h *hostile) {
 		h.add("100644", "-rf.yaml", "x\n")
 		h.add("100644", "agents/codex/inbox/-rf.yaml", "x\n")
-		h.add("100644", "agents/-rf/inbox/.gitkeep", "")
-		h.add("100644", "agents/--upload-pack=touch outside/inbox/.gitkeep", "")
+		h.add("100644", "agents/-rf/.agents/a1", "")
+		h.add("100644", "agents/--upload-pack=touch outside/.agents/a1", "")
 	}, false},
 	{"state", func(h *hostile) {
 		h.add("100644", "state/git/sync.lock", "x\n")
 		h.add("100644", "state/outgoing/x", "x\n")
 	}, true},
-	{"case of an agent", func(h *hostile) {
-		name, text, day := h.message(nil)
-		h.add("100644", "agents/Claude/inbox/.gitkeep", "")
-		h.add("100644", "agents/Claude/inbox/"+name, text)
-		h.add("100644", "agents/Mallory/outbox/"+day+"/"+name, text)
-	}, false},
 	{"case of a message", func(h *hostile) {
 		name, text, day := h.message(nil)
 		h.deliver(name, text, day)
 		h.add("100644", "agents/codex/inbox/"+strings.ToUpper(name[:len(name)-5])+".yaml", text)
 	}, false},
 	{"control characters", func(h *hostile) {
-		h.add("100644", "agents/red\x1b[31m\nagent/inbox/.gitkeep", "")
+		h.add("100644", "agents/red\x1b[31m\nagent/.agents/a1", "")
 		h.add("100644", "agents/codex/inbox/\x1b]0;title\a\n.yaml", "x\n")
-		h.add("100644", "agents/\xff\xfe/inbox/.gitkeep", "")
+		h.add("100644", "agents/\xff\xfe/.agents/a1", "")
 	}, false},
 	{"reserved agent names", func(h *hostile) {
-		h.add("100644", "agents/"+strings.Repeat("a", 300)+"/inbox/.gitkeep", "")
-		h.add("100644", "agents/all/inbox/.gitkeep", "")
-		h.add("100644", "agents/oacp/inbox/.gitkeep", "")
+		h.add("100644", "agents/"+strings.Repeat("a", 300)+"/.agents/a1", "")
+		h.add("100644", "agents/all/.agents/a1", "")
+		h.add("100644", "agents/oacp/.agents/a1", "")
 	}, true},
 	{"another sender", func(h *hostile) {
 		name, text, day := h.message(func(m *schema.Message) { m.From = "claude" })
@@ -396,6 +390,9 @@ func (m *machine) checkNames() {
 		}
 		if info, err := entry.Info(); err == nil && entry.Type().IsRegular() && info.Mode().Perm()&0o111 != 0 {
 			m.n.t.Errorf("%s can be executed", below)
+		}
+		if len(parts) == 4 && parts[2] == ".agents" || len(parts) == 2 && parts[1] == ".gitattributes" {
+			return nil
 		}
 		known := slices.Contains([]string{"agents", "workspace.json", ".gitattributes", ".gitignore"}, parts[0])
 		if len(parts) > 1 {

@@ -9,21 +9,34 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// listPruned adds the state of a message whose bytes were pruned to the lists for the tip. own says that no other machine
+// listPruned adds what is known of a message whose bytes were pruned to the lists for the tip. own says that no other machine
 // has it.
-func (e *exchange) listPruned(c replica.Copy, state replica.State, own bool) {
-	day := schema.BoxPath(c.Agent, c.Box(state.Stage)) + "/" + replica.Day(c.Name)
+func (e *exchange) listPruned(c replica.Copy, known facts.Set, own bool) {
+	day := schema.BoxPath(c.Agent, prunedBox(c, known)) + "/" + replica.Day(c.Name)
 	if e.pruned[day] == nil {
 		e.pruned[day] = maps.Clone(e.tip.pruned(day))
 	}
-	e.pruned[day][c.Name] = max(e.pruned[day][c.Name], state.Epoch)
+	e.pruned[day][c.Name] = e.pruned[day][c.Name].Join(known)
 	e.ownPruned, e.unfolded = e.ownPruned || own, e.unfolded || !own
+}
+
+// prunedBox returns the box whose lists have a message.
+func prunedBox(c replica.Copy, known facts.Set) mailbox.Box {
+	switch {
+	case c.Sent:
+		return mailbox.Outbox
+	case known.Place() == replica.Dead:
+		return mailbox.DeadLetters
+	}
+	return mailbox.Archive
 }
 
 // prune adds an edit that removes the bytes of old messages that were handled or given up from the tree, and those of
@@ -34,10 +47,17 @@ func (e *exchange) prune(context.Context) error {
 	if e.o.Prune != nil {
 		change.remove = e.pruneTip()
 	}
+	change.remove = append(change.remove, e.forgotten...)
 	for day, list := range e.pruned {
 		var text strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(list)) {
-			text.WriteString(strings.TrimSuffix(fmt.Sprintf("%s %d", name, list[name]), " 0") + "\n")
+			line := name + " " + list[name].String()
+			if !strings.Contains(day, string(mailbox.DeadLetters)) {
+				line = strings.TrimSuffix(line, " "+facts.Done.String())
+			} else {
+				line = strings.TrimSuffix(line, " "+facts.GivenUp.String())
+			}
+			text.WriteString(line + "\n")
 		}
 		change.write = append(change.write, git.File{Path: day + "/" + prunedName, Data: []byte(text.String())})
 	}
@@ -56,27 +76,28 @@ func (e *exchange) pruneTip() (files []string) {
 			pending[path.Base(f.Path)] = true
 		}
 	}
-	old := make(map[replica.Copy]replica.Stage)
+	old := make(map[replica.Copy]bool)
 	for name := range e.tip.folder("agents") {
-		for c, stage := range e.tip.stages(schema.AgentName(name), "") {
-			if stage == replica.Pending && !c.Sent {
+		for c, place := range e.tip.places(schema.AgentName(name), "") {
+			if place == replica.Pending && !c.Sent {
 				pending[c.Name] = true
 			} else if e.o.Prune(c.Name) {
-				old[c] = stage
+				old[c] = true
 			}
 		}
 	}
-	for c, stage := range old {
+	for c := range old {
 		if pending[c.Name] {
 			continue
 		}
 		at := e.tip.look(c)
-		e.listPruned(c, replica.State{Epoch: at.epoch, Stage: stage}, true)
-		files = append(files, at.paths...)
-		if !c.Sent {
-			files = append(files, epochPath(c))
+		if c.Sent {
+			at.Set = facts.Done
+		} else {
 			e.result.Pruned++
 		}
+		e.listPruned(c, at.Set, true)
+		files = append(files, at.paths...)
 	}
 	return files
 }

@@ -50,6 +50,9 @@ type Initialized struct {
 	Unreachable error
 	// Remotes are the remotes of the user's repository. If there are several, Init may choose none.
 	Remotes []string
+
+	// old says that the remote has only the branch of an earlier version.
+	old bool
 }
 
 // Init gives the workspace a git repository of its own, or completes the one that it has: it records the remote and
@@ -74,7 +77,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, err
 	}
 	var format string
-	made.Found, format, made.Unreachable = ask(ctx, around, made.Settings)
+	made.Found, made.old, format, made.Unreachable = ask(ctx, around, made.Settings)
 	if ctx.Err() != nil {
 		return made, made.Unreachable
 	}
@@ -112,7 +115,7 @@ func (r *Repository) create(ctx context.Context, around *git.Enclosing, format s
 	}
 	maker := &git.Repository{Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
 	if _, err := maker.Run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format,
-		"--initial-branch="+path.Base(made.Ref), r.git.GitDir); err != nil {
+		"--initial-branch="+path.Base(made.MailRef()), r.git.GitDir); err != nil {
 		return err
 	}
 	if err := r.complete(ctx, around, made); err != nil {
@@ -148,10 +151,14 @@ func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *
 // workspace.json, join copies it.
 func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	var options []string
-	if made.Created {
+	if made.Created && !made.old {
 		options = []string{"--depth=1"}
 	}
-	switch err := r.fetchRefs(ctx, options, "+"+made.Ref+":"+trackingRef); {
+	ref, tracking := made.MailRef(), trackingRef
+	if made.old {
+		ref, tracking = made.Ref, oldRef // the first sync converts it
+	}
+	switch err := r.fetchRefs(ctx, options, "+"+ref+":"+tracking); {
 	case isOtherFormat(err):
 		return r.settings.about(r.w, ErrObjectFormat, err)
 	case err != nil:
@@ -160,15 +167,15 @@ func (r *Repository) join(ctx context.Context, made *Initialized) error {
 	}
 	s := newStore(ctx, r.git)
 	defer s.Close()
-	v, err := s.view(trackingRef)
+	v, err := s.view(tracking)
 	if err != nil {
 		return err
 	}
-	if err := v.checkFormat(); err != nil {
+	if err := v.checkFormat(); err != nil && !(made.old && v.old) {
 		return fmt.Errorf("%s %w", made.Name(), err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.folder("agents"))) {
-		if agent := schema.AgentName(name); agent.Valid() {
+		if agent := schema.AgentName(name); agent.Valid() && v.lives(agent) {
 			made.Agents = append(made.Agents, agent)
 		}
 	}
@@ -258,5 +265,5 @@ func (e *exchange) isUnasked(agent schema.AgentName) bool {
 		return false
 	}
 	files := e.w.Scan(agent)
-	return len(files.Stages)+len(files.Problems)+len(files.Unread) == 0
+	return len(files.Places)+len(files.Problems)+len(files.Unread) == 0
 }

@@ -31,15 +31,16 @@ func newCode(t *testing.T, dir string, options ...string) string {
 func newMailboxes(t *testing.T, dir, branch string, options ...string) string {
 	t.Helper()
 	gittest.Run(t, filepath.Dir(dir), append(append([]string{"init", "-q", "--bare"}, options...), dir)...)
-	from := newCode(t, dir+".from", append(options, "--initial-branch="+branch)...)
+	from := newCode(t, dir+".from", append(options, "--initial-branch="+branch+"-3")...)
 	gittest.Run(t, from, "rm", "-q", "code.txt")
 	check.WriteFile(t, filepath.Join(from, "workspace.json"), `{"project_name": "shared"}`)
 	for _, agent := range []string{"codex", "claude", "-rf", "a b"} {
-		check.WriteFile(t, filepath.Join(from, "agents", agent, "inbox", ".gitkeep"), "")
+		check.WriteFile(t, filepath.Join(from, "agents", agent, ".agents", "a1"), "")
 	}
+	check.WriteFile(t, filepath.Join(from, ".oacp-format"), "3\n")
 	gittest.Run(t, from, "add", ".")
 	gittest.Run(t, from, "commit", "-q", "-m", "mail")
-	gittest.Run(t, from, "push", "-q", dir, branch)
+	gittest.Run(t, from, "push", "-q", dir, branch+"-3")
 	return dir
 }
 
@@ -88,7 +89,7 @@ func TestInitMakesARepository(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
-	if got := gittest.Run(t, w.Dir(), "symbolic-ref", "HEAD"); got != DefaultRef {
+	if got := gittest.Run(t, w.Dir(), "symbolic-ref", "HEAD"); got != DefaultRef+"-3" {
 		t.Errorf("HEAD is %s", got)
 	}
 	if _, err := os.Stat(filepath.Join(w.Dir(), ".git/hooks")); !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +128,7 @@ func TestInitAgain(t *testing.T) {
 	check.WriteFile(t, filepath.Join(w.Dir(), ".git/kept"), "")
 	gittest.Run(t, w.Dir(), "config", "oacp.hooks", "true")
 	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
-	gittest.Run(t, hub, "update-ref", "refs/oacp/mail", "refs/heads/oacp")
+	gittest.Run(t, hub, "update-ref", "refs/oacp/mail-3", "refs/heads/oacp-3")
 	gittest.Run(t, code, "remote", "set-url", "origin", hub)
 	for range 2 {
 		again := initialize(t, w, InitOptions{Enclosing: code})

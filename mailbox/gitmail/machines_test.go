@@ -66,7 +66,7 @@ var testMark = orphans.NewMark()
 
 // The ref of the mailboxes, on the remote and as each machine has it.
 const (
-	mailRef = "refs/heads/oacp"
+	mailRef = gitmail.DefaultRef + "-3"
 	baseRef = "refs/oacp/base"
 )
 
@@ -236,7 +236,7 @@ func (m *machine) tryInit(agents ...schema.AgentName) error {
 	if err != nil {
 		return err
 	}
-	_, err = gitmail.Init(m.n.t.Context(), w, gitmail.InitOptions{Remote: "origin", Ref: mailRef, Enclosing: m.clone})
+	_, err = gitmail.Init(m.n.t.Context(), w, gitmail.InitOptions{Remote: "origin", Ref: gitmail.DefaultRef, Enclosing: m.clone})
 	err = errors.Join(err, w.Close())
 	if err == nil && m.w == nil {
 		err = m.open()
@@ -448,7 +448,7 @@ func (m *machine) checkFolder(commit string) {
 	for line := range strings.SplitSeq(m.n.git(m.dir, "ls-tree", "-r", commit, "agents"), "\n") {
 		// "100644 blob <oid>\t<path>"
 		line = strings.Replace(line, "/.status", "/status.yaml", 1)
-		if about, path, ok := strings.Cut(line, "\t"); ok && !strings.HasPrefix(filepath.Base(path), ".") && !strings.Contains(path, "/.restored/") {
+		if about, path, ok := strings.Cut(line, "\t"); ok && !strings.HasPrefix(filepath.Base(path), ".") && !strings.Contains(path, "/.facts/") && !strings.Contains(path, "/.removed/") {
 			committed[path] = strings.Fields(about)[2]
 		}
 	}
@@ -480,7 +480,7 @@ func (m *machine) checkFolder(commit string) {
 		delete(committed, name)
 	}
 	for name := range committed {
-		if m.n.pruned[message(name)] {
+		if m.n.pruned[message(name)] || !m.w.Knows(schema.AgentName(strings.Split(name, "/")[1])) { // it waits for its agent
 			continue
 		}
 		m.n.t.Errorf("%s: %s of the commit is not in the workspace", m.name, name)
@@ -528,5 +528,21 @@ func notInShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it runs without -short")
+	}
+}
+
+// removeAgent removes an agent, as oacp remove-agent does, but without a sync.
+func (m *machine) removeAgent(agent schema.AgentName) {
+	m.n.t.Helper()
+	if err := mailbox.RemoveAgent(m.n.t.Context(), m.w, agent); err != nil {
+		m.n.t.Fatalf("%s: removing %s: %v", m.name, agent, err)
+	}
+}
+
+// addAgent adds an agent, as oacp add-agent does.
+func (m *machine) addAgent(agent schema.AgentName) {
+	m.n.t.Helper()
+	if _, err := project.AddAgent(m.w, agent, project.AgentOptions{}); err != nil {
+		m.n.t.Fatalf("%s: adding %s: %v", m.name, agent, err)
 	}
 }

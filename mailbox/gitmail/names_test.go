@@ -125,7 +125,7 @@ func (a *anyNames) inTrees(round int) {
 			mode := []string{"100644", "100644", "100755", "120000", "40000"}[a.random.IntN(5)]
 			places := []string{
 				"agents/mallory/outbox/" + day + "/", "agents/codex/inbox/", "agents/codex/inbox/archive/" + day + "/", "agents/codex/dead_letter/" + day + "/",
-				"agents/codex/.restored/", "agents/codex/", "agents/", "",
+				"agents/codex/.facts/", "agents/codex/.agents/", "agents/codex/.removed/", "agents/codex/", "agents/", "",
 			}
 			if mode == "40000" {
 				a.files[places[a.random.IntN(len(places))]+name+"/x"] = treeFile{"100644", a.writeObject("blob", text)}

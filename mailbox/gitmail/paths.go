@@ -1,14 +1,13 @@
 package gitmail
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/replica"
@@ -19,15 +18,15 @@ import (
 const (
 	// formatName is the file that marks a tree as one of mailboxes, and holds the version of its format.
 	formatName = ".oacp-format"
-	format     = "2\n"
-	// keepName is a file in the inbox of an agent, without which git would not keep an empty one, and removedName a
-	// file of an agent that was removed. Each holds the epoch of the agent.
-	keepName    = ".gitkeep"
+	format     = "3\n"
+	// agentsName and removedName are folders of an agent with an empty file for each of its incarnations, and for each of
+	// those that were removed. The name of the file is the id.
+	agentsName  = ".agents"
 	removedName = ".removed"
-	// restoredName is the folder of files that hold the epochs of messages that were restored.
-	restoredName = ".restored"
-	// prunedName is the file in the folder of a day that lists the messages whose bytes were pruned, with their
-	// epochs.
+	// factsName is the folder of files with the facts about messages of which more is known than their folder says.
+	factsName = ".facts"
+	// prunedName is the file in the folder of a day that lists the messages whose bytes were pruned, with their facts where
+	// these are more than the folder says.
 	prunedName = ".pruned"
 )
 
@@ -42,90 +41,114 @@ func treePath(agent schema.AgentName, box mailbox.Box, name string) string {
 	return schema.BoxPath(agent, box) + "/" + replica.Day(name) + "/" + name
 }
 
-// epochPath returns the path of the file that holds the epoch of a message.
-func epochPath(c replica.Copy) string { return schema.AgentPath(c.Agent, restoredName+"/"+c.Name) }
+// factsPath returns the path of the file that holds the facts about a message.
+func factsPath(c replica.Copy) string { return schema.AgentPath(c.Agent, factsName+"/"+c.Name) }
 
 func reasonPath(c replica.Copy) string {
 	return treePath(c.Agent, mailbox.DeadLetters, c.Name) + mailbox.ReasonSuffix
 }
 
-// A location is a path at which a tree has a message in a stage.
+// A location is a path at which a tree has a message in a place.
 type location struct {
-	stage replica.Stage
+	place replica.Place
 	path  string
 }
 
-// locations returns the paths at which trees may have a message. The first one is that of earlier versions.
+// locations returns the paths at which trees may have a message.
 func locations(c replica.Copy) (all []location) {
 	if c.Sent {
 		return []location{{replica.Pending, treePath(c.Agent, mailbox.Outbox, c.Name)}}
 	}
-	all = []location{{replica.Handled, schema.AgentPath(c.Agent, "archive/"+replica.Day(c.Name)+"/"+c.Name)}}
-	for stage := replica.Pending; stage <= replica.Handled; stage++ {
-		all = append(all, location{stage, treePath(c.Agent, stage.Box(), c.Name)})
+	for _, place := range []replica.Place{replica.Pending, replica.Dead, replica.Handled} {
+		all = append(all, location{place, treePath(c.Agent, replica.Box(place), c.Name)})
 	}
 	return all
 }
 
 // held is what a tree has of a copy.
 type held struct {
-	state replica.State
-	// epoch is the epoch of the files.
-	epoch int
+	facts.Set
 	// object is the object with the bytes, and reason the one with the reason of a dead letter; empty if there is none.
 	object, reason string
 	// paths are the files.
 	paths []string
 }
 
+// plain returns the facts that the folder of a place says.
+func plain(p replica.Place) facts.Set {
+	switch p {
+	case replica.Pending:
+		return facts.Known
+	case replica.Dead:
+		return facts.GivenUp
+	case replica.Handled:
+		return facts.Done
+	}
+	return facts.Set{}
+}
+
 // look returns what a tree has of a message.
 func (v *view) look(c replica.Copy) (h held) {
-	if !c.Sent {
-		h.epoch = v.number(epochPath(c))
-	}
+	var said facts.Set // by the folders
 	for _, location := range locations(c) {
 		at := v.entry(location.path)
 		if !at.IsFile() {
 			continue
 		}
-		h.state = replica.Join(h.state, replica.State{Epoch: h.epoch, Stage: location.stage})
 		h.object, h.paths = at.Object, append(h.paths, location.path)
-		if location.stage != replica.Dead {
-			continue
+		if location.place == replica.Dead {
+			if reason := v.entry(reasonPath(c)); reason.IsFile() {
+				h.reason, h.paths = reason.Object, append(h.paths, reasonPath(c))
+			}
 		}
-		if reason := v.entry(reasonPath(c)); reason.IsFile() {
-			h.reason, h.paths = reason.Object, append(h.paths, reasonPath(c))
+		if v.old {
+			said = said.Join(v.converted(c, location.place, h.reason))
+		} else {
+			said = said.Join(plain(location.place))
 		}
 	}
-	for _, stage := range []replica.Stage{replica.Dead, replica.Handled} {
-		if epoch, ok := v.pruned(schema.BoxPath(c.Agent, c.Box(stage)) + "/" + replica.Day(c.Name))[c.Name]; ok {
-			h.state = replica.Join(h.state, replica.State{Epoch: epoch, Stage: stage})
+	if at := v.entry(factsPath(c)); at.IsFile() && !c.Sent {
+		if known, err := facts.Parse(v.text(at)); err == nil {
+			said, h.paths = known, append(h.paths, factsPath(c))
 		}
+	}
+	h.Set = said
+	for _, place := range []replica.Place{replica.Dead, replica.Handled} {
+		h.Set = h.Join(v.pruned(schema.BoxPath(c.Agent, c.Box(place)) + "/" + replica.Day(c.Name))[c.Name])
 	}
 	return h
 }
 
-// pruned returns the messages whose bytes were pruned from the folder of a day, with their epochs. It ignores invalid
-// lines.
-func (v *view) pruned(day string) map[string]int {
+// pruned returns the messages whose bytes were pruned from the folder of a day, with their facts. It ignores invalid lines.
+func (v *view) pruned(day string) map[string]facts.Set {
 	list, ok := v.lists[day]
 	if ok {
 		return list
 	}
-	list = make(map[string]int)
+	list = make(map[string]facts.Set)
+	said := facts.Done // also of an outbox
+	if path.Base(path.Dir(day)) == string(mailbox.DeadLetters) {
+		said = facts.GivenUp
+	}
 	for line := range strings.Lines(v.text(v.entry(day + "/" + prunedName))) {
-		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if epoch, err := strconv.Atoi(cmp.Or(number, "0")); err == nil && epoch >= 0 && (replica.Copy{Name: name}).Check() == nil {
-			list[name] = epoch
+		name, rest, more := strings.Cut(strings.TrimSpace(line), " ")
+		known, err := said, error(nil)
+		if more && v.old {
+			known = restored(said, rest)
+		} else if more {
+			known, err = facts.Parse(rest)
+		}
+		if err == nil && (replica.Copy{Name: name}).Check() == nil {
+			list[name] = known
 		}
 	}
 	v.lists[day] = list
 	return list
 }
 
-// stages returns the stages of the messages of an agent, from the day since on.
-func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]replica.Stage {
-	stages := make(map[replica.Copy]replica.Stage)
+// places returns the places of the files of the messages of an agent, from the day since on.
+func (v *view) places(agent schema.AgentName, since string) map[replica.Copy]replica.Place {
+	places := make(map[replica.Copy]replica.Place)
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
 		days := map[string]entry{"": {}}
 		if box != mailbox.Inbox {
@@ -138,41 +161,49 @@ func (v *view) stages(agent schema.AgentName, since string) map[replica.Copy]rep
 			for name, at := range v.folder(path.Join(schema.BoxPath(agent, box), day)) {
 				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
 				if at.IsFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
-					stages[c] = max(stages[c], replica.StageOf(box))
+					places[c] = max(places[c], replica.PlaceOf(box))
 				}
 			}
 		}
 	}
-	return stages
+	return places
 }
 
-// checkFormat returns an error if the tree does not hold mailboxes, or holds mailboxes of a later version.
+// checkFormat returns an error if the tree does not hold mailboxes, or holds mailboxes of another version.
 func (v *view) checkFormat() error {
-	marked, agents, top := v.entry(formatName), v.folder("agents"), v.tree(git.Folder(v.root))
-	foreign := len(top) > 0 && (len(agents) > 0 || !top[schema.MarkerName].IsFile()) // otherwise there is no agent yet
-	for name := range agents {
-		foreign = foreign && !v.entry(schema.AgentPath(schema.AgentName(name), "inbox/"+keepName)).IsFile()
-	}
+	marked, top := v.entry(formatName), v.tree(git.Folder(v.root))
+	foreign := len(top) > 1 || len(top) == 1 && !top[schema.MarkerName].IsFile()
 	switch found := v.text(marked); {
 	case v.failed != nil:
 		return v.failed
 	case marked.IsFile() && found != strings.TrimSpace(format):
-		return fmt.Errorf("%w: its format is %.20q, and this program knows that of 2", ErrForeignBranch, found)
+		return fmt.Errorf("%w: its format is %.20q, and this program knows that of %.1s", ErrForeignBranch, found, format)
 	case !marked.IsFile() && foreign:
 		return ErrForeignBranch
 	}
 	return nil
 }
 
-// agentState returns whether a tree has an agent, as a state that replica.Join can join: Pending for an agent that
-// exists, and Handled for one that was removed.
-func (v *view) agentState(agent schema.AgentName) (state replica.State) {
-	for stage, path := range map[replica.Stage]string{replica.Pending: schema.BoxPath(agent, mailbox.Inbox) + "/" + keepName, replica.Handled: schema.AgentPath(agent, removedName)} {
-		if v.entry(path).IsFile() {
-			state = replica.Join(state, replica.State{Epoch: v.number(path), Stage: stage})
-		}
+// incarnations returns the ids of the incarnations of an agent that a tree has, and of those that were removed.
+func (v *view) incarnations(agent schema.AgentName) (ids, removed []string) {
+	if v.old {
+		return v.convertedIncarnations(agent)
 	}
-	return state
+	list := func(name string) (ids []string) {
+		for id, at := range v.folder(schema.AgentPath(agent, name)) {
+			if at.IsFile() && facts.IsID(id) {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	return list(agentsName), list(removedName)
+}
+
+// lives reports whether a tree has an incarnation of an agent that was not removed.
+func (v *view) lives(agent schema.AgentName) bool {
+	ids, removed := v.incarnations(agent)
+	return slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(removed, id) })
 }
 
 // A place is what the path of a file in a tree means.
@@ -196,7 +227,7 @@ func parsePath(path string) (p place, err error) {
 	}
 	name := parts[len(parts)-1]
 	p.Agent, p.Sent, p.list = schema.AgentName(parts[1]), parts[2] == string(mailbox.Outbox), name == prunedName
-	if p.list || path == schema.AgentPath(p.Agent, removedName) || path == schema.AgentPath(p.Agent, "inbox/"+keepName) {
+	if p.list || len(parts) == 4 && (parts[2] == agentsName || parts[2] == removedName) && facts.IsID(name) {
 		return p, nil
 	}
 	p.Name = strings.TrimSuffix(name, mailbox.ReasonSuffix)
@@ -204,7 +235,7 @@ func parsePath(path string) (p place, err error) {
 		return p, err
 	}
 	p.message = slices.ContainsFunc(locations(p.Copy), func(l location) bool { return l.path == path })
-	if !p.message && path != epochPath(p.Copy) && path != reasonPath(p.Copy) {
+	if !p.message && path != factsPath(p.Copy) && path != reasonPath(p.Copy) {
 		return p, errForeign
 	}
 	return p, nil

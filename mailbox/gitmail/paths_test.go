@@ -17,9 +17,9 @@ const (
 func TestCheckPath(t *testing.T) {
 	for _, good := range []string{
 		"agents/claude/outbox/20261121/" + question, "agents/claude/outbox/20261121/" + foreign,
-		"agents/codex/inbox/" + question, "agents/codex/inbox/.gitkeep",
-		"agents/codex/inbox/archive/20261121/" + question, "agents/codex/archive/20261121/" + question,
-		"agents/codex/.restored/" + question, "agents/codex/.removed", "agents/codex/outbox/20261121/.pruned", "workspace.json", ".oacp-format",
+		"agents/codex/inbox/" + question,
+		"agents/codex/inbox/archive/20261121/" + question,
+		"agents/codex/.facts/" + question, "agents/codex/.removed/e1", "agents/codex/.agents/2aew34ge36r5", "agents/codex/outbox/20261121/.pruned", "workspace.json", ".oacp-format",
 		"agents/codex/dead_letter/20261121/" + question, "agents/codex/dead_letter/20261121/" + question + mailbox.ReasonSuffix,
 	} {
 		if _, err := parsePath(good); err != nil {
@@ -32,7 +32,8 @@ func TestCheckPath(t *testing.T) {
 		"agents/claude/outbox/20261122/" + question,              // another day
 		"agents/claude/outbox/" + question,                       // no day
 		"agents/codex/inbox/20261121/" + question,                // a day
-		"agents/codex/outbox/.gitkeep",                           // only inboxes are kept
+		"agents/codex/inbox/.gitkeep",                            // of earlier versions
+		"agents/codex/.agents/A1",                                // no id
 		"agents/../../inbox/" + question,                         // leads out
 		"agents/co dex/inbox/" + question,                        // no agent name
 		"agents/codex/inbox/../" + question,                      // leads out

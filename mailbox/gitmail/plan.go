@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
@@ -31,38 +32,61 @@ type plan struct {
 	byKey map[string]*edit
 	// pruned are the new lists of pruned messages, by the folder of their day. ownPruned says that one of them has
 	// something that no other machine has.
-	pruned    map[string]map[string]int
+	pruned    map[string]map[string]facts.Set
 	ownPruned bool
+	// forgotten are files of the tip whose bytes the branch forgets.
+	forgotten []string
 	// outcomes are what the workspace lacks.
 	outcomes []*outcome
 	// added and removed are agents.
 	added, removed []schema.AgentName
 	// statuses are the status files that the workspace lacks.
 	statuses map[schema.AgentName][]byte
-	// stamps are the stamps of agents whose folders agree with the base once the sync is done, and waiting are the
-	// states that the base has of messages that a box refused.
-	stamps  map[schema.AgentName]string
-	waiting map[string]replica.State
+	// read are what was read of the agents' folders, agreed the facts that the next base will have of messages, and waiting the
+	// places of the files that could not move.
+	read    map[schema.AgentName]*replica.Files
+	agreed  map[schema.AgentName]map[string]facts.Set
+	waiting map[replica.Copy]replica.Place
+	// local are the agents with a folder here, and gone the agents without an incarnation that was not removed.
+	local []schema.AgentName
+	gone  map[schema.AgentName]bool
+	// incarnations are the ids of the agents that the workspace has or gets.
+	incarnations map[schema.AgentName][]string
+	// stamps are the stamps of agents whose folders agree with the base once the sync is done.
+	stamps map[schema.AgentName]string
 	// unfolded says that the machines' refs have, or may have, something that the tip does not have.
 	unfolded bool
 }
 
 func newPlan() *plan {
 	return &plan{
-		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), pruned: make(map[string]map[string]int),
-		statuses: make(map[schema.AgentName][]byte), stamps: make(map[schema.AgentName]string), waiting: make(map[string]replica.State),
+		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), pruned: make(map[string]map[string]facts.Set),
+		statuses: make(map[schema.AgentName][]byte), stamps: make(map[schema.AgentName]string), read: make(map[schema.AgentName]*replica.Files),
+		agreed: make(map[schema.AgentName]map[string]facts.Set), waiting: make(map[replica.Copy]replica.Place),
+		gone: make(map[schema.AgentName]bool), incarnations: make(map[schema.AgentName][]string),
 	}
+}
+
+// waitingNames returns the copies that a box refused, for the cache.
+func (p *plan) waitingNames() map[string]bool {
+	names := make(map[string]bool, len(p.waiting))
+	for c := range p.waiting {
+		names[c.String()] = true
+	}
+	return names
 }
 
 // An outcome is a change to the workspace.
 type outcome struct {
 	replica.Outcome
-	base replica.State
+	base facts.Set
+	// placed is where the file was put last.
+	placed replica.Place
 	// object and reason are the objects that hold the bytes.
 	object, reason string
 }
 
-// remote returns the tip and the trees of the machines' refs.
+// remote returns the tip, and the trees of the machines' refs and of the branch of an earlier version.
 func (p *plan) remote() []*view { return append([]*view{p.tip}, p.others...) }
 
 // makePlan compares the workspace and the trees.
@@ -87,27 +111,56 @@ func (e *exchange) makePlan(ctx context.Context) error {
 	return cmp.Or(context.Cause(ctx), e.failed)
 }
 
-// agents returns the agents of the workspace and of all trees.
+// agents returns the agents of the workspace and of all trees. Of agents whose names differ only in case, it returns the one that
+// lives here, or else the one with mail, or else the smaller one; the others wait until somebody renames them.
 func (e *exchange) agents() ([]schema.AgentName, error) {
 	all, err := e.w.Agents()
 	if err != nil {
 		return nil, err
 	}
-	all = slices.Clone(all)
+	e.local = slices.Clone(all)
+	lives, hasMail := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
+	var found, removed []schema.AgentName
 	for _, v := range append(e.remote(), e.base) {
-		found := v.folder("agents")
-		for _, name := range slices.Sorted(maps.Keys(found)) {
+		for name, at := range v.folder("agents") {
 			agent := schema.AgentName(name)
-			if slices.Contains(all, agent) || !found[name].IsFolder() || !agent.Valid() {
+			if !at.IsFolder() || !agent.Valid() {
 				continue
 			}
-			if err := mailbox.CheckNewAgent(agent, all); err != nil && !errors.Is(err, mailbox.ErrPostmaster) {
-				e.problem(schema.BoxPath(agent, mailbox.Inbox), err)
-				continue
+			p, err := e.presence(agent)
+			if err != nil {
+				return nil, err
 			}
-			all = append(all, agent)
+			lives[agent] = agent == mailbox.Postmaster || len(p.living) > 0
+			hasMail[agent] = hasMail[agent] || len(v.folder(schema.BoxPath(agent, mailbox.Inbox))) > 0
+			found = append(found, agent)
 		}
 	}
+	rank := func(agent schema.AgentName) int {
+		switch {
+		case !lives[agent]:
+			return 2
+		case hasMail[agent]:
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(found, func(a, b schema.AgentName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	for _, agent := range slices.Compact(found) {
+		err := mailbox.CheckNewAgent(agent, all)
+		switch same, isCase := errors.AsType[*mailbox.SameNameError](err); {
+		case slices.Contains(all, agent):
+		case isCase && lives[agent]:
+			e.blocked(fmt.Errorf("agents/%s: %w: rename one of them, with oacp remove-agent %[1]s and oacp add-agent NAME on its machine", agent, same))
+		case err != nil && !isCase && !errors.Is(err, mailbox.ErrPostmaster):
+			e.problem(schema.BoxPath(agent, mailbox.Inbox), err)
+		case lives[agent]:
+			all = append(all, agent)
+		default: // a removed agent takes no name
+			removed = append(removed, agent)
+		}
+	}
+	all = append(all, removed...)
 	slices.Sort(all)
 	return all, nil
 }
@@ -118,7 +171,7 @@ func (e *exchange) compare(v *view, at string, was, is entry) {
 	elements := strings.Split(at, "/")
 	name := elements[len(elements)-1]
 	switch {
-	case was == is, len(elements) > deepest, strings.HasPrefix(name, ".") && name != restoredName && name != prunedName:
+	case was == is, len(elements) > deepest, strings.HasPrefix(name, ".") && name != factsName && name != prunedName && name != restoredName:
 		return
 	case !was.IsFolder() && !is.IsFolder():
 		e.compareFile(v, at, was, is)
@@ -140,6 +193,11 @@ func (e *exchange) compare(v *view, at string, was, is entry) {
 // compareFile notes the message of a file that differs between a tree and the base, or what is wrong with the file.
 func (e *exchange) compareFile(v *view, file string, was, is entry) {
 	at, err := parsePath(file)
+	if name := path.Base(file); v.old && path.Base(path.Dir(file)) == restoredName { // its epochs are facts now
+		at.Agent, at.Name, err = schema.AgentName(strings.Split(file, "/")[1]), name, (replica.Copy{Name: name}).Check()
+	} else if v.old && (name == keepName || name == removedName) {
+		return
+	}
 	switch {
 	case err != nil:
 	case is != entry{} && !is.IsFile():
@@ -154,7 +212,10 @@ func (e *exchange) compareFile(v *view, file string, was, is entry) {
 	case err != nil, changed == nil:
 	case at.list:
 		for _, side := range []*view{v, e.base} {
-			for name := range side.pruned(path.Dir(file)) {
+			for name, known := range side.pruned(path.Dir(file)) {
+				if other := v.pruned(path.Dir(file))[name]; other == known && side != v || v.commit == e.base.commit {
+					continue
+				}
 				changed[replica.Copy{Agent: at.Agent, Name: name, Sent: at.Sent}] = true
 			}
 		}
@@ -165,10 +226,12 @@ func (e *exchange) compareFile(v *view, file string, was, is entry) {
 
 // planAgent plans the mailbox of an agent.
 func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
-	if removed := e.planPresence(agent); removed {
-		return
-	}
 	changed := e.changed[agent]
+	if removed := e.planPresence(agent); removed {
+		for c := range e.tip.places(agent, "") { // the branch forgets the bytes of what is done
+			changed[c] = true
+		}
+	}
 	for key := range e.cache.Waiting {
 		if of, name, _ := strings.Cut(key, "/"); of == string(agent) {
 			changed[replica.Copy{Agent: agent, Name: name}] = true
@@ -177,9 +240,15 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 	var files *replica.Files
 	if !e.isUnchanged(agent) {
 		files = e.w.Scan(agent)
-		base := e.base.stages(agent, e.r.settings.Since)
-		addDifferent(files.Stages, base, changed)
-		addDifferent(base, files.Stages, changed)
+		base := e.base.places(agent, e.r.settings.Since)
+		addDifferent(files.Places, base, changed)
+		addDifferent(base, files.Places, changed)
+		for name := range files.Marks {
+			changed[replica.Copy{Agent: agent, Name: name}] = true
+		}
+		for c, twice := range files.Twice {
+			changed[c] = changed[c] || twice
+		}
 		for path, err := range files.Problems {
 			e.problem(path, err)
 		}
@@ -189,68 +258,113 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 		if len(files.Problems)+len(files.Unread) > 0 {
 			delete(e.stamps, agent)
 		}
+		e.read[agent] = files
 	}
 	e.planStatus(agent)
-	for _, c := range slices.SortedFunc(maps.Keys(changed), func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) }) {
+	copies := slices.SortedFunc(maps.Keys(changed), func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) })
+	if files == nil && len(copies) > 0 {
+		marks, names, err := mailbox.Marks(e.w.Workspace, agent, false)
+		if err != nil {
+			e.blocked(err)
+		}
+		e.read[agent] = &replica.Files{Places: make(map[replica.Copy]replica.Place), Marks: marks, MarkFiles: names}
+	}
+	e.agreed[agent] = make(map[string]facts.Set)
+	for _, c := range copies {
 		if ctx.Err() != nil || e.failed != nil {
 			return
 		}
-		e.planCopy(c, files)
+		e.planCopy(ctx, c, files)
 	}
 }
 
-// addDifferent adds the copies whose stages differ.
-func addDifferent(here, there map[replica.Copy]replica.Stage, into map[replica.Copy]bool) {
-	for c, stage := range here {
-		if there[c] != stage {
+// addDifferent adds the copies whose places differ.
+func addDifferent(here, there map[replica.Copy]replica.Place, into map[replica.Copy]bool) {
+	for c, place := range here {
+		if there[c] != place {
 			into[c] = true
 		}
 	}
 }
 
-// planPresence plans whether there is an agent, and reports whether it was removed, with all its mail.
+// A presence is what is known of the incarnations of an agent: the living ones, those that were removed, and of both what the
+// other machines know.
+type presence struct{ living, gone, remote, remoteGone []string }
+
+func (e *exchange) presence(agent schema.AgentName) (p presence, err error) {
+	for _, v := range e.remote() {
+		ids, gone := v.incarnations(agent)
+		p.remote, p.remoteGone = union(p.remote, ids), union(p.remoteGone, gone)
+	}
+	here, gone, err := mailbox.Incarnations(e.w.Workspace, agent)
+	if !slices.Contains(e.local, agent) || e.isUnasked(agent) {
+		here = nil // where case does not matter, they may be those of another agent
+	}
+	baseIDs, baseGone := e.base.incarnations(agent)
+	p.gone = union(union(gone, p.remoteGone), baseGone)
+	p.living = slices.DeleteFunc(union(union(here, p.remote), baseIDs), func(id string) bool { return slices.Contains(p.gone, id) })
+	return p, err
+}
+
+// planPresence plans whether there is an agent, and reports whether all its incarnations were removed.
 func (e *exchange) planPresence(agent schema.AgentName) (removed bool) {
 	if agent == mailbox.Postmaster {
 		return false
 	}
-	base, tip := e.base.agentState(agent), e.tip.agentState(agent)
-	remote := tip
-	for _, v := range e.others {
-		remote = replica.Join(remote, v.agentState(agent))
+	p, err := e.presence(agent)
+	if err != nil {
+		e.blocked(err)
+		return false
 	}
-	stage := replica.Unknown
-	if _, missing := e.w.Root().Lstat(schema.BoxPath(agent, mailbox.Inbox)); missing == nil && !e.isUnasked(agent) {
-		stage = replica.Pending
+	_, missing := e.w.Root().Lstat(schema.BoxPath(agent, mailbox.Inbox))
+	isHere := missing == nil && !e.isUnasked(agent)
+	if isHere && len(p.living)+len(p.gone) == 0 { // a folder that another program made, or a new one
+		p.living = []string{string(facts.NewID())}
 	}
-	here := replica.Here(stage, base)
-	if e.o.RemoveAgent == agent {
-		here.Stage = replica.Handled
-	}
-	result := replica.Join(here, remote)
-	removed = result.Stage == replica.Handled
-	if removed {
+	removed = len(p.living) == 0 && len(p.gone) > 0
+	switch {
+	case removed:
+		e.gone[agent] = true
 		e.removed = append(e.removed, agent)
-	} else if result.Stage == replica.Pending && !e.w.Knows(agent) {
-		e.added = append(e.added, agent)
+	case len(p.living) == 0:
+		return false
+	default:
+		e.incarnations[agent] = p.living
+		if !e.w.Knows(agent) || missing != nil {
+			e.added = append(e.added, agent)
+		}
 	}
-	if result == tip && (!removed || len(e.tip.folder("agents/"+string(agent))) <= 1) {
-		return removed
-	}
-	var number []byte
-	if result.Epoch > 0 || removed {
-		number = fmt.Appendf(nil, "%d\n", result.Epoch)
-	}
-	kept, gone := schema.AgentPath(agent, "inbox/"+keepName), schema.AgentPath(agent, removedName)
-	change := &edit{Change: history.Change{Direction: history.Out, Agent: agent}, own: result != remote}
+	tipIDs, tipGone := e.tip.incarnations(agent)
+	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.NewAgent, Agent: agent}}
 	if removed {
 		change.Kind = history.RemovedAgent
-		change.write, change.remove = []git.File{{Path: gone, Data: number}}, []string{"agents/" + string(agent)}
-	} else {
-		change.Kind = history.NewAgent
-		change.write, change.remove = []git.File{{Path: kept, Data: number}}, []string{gone}
 	}
-	e.edits, e.unfolded = append(e.edits, change), e.unfolded || !change.own
+	add := func(folder string, ids, tip, remote []string) {
+		for _, id := range ids {
+			if !slices.Contains(tip, id) {
+				change.write = append(change.write, git.File{Path: schema.AgentPath(agent, folder+"/"+id), Data: []byte{}})
+				change.own = change.own || !slices.Contains(remote, id)
+			}
+		}
+	}
+	add(agentsName, p.living, tipIDs, p.remote)
+	add(removedName, p.gone, tipGone, p.remoteGone)
+	for _, id := range tipIDs {
+		if slices.Contains(p.gone, id) {
+			change.remove = append(change.remove, schema.AgentPath(agent, agentsName+"/"+id))
+		}
+	}
+	if len(change.write)+len(change.remove) > 0 {
+		e.edits, e.unfolded = append(e.edits, change), e.unfolded || !change.own
+	}
 	return removed
+}
+
+// union returns the ids of two lists, sorted, each once.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // planWorkspace adds workspace.json and the format to a tip that lacks them.

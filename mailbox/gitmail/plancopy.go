@@ -2,12 +2,14 @@ package gitmail
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io/fs"
 	"slices"
 
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/mailbox"
@@ -18,57 +20,106 @@ import (
 )
 
 // planCopy plans one copy of a message. The files are nil if the folders agree with the base.
-func (e *exchange) planCopy(c replica.Copy, files *replica.Files) {
+func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.Files) {
 	// What is here, and what the trees say.
-	stage, here, err := replica.Unknown, mailbox.Entry{}, error(nil)
-	if files == nil || files.Stages[c] != replica.Unknown {
-		if stage, here, err = e.w.Look(c); err != nil {
+	place, here, err := replica.Nowhere, mailbox.Entry{}, error(nil)
+	if files == nil || files.Places[c] != replica.Nowhere {
+		if place, here, err = e.w.Look(c); err != nil {
 			e.blocked(err)
 		}
 	}
 	base, tip := e.base.look(c), e.tip.look(c)
-	if before, ok := e.cache.Waiting[c.String()]; ok && !c.Sent {
-		base.state = before
-	}
 	remote := tip
-	for _, v := range e.others {
+	for _, v := range e.remote()[1:] {
 		other := v.look(c)
-		if joined := replica.Join(remote.state, other.state); joined != remote.state {
-			remote.state, remote.reason = joined, cmp.Or(other.reason, remote.reason)
+		if joined := remote.Join(other.Set); joined != remote.Set {
+			remote.Set, remote.reason = joined, cmp.Or(other.reason, remote.reason)
 		}
 		remote.object = cmp.Or(remote.object, other.object)
 	}
 	remote.object, remote.reason = cmp.Or(remote.object, base.object), cmp.Or(remote.reason, base.reason)
-	if state := replica.Join(remote.state, base.state); c.Sent && state.Stage == replica.Handled {
-		if tip.state.Stage != replica.Handled {
-			e.listPruned(c, state, remote.state.Stage != replica.Handled)
+	if known := remote.Join(base.Set); c.Sent && (known.Place() == replica.Handled || e.gone[c.Agent]) {
+		if known = facts.Done; tip.Place() == replica.Pending || tip.Set != known && !e.gone[c.Agent] {
+			e.listPruned(c, known, remote.Place() != replica.Handled)
+			e.forget(tip)
 		}
-		return // it was pruned
+		return // it was pruned, or its sender removed
 	}
-	result := replica.Join(replica.Here(stage, base.state), remote.state)
-
-	if result != tip.state {
-		e.editCopy(c, here, tip, remote, result)
+	read := e.read[c.Agent]
+	read.Places[c] = place
+	var mark facts.Mark
+	if !c.Sent {
+		mark = read.Marks[c.Name]
 	}
-	wanted := remote.object != "" && (result.Stage == replica.Pending && !c.Sent || replica.Day(c.Name) >= e.r.settings.Since)
-	newReason := result.Stage == replica.Dead && tip.reason != "" && tip.reason != base.reason
+	result := e.w.Here(c, place, mark, base.Set).Join(remote.Set)
+	if e.old != nil && e.base.old && slices.Contains(e.removed, c.Agent) && base.Place() == replica.Pending {
+		result = result.Add(facts.WasRemoved) // an earlier version forgot the mail of removed agents
+	}
+	result = kept(ctx, e, c, here, result)
+	if !result.IsKnown() {
+		return
+	}
+	want := result.Place()
+	if result != tip.Set || e.gone[c.Agent] && want != replica.Pending && len(tip.paths) > 0 {
+		if !e.editCopy(c, here, tip, remote, result) {
+			return
+		}
+	}
+	if !c.Sent {
+		e.agreed[c.Agent][c.Name] = result
+	}
+	wanted := remote.object != "" && (want == replica.Pending && !c.Sent || replica.Day(c.Name) >= e.r.settings.Since)
+	newReason := want == replica.Dead && tip.reason != "" && tip.reason != base.reason
 	switch {
-	case stage == replica.Unknown && !wanted:
-	case stage != result.Stage, newReason:
+	case e.gone[c.Agent], place == replica.Nowhere && (!wanted || want == replica.Removed):
+	case place != want, newReason, files != nil && files.Twice[c]:
 		e.outcomes = append(e.outcomes, &outcome{
-			Outcome: replica.Outcome{Copy: c, Was: stage, Want: result.Stage}, base: base.state, object: remote.object, reason: remote.reason,
+			Outcome: replica.Outcome{Copy: c, Was: place, Want: want}, base: base.Set, placed: cmp.Or(mark.Placed, base.Place()), object: remote.object, reason: remote.reason,
 		})
 		delete(e.stamps, c.Agent)
 	}
 }
 
-// editCopy gives the tip the result for a message. The remote is the join of the tip and the machines' refs.
-func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result replica.State) {
-	agent, key, kind := c.Agent, c.String(), changeKinds[result.Stage]
-	if c.Sent || kind == history.Restored && result.Epoch == tip.epoch {
+// kept adds that a message is kept if its sender took it back after the recipient was shown it here.
+func kept(ctx context.Context, e *exchange, c replica.Copy, here mailbox.Entry, known facts.Set) facts.Set {
+	if e.o.Noticed == nil || c.Sent || here.Name == "" || known.Place() != replica.Dead || !known.Has(facts.WasRecalled) {
+		return known
+	}
+	data, err := mailbox.ReadUnscreened(e.w.Workspace, here)
+	if err != nil {
+		return known
+	}
+	m, err := validate.Read(data)
+	if err != nil {
+		return known
+	}
+	noticed, err := e.o.Noticed(ctx, m, c.Agent)
+	if err != nil {
+		e.blocked(err)
+	}
+	if !noticed {
+		return known
+	}
+	return known.Add(facts.Kept)
+}
+
+// forget adds the files of a copy in the tip to what the sync prunes.
+func (p *plan) forget(tip held) { p.forgotten = append(p.forgotten, tip.paths...) }
+
+// editCopy gives the tip the result for a message, and reports whether it could. The remote is the join of the tip and the other
+// trees.
+func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held, result facts.Set) bool {
+	place := result.Place()
+	agent, key, kind := c.Agent, c.String(), changeKinds[place]
+	if c.Sent || kind == history.Restored && len(result.Restores()) == len(tip.Restores()) && !result.Has(facts.Kept) {
 		agent, key, kind = replica.Sender(c.Name), c.Name, history.Sent // with the outbox copy
 	}
-	box := c.Box(result.Stage)
+	if place == replica.Removed || e.gone[c.Agent] && place != replica.Pending {
+		e.listPruned(c, result, result != remote.Set)
+		e.forget(tip)
+		return true
+	}
+	box := c.Box(place)
 	out := git.File{Path: treePath(c.Agent, box, c.Name), Object: remote.object}
 	var (
 		data    []byte
@@ -83,8 +134,8 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 			out.Read = later(e.w, c, data)
 		}
 	default:
-		e.listPruned(c, result, result != remote.state)
-		return
+		e.listPruned(c, result, result != remote.Set)
+		return true
 	}
 	if err == nil {
 		message, err = validate.Read(data)
@@ -100,35 +151,36 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	}
 	switch {
 	case e.failed != nil:
-		return
-	case err != nil && tip.state.Stage == replica.Unknown && !(invalid && result.Stage == replica.Dead):
+		return false
+	case err != nil && !tip.IsKnown() && !(invalid && place == replica.Dead):
 		delete(e.stamps, c.Agent) // somebody may fix it in place, which does not change the time of its folder
 		if !errors.Is(err, fs.ErrNotExist) {
 			e.problem(schema.BoxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 		}
-		return
+		return false
 	}
-	change := e.edit(key, kind, agent, message, result != remote.state)
+	change := e.edit(key, kind, agent, message, result != remote.Set)
 	if out.Object != "" || out.Read != nil { // otherwise the tip lists it as pruned, and its file here vanished
 		change.write = append(change.write, out)
 	}
-	if result.Stage == replica.Dead {
+	if place == replica.Dead {
 		reason := git.File{Path: reasonPath(c), Object: remote.reason}
-		if local := localReason(e.w, here); local != nil && (reason.Object == "" || tip.state.Stage != replica.Dead) {
+		if local := localReason(e.w, here); local != nil && (reason.Object == "" || tip.Place() != replica.Dead) {
 			reason.Object, reason.Data = "", local
 		}
 		if reason.Object != "" || reason.Data != nil {
 			change.write = append(change.write, reason)
 		}
 	}
+	if result != plain(place) && !c.Sent {
+		change.write = append(change.write, git.File{Path: factsPath(c), Data: []byte(result.String() + "\n")})
+	}
 	for _, old := range tip.paths {
 		if !slices.ContainsFunc(change.write, func(f git.File) bool { return f.Path == old }) {
 			change.remove = append(change.remove, old)
 		}
 	}
-	if result.Epoch != tip.epoch && result.Epoch > 0 {
-		change.write = append(change.write, git.File{Path: epochPath(c), Data: fmt.Appendf(nil, "%d\n", result.Epoch)})
-	}
+	return true
 }
 
 // later returns a function that reads the bytes of a message again, so that a large backlog need not be in memory. Its
@@ -150,8 +202,8 @@ func later(w *replica.Workspace, c replica.Copy, data []byte) func() ([]byte, er
 // checked is the seed of sums of messages that were checked.
 var checked = maphash.MakeSeed()
 
-// changeKinds say what an agent did to bring a message to a stage. A pending one was sent or restored.
-var changeKinds = map[replica.Stage]history.Kind{replica.Pending: history.Restored, replica.Dead: history.DeadLetter, replica.Handled: history.Acknowledged}
+// changeKinds say what an agent did to bring a message to a place. A pending one was sent or restored.
+var changeKinds = map[replica.Place]history.Kind{replica.Pending: history.Restored, replica.Dead: history.DeadLetter, replica.Handled: history.Acknowledged}
 
 // checkMessage returns an error if a message does not belong in the mailbox of a copy.
 func checkMessage(c replica.Copy, m *schema.Message) error {

@@ -99,17 +99,17 @@ func (r *Repository) fetchRefs(ctx context.Context, options []string, specs ...s
 func (r *Repository) fetch(ctx context.Context) (bool, error) {
 	const mostAttempts = 2
 	for attempt := 1; ; attempt++ {
-		fetchErr := r.fetchRefs(ctx, []string{"--prune"}, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
+		fetchErr := r.fetchRefs(ctx, []string{"--prune"}, "+"+r.settings.MailRef()+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*", "+"+machineRefs+"*:"+machineRefs+"*")
 		if fetchErr == nil || git.Exit(fetchErr) < 0 { // git did not run, or was stopped
 			return fetchErr == nil, fetchErr
 		}
 		limited, cancel := r.overNetwork(ctx)
-		there, err := r.git.RemoteRefs(limited, remoteName, r.settings.Ref)
+		there, err := r.git.RemoteRefs(limited, remoteName, r.settings.MailRef())
 		cancel()
 		switch {
 		case err != nil:
 			return false, r.remoteError(err, false)
-		case there[r.settings.Ref] == "":
+		case there[r.settings.MailRef()] == "":
 			return false, nil
 		case attempt == mostAttempts:
 			return false, fetchErr
@@ -143,10 +143,15 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 	e.result.Whole = !present && e.there != "" && e.r.settings.URL != ""
 	if !present {
 		e.tipID, e.there = e.baseID, ""
-		return nil
+		if base, err := e.view(e.baseID); err != nil || base.old {
+			e.tipID = "" // its mail begins a new branch
+		}
 	}
-	e.machines, e.cache.Seen = chooseMachines(refs, e.ownRef, e.cache.Seen)
-	return nil
+	e.machines, e.old = make(map[string]string), nil
+	if present {
+		e.machines, e.cache.Seen = chooseMachines(refs, e.ownRef, e.cache.Seen)
+	}
+	return readOld(ctx, e)
 }
 
 // A seen is the commit of a machine's ref that a sync has read. Foreign says that this version cannot read it.
@@ -231,8 +236,8 @@ func (e *exchange) pushPieces(ctx context.Context, commit string, each int) (ref
 	commits := strings.Fields(string(out))
 	for i := each; i < len(commits) && err == nil; i += each {
 		var refused map[string]bool
-		refused, refusal, err = e.push(ctx, git.Update{Ref: e.r.settings.Ref, From: e.there, To: commits[i-1]})
-		switch raced, isRefused := refused[e.r.settings.Ref]; {
+		refused, refusal, err = e.push(ctx, git.Update{Ref: e.r.settings.MailRef(), From: e.there, To: commits[i-1]})
+		switch raced, isRefused := refused[e.r.settings.MailRef()]; {
 		case err != nil, raced:
 			return nil, err
 		case isRefused:
@@ -264,7 +269,7 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 // pushTip pushes a commit to the branch, or to the ref of this machine.
 func (e *exchange) pushTip(ctx context.Context, commit string, own bool) (refusal *RemoteError, err error) {
 	mine := git.Update{Ref: e.ownRef, From: e.machines[e.ownRef], To: commit}
-	updates := []git.Update{{Ref: e.r.settings.Ref, From: e.there, To: commit}}
+	updates := []git.Update{{Ref: e.r.settings.MailRef(), From: e.there, To: commit}}
 	if commit == e.there {
 		updates = nil
 	}
@@ -282,7 +287,7 @@ func (e *exchange) pushTip(ctx context.Context, commit string, own bool) (refusa
 		return nil, nil
 	}
 	refused, refusal, err := e.push(ctx, updates...)
-	stale, rejected := refused[e.r.settings.Ref]
+	stale, rejected := refused[e.r.settings.MailRef()]
 	_, mineToo := refused[mine.Ref]
 	switch {
 	case commit == e.there:

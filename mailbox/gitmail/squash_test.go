@@ -85,7 +85,7 @@ func TestSquash(t *testing.T) {
 			if now := n.git(n.remote, "rev-parse", mailRef+"^{tree}"); now != tree || n.commits() != 1 {
 				t.Errorf("the remote has %d commits, and the tree %s; want one with the tree %s", n.commits(), now, tree)
 			}
-			if log := n.git(here.dir, "log", "--format=%s", "oacp"); !strings.HasPrefix(log, fmt.Sprintf("%d commits until ", before)) {
+			if log := n.git(here.dir, "log", "--format=%s", "oacp-3"); !strings.HasPrefix(log, fmt.Sprintf("%d commits until ", before)) {
 				t.Errorf("the log here is %q", log)
 			}
 			if again, err := here.squash(nil); err != nil || again.Before != 1 || again.After != 1 || again.Commit != s.Commit {

@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
 )
@@ -114,14 +117,16 @@ type exchange struct {
 	// machines are the commits of the refs of machines, and ownRef is the ref of this machine.
 	machines map[string]string
 	ownRef   string
-	result   Result
+	// old is the tree of the branch of an earlier version, until its mail has moved; nil if there is none.
+	old    *view
+	result Result
 	// block is the first error about a box that cannot be read or written.
 	block *BlockedError
 }
 
 func (r *Repository) newExchange(ctx context.Context, o Options) *exchange {
 	return &exchange{
-		store: newStore(ctx, r.git), r: r, w: &replica.Workspace{Workspace: r.w, Restore: o.Restore}, o: o, cache: r.readCache(), now: r.now(),
+		store: newStore(ctx, r.git), r: r, w: &replica.Workspace{Workspace: r.w, Return: o.Return}, o: o, cache: r.readCache(), now: r.now(),
 	}
 }
 
@@ -167,7 +172,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	}
 	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
 		v, err := e.view(e.machines[ref])
-		if err == nil {
+		if err == nil && !(v.old && e.old != nil) {
 			err = v.checkFormat()
 		}
 		if err != nil { // it stays on the remote for the versions that can read it
@@ -177,10 +182,16 @@ func (e *exchange) open(ctx context.Context) (err error) {
 		}
 		e.cache.Seen[ref] = seen{Commit: e.machines[ref], Foreign: err != nil}
 	}
-	if err := e.upgrade(ctx); err != nil {
+	if e.old != nil {
+		e.others, e.unfolded = append(e.others, e.old), true
+	}
+	if err := share(e); err != nil {
 		return err
 	}
-	return e.takeOver()
+	if e.base.checkFormat() != nil && !e.base.old {
+		e.base, err = e.view("") // one of the first versions made it
+	}
+	return cmp.Or(err, e.failed)
 }
 
 // round merges, applies and pushes once. It returns a refused push apart from other errors.
@@ -231,26 +242,76 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	if err := e.record(ctx, commit); err != nil { // it is recorded already, unless it was squashed
 		return nil, err
 	}
+	if err := errors.Join(leaveMarker(ctx, e), noteCarried(e, commit)); err != nil {
+		return nil, err
+	}
 	e.result.Changes = append(e.result.Changes, sent...)
 	return nil, e.keep()
 }
 
 // record makes a commit the base, because the workspace now has all that the commit has, whether or not the push
-// succeeds. For a message that a box refused, the cache keeps what the earlier base said.
+// succeeds. Before, it notes where the files are that could not move, and afterwards, it forgets the marks that the base says, too.
 func (e *exchange) record(ctx context.Context, commit string) error {
 	e.result.Commit = commit
 	if commit == "" || commit == e.baseID {
-		return nil
+		return settle(e)
 	}
-	if !maps.Equal(e.waiting, e.cache.Waiting) {
+	if names := e.waitingNames(); !maps.Equal(names, e.cache.Waiting) {
 		after := e.cache
-		after.Waiting = e.waiting
+		after.Waiting = names
 		if err := e.writeCache(after); err != nil {
 			return err
 		}
 	}
+	for c, place := range e.waiting {
+		if place <= replica.Pending {
+			continue
+		}
+		if _, err := mailbox.AddMarks(e.w.Workspace, c.Agent, map[string]facts.Mark{c.Name: {Facts: e.agreed[c.Agent][c.Name], Placed: place}}); err != nil {
+			return err
+		}
+	}
 	e.baseID = commit
-	return e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit})
+	if err := e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit}); err != nil {
+		return err
+	}
+	return settle(e)
+}
+
+// settle replaces the marks that were read by fewer ones.
+func settle(e *exchange) error {
+	for agent, files := range e.read {
+		waiting := make(map[string]replica.Place)
+		for c, place := range e.waiting {
+			if c.Agent == agent && place > replica.Pending {
+				waiting[c.Name] = place
+			}
+		}
+		known := func(name string) facts.Set { return e.agreed[agent][name] }
+		if err := e.w.Settle(agent, files.Marks, files.MarkFiles, known, waiting); err != nil {
+			return err
+		}
+		files.MarkFiles = nil // settled
+	}
+	return nil
+}
+
+// noteCarried notes which of the sent messages have reached the remote. Without a remote, there is nothing to wait for.
+func noteCarried(e *exchange, commit string) error {
+	unsent, err := mailbox.Unsent(e.w.Workspace)
+	if err != nil || len(unsent) == 0 {
+		return err
+	}
+	v, err := e.view(commit)
+	if err != nil {
+		return err
+	}
+	carried := slices.DeleteFunc(unsent, func(name string) bool {
+		c := replica.Copy{Agent: replica.Sender(name), Name: name, Sent: true}
+		place, _, _ := e.w.Look(c)
+		return place != replica.Nowhere && !v.look(c).IsKnown()
+	})
+	return errors.Join(e.failed, mailbox.Carried(e.w.Workspace, carried))
 }
 
 // Maintain packs the repository if git finds that worthwhile, and removes the crash reports of fast-import. Syncs go on

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -67,15 +68,18 @@ func (s *store) tree(at entry) map[string]entry {
 type view struct {
 	*store
 	commit, root string
+	// old says that an earlier version made the tree; see converted.
+	old bool
 	// lists are the lists of pruned messages that were read.
-	lists map[string]map[string]int
+	lists map[string]map[string]facts.Set
 }
 
 // view returns the tree of a commit; an empty one if there is none.
 func (s *store) view(commit string) (v *view, err error) {
-	v = &view{store: s, commit: commit, lists: make(map[string]map[string]int)}
+	v = &view{store: s, commit: commit, lists: make(map[string]map[string]facts.Set)}
 	if commit != "" {
 		v.root, err = s.Root(commit)
+		v.old = err == nil && v.isOld()
 	}
 	return v, err
 }
@@ -92,10 +96,10 @@ func (v *view) entry(path string) entry {
 // folder returns the entries of a folder; none if there is no folder at the path.
 func (v *view) folder(path string) map[string]entry { return v.tree(v.entry(path)) }
 
-// number returns the number in a file, such as an epoch; 0 if there is none.
-func (v *view) number(path string) int {
-	const most = 1 << 20
-	n, err := strconv.Atoi(v.text(v.entry(path)))
+// epochOf returns the number of an epoch; 0 for another text.
+func epochOf(text string) int {
+	const most = 1 << 10 // of restores
+	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > most {
 		return 0
 	}

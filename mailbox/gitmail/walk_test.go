@@ -403,16 +403,10 @@ func (w *walk) changesGuest(m *machine) {
 	case w.depth > 0:
 	case m.w.Knows(guest):
 		w.note("%s removes the guest", m.name)
-		if err := w.sync1(m, gitmail.Options{RemoveAgent: guest}, func(int, string) {}); err != nil {
-			w.t.Errorf("%s: removing the guest: %v", m.name, err)
-		}
+		m.removeAgent(guest)
 	default:
 		w.note("%s adds the guest", m.name)
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
-			if err := m.w.MakeFolder(schema.BoxPath(guest, box)); err != nil {
-				w.t.Error(err)
-			}
-		}
+		m.addAgent(guest)
 	}
 }
 

@@ -94,8 +94,10 @@ func whereElse(dir string) string {
 	if Moving(main, filepath.Join(main, oacpName)) {
 		return "; oacp init finishes moving that of " + main
 	}
-	if remote := git.RemoteWith(top, oacpBranch); remote != "" {
-		return fmt.Sprintf("; %s has a branch %s: oacp init --git joins its mailboxes", remote, oacpBranch)
+	for _, branch := range []string{oacpBranch + "-3", oacpBranch} { // earlier versions use the second one
+		if remote := git.RemoteWith(top, branch); remote != "" {
+			return fmt.Sprintf("; %s has a branch %s: oacp init --git joins its mailboxes", remote, branch)
+		}
 	}
 	return ""
 }

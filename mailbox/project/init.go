@@ -200,6 +200,9 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 			return made, err
 		}
 	}
+	if err := mailbox.BeginIncarnation(w, agent); err != nil {
+		return made, err
+	}
 	if err := removeUnasked(w, agent); err != nil || options.Runtime == "" {
 		return made, err
 	}

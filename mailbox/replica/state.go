@@ -1,45 +1,35 @@
-// Package replica merges the mailboxes of several machines: it defines the states of a message, how two of
-// them join, which state a workspace has, and how it takes the state that was agreed on. It does not depend
-// on the carrier between the machines; [mailbox/gitmail] is one.
+// Package replica merges the mailboxes of several machines: it says what a workspace knows of each message, and makes the
+// workspace agree with what all machines know together. It does not depend on the carrier between the machines;
+// [mailbox/gitmail] is one.
 //
 // # The rule
 //
-// For each recipient, a message is in one of four stages. A stage is a file:
+// What is known of a message for one recipient is a set of facts that only grows; see [internal/facts]. A sync joins what the
+// workspace knows with what the carrier knows, as the union of both. The result says where the file of the message belongs:
 //
-//	unknown   no file
+//	nowhere   no file
 //	pending   agents/R/inbox/NAME
+//	removed   state/removed, because the agent was removed
 //	dead      agents/R/dead_letter/NAME
 //	handled   agents/R/inbox/archive/NAME
 //
-// Within an epoch, a stage only grows. Restoring a message, which makes the stage smaller again, begins the
-// next epoch. [Join] of two states is the one that is known; if both are, the one with the greater epoch; if
-// the epochs are equal, the one with the greater stage. The join of outboxes is their union.
-//
-// Each machine remembers a base, the states that it last agreed on with the others. [Here] is its own state of
-// a message: the stage of its file, in the epoch of the base, or in the next epoch if the base has a greater
-// stage. Without a file, it is the state in the base.
-//
-// A sync joins the states of the machine with those of the carrier, moves the files of the machine to agree
-// with the result, records the result as the base, and gives it to the carrier.
+// Each machine remembers a base, the facts that it last agreed on with the others. Since then, its own verbs have noted what
+// they did in marks, before they moved a file. Other programs only move files: a file in a later place than the one where this
+// machine put it adds the fact that its folder stands for. A file in an earlier place is an old copy and says nothing, and
+// neither does a missing file.
 //
 // # Why nothing is lost, doubled or revived
 //
-// Join is commutative, associative and idempotent, and its result is never smaller than either side. So the
-// order and the number of syncs do not matter, nor whether one was interrupted and is repeated, nor which
-// history the carrier has: it may go back, or forget everything.
+// The join is commutative, associative and idempotent, and no set ever gets smaller. So the order and the number of syncs do
+// not matter, nor whether one was interrupted and is repeated, nor which history the carrier has: it may go back, or forget
+// everything.
 //
-//   - Nothing is lost: no sync makes a state smaller, and a missing file changes no state.
-//     Files, boxes and folders that somebody removes come back with the next sync.
-//   - Nothing is doubled: a message has one state for each recipient, and a file moves from one folder to
-//     another without replacing anything.
-//   - Nothing is revived: pending is smaller than handled, so a machine that was away cannot bring a handled
-//     message back. Only a restore can, because nothing else raises the epoch.
-//   - Nothing is handled by nobody: the stage handled comes from a file in an archive, or from a machine that
-//     had one.
+//   - Nothing is lost: a missing file changes nothing, so files, boxes and folders that somebody removes come back.
+//   - Nothing is doubled: a message has one place for each recipient, and a file moves there without replacing anything.
+//   - Nothing is revived: only a restore that nobody who ended the message had seen makes it pending again.
+//   - Nothing is handled by nobody: each end is noted by a verb, or a file shows it.
 //
-// Two cases remain. First, suppose that a sync puts a message that was restored elsewhere into the inbox, and
-// is killed before it records the base. If an agent handles the message before the next sync, it comes back
-// once more. Second, a handled message is gone if all its files were pruned or removed.
+// docs/git.md lists the limits.
 package replica
 
 import (
@@ -47,72 +37,37 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Stage says how far a recipient got with a message.
-type Stage uint8
+// A Place is where the file of a message belongs, or is.
+type Place = facts.Place
 
-// The stages, in their order.
+// The places, in their order.
 const (
-	Unknown Stage = iota
-	Pending
-	Dead
-	Handled
+	Nowhere = facts.Nowhere
+	Pending = facts.Pending
+	Removed = facts.Removed
+	Dead    = facts.Dead
+	Handled = facts.Handled
 )
 
-// boxes are the folders with the files of the stages.
-var boxes = [...]mailbox.Box{Unknown: "", Pending: mailbox.Inbox, Dead: mailbox.DeadLetters, Handled: mailbox.Archive}
+// Box returns the folder of a mailbox for the files in a place. It is empty for Nowhere and Removed.
+func Box(p Place) mailbox.Box {
+	return [...]mailbox.Box{Pending: mailbox.Inbox, Removed: "", Dead: mailbox.DeadLetters, Handled: mailbox.Archive}[p]
+}
 
-// Box returns the folder that holds files of the stage. It is empty for Unknown.
-func (s Stage) Box() mailbox.Box { return boxes[s] }
-
-// StageOf returns the stage of the files in a box. It is always Pending in an outbox.
-func StageOf(box mailbox.Box) Stage {
-	for stage := Dead; stage <= Handled; stage++ {
-		if stage.Box() == box {
-			return stage
-		}
+// PlaceOf returns the place of the files in a box. It is always Pending in an outbox.
+func PlaceOf(box mailbox.Box) Place {
+	switch box {
+	case mailbox.Archive:
+		return Handled
+	case mailbox.DeadLetters:
+		return Dead
 	}
 	return Pending
-}
-
-// A State is the state of a message for one recipient. The zero value is unknown.
-type State struct {
-	// Epoch counts the restores.
-	Epoch int
-	Stage Stage
-}
-
-// Join returns the state that two sides agree on.
-func Join(a, b State) State {
-	switch {
-	case a.Stage == Unknown:
-		return b
-	case b.Stage == Unknown:
-		return a
-	case a.Epoch != b.Epoch:
-		if a.Epoch > b.Epoch {
-			return a
-		}
-		return b
-	case a.Stage > b.Stage:
-		return a
-	}
-	return b
-}
-
-// Here returns the state of a message in a workspace, from the stage of its file and the state in the base. A
-// stage only grows within an epoch, so a file with a smaller stage was restored here.
-func Here(file Stage, base State) State {
-	switch {
-	case file == Unknown:
-		return base
-	case file < base.Stage:
-		return State{base.Epoch + 1, file}
-	}
-	return State{base.Epoch, file}
 }
 
 // A Copy is a message for one recipient, or in the outbox of its sender. Name is the name of its files, which
@@ -120,16 +75,16 @@ func Here(file Stage, base State) State {
 type Copy struct {
 	Agent schema.AgentName
 	Name  string
-	// Sent says that the copy is the one in the outbox. Its stage is always Pending.
+	// Sent says that the copy is the one in the outbox. Its place is always Pending.
 	Sent bool
 }
 
-// Box returns the folder that holds files of the copy in a stage.
-func (c Copy) Box(s Stage) mailbox.Box {
+// Box returns the folder that holds files of the copy in a place.
+func (c Copy) Box(p Place) mailbox.Box {
 	if c.Sent {
 		return mailbox.Outbox
 	}
-	return s.Box()
+	return Box(p)
 }
 
 // String returns the agent and the name.

@@ -1,14 +1,17 @@
 package replica
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -17,13 +20,19 @@ import (
 // A Workspace is the mail on one machine.
 type Workspace struct {
 	*mailbox.Workspace
-	// Restore puts a message back into an inbox. The default is the Restore of the workspace.
-	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// Return puts a message back into an inbox after another machine restored it. The default is the PutBack of the
+	// workspace.
+	Return func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
 }
 
 // Files are the files of a mailbox.
 type Files struct {
-	Stages map[Copy]Stage
+	Places map[Copy]Place
+	// Twice are the messages with files in two boxes, because an old copy was put back or a move was interrupted.
+	Twice map[Copy]bool
+	// Marks are what the workspace has noted of messages, by their names, and MarkFiles the files that say it.
+	Marks     map[string]facts.Mark
+	MarkFiles []string
 	// Problems are files that are not messages, and Unread are boxes that could not be read. Both are by path
 	// below the workspace.
 	Problems, Unread map[string]error
@@ -32,7 +41,7 @@ type Files struct {
 // Scan lists the messages of an agent. A message in the inbox is pending, even if an interrupted move left
 // another file of it.
 func (w *Workspace) Scan(agent schema.AgentName) *Files {
-	f := &Files{make(map[Copy]Stage), make(map[string]error), make(map[string]error)}
+	f := &Files{Places: make(map[Copy]Place), Twice: make(map[Copy]bool), Problems: make(map[string]error), Unread: make(map[string]error)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := schema.BoxPath(agent, box)
 		info, err := w.Root().Lstat(folder)
@@ -49,7 +58,7 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			if !schema.IsMessageFile(file) {
 				continue
 			}
-			name, err := w.longName(agent, box, file)
+			name, err := mailbox.LongName(w.Workspace, mailbox.Entry{Agent: agent, Box: box, Name: file})
 			c := Copy{agent, name, box == mailbox.Outbox}
 			if err == nil {
 				err = c.Check()
@@ -58,31 +67,31 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 				f.Problems[folder+"/"+file] = err
 				continue
 			}
-			f.Stages[c] = StageOf(box)
+			_, f.Twice[c] = f.Places[c]
+			f.Places[c] = PlaceOf(box)
 		}
+	}
+	// The marks come last: a verb that moved one of the files has noted it before.
+	var err error
+	if f.Marks, f.MarkFiles, err = mailbox.Marks(w.Workspace, agent, false); err != nil {
+		f.Unread[mailbox.MarksFolder] = err
 	}
 	return f
 }
 
-// longName returns the name that a file has on all machines. Messages that were sent before the workspace was
-// shared can have short names, which are unique only in their workspace.
-func (w *Workspace) longName(agent schema.AgentName, box mailbox.Box, file string) (string, error) {
-	parsed, err := schema.ParseFileName(file)
-	if err != nil || parsed.Rand != "" {
-		return file, err
+// Here returns what the workspace knows of a message: what its machines last agreed on, what the mark says, and what the file
+// shows.
+func (w *Workspace) Here(c Copy, file Place, m facts.Mark, agreed facts.Set) facts.Set {
+	end := facts.WasHandled
+	if c.Sent {
+		end = facts.Kept // an outbox shows no end
+	} else if file == Dead {
+		end = facts.WasDead
+		if e, err := w.find(c.Agent, mailbox.DeadLetters, c.Name); err == nil && mailbox.RecalledBy(w.Workspace, e) != "" {
+			end = facts.WasRecalled
+		}
 	}
-	data, err := mailbox.ReadUnscreened(w.Workspace, mailbox.Entry{Agent: agent, Box: box, Name: file})
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", errors.New("it is gone")
-	}
-	if err != nil {
-		return "", err
-	}
-	m, _ := validate.Decode(data)
-	if m == nil {
-		return "", errors.New("its name has no random part")
-	}
-	return m.LongFileName()
+	return m.Here(file, end, agreed)
 }
 
 // find returns the file of a message in a box; its name is empty if there is none.
@@ -96,15 +105,15 @@ func (w *Workspace) find(agent schema.AgentName, box mailbox.Box, name string) (
 		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
 		}
-		if long, err := w.longName(agent, box, file); err == nil && long == name {
+		if long, err := mailbox.LongName(w.Workspace, mailbox.Entry{Agent: agent, Box: box, Name: file}); err == nil && long == name {
 			return e, nil
 		}
 	}
 	return mailbox.Entry{}, nil
 }
 
-// Look returns the stage of a message and its file, as they are now.
-func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
+// Look returns the place of a message and its file, as they are now.
+func (w *Workspace) Look(c Copy) (Place, mailbox.Entry, error) {
 	boxes := []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters}
 	if c.Sent {
 		boxes = []mailbox.Box{mailbox.Outbox}
@@ -113,19 +122,19 @@ func (w *Workspace) Look(c Copy) (Stage, mailbox.Entry, error) {
 	for _, box := range boxes {
 		e, err := w.find(c.Agent, box, c.Name)
 		if e.Name != "" && err == nil {
-			return StageOf(box), e, nil
+			return PlaceOf(box), e, nil
 		}
 		failed = cmp.Or(failed, err)
 	}
-	return Unknown, mailbox.Entry{}, failed
+	return Nowhere, mailbox.Entry{}, failed
 }
 
 // Read returns the bytes of a message, from the file of the copy or the one in the outbox.
 func (w *Workspace) Read(c Copy) ([]byte, error) {
 	for _, at := range []Copy{c, {Sender(c.Name), c.Name, true}} {
-		if stage, e, err := w.Look(at); err != nil {
+		if place, e, err := w.Look(at); err != nil {
 			return nil, err
-		} else if stage != Unknown {
+		} else if place != Nowhere {
 			return mailbox.ReadUnscreened(w.Workspace, e)
 		}
 	}
@@ -135,8 +144,8 @@ func (w *Workspace) Read(c Copy) ([]byte, error) {
 // An Outcome is a state that was agreed on and that the workspace has to take.
 type Outcome struct {
 	Copy
-	// Was is the stage of the file when the workspace was scanned, and Want the stage that it has to get.
-	Was, Want Stage
+	// Was is the place of the file when the workspace was scanned, and Want the place that it has to get.
+	Was, Want Place
 	// Data are the bytes of the message, which Apply needs if there is no file. Reason says why it is dead.
 	Data, Reason []byte
 }
@@ -149,17 +158,17 @@ var ErrChanged = errors.New("the message has been handled or moved")
 func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err error) {
 	now, e, err := w.Look(o.Copy)
 	switch {
-	case err != nil && now == Unknown:
+	case err != nil && now == Nowhere:
 		return false, err
-	case now == o.Want && now == Dead:
-		return false, w.addReason(o, e.Name)
 	case now == o.Want:
-		return false, nil
+		return false, cmp.Or(w.addReason(o, e.Name), w.removeOthers(o, e))
 	case now != o.Was:
 		return false, ErrChanged
+	case o.Want == Removed:
+		return true, w.setAside(e, o.Name)
 	case o.Want == Pending:
 		return true, w.putBack(ctx, o)
-	case now == Unknown:
+	case now == Nowhere:
 		if err := w.withdraw(o); err != nil {
 			return false, err
 		}
@@ -169,18 +178,98 @@ func (w *Workspace) Apply(ctx context.Context, o Outcome) (applied bool, err err
 	if err := w.addReason(o, e.Name); err != nil {
 		return false, err
 	}
-	if there, err := w.find(o.Agent, o.Want.Box(), o.Name); err != nil {
+	if there, err := w.find(o.Agent, Box(o.Want), o.Name); err != nil {
 		return false, err
 	} else if there.Name != "" { // an interrupted move left both
 		return true, w.Remove(e)
 	}
-	if _, err = w.Move(e, o.Want.Box()); err == nil && now == Dead {
+	if _, err = w.Move(e, Box(o.Want)); err == nil && now == Dead {
 		e.Name += mailbox.ReasonSuffix
 		if err = w.Remove(e); mailbox.IsGone(err) {
 			err = nil
 		}
 	}
 	return true, err
+}
+
+// removeOthers removes the copies of a file in other boxes.
+func (w *Workspace) removeOthers(o Outcome, kept mailbox.Entry) error {
+	data, err := mailbox.ReadUnscreened(w.Workspace, kept)
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+		if o.Sent || box == kept.Box || err != nil {
+			continue
+		}
+		var e mailbox.Entry
+		if e, err = w.find(o.Agent, box, o.Name); err != nil || e.Name == "" {
+			continue
+		}
+		if other, readErr := mailbox.ReadUnscreened(w.Workspace, e); readErr == nil && bytes.Equal(other, data) {
+			err = w.Remove(e)
+		}
+	}
+	return err
+}
+
+// setAside moves the file of a message of an agent that was removed, and added again, out of the mailbox.
+func (w *Workspace) setAside(e mailbox.Entry, name string) (err error) {
+	folder := mailbox.RemovedFolder + "/" + string(e.Agent) + "-mail"
+	if err := w.MakeStateFolder(folder); err != nil {
+		return err
+	}
+	data, err := mailbox.ReadUnscreened(w.Workspace, e)
+	if err == nil {
+		_, err = w.AddFile(folder+"/"+name, data)
+	}
+	if err != nil {
+		return err
+	}
+	return w.Remove(e)
+}
+
+// Prepare notes what is agreed of messages of an agent that were restored once, before their files move: a verb that ends such a
+// message has to know the restores.
+func (w *Workspace) Prepare(agent schema.AgentName, f *Files, agreed map[string]facts.Set) error {
+	marks := make(map[string]facts.Mark)
+	for name, s := range agreed {
+		if s.Restores() != nil && !f.Marks[name].Facts.Contains(s) {
+			marks[name] = facts.Mark{Facts: s, Placed: f.Places[Copy{Agent: agent, Name: name}]} // until the base is recorded
+		}
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	_, err := mailbox.AddMarks(w.Workspace, agent, marks)
+	return err
+}
+
+// Settle replaces the marks that were read by fewer ones, once the base is recorded. It keeps those of messages with restores,
+// because the base may get lost, and those that the base does not have. waiting are the places of the files that could not move.
+func (w *Workspace) Settle(agent schema.AgentName, read map[string]facts.Mark, files []string, base func(name string) facts.Set, waiting map[string]Place) error {
+	keep := make(map[string]facts.Mark)
+	for name, m := range read {
+		agreed := base(name)
+		switch s := m.Facts.Join(agreed); {
+		case s != agreed:
+			keep[name] = facts.Mark{Facts: s, Placed: m.Placed}
+		case s.Restores() != nil:
+			keep[name] = facts.Mark{Facts: s}
+		}
+	}
+	for name, place := range waiting {
+		keep[name] = facts.Mark{Facts: base(name).Join(read[name].Facts), Placed: place}
+	}
+	kept, err := mailbox.AddMarks(w.Workspace, agent, keep)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if !slices.Contains(kept, file) {
+			if removeErr := w.Root().Remove(file); !mailbox.IsGone(removeErr) {
+				err = errors.Join(err, removeErr)
+			}
+		}
+	}
+	return err
 }
 
 // addReason writes the reason of a dead letter. It replaces another reason, so that all machines have the same.
@@ -200,7 +289,7 @@ func (w *Workspace) add(o Outcome) error {
 	if err := w.addReason(o, o.Name); err != nil {
 		return err
 	}
-	folder := schema.BoxPath(o.Agent, o.Want.Box())
+	folder := schema.BoxPath(o.Agent, Box(o.Want))
 	if err := w.MakeFolder(folder); err != nil {
 		return err
 	}
@@ -223,10 +312,10 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 	if err != nil {
 		return err
 	}
-	if w.Restore != nil {
-		err = w.Restore(ctx, m, o.Agent)
+	if w.Return != nil {
+		err = w.Return(ctx, m, o.Agent)
 	} else {
-		_, err = w.Workspace.Restore(ctx, m, o.Agent, func(mailbox.Entry) error { return nil })
+		_, err = mailbox.PutBack(ctx, w.Workspace, m, o.Agent, func(mailbox.Entry) error { return nil })
 	}
 	pending, ok := errors.AsType[*mailbox.PendingError](err)
 	switch {
@@ -252,7 +341,7 @@ func (w *Workspace) TakeOver() error {
 		for _, err := range files.Unread {
 			return err
 		}
-		for sent := range files.Stages {
+		for sent := range files.Places {
 			if !sent.Sent {
 				continue
 			}
@@ -275,9 +364,9 @@ func (w *Workspace) takeOver(m *schema.Message, name string, data []byte) error 
 			continue // the whole folder was removed, which handled no message
 		}
 		c := Copy{Agent: to, Name: name}
-		stage, _, err := w.Look(c)
+		place, _, err := w.Look(c)
 		queued, queuedErr := mailbox.IsQueued(w.Workspace, m.ID, to)
-		if stage != Unknown || queued || cmp.Or(err, queuedErr) != nil {
+		if place != Nowhere || queued || cmp.Or(err, queuedErr) != nil {
 			continue
 		}
 		if err := w.add(Outcome{Copy: c, Want: Handled, Data: data}); err != nil {

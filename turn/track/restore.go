@@ -78,31 +78,40 @@ func RestoreHere(ctx context.Context, w *mailbox.Workspace, id string, agent sch
 	return Restore(ctx, w, id, agent)
 }
 
-// restore restores the message for one agent. It clears the record of the message, because a Runner would otherwise
-// take the message for a copy of a handled one.
+// restore restores the message for one agent.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (one Restored, err error) {
 	one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
-	one.Path, err = w.Restore(ctx, m, name, func(source mailbox.Entry) error {
-		one.Message, one.Err = source.Message, source.Err
-		one.Was = StageDone
-		if source.Box == mailbox.DeadLetters {
-			one.Was = StageDead
-		}
-		k := KeyOf(source.Message)
-		if source.Err != nil { // a Runner identifies an invalid message by its bytes
-			raw, err := mailbox.ReadUnscreened(w, source)
-			if err != nil {
-				return err
-			}
-			k.Fingerprint = Fingerprint(raw)
-		}
-		return appendFacts(w, name, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
-	})
+	one.Path, err = w.Restore(ctx, m, name, func(source mailbox.Entry) error { return one.revive(w, source) })
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
 		one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}
 		return one, release(w, &one)
 	}
 	return one, err
+}
+
+// PutBack restores a message for an agent after another machine did so.
+func PutBack(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) error {
+	one := Restored{ID: m.ID, Agent: agent}
+	_, err := mailbox.PutBack(ctx, w, m, agent, func(source mailbox.Entry) error { return one.revive(w, source) })
+	return err
+}
+
+// revive clears the record of a message, because a Runner would otherwise take the message for a copy of a handled one.
+func (one *Restored) revive(w *mailbox.Workspace, source mailbox.Entry) error {
+	one.Message, one.Err = source.Message, source.Err
+	one.Was = StageDone
+	if source.Box == mailbox.DeadLetters {
+		one.Was = StageDead
+	}
+	k := KeyOf(source.Message)
+	if source.Err != nil { // a Runner identifies an invalid message by its bytes
+		raw, err := mailbox.ReadUnscreened(w, source)
+		if err != nil {
+			return err
+		}
+		k.Fingerprint = Fingerprint(raw)
+	}
+	return appendFacts(w, one.Agent, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
 }
 
 // release lets a pending message have turns again if a turn on it was stopped and has ended.

@@ -3,7 +3,6 @@ package track
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -193,7 +192,7 @@ func Show(
 }
 
 // Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
-// Recall returns how far the message then is. What a recipient noticed on another machine comes back: see KeepNoticed.
+// Recall returns how far the message then is. What a recipient noticed on another machine comes back: see HasNoticed.
 func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Progress, error) {
 	for i, agent := range m.To {
 		if !w.Knows(agent) {
@@ -213,29 +212,14 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 	return Track(ctx, w, string(m.ID))
 }
 
-// KeepNoticed puts a message back that its sender took back on another machine, if the recipient had noticed it on this
-// one, or it had a turn.
-func KeepNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) error {
-	err := Exclusively(ctx, w, agent, func() error {
-		h, err := ReadHistory(w, agent)
-		if err != nil {
-			return err
-		}
-		if rec := h.Records[KeyOf(m)]; rec == nil || rec.Noticed == nil && rec.Working == nil && rec.Attempts == 0 {
-			return nil
-		}
-		_, err = w.Restore(ctx, m, agent, func(source mailbox.Entry) error {
-			if source.Box != mailbox.DeadLetters {
-				return fs.ErrNotExist // somebody has just handled it
-			}
-			return nil
-		})
-		return err
-	})
-	if _, pending := errors.AsType[*mailbox.PendingError](err); pending || mailbox.IsGone(err) {
-		return nil
+// HasNoticed reports whether an agent was shown a message on this machine, or it had a turn.
+func HasNoticed(w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) (bool, error) {
+	h, err := ReadHistory(w, agent)
+	if err != nil {
+		return false, err
 	}
-	return err
+	rec := h.Records[KeyOf(m)]
+	return rec != nil && (rec.Noticed != nil || rec.Working != nil || rec.Attempts > 0), nil
 }
 
 // compactNoticed is the size of a journal, in bytes, above which Show looks whether it may forget messages that were

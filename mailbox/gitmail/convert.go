@@ -1,0 +1,222 @@
+package gitmail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/facts"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/history"
+	"github.com/oacp-go/oacp/mailbox/replica"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Earlier versions counted epochs: a restore of a message began the next one, and so did adding an agent that was removed.
+// Converted, epoch N is the restores, or the incarnations, e1 to eN, so all machines that convert a tree agree. The code below
+// reads such trees. A tree is written only in the present form.
+
+// The format of earlier versions, and the files with epochs.
+const (
+	oldFormat    = "2"
+	movedPrefix  = "moved to "
+	keepName     = ".gitkeep"
+	restoredName = ".restored"
+)
+
+// isOld reports whether an earlier version made the tree.
+func (v *view) isOld() bool { return v.text(v.entry(formatName)) == oldFormat }
+
+// restores returns e1 to eN for the text of an epoch N.
+func restores(epoch int) (ids []facts.ID) {
+	for n := 1; n <= epoch; n++ {
+		ids = append(ids, facts.ID(fmt.Sprintf("e%d", n)))
+	}
+	return ids
+}
+
+// restored returns the facts of a message that had this end in an epoch.
+func restored(s facts.Set, epoch string) facts.Set {
+	ids := restores(epochOf(epoch))
+	result := facts.Known
+	for _, id := range ids {
+		result = result.Restore(id)
+	}
+	for _, f := range s.Facts() {
+		result = result.Add(f.Kind)
+	}
+	return result
+}
+
+// converted returns the facts of a message from its place in a tree of an earlier version.
+func (v *view) converted(c replica.Copy, p replica.Place, reason string) facts.Set {
+	said := plain(p)
+	if p == replica.Dead && reason != "" {
+		data, err := v.file(reason)
+		var why mailbox.DeadLetterReason
+		if err == nil && json.Unmarshal(data, &why) == nil && why.RecalledBy != "" {
+			said = facts.Of(facts.Fact{Kind: facts.WasRecalled})
+		}
+	}
+	return restored(said, v.text(v.entry(schema.AgentPath(c.Agent, restoredName+"/"+c.Name))))
+}
+
+// convertedIncarnations returns the incarnations of an agent in a tree of an earlier version. Each epoch is one, and all before
+// the last one were removed.
+func (v *view) convertedIncarnations(agent schema.AgentName) (ids, removed []string) {
+	lives, gone := v.entry(schema.BoxPath(agent, mailbox.Inbox)+"/"+keepName), v.entry(schema.AgentPath(agent, removedName))
+	last := max(epochOf(v.text(lives)), epochOf(v.text(gone)))
+	for n := 0; n <= last && (lives.IsFile() || gone.IsFile()); n++ {
+		id := fmt.Sprintf("e%d", n)
+		ids = append(ids, id)
+		if n < last || gone.IsFile() && epochOf(v.text(gone)) == last {
+			removed = append(removed, id)
+		}
+	}
+	return ids, removed
+}
+
+// moved returns the ref to which the mail of an old branch has moved; empty if it has not.
+func (v *view) moved() string {
+	ref, ok := strings.CutPrefix(v.text(v.entry(formatName)), movedPrefix)
+	if !ok {
+		return ""
+	}
+	return ref
+}
+
+// share makes the workspace note what happens to messages from now on, and begins with what the base knows of messages that were
+// restored. With a base of an earlier version, it applies the rule of that version once: a file in an earlier place than its base
+// was restored here.
+func share(e *exchange) error {
+	if mailbox.IsShared(e.w.Workspace) || e.o.DryRun {
+		return nil
+	}
+	if e.base.root == "" || e.base.checkFormat() != nil && !e.base.old { // not synced yet, or with one of the first versions
+		if err := e.w.TakeOver(); err != nil {
+			return err
+		}
+	}
+	agents, err := e.w.Agents()
+	if err != nil {
+		return err
+	}
+	marks := make(map[schema.AgentName]map[string]facts.Mark)
+	for _, agent := range agents {
+		noted := make(map[string]facts.Mark)
+		for name := range e.base.folder(schema.AgentPath(agent, factsName)) {
+			if s := e.base.look(replica.Copy{Agent: agent, Name: name}).Set; s.Restores() != nil {
+				noted[name] = facts.Mark{Facts: s}
+			}
+		}
+		if e.base.old {
+			if err := convert(e, agent, noted); err != nil {
+				return err
+			}
+		}
+		marks[agent] = noted
+	}
+	if err := mailbox.Share(e.w.Workspace, marks); err != nil {
+		return err
+	}
+	return e.failed
+}
+
+// convert adds what an earlier version knew of the mail of an agent, and gives the agent the incarnations of its epochs.
+func convert(e *exchange, agent schema.AgentName, noted map[string]facts.Mark) error {
+	files := e.w.Scan(agent)
+	for c, was := range e.base.places(agent, "") {
+		s, file := e.base.look(c).Set, files.Places[c]
+		switch {
+		case c.Sent:
+		case file != replica.Nowhere && file < was:
+			noted[c.Name] = facts.Mark{Facts: s.Restore(facts.NewID()), Placed: file}
+		case s.Restores() != nil:
+			noted[c.Name] = facts.Mark{Facts: s}
+		}
+	}
+	ids, removed := e.base.convertedIncarnations(agent)
+	living := slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(removed, id) })
+	if len(living) == 0 {
+		return nil
+	}
+	return mailbox.SetIncarnations(e.w.Workspace, agent, living...)
+}
+
+// oldRef is the branch of an earlier version as last fetched, and oldChecked the file whose time says when that was.
+const (
+	oldRef     = "refs/remotes/oacp/old"
+	oldChecked = stateFolder + "/old-branch"
+)
+
+// readOld sets e.old to the tree of the branch of an earlier version, unless its mail has moved. Once it has, readOld looks every
+// hour whether an earlier version still pushes there, and reports it.
+func readOld(ctx context.Context, e *exchange) error {
+	const often = time.Hour
+	info, err := e.w.Root().Lstat(oldChecked)
+	if e.r.settings.URL == "" || err == nil && e.now.Sub(info.ModTime()) < often && e.there != "" {
+		return nil
+	}
+	limited, cancel := e.r.overNetwork(ctx)
+	defer cancel()
+	refs, err := e.r.git.RemoteRefs(limited, remoteName, e.r.settings.Ref)
+	if err != nil {
+		return e.r.remoteError(err, false)
+	}
+	if refs[e.r.settings.Ref] != "" {
+		if err := e.r.fetchRefs(ctx, nil, "+"+e.r.settings.Ref+":"+oldRef); err != nil {
+			return err
+		}
+		v, err := e.view(refs[e.r.settings.Ref])
+		switch {
+		case err != nil:
+			return err
+		case v.old:
+			e.old = v
+			return nil // until it has moved
+		case v.moved() != "":
+			reportOld(ctx, e, v)
+		}
+	}
+	if e.o.DryRun {
+		return e.failed
+	}
+	return errors.Join(e.failed, durable.ReplaceFile(e.w.Root(), e.w.Dir(), oldChecked, nil, 0o644))
+}
+
+// reportOld reports who pushed to the branch of an earlier version after its mail had moved.
+func reportOld(ctx context.Context, e *exchange, v *view) {
+	out, err := e.r.git.Run(ctx, "log", "-1", "--format=%H", v.commit, "--", formatName)
+	marker := strings.TrimSpace(string(out))
+	if err != nil || marker == "" || marker == v.commit {
+		return
+	}
+	who, _ := e.r.git.Run(ctx, "log", "--format=%cn <%ce>", marker+".."+v.commit)
+	people := slices.Compact(slices.Sorted(strings.Lines(string(who))))
+	e.problem(e.r.settings.Ref, fmt.Errorf("an earlier version of oacp still sends mail there, which does not arrive here: update the machine of %s",
+		strings.TrimSpace(strings.ReplaceAll(strings.Join(people, ""), "\n", ", "))))
+}
+
+// leaveMarker marks the branch of an earlier version as moved, once its mail is on the remote in the present form. If an earlier
+// version has pushed meanwhile, the next sync reads it again.
+func leaveMarker(ctx context.Context, e *exchange) error {
+	if e.old == nil {
+		return nil
+	}
+	change := &edit{Change: history.Change{Kind: history.Described}, write: []git.File{{Path: formatName, Data: []byte(movedPrefix + e.r.settings.MailRef() + "\n")}}}
+	marker, err := e.r.commit(ctx, e.old.commit, e.now, []*edit{change})
+	if err != nil {
+		return err
+	}
+	refused, _, err := e.push(ctx, git.Update{Ref: e.r.settings.Ref, From: e.old.commit, To: marker})
+	if len(refused) > 0 {
+		e.problem(e.r.settings.Ref, errors.New("the mark that its mail has moved could not be pushed; the next sync tries again"))
+	}
+	return err
+}
