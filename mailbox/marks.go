@@ -32,6 +32,13 @@ func IsShared(w *Workspace) bool {
 	return err == nil
 }
 
+// Deleting reports whether a program may have handled a message by deleting its file from the inbox of an agent: nothing else
+// accounts for a file that is missing from an inbox that is there, unless other machines share the workspace.
+func Deleting(w *Workspace, agent schema.AgentName) bool {
+	_, err := durable.StatFolder(w.root, w.dir, schema.BoxPath(agent, Inbox))
+	return err == nil && !IsShared(w)
+}
+
 // Share makes a workspace note what happens to messages. The marks are those with which it begins.
 func Share(w *Workspace, marks map[schema.AgentName]map[string]facts.Mark) error {
 	if err := w.MakeStateFolder(MarksFolder); err != nil {
@@ -179,10 +186,10 @@ func noteRestore(w *Workspace, agent schema.AgentName, e Entry) (placed func() e
 	}, err
 }
 
-// noteUnsent notes, in a shared workspace, that nothing has carried a new message yet. The note is a hint: it is not synced, and
+// noteUnsent notes, in a workspace that syncs with a remote, that nothing has carried a new message yet. The note is a hint: it is not synced, and
 // without it, nobody says that the message is not sent.
 func noteUnsent(w *Workspace, name string) {
-	if !IsShared(w) || w.MakeStateFolder(unsentFolder) != nil {
+	if !IsShared(w) {
 		return
 	}
 	if file, err := w.root.Create(path.Join(unsentFolder, name)); err == nil {
@@ -206,8 +213,11 @@ func IsUnsent(w *Workspace, e Entry) bool {
 	return err == nil
 }
 
-// Carried forgets that messages were unsent.
+// Carried forgets that messages were unsent. From then on, new ones are noted.
 func Carried(w *Workspace, names []string) (err error) {
+	if err := w.MakeStateFolder(unsentFolder); err != nil {
+		return err
+	}
 	for _, name := range names {
 		err = errors.Join(err, ignoreMissing(w.root.Remove(path.Join(unsentFolder, name))))
 	}

@@ -296,10 +296,13 @@ func settle(e *exchange) error {
 	return nil
 }
 
-// noteCarried notes which of the sent messages have reached the remote. Without a remote, there is nothing to wait for.
+// noteCarried notes which of the sent messages have reached the remote. Without a remote, nobody waits.
 func noteCarried(e *exchange, commit string) error {
 	unsent, err := mailbox.Unsent(e.w.Workspace)
-	if err != nil || len(unsent) == 0 {
+	if e.r.settings.URL == "" || err != nil || len(unsent) == 0 {
+		if e.r.settings.URL != "" {
+			err = errors.Join(err, mailbox.Carried(e.w.Workspace, nil))
+		}
 		return err
 	}
 	v, err := e.view(commit)

@@ -26,12 +26,20 @@ func (e *DeadLetterError) Error() string {
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
 }
 
-// AwaitAcknowledged waits until every recipient has moved a sent message out of its inbox. It returns a
-// *DeadLetterError if the message became a dead letter.
+// AgentRemovedError reports that a recipient of the awaited message was removed before it handled the message.
+type AgentRemovedError struct{ Agent schema.AgentName }
+
+func (e *AgentRemovedError) Error() string {
+	return fmt.Sprintf("agent %s was removed before it handled the message", e.Agent)
+}
+
+// AwaitAcknowledged waits until every recipient has moved a sent message to its archive. It returns a
+// *DeadLetterError if the message became a dead letter, and an *AgentRemovedError if a recipient is gone. A file that is
+// nowhere says nothing where machines share the workspace, or if its box is away.
 func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
 	var folders []string
 	for _, to := range r.Message.To {
-		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
+		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters), w.BoxPath(to, mailbox.Archive))
 	}
 	return Await(ctx, folders, func() (bool, error) {
 		done := true
@@ -42,10 +50,17 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 			if isGone {
 				err = deadLetter(ctx, w, r.Message.ID, to, filepath.Base(path))
 			}
+			if err == nil && isGone && !w.Knows(to) {
+				err = &AgentRemovedError{to}
+			}
+			var archived []mailbox.Entry
+			if err == nil && isGone {
+				archived, err = mailbox.Copies(ctx, w, r.Message.ID, to, mailbox.Archive)
+			}
 			if err != nil {
 				return false, err
 			}
-			done = done && isGone
+			done = done && (len(archived) > 0 || isGone && mailbox.Deleting(w, to))
 		}
 		return done, nil
 	})

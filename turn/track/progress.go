@@ -23,6 +23,10 @@ const (
 	// StageUnknown is a message that may be in an unreadable folder, or of which no copy is left. The
 	// reason says which.
 	StageUnknown Stage = "unknown"
+	// StageAgentRemoved is a message whose recipient was removed before it handled the message.
+	StageAgentRemoved Stage = "agent_removed"
+	// StageNotSent is a message that nothing has carried to other machines yet, and that nobody here has noticed.
+	StageNotSent Stage = "not_sent"
 	// StageStored is a message that is sent, and not in the inbox yet.
 	StageStored Stage = "stored"
 	// StageHeld and StageExpired are messages in the inbox that get no turn.
@@ -44,13 +48,13 @@ const (
 )
 
 var urgency = []Stage{
-	StageDead, StageUnknown, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageWorking,
+	StageDead, StageAgentRemoved, StageUnknown, StageNotSent, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageWorking,
 	StageRecalled, StageDone, StageAnswered,
 }
 
 // IsPending reports whether the message is in the inbox and has no outcome.
 func (s Stage) IsPending() bool {
-	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageWorking, StageHeld, StageExpired}, s)
+	return slices.Contains([]Stage{StageNotSent, StageWaiting, StageNoticed, StageWorking, StageHeld, StageExpired}, s)
 }
 
 // Progress is how far a message got with one recipient.
@@ -214,6 +218,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if p.Stage == StageWaiting && p.hasReplied {
 		p.Stage = StageNoticed // it was noticed by a means that recorded nothing
 	}
+	if sent, ok := places[mailbox.Outbox]; ok && p.Stage == StageWaiting && mailbox.IsUnsent(t.w, sent) {
+		p.Stage, p.Reason = StageNotSent, "no sync has sent it to other machines yet"
+	}
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
 	switch {
 	case isHeld && held.Agent == name:
@@ -285,6 +292,12 @@ func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mai
 	case !isSent:
 		p.Stage = StageUnknown
 		p.Reason = "neither its sender nor its recipient has a copy"
+	case !t.w.Knows(p.Agent):
+		p.Stage = StageAgentRemoved
+		p.Reason = "its recipient was removed before it handled the message"
+	case !mailbox.Deleting(t.w, p.Agent): // a missing file is no end
+		p.Stage = StageUnknown
+		p.Reason = "its recipient has no copy of it"
 	}
 	return nil
 }
