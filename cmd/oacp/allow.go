@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -79,11 +78,12 @@ func askToAllow(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		c.Warn(failure.OneLine(err.Error()))
 	}
-	in, done := bufio.NewReader(c.In), []string{}
+	in, done, left := bufio.NewReader(c.In), []string{}, []string{}
 	for _, f := range waiting {
 		fmt.Fprintf(c.Err, "%s in %s\n%sAllow this? [y/N] ", visible.Line(f.Path), visible.Line(w.Dir()), settingLines(f.Refused))
 		line, err := in.ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+			left = append(left, f.Path)
 			continue
 		}
 		if err := settings.Allow(w, f, c.Now()); err != nil {
@@ -91,15 +91,18 @@ func askToAllow(c *call, w *mailbox.Workspace) error {
 		}
 		done = append(done, f.Path)
 	}
-	err = c.answer(map[string][]string{"allowed": done}, func() {
+	err = c.answer(map[string][]string{"allowed": done, "not_allowed": left}, func() {
 		for _, path := range done {
 			c.printf("OK: allowed %s\n", visible.Line(path))
+		}
+		for _, path := range left {
+			c.printf("Not allowed: %s\n", visible.Line(path))
 		}
 		if len(waiting) == 0 {
 			c.printf("There is nothing to allow: %s allowed\n", spelling.Plural(len(allowed), "file"))
 		}
 	})
-	if err == nil && len(done) < len(waiting) {
+	if err == nil && len(left) > 0 {
 		err = failure.ErrReported
 	}
 	return err
@@ -134,7 +137,10 @@ func listAllowed(c *call) error {
 			}
 			list[i].Settings = f.Refused
 		}
-		return cmp.Or(linkErr, err)
+		if err != nil { // the files that cannot be read allow nothing
+			c.Warn(failure.OneLine(err.Error()))
+		}
+		return linkErr
 	})
 	if err != nil && !errors.Is(err, mailbox.ErrNoWorkspace) {
 		return err

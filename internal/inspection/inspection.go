@@ -4,6 +4,7 @@ package inspection
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -61,8 +62,15 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 	return err
 }
 
-// autonomyOf returns the mode of an agent under oacp run, or why its settings are invalid.
+// autonomyOf returns the mode of an agent under oacp run, or why oacp run does not start: the settings are invalid or, with
+// a *settings.NotAllowedError, not allowed. A command line can replace the second, and give what is missing.
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
-	settings, err := turn.LoadSettings(w, name)
-	return settings.Autonomy, err
+	loaded, err := turn.LoadSettings(w, name)
+	if err == nil {
+		_, driverErr := loaded.NewDriver()
+		if refused, ok := errors.AsType[*settings.NotAllowedError](driverErr); ok {
+			err = refused
+		}
+	}
+	return loaded.Autonomy, err
 }

@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"mailbox/settings": {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "internal/durable", "internal/spelling"},
 	"mailbox/watch":    {"schema", "mailbox", "mailbox/project"},
 	"mailbox/trust":    {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":   {"schema", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
+	"mailbox/doctor":   {"schema", "contract", "mailbox", "mailbox/project", "mailbox/settings", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
 	"mailbox/history":  {"schema"},
 	"mailbox/commit":   {"schema", "mailbox", "mailbox/history"},
 	"mailbox/gitmail":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/replica", "mailbox/history"},

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/settings"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -65,7 +66,8 @@ const outgoingName = schema.StateName + "/outgoing"
 // Options configures an inspection.
 type Options struct {
 	Now time.Time
-	// Autonomy returns the autonomy of an agent for oacp run, or why the agent cannot run.
+	// Autonomy returns the autonomy of an agent for oacp run, or why the agent cannot run. With a
+	// *settings.NotAllowedError, it returns both.
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
 	// Notify returns why mail to an agent does not run the command of its settings.
 	Notify func(*mailbox.Workspace, schema.AgentName) error
@@ -173,16 +175,20 @@ func (i *inspection) workspace() {
 func (i *inspection) autonomy(agent schema.AgentName) {
 	i.category = categoryAutonomy
 	name := string(agent) + "/" + project.ConfigName
-	switch mode, err := i.Autonomy(i.w, agent); {
+	mode, err := i.Autonomy(i.w, agent)
+	refused, isRefused := errors.AsType[*settings.NotAllowedError](err)
+	switch {
 	case err != nil && i.badMarker: // workspace.json is to blame
 		return
-	case err != nil:
+	case err != nil && !isRefused:
 		i.add(name, SeverityError, "oacp run does not start until that is fixed", "%v", err)
 		return
 	case project.IsPerson(i.w, agent):
 		i.add(name, SeverityOK, "", "%s is a person: oacp run does not act for her", agent)
 	case mode.Holds():
 		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
+	case isRefused:
+		i.add(name, SeverityWarning, refused.Hint(), "oacp run does not start without flags: %v", refused)
 	default:
 		i.add(name, SeverityOK, "", "oacp run gives turns")
 	}
