@@ -49,7 +49,7 @@ var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped",
 type Request struct {
 	// Prompt is the text of the turn. The exec driver writes it to the command's standard input.
 	Prompt string
-	// Images are content blocks that stand before the prompt. Only the driver of claude takes them.
+	// Images are content blocks that stand before the prompt; see Kind.
 	Images []json.RawMessage
 	// Env are variables of the form NAME=value that describe the turn. They reach programs that are
 	// started for it.

@@ -183,7 +183,7 @@ func leaveChild(kind, file string) int {
 
 // serveBridge serves an Ash bridge around the exec driver of the arguments, or around an echo.
 func serveBridge(args []string) int {
-	bridge := NewAshHandler(func(string) Driver {
+	bridge := handlerOf(func(string) Driver {
 		if len(args) == 0 {
 			return NewEcho()
 		}

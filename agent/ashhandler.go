@@ -22,15 +22,10 @@ import (
 // A session continues after a turn that failed, and after its driver was stopped to make room for
 // others.
 type AshHandler struct {
-	pool Pool
-	// WithModel returns what makes drivers with a model. If it is nil, queries that name a model are refused.
-	WithModel func(model string) (newDriver func(session string) Driver, err error)
-	// Images reports that the agent takes pictures.
-	Images bool
-	// Commands lets hosts run command lines, in the folder Dir.
-	Commands bool
-	Dir      string
-	// models has the sessionModel of each session, by the hosts' names for them.
+	kind    Kind
+	options Options
+	pool    Pool
+	// models are the models that the hosts chose for the sessions, by their names for them; empty for that of the options.
 	models sync.Map
 	// ids are the agents' own ids of the sessions, by the hosts' names for them.
 	ids sync.Map
@@ -40,15 +35,17 @@ type AshHandler struct {
 // query.
 const maxIdleDrivers = 8
 
-// NewAshHandler returns a handler that makes a driver when a session is first named. The driver
-// should continue the session if it can.
-func NewAshHandler(newDriver func(session string) Driver) *AshHandler {
-	h := &AshHandler{}
+// NewAshHandler returns a handler that makes a driver of the kind when a session is first named. The drivers
+// have the options, but sessions of their own, and the model that a host names.
+func NewAshHandler(kind Kind, options Options) *AshHandler {
+	h := &AshHandler{kind: kind, options: options}
 	h.pool = Pool{Most: maxIdleDrivers, New: func(name, session string) Driver {
-		if m, ok := h.models.Load(name); ok && m.(sessionModel).newDriver != nil {
-			return m.(sessionModel).newDriver(session)
+		options := options
+		options.Session = session
+		if model, _ := h.models.Load(name); model != nil && model != "" {
+			options.Model = model.(string)
 		}
-		return newDriver(session)
+		return kind.New(options)
 	}}
 	return h
 }
@@ -113,31 +110,19 @@ func (h *AshHandler) remember(name string, driver Driver) {
 // Stop stops the drivers of all sessions. Call it when the server has ended.
 func (h *AshHandler) Stop(ctx context.Context) error { return h.pool.Stop(ctx) }
 
-// sessionModel is the model of a session's driver, and what makes such drivers; nil for the default model.
-type sessionModel struct {
-	name      string
-	newDriver func(session string) Driver
-}
-
 // useModel makes sure that the session's driver has the model of the query. A driver with another one is stopped, and the
 // next continues its session.
 func (h *AshHandler) useModel(ctx context.Context, query ash.Query) error {
-	next := sessionModel{name: query.Model}
-	last, _ := h.models.LoadOrStore(query.SessionID, sessionModel{})
+	last, _ := h.models.LoadOrStore(query.SessionID, "")
 	switch {
 	case len(query.Options) > 0:
 		return fmt.Errorf("this bridge does not honor %s: leave it out", strings.Join(query.Options, ", "))
-	case next.name == last.(sessionModel).name:
+	case query.Model == last:
 		return nil
-	case h.WithModel == nil:
+	case !h.kind.Model:
 		return errors.New("this bridge does not honor model: its agent takes none")
-	case next.name != "":
-		var err error
-		if next.newDriver, err = h.WithModel(next.name); err != nil {
-			return err
-		}
 	}
-	h.models.Store(query.SessionID, next)
+	h.models.Store(query.SessionID, query.Model)
 	if driver := h.pool.take(query.SessionID); driver != nil {
 		return driver.Stop(ctx)
 	}
@@ -147,19 +132,21 @@ func (h *AshHandler) useModel(ctx context.Context, query ash.Query) error {
 // maxExecOutput bounds each output of a command line in bytes, so that a result fits into a line.
 const maxExecOutput = 4 << 20
 
-// Exec runs a command line with sh, if the bridge may do everything anyway.
+// Exec runs a command line with sh, if the agent may do everything anyway.
 func (h *AshHandler) Exec(ctx context.Context, command ash.Exec) (result ash.ExecResult, err error) {
-	if !h.Commands {
+	if !h.kind.Model || h.options.Allow != PermitAll {
 		return result, errors.New("this bridge runs no commands for hosts: only oacp ash serve with --allow all does")
 	}
 	ctx, cancel := context.WithTimeout(ctx, command.Timeout)
 	defer cancel()
-	path, err := findProgram(h.Dir, []string{"sh"})
+	path, err := findProgram(h.options.Dir, []string{"sh"})
 	if err != nil {
 		return result, err
 	}
 	stdout, stderr := &bounded{left: maxExecOutput}, &bounded{left: maxExecOutput}
-	p, err := processgroup.Start(&exec.Cmd{Path: path, Args: []string{"sh", "-c", command.Command}, Dir: h.Dir, Env: new(Options).environment(), Stdout: stdout, Stderr: stderr}, syscall.SIGKILL)
+	p, err := processgroup.Start(&exec.Cmd{
+		Path: path, Args: []string{"sh", "-c", command.Command}, Dir: h.options.Dir, Env: h.options.environment(), Stdout: stdout, Stderr: stderr,
+	}, syscall.SIGKILL)
 	if err != nil {
 		return result, err
 	}
@@ -208,7 +195,7 @@ func (h *AshHandler) prompt(query ash.Query) (text string, images []json.RawMess
 		switch {
 		case block.Type == "text":
 			texts = append(texts, block.Text)
-		case block.Type == "image" && h.Images:
+		case block.Type == "image" && h.kind.Images:
 			images = append(images, raw[i])
 		default:
 			return "", nil, fmt.Errorf("content block %d is of type %.40q, which this agent does not accept", i+1, block.Type)

@@ -39,9 +39,14 @@ func query(t *testing.T, client *ash.Client, q ash.Query) (messages []string, er
 	return messages, nil
 }
 
+// handlerOf returns a handler whose sessions have drivers of newDriver.
+func handlerOf(newDriver func(session string) Driver) *AshHandler {
+	return NewAshHandler(Kind{New: func(o Options) Driver { return newDriver(o.Session) }}, Options{})
+}
+
 func TestAshHandlerOfPlainOutput(t *testing.T) {
 	var made []string
-	client := hostOf(t, NewAshHandler(func(session string) Driver {
+	client := hostOf(t, handlerOf(func(session string) Driver {
 		made = append(made, session)
 		return NewExec(Options{Command: helperCommand(t, "cat")})
 	}))
@@ -102,7 +107,7 @@ func TestAshHandlerPassesRawEvents(t *testing.T) {
 func TestAshHandlerResume(t *testing.T) {
 	var made []string
 	gone := false
-	handler := NewAshHandler(func(session string) Driver {
+	handler := handlerOf(func(session string) Driver {
 		made = append(made, session)
 		return &forgetful{foreign{session: session, stopped: new(int)}, &gone}
 	})
@@ -163,7 +168,7 @@ func TestAshHandlerRestart(t *testing.T) {
 		answers := modelstub.Answers(t, modelstub.Reply{Text: "one"}, modelstub.Reply{Text: "two"})
 		driver, server := p.create(t, answers, nil)
 		newDriver := func(session string) Driver { return p.resume(driver, session) }
-		old := NewAshHandler(newDriver)
+		old := handlerOf(newDriver)
 		messages, err := query(t, hostOf(t, old), ash.Query{Prompt: "the first prompt", SessionID: "mine"})
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +180,7 @@ func TestAshHandlerRestart(t *testing.T) {
 		if err := old.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		after := NewAshHandler(newDriver)
+		after := handlerOf(newDriver)
 		host := hostOf(t, after)
 		if err := after.Resume(impatient(t), "mine", nil); err == nil {
 			t.Error("the new bridge resumes a name that only the old one knew")
@@ -217,7 +222,7 @@ func (f *foreign) Turn(_ context.Context, request Request, observe func(Event)) 
 
 // foreignBridge knows the sessions that its drivers began and records what it was asked for.
 func foreignBridge(made *[]string, stopped *int) *AshHandler {
-	return NewAshHandler(func(session string) Driver {
+	return handlerOf(func(session string) Driver {
 		*made = append(*made, session)
 		if session != "thread-7" {
 			session = ""
@@ -268,7 +273,7 @@ func TestAshHandlerRemembersSessions(t *testing.T) {
 
 func TestAshHandlerErrors(t *testing.T) {
 	command := helperCommand(t, "fail")
-	handler := NewAshHandler(func(session string) Driver {
+	handler := handlerOf(func(session string) Driver {
 		if session == "missing" {
 			return NewExec(Options{Command: []string{"no-such-agent"}})
 		}
@@ -303,7 +308,7 @@ func TestAshHandlerErrors(t *testing.T) {
 }
 
 func TestAshHandlerInterrupt(t *testing.T) {
-	client := hostOf(t, NewAshHandler(func(string) Driver { return NewExec(Options{Command: helperCommand(t, "hang")}) }))
+	client := hostOf(t, handlerOf(func(string) Driver { return NewExec(Options{Command: helperCommand(t, "hang")}) }))
 	ctx, cancel := context.WithCancel(impatient(t))
 	defer cancel()
 	var last error

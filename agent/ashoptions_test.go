@@ -28,17 +28,14 @@ func (n *noted) Stop(context.Context) error { *n.stopped++; return nil }
 
 // TestAshOptions checks that what a query asks of the agent is honored or refused.
 func TestAshOptions(t *testing.T) {
-	t.Parallel()
 	stopped, continued := 0, ""
-	make := func(model string) func(string) Driver {
-		return func(session string) Driver {
-			continued = session
-			return &noted{model: model, session: session, stopped: &stopped}
-		}
+	makeNoted := func(o Options) Driver {
+		continued = o.Session
+		return &noted{model: o.Model, session: o.Session, stopped: &stopped}
 	}
-	plain, able := NewAshHandler(make("")), NewAshHandler(make(""))
-	able.WithModel = func(model string) (func(string) Driver, error) { return make(model), nil }
-	able.Images, able.Commands, able.Dir = true, true, t.TempDir()
+	plain := NewAshHandler(Kind{New: makeNoted}, Options{})
+	able := NewAshHandler(Kind{New: makeNoted, Model: true, Images: true}, Options{Allow: PermitAll, Dir: t.TempDir(), Inherit: Inherit{Clean: true}})
+	t.Setenv("BRIDGE_SECRET", "x")
 	const image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"eA=="}}`
 	for _, test := range []struct {
 		bridge        *AshHandler
@@ -56,6 +53,7 @@ func TestAshOptions(t *testing.T) {
 		{able, `{"cmd":"query","prompt":[{"type":"sound"}],"sessionId":"s"}`, `"ev":"error","error":"content block 1 is of type \"sound\"`},
 		{able, `{"cmd":"exec","command":"echo out; echo err >&2; exit 3"}`, `{"ev":"exec_result","exitCode":3,"stdout":"out\n","stderr":"err\n"}`},
 		{able, `{"cmd":"exec","command":"echo out; sleep 1000","timeout":50}`, `{"ev":"exec_result","exitCode":1,"stdout":"out\n","stderr":""}`},
+		{able, `{"cmd":"exec","command":"echo [$BRIDGE_SECRET]"}`, `,"stdout":"[]\n"`},
 		{able, `{"cmd":"exec","command":"yes"}`, `,"stdout":"y\ny\n`},
 	} {
 		conn, err := net.Dial("unix", serve(t, test.bridge))

@@ -17,8 +17,8 @@ type Kind struct {
 	// Command, Socket and Model report which Options the kind uses. Model stands for Model, Allow,
 	// MayRun, Args and MCP; all kinds except echo use Dir, Env and Grace.
 	Command, Socket, Model bool
-	// Restrains reports that the kind guarantees PermitNothing.
-	Restrains bool
+	// Images reports that the kind uses the images of a Request, and Restrains that it guarantees PermitNothing.
+	Images, Restrains bool
 	// NamesSessions reports that the caller may choose the name of a new session.
 	NamesSessions bool
 
@@ -31,7 +31,7 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "exec", Summary: "a command for each turn", Command: true, New: NewExec},
 		{Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true, New: NewAsh},
-		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, Restrains: true, New: NewClaude},
+		{Name: "claude", Summary: "Claude Code", Command: true, Model: true, Images: true, Restrains: true, New: NewClaude},
 		{Name: "codex", Summary: "Codex", Command: true, Model: true, Restrains: true, New: NewCodex},
 		{Name: "acp", Summary: "any ACP program", Command: true, Model: true, New: NewACP},
 		{Name: "echo", Summary: "no agent at all", Restrains: true, New: func(Options) Driver { return NewEcho() }},

@@ -23,10 +23,13 @@ func (e *PartsError) Error() string {
 
 func (e *PartsError) Unwrap() error { return e.Err }
 
-// SendParts sends a draft once for each part, with the part as its recipients, all in one conversation. It ends with
-// the first message that cannot be sent, and returns the receipts of those before it. The errors are those of Send;
-// if a message was sent before, a *PartsError says who has one and who has not.
+// SendParts sends a draft once for each part, with the part as its recipients, all in one conversation. Without parts it
+// sends the draft as it is. It stops at the first message that cannot be sent, and returns the receipts of those before it.
+// The errors are those of Send; if a message was sent before, a *PartsError says who has one and who has not.
 func (w *Workspace) SendParts(ctx context.Context, draft schema.Message, parts [][]schema.AgentName, options *SendOptions) (receipts []*Receipt, failed error) {
+	if len(parts) == 0 {
+		parts = [][]schema.AgentName{draft.To}
+	}
 	for i, to := range parts {
 		draft.To = to
 		receipt, err := w.Send(ctx, draft, options)

@@ -241,14 +241,13 @@ func (s *Settings) SetDriver(name string) {
 	s.Override("driver")
 }
 
-// NewDriver returns the constructor of drivers that the settings describe, for a Config. The error is a
+// Agent returns the kind and the options of the drivers that the settings describe. The error is a
 // *settings.NotAllowedError if files have settings for the driver that the user has not allowed.
-func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
-	kind, err := agent.FindKind(s.Driver)
-	if err != nil {
-		return nil, err
+func (s *Settings) Agent() (kind agent.Kind, options agent.Options, err error) {
+	if kind, err = agent.FindKind(s.Driver); err != nil {
+		return kind, options, err
 	}
-	options := agent.Options{
+	options = agent.Options{
 		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.place, Grace: s.Grace,
 		Model: s.Model, Args: s.Args, MCP: s.MCP,
 		Inherit: s.Inherit,
@@ -256,7 +255,13 @@ func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver
 	if kind.Model {
 		options.Allow = s.Allow
 	}
-	if err := cmp.Or(s.checkDriver(kind), kind.Check(options)); err != nil {
+	return kind, options, cmp.Or(s.checkDriver(kind), kind.Check(options))
+}
+
+// NewDriver returns the constructor of drivers that the settings describe, for a Config. Its errors are those of Agent.
+func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
+	kind, options, err := s.Agent()
+	if err != nil {
 		return nil, err
 	}
 	return func(conversation schema.ConversationID, session string) agent.Driver {

@@ -70,26 +70,17 @@ func runAshServe(c *call) error {
 	if settings.Driver == "ash" {
 		return failure.Usagef("--driver ash reaches a bridge, which hosts can connect to themselves").WithHint("give a command after --, or --driver claude")
 	}
-	newDriver, err := settings.NewDriver()
+	kind, options, err := settings.Agent()
 	if err != nil {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or --driver echo")
 	}
 	defer c.catchSignals()()
 	// An agent that cannot be started is an error now, not when a host asks for a turn.
-	driver := newDriver("", "")
+	driver := kind.New(options)
 	if err := errors.Join(driver.Start(c.ctx), driver.Stop(context.WithoutCancel(c.ctx))); err != nil {
 		return err
 	}
-	bridge := agent.NewAshHandler(func(session string) agent.Driver { return newDriver("", session) })
-	if kind, err := agent.FindKind(settings.Driver); err == nil && kind.Model {
-		bridge.Images, bridge.Commands, bridge.Dir = kind.Name == "claude", settings.Allow == agent.PermitAll, settings.Dir
-		bridge.WithModel = func(model string) (func(string) agent.Driver, error) {
-			settings := settings
-			settings.Model = model
-			newDriver, err := settings.NewDriver()
-			return func(session string) agent.Driver { return newDriver("", session) }, err
-		}
-	}
+	bridge := agent.NewAshHandler(kind, options)
 	server, err := ash.Listen(socket, bridge)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ type delivery struct {
 	*call
 	w     *mailbox.Workspace
 	draft schema.Message
-	// parts are the recipients of each message, if they are too many for one.
+	// parts are the recipients of each message, if there may be too many for one.
 	parts [][]schema.AgentName
 	// prepared is the file that holds the message, if there is one.
 	prepared *validate.Draft
@@ -123,9 +123,6 @@ func (d *delivery) deliver() error {
 			return err
 		}
 	}
-	if d.parts == nil {
-		d.parts = [][]schema.AgentName{d.draft.To}
-	}
 	if err := command.PrepareDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
 		return err
 	}
@@ -198,9 +195,9 @@ func (d *delivery) showDraft() error {
 	answer.DryRun, answer.YAML = true, string(data)
 	return d.answer(answer, func() {
 		if !d.isOn("quiet") {
-			to, more := slices.Concat(d.parts...), ""
+			to, more := message.To, ""
 			if n := len(d.parts); n > 1 {
-				more = fmt.Sprintf(", in %d messages of which this is the first", n)
+				to, more = slices.Concat(d.parts...), fmt.Sprintf(", in %d messages of which this is the first", n)
 			}
 			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s%s", message.From, spelling.Join(to), d.w.Dir(), more))
 		}

@@ -94,7 +94,7 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 			return sentMessage{}, err
 		}
 	}
-	result, err := s.deliver(ctx, draft, parts...)
+	result, err := s.deliver(ctx, draft, parts)
 	if !found {
 		result.Warnings = append(result.Warnings, "the message "+cut(in.InReplyTo, idTokens)+" no longer exists; this one names it anyway")
 	}
@@ -134,7 +134,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
 	var result sentMessage
 	err = track.SendOnce(ctx, s.workspace, original, &draft, s.caller, in.Again, func() (err error) {
-		result, err = s.deliver(ctx, draft)
+		result, err = s.deliver(ctx, draft, nil)
 		return err
 	})
 	if err != nil {
@@ -156,8 +156,8 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	return result, nil
 }
 
-// deliver checks and sends a draft, as several messages if its recipients come in several parts.
-func (s *Server) deliver(ctx context.Context, draft schema.Message, parts ...[]schema.AgentName) (sentMessage, error) {
+// deliver checks a draft and sends it, once for each part of its recipients if there are parts.
+func (s *Server) deliver(ctx context.Context, draft schema.Message, parts [][]schema.AgentName) (sentMessage, error) {
 	if draft.ParentID != "" {
 		if err := project.CheckProgram(s.workspace, s.agent); err != nil {
 			return sentMessage{}, err
@@ -165,9 +165,6 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message, parts ...[]s
 	}
 	if err := command.PrepareDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
 		return sentMessage{}, err
-	}
-	if parts == nil {
-		parts = [][]schema.AgentName{draft.To}
 	}
 	receipts, err := s.workspace.SendParts(ctx, draft, parts, nil)
 	if err != nil {

@@ -217,15 +217,13 @@ func (s *Server) addGuide() {
 }
 
 // ServeStream serves one client, which writes JSON-RPC messages to in, one per line, and reads the answers
-// from out. A line that is not a message gets an error as its answer. ServeStream returns when in has ended and all calls are
-// answered; then none waits any longer. When ctx is done, it cancels the calls in
-// progress and returns. Neither is an error.
+// from out. A line that is not a message gets an error as its answer. ServeStream returns when in has ended and all calls
+// are answered; from then on none waits for messages. When ctx is done, it cancels the calls in progress and returns.
+// Neither is an error.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	writer := &lineWriter{WriteCloser: out}
 	input, endInput := context.WithCancel(context.Background())
 	defer endInput()
-	transport := &mcp.IOTransport{Reader: newLines(in, writer), Writer: writer, MaxLineLength: maxRequest + 1} // and a newline
-	err := s.protocol.Run(context.WithValue(ctx, inputKey{}, input), finishingTransport{transport, writer, endInput})
+	err := s.protocol.Run(context.WithValue(ctx, inputKey{}, input), newStream(in, out, endInput))
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving a client: %w", err)
 	}

@@ -47,12 +47,9 @@ const unreadableShown = 2
 
 func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMessage, error) {
 	result := nextMessage{}
-	waiting, end, ended := untilInputEnds(ctx)
+	waiting, end := whileInput(ctx)
 	defer end()
 	deadline := time.Now().Add(in.wait())
-	if ended {
-		waiting, deadline = ctx, time.Time{}
-	}
 	news := track.NewsOf(s.workspace, s.agent)
 	options := watch.PendingOptions{
 		Match: func(m *schema.Message) bool { return in.Again || news.Has(m) },
@@ -67,7 +64,11 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 	for !result.Pending { // another session of the agent may be faster
 		options.Timeout = max(time.Until(deadline), time.Nanosecond) // a first look is made in any case
 		found, err := watch.AwaitPending(waiting, []watch.Target{{Workspace: s.workspace, Agent: s.agent}}, options)
-		if errors.Is(err, watch.ErrTimeout) || errors.Is(err, errInputEnded) {
+		if waiting.Err() != nil && ctx.Err() == nil { // the input has ended: what is there is still handed out
+			waiting, deadline = ctx, time.Time{}
+			continue
+		}
+		if errors.Is(err, watch.ErrTimeout) {
 			return result, s.addOpen(ctx, &result)
 		}
 		if err != nil {
@@ -99,19 +100,15 @@ func (s *Server) addOpen(ctx context.Context, result *nextMessage) error {
 
 // awaitRecords is like receiveRecords, but waits until there is a message or the time is up.
 func (s *Server) awaitRecords(ctx context.Context, in receiveMessagesInput) (result receivedRecords, err error) {
-	wait := in.wait()
-	waiting, end, ended := untilInputEnds(ctx)
+	waiting, end := whileInput(ctx)
 	defer end()
-	if ended {
-		waiting, wait = ctx, 0
-	}
-	waiting, endTime := context.WithTimeoutCause(waiting, max(wait, time.Nanosecond), watch.ErrTimeout)
+	waiting, endTime := context.WithTimeoutCause(waiting, max(in.wait(), time.Nanosecond), watch.ErrTimeout)
 	defer endTime()
 	err = watch.Await(waiting, []string{filepath.Dir(s.log.Path())}, func() (done bool, err error) {
 		result, err = s.receiveRecords(ctx, in)
 		return len(result.Messages) > 0, err
 	})
-	if errors.Is(err, watch.ErrTimeout) || errors.Is(err, errInputEnded) {
+	if errors.Is(err, watch.ErrTimeout) {
 		err = nil
 	}
 	return result, err
