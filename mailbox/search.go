@@ -24,16 +24,11 @@ type Listing struct {
 	unreadable UnreadableError
 }
 
-// newListing returns a listing of no boxes.
-func newListing(w *Workspace) (*Listing, error) {
-	agents, err := w.Agents()
-	return &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}, err
-}
-
 // Names lists the boxes that are wanted; nil wants all. If a folder cannot be read, searches return an
 // *UnreadableError.
 func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, error) {
-	l, err := newListing(w)
+	agents, err := w.Agents()
+	l := &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}
 	for _, box := range schema.Boxes() {
 		for _, agent := range l.agents {
 			if want != nil && !want(agent, box) {
@@ -48,17 +43,6 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 	return l, err
 }
 
-// Assume returns a listing that has these names in each box. It lists no box.
-func (w *Workspace) Assume(names []string) (*Listing, error) {
-	l, err := newListing(w)
-	for _, agent := range l.agents {
-		for _, box := range schema.Boxes() {
-			l.names[folder{w, agent, box}] = names
-		}
-	}
-	return l, err
-}
-
 // Only returns the listing without the boxes that are not wanted.
 func (l *Listing) Only(want func(schema.AgentName, Box) bool) *Listing {
 	only := *l
@@ -67,52 +51,37 @@ func (l *Listing) Only(want func(schema.AgentName, Box) bool) *Listing {
 	return &only
 }
 
+// Having returns the listing without the names that are not wanted.
+func (l *Listing) Having(want NameFilter) *Listing {
+	having := *l
+	having.names = make(map[folder][]string, len(l.names))
+	for in, names := range l.names {
+		having.names[in] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !want(name) })
+	}
+	return &having
+}
+
 // SearchNamed searches the files that have one of these names. It lists no box.
 func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*schema.Message) bool) ([]Entry, error) {
-	l, err := w.Assume(names)
+	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
+	}
+	l := &Listing{workspace: w, agents: agents, names: make(map[folder][]string)}
+	for _, agent := range agents {
+		for _, box := range schema.Boxes() {
+			l.names[folder{w, agent, box}] = names
+		}
 	}
 	return l.Search(ctx, nil, match)
 }
 
-// Boxes calls do with each box that was listed.
-func (l *Listing) Boxes(do func(schema.AgentName, Box)) {
-	for in := range l.names {
-		do(in.agent, in.box)
-	}
-}
-
-// From returns the names of the message files in a box that sort at or after a string.
-func (l *Listing) From(agent schema.AgentName, box Box, first string) (names []string) {
-	for _, name := range l.names[folder{l.workspace, agent, box}] {
-		if name >= first && schema.IsMessageFile(name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// Sum returns the sum of the hashes of the names in a box that sort before a string.
-func (l *Listing) Sum(agent schema.AgentName, box Box, before string) (sum uint64) {
-	for _, name := range l.names[folder{l.workspace, agent, box}] {
-		if name < before {
-			hash := uint64(14695981039346656037) // FNV-1a
-			for i := range len(name) {
-				hash = (hash ^ uint64(name[i])) * 1099511628211
-			}
-			sum += hash
-		}
-	}
-	return sum
-}
-
 // MessageFiles returns the names of the message files in all boxes, in no order. A name repeats if several boxes have it.
 func (l *Listing) MessageFiles() (all []string) {
-	for in := range l.names {
-		all = append(all, l.From(in.agent, in.box, "")...)
+	for _, names := range l.names {
+		all = append(all, names...)
 	}
-	return all
+	return slices.DeleteFunc(all, func(name string) bool { return !schema.IsMessageFile(name) })
 }
 
 // Search returns the files that are wanted and whose messages match: the valid ones first, each in the order

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -57,9 +54,14 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 		return owed, err
 	}
 	t := newTracker(w)
-	listing, open, err := t.listOpen(ctx, agent)
+	all, err := w.Names(nil)
 	if err != nil {
 		return owed, err
+	}
+	now, last := newMemory(t, agent, all), recall(w, agent)
+	listing := all
+	if last.isValid(now, all) {
+		listing = all.Having(last.mayMatter(all))
 	}
 	nodes, err := t.list(ctx, Query{Agent: agent, open: true}, listing)
 	if err != nil {
@@ -68,17 +70,18 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	if owed.Unread, err = t.unread(ctx, agent); err != nil {
 		return owed, err
 	}
-	recently := open.latest().Truncate(time.Minute)
 	for _, n := range nodes {
 		m := n.Message
-		isPending := slices.ContainsFunc(n.Files, func(e mailbox.Entry) bool { return e.Box == mailbox.Inbox })
-		isOpen := isPending || !m.CreatedAt.Time().Before(recently)
+		isOpen := n.Err != nil // somebody may repair the file
 		for _, p := range n.Recipients {
 			concerns := m.IsFor(p.Agent) && (m.From == agent || p.Agent == agent) && p.Agent != mailbox.Postmaster
-			if n.Err != nil || !concerns || p.Answer != "" || p.Stage == StageRecalled {
+			if n.Err != nil || !concerns || p.Answer != "" {
 				continue
 			}
-			isOpen = true
+			isOpen = true // even if its sender took it back: it may be restored
+			if p.Stage == StageRecalled {
+				continue
+			}
 			request := OpenRequest{
 				ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
 				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working, Replies: p.Replies,
@@ -90,12 +93,12 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 			}
 		}
 		if isOpen {
-			open.add(n.Files)
-			open.addReplies(t, m.ID)
+			now.add(n.Files)
+			now.addReplies(t, m.ID)
 		}
 	}
-	if t.unreadable == nil {
-		open.keep(w, agent)
+	if t.unreadable == nil && (now.Old != last.Old || now.Sum != last.Sum || now.Trust != last.Trust) {
+		now.keep(w, agent)
 	}
 	return owed, t.result()
 }
@@ -121,140 +124,79 @@ func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, er
 	return n, nil
 }
 
-// memory is what the last search for an agent's open requests found.
+// memory is what a search for an agent's open requests found. Requests in old files stay answered, so the next search opens
+// only the young files, and the old ones of requests that were open.
 type memory struct {
 	// Trust tells whether the agent's trust changed.
 	Trust string `json:"trust"`
-	// Folders are the boxes that were searched.
-	Folders map[string]searched `json:"folders"`
-	// Names are the names of the files that held open requests, the replies to these, and the replies to those. The
-	// requests that are pending or new count as open, because acknowledging one adds its file to the archive.
-	Names []string `json:"names"`
-}
-
-// searched is the state of a box when it was searched.
-type searched struct {
-	// Changed is when the box last changed, in nanoseconds.
-	Changed int64 `json:"changed"`
-	// Sum is the mailbox.Listing.Sum of the names before Old. If it is the same later, no file with such a name was added.
+	// Old is the first name that is not old, and Sum the sum of the old names. If the sum is the same later, no old file was
+	// added, such as one that another machine sent late.
 	Old string `json:"old"`
 	Sum uint64 `json:"sum"`
-}
-
-// latest is when a box changed last.
-func (m *memory) latest() time.Time {
-	var latest int64
-	for _, s := range m.Folders {
-		latest = max(latest, s.Changed)
-	}
-	return time.Unix(0, latest)
-}
-
-// sum notes which old names are in the boxes. A file with a young name may still be written after its box was searched.
-func (m *memory) sum(listing *mailbox.Listing, now time.Time) {
-	old := now.Add(-24 * time.Hour).UTC().Format("20060102T1504Z")
-	listing.Boxes(func(agent schema.AgentName, box mailbox.Box) {
-		path := schema.BoxPath(agent, box)
-		if s, ok := m.Folders[path]; ok {
-			s.Old, s.Sum = old, listing.Sum(agent, box, old)
-			m.Folders[path] = s
-		}
-	})
+	// Names are the names of the files that held open requests, the replies to these, and the replies to those, sorted.
+	Names []string `json:"names"`
 }
 
 const (
 	memoryFolder = "state/owed"
 	maxMemory    = 1 << 20
+	// youngFor is the age, to the hour, of the oldest young file.
+	youngFor = time.Hour
 )
-
-// settled is the age of a change after which the next one surely gives the folder another time. Tests change it.
-var settled = time.Second
 
 func memoryName(agent schema.AgentName) string { return memoryFolder + "/" + string(agent) + ".json" }
 
-// listOpen lists the files that the last search found open, and those that were added since then. It lists all files if
-// it cannot tell which these are. The memory has no folders if there is nothing new to remember.
-func (t *tracker) listOpen(ctx context.Context, agent schema.AgentName) (listing *mailbox.Listing, now memory, err error) {
-	agents, err := t.w.Agents()
-	if err != nil {
-		return nil, now, err
-	}
-	now = memory{Trust: fmt.Sprint(trust.StampOf(t.w, agent)), Folders: make(map[string]searched)}
-	isSettled := true
-	for _, owner := range agents {
-		for _, box := range schema.Boxes() {
-			if info, err := os.Stat(t.w.BoxPath(owner, box)); err == nil {
-				at := durable.Changed(info)
-				now.Folders[schema.BoxPath(owner, box)] = searched{Changed: at.UnixNano()}
-				isSettled = isSettled && !at.IsZero() && t.now.Sub(at) >= settled
-			}
-		}
-	}
-	var last memory
-	data, err := durable.ReadFile(t.w.Root(), t.w.Dir(), memoryName(agent), maxMemory)
-	isKnown := err == nil && json.Unmarshal(data, &last) == nil && last.Trust == now.Trust
-	isSame := isKnown && maps.EqualFunc(last.Folders, now.Folders, func(a, b searched) bool { return a.Changed == b.Changed })
-	if isKnown && !isSame {
-		var added []string
-		added, isKnown, err = t.added(ctx, &last, &now)
-		last.Names = append(last.Names, added...)
-	}
-	if err == nil && isKnown {
-		listing, err = t.w.Assume(last.Names)
-	} else {
-		listing, err = t.w.Names(nil)
-		now.sum(listing, t.now)
-	}
-	if isSame || !isSettled {
-		now.Folders = nil
-	}
-	return listing, now, err
+// newMemory returns a memory of no requests.
+func newMemory(t *tracker, agent schema.AgentName, all *mailbox.Listing) *memory {
+	old := t.now.Add(-youngFor).UTC().Format("20060102T15")
+	return &memory{Trust: fmt.Sprint(trust.StampOf(t.w, agent)), Old: old, Sum: sumBefore(old, all), Names: []string{}}
 }
 
-// added returns the names of the files that were added since the last search. It reports false if a search of
-// these and what was open could miss something: a clock went back, or a request was made before the last search, so
-// that its answer may have been there already.
-func (t *tracker) added(ctx context.Context, last, now *memory) (names []string, ok bool, err error) {
-	latest := last.latest()
-	for path, s := range now.Folders {
-		before := last.Folders[path]
-		switch {
-		case before.Changed == s.Changed:
-			now.Folders[path] = before
-		case time.Unix(0, s.Changed).Before(latest):
-			return nil, false, nil
-		}
+// recall returns what the last search found, or an empty memory.
+func recall(w *mailbox.Workspace, agent schema.AgentName) *memory {
+	last := new(memory)
+	data, err := durable.ReadFile(w.Root(), w.Dir(), memoryName(agent), maxMemory)
+	if err != nil || json.Unmarshal(data, last) != nil {
+		return new(memory)
 	}
-	changed, err := t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
-		path := schema.BoxPath(agent, box)
-		return last.Folders[path].Changed != now.Folders[path].Changed
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	nothing := func(string) bool { return false }
-	if _, err := changed.Search(ctx, nothing, nil); err != nil { // a folder cannot be read
-		return nil, false, context.Cause(ctx)
-	}
-	ok = true
-	changed.Boxes(func(agent schema.AgentName, box mailbox.Box) {
-		before, isKnown := last.Folders[schema.BoxPath(agent, box)]
-		from := "" // the first name whose file may have been added
-		if changed.Sum(agent, box, before.Old) == before.Sum {
-			from = before.Old
+	return last
+}
+
+// sumBefore returns the sum of the hashes of the names that sort before a string. It is the same whatever box a file is in.
+func sumBefore(old string, all *mailbox.Listing) (sum uint64) {
+	for _, name := range all.MessageFiles() {
+		if name >= old {
+			continue
 		}
-		for _, name := range changed.From(agent, box, from) {
-			info, err := os.Lstat(filepath.Join(t.w.BoxPath(agent, box), name))
-			if !ok || err != nil || isKnown && durable.Changed(info).Before(latest) || slices.Contains(last.Names, name) {
-				continue
-			}
-			parsed, err := schema.ParseFileName(name)
-			ok = err == nil && !(parsed.Type.IsRequest() && parsed.At.Before(latest.Truncate(time.Minute)))
-			names = append(names, name)
+		hash := uint64(14695981039346656037) // FNV-1a
+		for i := range len(name) {
+			hash = (hash ^ uint64(name[i])) * 1099511628211
 		}
-	})
-	now.sum(changed, t.now)
-	return names, ok, nil
+		sum += hash
+	}
+	return sum
+}
+
+// isValid reports whether the memory tells which old files matter now.
+func (m *memory) isValid(now *memory, all *mailbox.Listing) bool {
+	sum := now.Sum
+	if m.Old != now.Old {
+		sum = sumBefore(m.Old, all)
+	}
+	return m.Old != "" && m.Trust == now.Trust && m.Sum == sum
+}
+
+// mayMatter returns the filter of the names of files that may hold an open request or a reply to one. What is in an inbox
+// may have been restored.
+func (m *memory) mayMatter(all *mailbox.Listing) mailbox.NameFilter {
+	pending := make(map[string]bool)
+	for _, name := range all.Only(func(_ schema.AgentName, box mailbox.Box) bool { return box == mailbox.Inbox }).MessageFiles() {
+		pending[name] = true
+	}
+	return func(name string) bool {
+		_, wasOpen := slices.BinarySearch(m.Names, name)
+		return name >= m.Old || wasOpen || pending[name]
+	}
 }
 
 func (m *memory) add(files []mailbox.Entry) {
@@ -273,9 +215,6 @@ func (m *memory) addReplies(t *tracker, request schema.ID) {
 
 // keep writes what was found to a file. If it cannot, the next search only takes longer.
 func (m *memory) keep(w *mailbox.Workspace, agent schema.AgentName) {
-	if m.Folders == nil {
-		return
-	}
 	slices.Sort(m.Names)
 	m.Names = slices.Compact(m.Names)
 	if data, err := json.Marshal(m); err == nil && w.MakeStateFolder(memoryFolder) == nil {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -23,26 +22,6 @@ func TestOwedRemembers(t *testing.T) {
 	for _, box := range []string{schema.BoxPath("codex", mailbox.Archive), schema.BoxPath("claude", mailbox.Outbox)} {
 		for i := range 20 {
 			check.WriteFile(t, filepath.Join(w.Dir(), box, fmt.Sprintf("20260313T1430Z_claude_notification_%04d.yaml", i)), "x")
-		}
-	}
-	defer func(before time.Duration) { settled = before }(settled)
-	settled = 0
-	// tick returns when the clock of the file system has moved.
-	tick := func() {
-		path := filepath.Join(t.TempDir(), "clock")
-		var first time.Time
-		for {
-			check.WriteFile(t, path, "x")
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if first.IsZero() {
-				first = durable.Changed(info)
-			}
-			if durable.Changed(info).After(first) {
-				return
-			}
 		}
 	}
 	random, remembered := rand.New(rand.NewPCG(1, 1)), [2]int{}
@@ -69,8 +48,14 @@ func TestOwedRemembers(t *testing.T) {
 			if random.IntN(2) == 0 {
 				answer.Type, answer.CreatedAt = schema.Question, schema.NewTimestamp(time.Now().Add(-48*time.Hour))
 			}
-			if sent := send(t, w, answer); answer.Type == schema.Question {
+			sent := send(t, w, answer)
+			if answer.Type == schema.Question {
 				back = append(back, sent...)
+			}
+			if e, err := w.Pending(t.Context(), string(sent[0].ID), "claude"); err == nil && random.IntN(2) == 0 {
+				if err := w.Acknowledge(e); err != nil {
+					t.Fatal(err)
+				}
 			}
 		case 2:
 			if _, err := Restore(t.Context(), w, string(m.ID), "codex"); err != nil {
@@ -89,7 +74,6 @@ func TestOwedRemembers(t *testing.T) {
 				}
 			}
 		}
-		tick()
 		for _, agent := range []schema.AgentName{"claude", "codex"} {
 			var owed [3]Owed // the last time without a memory
 			for i := range owed {
@@ -119,8 +103,6 @@ func TestOwedRemembers(t *testing.T) {
 
 // BenchmarkOwedAfterChange measures what is owed after another message arrived, beside handled ones.
 func BenchmarkOwedAfterChange(b *testing.B) {
-	defer func(before time.Duration) { settled = before }(settled)
-	settled = 0
 	for _, n := range []int{100, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := newWorkspace(b)
@@ -138,7 +120,6 @@ func BenchmarkOwedAfterChange(b *testing.B) {
 			owed()
 			for b.Loop() {
 				b.StopTimer()
-				time.Sleep(10 * time.Millisecond) // the clock of the file system moves
 				m := question("x")
 				m.Type = schema.Notification
 				for _, m := range send(b, w, m) {
@@ -150,7 +131,6 @@ func BenchmarkOwedAfterChange(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				time.Sleep(10 * time.Millisecond)
 				b.StartTimer()
 				owed()
 			}
