@@ -251,6 +251,11 @@ func (b *batch) deadLetter(name staging.Name, recovered *Recovered) error {
 	if stale, err := b.isStale(name); !stale || err != nil {
 		return err
 	}
+	// Its sender may have staged the outbox copy while the folder was listed: then the message is not sent.
+	names, err := b.outgoing.Names()
+	if now := groupStaged(names)[name.ID]; err != nil || now != nil && len(now.outboxes) > 0 {
+		return err
+	}
 	letters, err := b.open(parts.Sender, DeadLetters)
 	if err != nil {
 		return err

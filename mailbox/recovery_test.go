@@ -417,6 +417,32 @@ func TestSweepWhoseDeliveryGoesOn(t *testing.T) {
 	}
 }
 
+// TestListingWithoutOutboxCopy recovers with a listing that lacks the outbox copy, because the sender staged it meanwhile. The
+// message is not sent, so its other copies are no dead letters.
+func TestListingWithoutOutboxCopy(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, true, "publish msg-")
+	b, err := openBatch(w, nil)
+	if err == nil {
+		err = b.findLeftovers()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, left := range b.left {
+		left.outboxes = nil
+		var recovered Recovered
+		if err := b.recoverMessage(id, &recovered); err != nil || len(recovered.DeadLetters) > 0 {
+			t.Errorf("recovery did %+v (%v), want no dead letters", recovered, err)
+		}
+	}
+	if err := b.close(); err != nil {
+		t.Error(err)
+	}
+	mustRecover(t, w)
+	wantFiles(t, w, outgoingName)
+}
+
 // TestSweepBesideASecondSend sends a message with a given id again while Recover sweeps the copies
 // that a dead process left of it.
 func TestSweepBesideASecondSend(t *testing.T) {
