@@ -110,7 +110,7 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 	}
 	what := fmt.Sprintf("%s here", agent)
 	if repository != nil {
-		what = fmt.Sprintf("%s from all machines", agent)
+		what = fmt.Sprintf("%s here and from the branch", agent)
 	}
 	withMail := fmt.Sprintf("%s, with %s pending", what, spelling.Plural(len(pending), "message"))
 	text := "would remove " + withMail
@@ -126,7 +126,9 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 		if err != nil {
 			return cmp.Or(context.Cause(c.ctx), err)
 		}
-		text = "removed " + what + "; its folder is in state/removed"
+		if text = "removed " + what + "; its folder is in state/removed"; repository != nil {
+			text += ", on other machines after their next sync"
+		}
 	}
 	answer := map[string]any{"agent": agent, "pending": len(pending), "dry_run": c.isOn("dry-run")}
 	return c.answer(answer, func() { c.printf("%s\n", text) })

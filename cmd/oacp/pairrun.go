@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
@@ -45,7 +46,13 @@ func (p *pairing) withResumption(err error, session *pair.Session) error {
 		return err
 	}
 	words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, p.repeated...)
-	hint := visible.ShellCommand(words...) + " continues the run"
+	advice := ""
+	for i, word := range words {
+		if strings.HasSuffix(word, "-command") && errors.Is(err, agent.ErrUnavailable) {
+			words[i+1], advice = "COMMAND", "name a program that is there, a relative path being one in the agents' folder; then "
+		}
+	}
+	hint := advice + visible.ShellCommand(words...) + " continues the run"
 	if service, ok := errors.AsType[*agent.APIError](err); ok && service.Kind == agent.NotLoggedIn {
 		hint = service.Advice + "; then " + hint
 	}

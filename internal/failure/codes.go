@@ -105,7 +105,7 @@ var rules = []rule{
 	})},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 	{"two_workspaces", is(project.ErrTwo, "--dir or OACP_WORKSPACE names the one to use. To have one: oacp sync --dir .oacp, if it is synced; move .oacp away; oacp init --git --move")},
-	{"occupied", is(project.ErrOccupied, "oacp init --dir .oacp makes the workspace in a folder of its own")},
+	{"occupied", is(project.ErrOccupied, "the same command with --dir makes the workspace in a folder of its own, such as .oacp, or mail with --commit")},
 	{"nested_workspace", is(project.ErrNested, "oacp add-agent NAME adds an agent to it; oacp init --dir DIR makes another one, for commands with --dir DIR")},
 	{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 		return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/live"
 )
 
 // An Action is what a plan does to a file.
@@ -80,11 +81,14 @@ func (c *Change) prepare(o Options, change func(part, []byte) ([]byte, error)) (
 	return nil
 }
 
-// isOurs reports whether the file will have nothing but its parts.
+// isOurs reports whether the file will have nothing but its parts and those of the setups of other programs.
 func (c *Change) isOurs() bool {
 	left := c.After
 	for _, p := range c.parts {
 		left, _ = p.take(left) // it was changed without an error
+	}
+	for _, program := range live.Programs() {
+		left, _ = section{program}.take(left)
 	}
 	return c.After != nil && left == nil
 }

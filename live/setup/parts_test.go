@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -316,5 +317,21 @@ func TestAllowedCommands(t *testing.T) {
 	slices.Sort(named)
 	if named = slices.Compact(named); !slices.Equal(named, allowed) {
 		t.Errorf("the texts name %q, claude may run %q", named, allowed)
+	}
+}
+
+// TestAllowedIsDocumented checks that docs/live.md names each command that claude may run without asking.
+func TestAllowedIsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/live.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "and the commands `oacp ")
+	list, _, _ = strings.Cut(list, " with all flags")
+	named := strings.FieldsFunc(strings.ReplaceAll(list, " and ", ", "), func(r rune) bool { return strings.ContainsRune("`, ", r) })
+	slices.Sort(named)
+	if !slices.Equal(named, allowed) {
+		t.Errorf("docs/live.md names %q, setup allows %q", named, allowed)
 	}
 }

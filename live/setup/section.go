@@ -103,24 +103,29 @@ func (e exclusions) put(data []byte) ([]byte, error) {
 			lines += "/" + filepath.ToSlash(below) + "\n"
 		}
 	}
-	before, err := e.take(data)
-	if err != nil || lines == "" {
-		return before, err
+	if lines == "" {
+		return e.take(data)
 	}
+	before, after := e.cut(data)
 	if len(before) > 0 && !bytes.HasSuffix(before, []byte("\n")) {
 		begin = "\n" + begin
 	}
-	return slices.Concat(before, []byte(begin+lines+end)), nil
+	return slices.Concat(before, []byte(begin+lines+end), after), nil
 }
 
 func (e exclusions) take(data []byte) ([]byte, error) {
+	before, after := e.cut(data)
+	return orNothing(slices.Concat(before, after)), nil
+}
+
+// cut returns what is before and after the part. Without one, all is before it.
+func (e exclusions) cut(data []byte) (before, after []byte) {
 	begin, end := e.markers()
 	before, rest, begins := bytes.Cut(data, []byte(begin))
-	_, after, ends := bytes.Cut(rest, []byte(end))
-	if !begins || !ends {
-		return data, nil
+	if _, after, ends := bytes.Cut(rest, []byte(end)); begins && ends {
+		return before, after
 	}
-	return orNothing(slices.Concat(before, after)), nil
+	return data, nil
 }
 
 // exclude returns info/exclude of the repository of the project, if there is one.
