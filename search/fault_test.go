@@ -142,12 +142,12 @@ func TestKilled(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
 	x := open(t, w)
-	var part []string
-	for len(part) == 0 && len(ended) == 0 {
-		part, _ = x.Names(t.Context(), "many") // there is no index at first
+	var part search.Result
+	for len(part.Hits) == 0 && len(ended) == 0 {
+		part, _ = x.Search(t.Context(), search.Query{Terms: []string{"many"}}, search.Page{Limit: 1}) // there is no index at first
 	}
 	_ = child.Process.Kill() // unless it has ended
-	t.Logf("the child ended with %v, after %d messages", <-ended, len(part))
+	t.Logf("the child ended with %v, after the index had %d messages or more", <-ended, len(part.Hits))
 	update(t, x)
 	wantCount(t, x, "of many", 3000)
 	wantCount(t, x, "number 42 of", 1)

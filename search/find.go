@@ -3,12 +3,10 @@ package search
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -103,30 +101,6 @@ func (s *session) load(id int64, q *Query) (*content, error) {
 		}
 	}
 	return nil, err
-}
-
-// Names returns the names of all message files that may have the words of a text, as of the last Update. It returns an
-// error if there is no word, or only words of one or two characters that are common.
-func (x *Index) Names(ctx context.Context, text string) (names []string, err error) {
-	q := Query{Terms: strings.Fields(text)}.folded()
-	err = x.with(ctx, func(s *session) error {
-		match, err := s.match(&q)
-		if err == nil && match == "" {
-			err = errors.New("the words are so common that the search index does not have them")
-		}
-		if err != nil {
-			return err
-		}
-		var name string
-		for err := range s.rows([]any{&name}, "SELECT name FROM text CROSS JOIN doc ON doc.id=text.rowid WHERE text MATCH ? AND name IS NOT NULL", match) {
-			if err != nil {
-				return err
-			}
-			names = append(names, name)
-		}
-		return nil
-	})
-	return names, err
 }
 
 // copies returns the files of a name in the order in which a hit names them.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
@@ -210,26 +209,6 @@ func (m *model) compare(x *search.Index) {
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		m.t.Fatalf("%+v:\ngot  %q\nwant %q", q, got, want)
-	}
-	words := strings.Fields(strings.Join(q.Terms, " "))
-	if len(words) == 0 {
-		return
-	}
-	may, err := x.Names(m.t.Context(), strings.Join(words, " "))
-	// A letter or digit of ASCII is taken for common.
-	if !slices.ContainsFunc(words, func(word string) bool {
-		return len(word) > 1 || !unicode.IsLetter(rune(word[0])) && !unicode.IsDigit(rune(word[0]))
-	}) {
-		if err == nil {
-			m.t.Errorf("the index names files with %q", words)
-		}
-		return
-	}
-	m.must(err)
-	for _, message := range m.all {
-		if message.fits(search.Query{Terms: words}) && !slices.Contains(may, message.file()) {
-			m.t.Fatalf("the names for %q lack %s: %q", words, message.file(), may)
-		}
 	}
 }
 

@@ -240,9 +240,6 @@ func runList(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if query.Text != "" && query.Box == "" { // in a box, names of files that are not messages count as subjects
-		query.Only = filesWith(c.ctx, w, query.Text)
-	}
 	messages, err := track.List(c.ctx, w, query)
 	if _, other := mailbox.SplitUnreadable(err); other != nil {
 		return other

@@ -112,8 +112,6 @@ type Query struct {
 	Priority     schema.Priority
 	// Limit is the largest number of messages, the newest ones; 0 is no limit.
 	Limit int
-	// Only limits the list to files with these names. Nil means all.
-	Only mailbox.NameFilter
 	// open limits the list to requests that have not expired.
 	open bool
 	// words are those of Text.
@@ -164,9 +162,6 @@ func (t *tracker) list(ctx context.Context, q Query, listing *mailbox.Listing) (
 // file that is not a message counts as one whose subject is the file name.
 func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, since time.Time) (nodes []Node, err error) {
 	mayFit := func(name string) bool {
-		if q.Only != nil && !q.Only(name) {
-			return false
-		}
 		parsed, err := schema.ParseFileName(name)
 		return err != nil || !parsed.At.Before(since) && (!q.open || parsed.Type.IsRequest())
 	}

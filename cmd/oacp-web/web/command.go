@@ -32,7 +32,6 @@ type options struct {
 	listen    Listen
 	open      bool
 	export    string
-	filesWith string
 	log       command.BridgeLog
 }
 
@@ -65,7 +64,6 @@ EXAMPLES:
 			&cli.StringFlag{Name: "key", Category: command.Rare, Usage: "the key of the certificate is in `FILE`", Destination: &o.listen.Key},
 			&cli.StringFlag{Name: "proxy", Category: command.Rare, Usage: "answer only the proxy at the IP address `ADDRESS`", Destination: &o.listen.Proxy},
 			&cli.StringFlag{Name: "url", Category: command.Rare, Usage: "browsers reach the proxy at `URL`, such as https://mail.example.org", Destination: &o.listen.URL},
-			&cli.StringFlag{Name: "files-with", Hidden: true, Destination: &o.filesWith}, // for oacp list --text
 		}, o.log.RunsFlags(), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
@@ -79,9 +77,6 @@ EXAMPLES:
 func (o options) run(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	if o.filesWith != "" {
-		return printFilesWith(ctx, w, o.filesWith, s)
-	}
 	person, err := personOf(w, o.agent, s)
 	if err != nil {
 		return err

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/search"
 )
 
@@ -112,18 +110,4 @@ func (s *Server) hitViewOf(hit search.Hit) hitView {
 		v.Where = strings.ToLower(boxNames[hit.Box]) + " of " + string(hit.Agent)
 	}
 	return v
-}
-
-// printFilesWith prints the names of the files that may have the words of a text, as JSON.
-func printFilesWith(ctx context.Context, w *mailbox.Workspace, text string, s *command.Streams) (err error) {
-	index := search.New(w, nil)
-	defer func() { err = errors.Join(err, index.Close()) }()
-	if err := index.Update(ctx); err != nil {
-		return err
-	}
-	names, err := index.Names(ctx, text)
-	if err != nil {
-		return err
-	}
-	return command.WriteJSONLine(s.Out, names)
 }
