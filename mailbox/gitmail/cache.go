@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/replica"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -30,6 +31,9 @@ type cache struct {
 	Waiting map[string]bool `json:"waiting,omitempty"`
 	// Seen are the refs of machines that a sync has read.
 	Seen map[string]seen `json:"seen,omitempty"`
+	// Boxes are what scans remember of boxes that agree with the base and the settings in BoxesBase.
+	Boxes     map[schema.AgentName]replica.Memories `json:"boxes,omitempty"`
+	BoxesBase string                                `json:"boxes_base,omitempty"`
 	// Contended says that another machine was faster at the last push.
 	Contended bool `json:"contended,omitempty"`
 }
@@ -77,6 +81,17 @@ func (e *exchange) isUnchanged(agent schema.AgentName) bool {
 	return now != "" && e.cache.Base == e.base.commit && e.cache.Agents[agent] == now
 }
 
+// remembered returns what the last scan remembers of the boxes of an agent, if they agreed with the base.
+func (e *exchange) remembered(agent schema.AgentName) replica.Memories {
+	if e.base.commit == "" || e.cache.BoxesBase != boxesKey(e.base.commit, e.r.settings) {
+		return nil
+	}
+	return e.cache.Boxes[agent]
+}
+
+// boxesKey encodes what boxes agree with: a base, and the settings that say what of it the workspace takes.
+func boxesKey(base string, s Settings) string { return base + " " + s.Since }
+
 // refsKey encodes what the remote has.
 func refsKey(there string, machines map[string]string) string {
 	key := there
@@ -103,7 +118,10 @@ func (e *exchange) nothingNew() bool {
 // keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
 	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
-	after := cache{Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen}
+	after := cache{
+		Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
+		Boxes: e.cache.Boxes, BoxesBase: e.cache.BoxesBase,
+	}
 	if len(e.waiting) > 0 {
 		after.Refs = ""
 	}

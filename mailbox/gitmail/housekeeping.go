@@ -78,7 +78,7 @@ func (e *exchange) pruneTip() (files []string) {
 	}
 	old := make(map[replica.Copy]bool)
 	for name := range e.tip.folder("agents") {
-		for c, place := range e.tip.places(schema.AgentName(name), "") {
+		for c, place := range e.tip.places(schema.AgentName(name), "", nil) {
 			if place == replica.Pending && !c.Sent {
 				pending[c.Name] = true
 			} else if e.o.Prune(c.Name) {

@@ -146,8 +146,9 @@ func (v *view) pruned(day string) map[string]facts.Set {
 	return list
 }
 
-// places returns the places of the files of the messages of an agent, from the day since on.
-func (v *view) places(agent schema.AgentName, since string) map[replica.Copy]replica.Place {
+// places returns the places of the files of the messages of an agent, from the day since on, without days of boxes for which
+// skip is true.
+func (v *view) places(agent schema.AgentName, since string, skip func(mailbox.Box, string) bool) map[replica.Copy]replica.Place {
 	places := make(map[replica.Copy]replica.Place)
 	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Outbox} {
 		days := map[string]entry{"": {}}
@@ -155,10 +156,13 @@ func (v *view) places(agent schema.AgentName, since string) map[replica.Copy]rep
 			days = v.folder(schema.BoxPath(agent, box))
 		}
 		for day := range days {
-			if day != "" && day < since {
+			if day != "" && (day < since || skip != nil && skip(box, day)) {
 				continue
 			}
 			for name, at := range v.folder(path.Join(schema.BoxPath(agent, box), day)) {
+				if day == "" && skip != nil && skip(box, replica.DayOf(name)) {
+					continue
+				}
 				c := replica.Copy{Agent: agent, Name: name, Sent: box == mailbox.Outbox}
 				if at.IsFile() && c.Check() == nil && (day == "" || replica.Day(name) == day) {
 					places[c] = max(places[c], replica.PlaceOf(box))

@@ -52,6 +52,8 @@ type plan struct {
 	gone  map[schema.AgentName]bool
 	// incarnations are the ids of the agents that the workspace has or gets.
 	incarnations map[schema.AgentName][]string
+	// scanned is what the scans of the agents' boxes remember.
+	scanned map[schema.AgentName]replica.Memories
 	// stamps are the stamps of agents whose folders agree with the base once the sync is done.
 	stamps map[schema.AgentName]string
 	// unfolded says that the machines' refs have, or may have, something that the tip does not have.
@@ -60,6 +62,7 @@ type plan struct {
 
 func newPlan() *plan {
 	return &plan{
+		scanned: make(map[schema.AgentName]replica.Memories),
 		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), pruned: make(map[string]map[string]facts.Set),
 		statuses: make(map[schema.AgentName][]byte), stamps: make(map[schema.AgentName]string), read: make(map[schema.AgentName]*replica.Files),
 		agreed: make(map[schema.AgentName]map[string]facts.Set), waiting: make(map[replica.Copy]replica.Place),
@@ -228,7 +231,7 @@ func (e *exchange) compareFile(v *view, file string, was, is entry) {
 func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 	changed := e.changed[agent]
 	if removed := e.planPresence(agent); removed {
-		for c := range e.tip.places(agent, "") { // the branch forgets the bytes of what is done
+		for c := range e.tip.places(agent, "", nil) { // the branch forgets the bytes of what is done
 			changed[c] = true
 		}
 	}
@@ -238,9 +241,12 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 		}
 	}
 	var files *replica.Files
+	before := e.remembered(agent)
+	e.scanned[agent] = before
 	if !e.isUnchanged(agent) {
-		files = e.w.Scan(agent)
-		base := e.base.places(agent, e.r.settings.Since)
+		files = e.w.Scan(agent, before, e.now)
+		e.scanned[agent] = files.Memory
+		base := e.base.places(agent, e.r.settings.Since, files.Same)
 		addDifferent(files.Places, base, changed)
 		addDifferent(base, files.Places, changed)
 		for name := range files.Marks {

@@ -23,7 +23,7 @@ import (
 func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.Files) {
 	// What is here, and what the trees say.
 	place, here, err := replica.Nowhere, mailbox.Entry{}, error(nil)
-	if files == nil || files.Places[c] != replica.Nowhere {
+	if files == nil || files.Partial || files.Places[c] != replica.Nowhere {
 		if place, here, err = e.w.Look(c); err != nil {
 			e.blocked(err)
 		}
@@ -76,6 +76,7 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.
 		e.outcomes = append(e.outcomes, &outcome{
 			Outcome: replica.Outcome{Copy: c, Was: place, Want: want}, base: base.Set, placed: cmp.Or(mark.Placed, base.Place()), object: remote.object, reason: remote.reason,
 		})
+		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(place), c.Box(want)) // these boxes do not hold yet what the base says
 		delete(e.stamps, c.Agent)
 	}
 }
@@ -153,6 +154,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case e.failed != nil:
 		return false
 	case err != nil && !tip.IsKnown() && !(invalid && place == replica.Dead):
+		e.scanned[c.Agent].Forget(replica.Day(c.Name), box, here.Box)
 		delete(e.stamps, c.Agent) // somebody may fix it in place, which does not change the time of its folder
 		if !errors.Is(err, fs.ErrNotExist) {
 			e.problem(schema.BoxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)

@@ -252,7 +252,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 // record makes a commit the base, because the workspace now has all that the commit has, whether or not the push
 // succeeds. Before, it notes where the files are that could not move, and afterwards, it forgets the marks that the base says, too.
 func (e *exchange) record(ctx context.Context, commit string) error {
-	e.result.Commit = commit
+	e.result.Commit, e.cache.Boxes, e.cache.BoxesBase = commit, e.scanned, boxesKey(commit, e.r.settings)
 	if commit == "" || commit == e.baseID {
 		return settle(e)
 	}

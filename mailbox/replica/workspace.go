@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/facts"
@@ -36,12 +37,21 @@ type Files struct {
 	// Problems are files that are not messages, and Unread are boxes that could not be read. Both are by path
 	// below the workspace.
 	Problems, Unread map[string]error
+	// Memory is what the next scan needs to leave out what stays the same, and Partial says that this one left out some.
+	Memory  Memories
+	Partial bool
+	before  Memories
+	same    map[mailbox.Box]bool // boxes that were not listed
 }
 
 // Scan lists the messages of an agent. A message in the inbox is pending, even if an interrupted move left
-// another file of it.
-func (w *Workspace) Scan(agent schema.AgentName) *Files {
-	f := &Files{Places: make(map[Copy]Place), Twice: make(map[Copy]bool), Problems: make(map[string]error), Unread: make(map[string]error)}
+// another file of it. With the memory of an earlier scan, which may be nil, it leaves out the days of boxes that have the same
+// files as then.
+func (w *Workspace) Scan(agent schema.AgentName, before Memories, now time.Time) *Files {
+	f := &Files{
+		Places: make(map[Copy]Place), Twice: make(map[Copy]bool), Problems: make(map[string]error), Unread: make(map[string]error),
+		Memory: make(Memories), Partial: before != nil, before: before, same: make(map[mailbox.Box]bool),
+	}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := schema.BoxPath(agent, box)
 		info, err := w.Root().Lstat(folder)
@@ -49,13 +59,25 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 			f.Problems[folder] = errors.New("it is not a folder, so its mail stays where it is")
 			continue
 		}
+		at := folderTime(info, now)
+		if f.same[box] = at != 0 && before[box].At == at; f.same[box] {
+			f.Memory[box] = before[box]
+			continue
+		}
 		// An inbox that is not a folder is reported above, and has no archive.
 		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) {
 			f.Unread[folder] = err
+			continue
 		}
+		names = slices.DeleteFunc(names, func(file string) bool { return !schema.IsMessageFile(file) })
+		f.Memory[box] = Memory{At: at, Days: make(map[string]uint64)}
 		for _, file := range names {
-			if !schema.IsMessageFile(file) {
+			f.Memory[box].Days[DayOf(file)] += sum(file)
+		}
+		var wrong []string
+		for _, file := range names {
+			if f.Same(box, DayOf(file)) {
 				continue
 			}
 			name, err := mailbox.LongName(w.Workspace, mailbox.Entry{Agent: agent, Box: box, Name: file})
@@ -64,12 +86,18 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 				err = c.Check()
 			}
 			if err != nil {
-				f.Problems[folder+"/"+file] = err
+				f.Problems[folder+"/"+file], wrong = err, append(wrong, DayOf(file))
 				continue
 			}
 			_, f.Twice[c] = f.Places[c]
 			f.Places[c] = PlaceOf(box)
 		}
+		for _, day := range wrong { // the next scan reports it again
+			f.Memory.Forget(day, box)
+		}
+	}
+	if f.Partial {
+		w.findTwice(f)
 	}
 	// The marks come last: a verb that moved one of the files has noted it before.
 	var err error
@@ -77,6 +105,19 @@ func (w *Workspace) Scan(agent schema.AgentName) *Files {
 		f.Unread[mailbox.MarksFolder] = err
 	}
 	return f
+}
+
+// findTwice looks for the listed messages in all boxes, also in those that were left out.
+func (w *Workspace) findTwice(f *Files) {
+	for c := range f.Places {
+		found := 0
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+			if e, err := w.find(c.Agent, box, c.Name); !c.Sent && err == nil && e.Name != "" {
+				found++
+			}
+		}
+		f.Twice[c] = found > 1
+	}
 }
 
 // Here returns what the workspace knows of a message: what its machines last agreed on, what the mark says, and what the file
@@ -337,7 +378,7 @@ func (w *Workspace) TakeOver() error {
 		return err
 	}
 	for _, from := range agents {
-		files := w.Scan(from)
+		files := w.Scan(from, nil, time.Now())
 		for _, err := range files.Unread {
 			return err
 		}
