@@ -28,6 +28,9 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.
 			e.blocked(err)
 		}
 	}
+	if files != nil && files.Places[c] != place { // it moved since the scan
+		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(files.Places[c]), c.Box(place))
+	}
 	base, tip := e.base.look(c), e.tip.look(c)
 	remote := tip
 	for _, v := range e.remote()[1:] {
