@@ -26,24 +26,6 @@ type Workspace struct {
 	Return func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
 }
 
-// Files are the files of a mailbox.
-type Files struct {
-	Places map[Copy]Place
-	// Twice are the messages with files in two boxes, because an old copy was put back or a move was interrupted.
-	Twice map[Copy]bool
-	// Marks are what the workspace has noted of messages, by their names, and MarkFiles the files that say it.
-	Marks     map[string]facts.Mark
-	MarkFiles []string
-	// Problems are files that are not messages, and Unread are boxes that could not be read. Both are by path
-	// below the workspace.
-	Problems, Unread map[string]error
-	// Memory is what the next scan needs to leave out what stays the same, and Partial says that this one left out some.
-	Memory  Memories
-	Partial bool
-	before  Memories
-	same    map[mailbox.Box]bool // boxes that were not listed
-}
-
 // Scan lists the messages of an agent. A message in the inbox is pending, even if an interrupted move left
 // another file of it. With the memory of an earlier scan, which may be nil, it leaves out the days of boxes that have the same
 // files as then.
@@ -105,19 +87,6 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories, now time.Time)
 		f.Unread[mailbox.MarksFolder] = err
 	}
 	return f
-}
-
-// findTwice looks for the listed messages in all boxes, also in those that were left out.
-func (w *Workspace) findTwice(f *Files) {
-	for c := range f.Places {
-		found := 0
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
-			if e, err := w.find(c.Agent, box, c.Name); !c.Sent && err == nil && e.Name != "" {
-				found++
-			}
-		}
-		f.Twice[c] = found > 1
-	}
 }
 
 // Here returns what the workspace knows of a message: what its machines last agreed on, what the mark says, and what the file

@@ -5,8 +5,27 @@ import (
 	"os"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/mailbox"
 )
+
+// Files are the files of a mailbox.
+type Files struct {
+	Places map[Copy]Place
+	// Twice are the messages with files in two boxes, because an old copy was put back or a move was interrupted.
+	Twice map[Copy]bool
+	// Marks are what the workspace has noted of messages, by their names, and MarkFiles the files that say it.
+	Marks     map[string]facts.Mark
+	MarkFiles []string
+	// Problems are files that are not messages, and Unread are boxes that could not be read. Both are by path
+	// below the workspace.
+	Problems, Unread map[string]error
+	// Memory is what the next scan needs to leave out what stays the same, and Partial says that this one left out some.
+	Memory  Memories
+	Partial bool
+	before  Memories
+	same    map[mailbox.Box]bool // boxes that were not listed
+}
 
 // A Memory is what a scan remembers of a box.
 type Memory struct {
@@ -56,4 +75,17 @@ func sum(name string) uint64 {
 // Same reports whether a box holds the same files of a day as at the scan before.
 func (f *Files) Same(box mailbox.Box, day string) bool {
 	return f.same[box] || f.before[box].Days != nil && f.before[box].Days[day] == f.Memory[box].Days[day]
+}
+
+// findTwice looks for the listed messages in all boxes, also in those that were left out.
+func (w *Workspace) findTwice(f *Files) {
+	for c := range f.Places {
+		found := 0
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+			if e, err := w.find(c.Agent, box, c.Name); !c.Sent && err == nil && e.Name != "" {
+				found++
+			}
+		}
+		f.Twice[c] = found > 1
+	}
 }
