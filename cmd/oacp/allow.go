@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -158,9 +161,23 @@ func listAllowed(c *call) error {
 // settingLines describes settings, one on each line.
 func settingLines(all []settings.Setting) (lines string) {
 	for _, s := range all {
-		lines += fmt.Sprintf("  %-11s  %s: %s\n", s.Kind, s.Name, visible.Line(s.Value))
+		lines += fmt.Sprintf("  %-11s  %s: %s\n", s.Kind, s.Name, unmistakable(s.Value))
 	}
 	return lines
+}
+
+// unmistakable returns a text on one line, with all but ASCII and letters written out: joiners, selectors and fillers are
+// harmless in a message, but hide in the name of a program.
+func unmistakable(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf || unicode.IsLetter(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return visible.Line(out.String())
 }
 
 func revokeAllowed(c *call) error {

@@ -41,22 +41,24 @@ type Record struct {
 
 type records []Record
 
-// Folder returns the user's own folder, OACP_HOME or else ~/oacp. Where a workspace lies does not matter: a clone could
-// bring a folder of its own.
+// Folder returns the user's own folder, OACP_HOME or else ~/oacp. Where a workspace lies does not matter, and a relative
+// path is an error: a clone could bring a folder of its own.
 func Folder() (string, error) {
 	folder, err := project.ExpandHome(cmp.Or(os.Getenv("OACP_HOME"), "~/oacp"))
-	if err != nil {
-		return "", err
+	if err == nil && !filepath.IsAbs(folder) {
+		err = fmt.Errorf("OACP_HOME is %q: make the path absolute, or each folder could bring settings of its own", folder)
 	}
-	return filepath.Abs(folder)
+	return folder, err
 }
 
 // readPrivate returns the bytes of a file in the user's own folder, nil if there is no such file. It returns an error if
 // others could have written it.
 func readPrivate(name string) (path string, data []byte, err error) {
 	folder, err := Folder()
-	if err != nil {
+	if folder == "" {
 		return "", nil, nil // without a home folder, there is no such file
+	} else if err != nil {
+		return "", nil, err
 	}
 	path = filepath.Join(folder, name)
 	data, err = durable.ReadPath(path, maxFile)

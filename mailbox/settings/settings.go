@@ -225,9 +225,9 @@ func (d document) file(path string, known []string) (f File, err error) {
 		switch {
 		case slices.Contains(known, name):
 		case slices.ContainsFunc(RunNames(), is):
-			return f, fmt.Errorf("line %d: %s has no effect here: it belongs in the section run, as run: {%s: %s}", node.Line, name, strings.ToLower(name), cmp.Or(node.Value, "..."))
+			return f, fmt.Errorf("line %d: %s has no effect here: it belongs in the section run, as run: {%s: %.40s}", node.Line, name, strings.ToLower(name), cmp.Or(node.Value, "..."))
 		case filepath.IsAbs(path), slices.ContainsFunc(slices.Concat(inShared, inConfig), is):
-			return f, fmt.Errorf("line %d: %q has no effect here; what counts here is %s", node.Line, name, spelling.Join(known))
+			return f, fmt.Errorf("line %d: %.40q has no effect here; what counts here is %s", node.Line, name, spelling.Join(known))
 		}
 	}
 	run, notify, carrier, autonomy := d[section], d["notify"], d["carrier"], d["autonomy"]
@@ -248,10 +248,10 @@ func (f *File) addSection(run *yaml.Node) error {
 	for i := 0; i < len(run.Content); i += 2 {
 		name, value := run.Content[i], run.Content[i+1]
 		if name.Kind != yaml.ScalarNode || !slices.ContainsFunc(Keys, func(k Key) bool { return k.Name == section+"."+name.Value }) {
-			return fmt.Errorf("line %d: run has no setting %q; it has %s", name.Line, name.Value, strings.Join(RunNames(), ", "))
+			return fmt.Errorf("line %d: run has no setting %.40q; it has %s", name.Line, name.Value, strings.Join(RunNames(), ", "))
 		}
 		refused := len(f.Refused)
-		if err := f.add(section+"."+name.Value, present(value)); err != nil {
+		if err := f.add(section+"."+name.Value, value); err != nil {
 			return err
 		}
 		if len(f.Refused) == refused {
@@ -291,7 +291,7 @@ func (f *File) add(name string, node *yaml.Node) error {
 	ok := isList == (node.Kind == yaml.SequenceNode) && (name != "notify" || len(node.Content) > 0)
 	for _, item := range slices.Concat(node.Content, []*yaml.Node{node}) {
 		if item != node || !isList {
-			ok = ok && item.Kind == yaml.ScalarNode && item.ShortTag() != "!!binary"
+			ok = ok && item.Kind == yaml.ScalarNode && item.ShortTag() != "!!binary" && item.ShortTag() != "!!null"
 			words = append(words, item.Value)
 		}
 	}
@@ -299,7 +299,7 @@ func (f *File) add(name string, node *yaml.Node) error {
 		value = words
 	}
 	if !ok && isList {
-		return fmt.Errorf("line %d: %s is a list of words, such as [sh, -c, %q]", node.Line, strings.TrimPrefix(name, section+"."), node.Value)
+		return fmt.Errorf("line %d: %s is a list of words, such as [sh, -c, %.40q]", node.Line, strings.TrimPrefix(name, section+"."), node.Value)
 	} else if !ok {
 		return fmt.Errorf("line %d: %s is a text", node.Line, strings.TrimPrefix(name, section+"."))
 	}

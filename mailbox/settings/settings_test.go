@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -231,6 +232,16 @@ func TestPlace(t *testing.T) {
 	if got, err := Folder(); err != nil || got != filepath.Join(home, "oacp") {
 		t.Errorf("the folder is %s, %v", got, err)
 	}
+	t.Chdir(clone)
+	for _, relative := range []string{".", "home", "./home", "../clone"} {
+		t.Setenv("OACP_HOME", relative)
+		if _, err := Read(w, "codex"); err == nil || !strings.Contains(err.Error(), "make the path absolute") {
+			t.Errorf("OACP_HOME=%s: %v", relative, err)
+		}
+		if err := Allow(w, File{}, time.Now()); err == nil {
+			t.Errorf("OACP_HOME=%s: Allow records", relative)
+		}
+	}
 }
 
 // TestTricks checks that no way to write a setting hides it from what is shown and hashed.
@@ -270,6 +281,38 @@ func render(nodes []*yaml.Node) (text string) {
 		text += node.Value + " " + render(node.Content)
 	}
 	return text
+}
+
+// TestNull checks that null, which would take back what another file sets, is no value of a setting that needs to be allowed.
+func TestNull(t *testing.T) {
+	w, _ := newWorkspace(t)
+	write(t, w, "workspace.json", `{"run":{"args":["--careful"],"command":["a"],"allow":"none"}}`)
+	allowAll(t, w)
+	for _, name := range []string{"args", "command", "env", "allow", "model", "driver"} {
+		for _, text := range []string{"run: {%s: }\n", "run: {%s: ~}\n", "run: {%s: [~]}\n"} {
+			write(t, w, "agents/codex/config.yaml", fmt.Sprintf(text, name))
+			if _, err := Read(w, "codex"); err == nil || !strings.Contains(err.Error(), name+" is a ") {
+				t.Errorf("%s with %s: the error is %v", text, name, err)
+			}
+		}
+	}
+}
+
+// TestLongNames checks that errors quote little of a file.
+func TestLongNames(t *testing.T) {
+	w, home := newWorkspace(t)
+	long := strings.Repeat("x", 100000)
+	for _, text := range []string{"run: {" + long + ": 1}\n", "allow: " + long + "\n", "notify: " + long + "\n", "run: {command: " + long + "}\n"} {
+		write(t, w, "agents/codex/config.yaml", text)
+		if _, err := Read(w, "codex"); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.20s: no error, or a long one: %.80v", text, err)
+		}
+	}
+	write(t, w, "agents/codex/config.yaml", "")
+	check.WriteFile(t, filepath.Join(home, "config.yaml"), "? "+long[:900]+"\n: 1\n")
+	if _, err := Read(w, "codex"); err == nil || len(err.Error()) > 500 {
+		t.Errorf("the user's own: %v", err)
+	}
 }
 
 // TestLong checks that nobody is asked about more than a person reads.
