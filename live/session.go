@@ -165,7 +165,10 @@ func readSession(dir *durable.Dir, id string) (s Session, err error) {
 
 // locked calls change while it holds the lock of the sessions of an agent.
 func locked(ctx context.Context, dir *durable.Dir, change func() error) (err error) {
-	lock := dir.NewLock(lockName)
+	lock, err := dir.NewLock(lockName)
+	if err != nil {
+		return err
+	}
 	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 		return errors.Join(err, lock.Close())
 	}

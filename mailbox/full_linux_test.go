@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -85,4 +86,19 @@ func TestBoxOnAnotherMount(t *testing.T) {
 	}
 	mustRecover(t, w)
 	wantFiles(t, w, "agents/codex/inbox", filepath.Base(r.Outbox))
+}
+
+// TestLockThatCannotBeMade checks that the error of a lock file for which there is no room says so.
+func TestLockThatCannotBeMade(t *testing.T) {
+	path := t.TempDir()
+	check.SmallDisk(t, path, "64k,nr_inodes=1") // the folder itself
+	dir, err := durable.OpenPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	err = dir.Locked(t.Context(), "lock", func() error { return nil })
+	if !errors.Is(err, unix.ENOSPC) || IsGone(err) {
+		t.Errorf("locking on a full disk gave %v, want ENOSPC", err)
+	}
 }

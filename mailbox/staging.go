@@ -91,13 +91,13 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	lock := state.NewLock("deliver.lock")
-	locked, err := try(lock)
-	if errors.Is(err, fs.ErrNotExist) { // the lock file could not be made
-		err = cmp.Or(state.Writable(), err)
+	lock, err := state.NewLock("deliver.lock")
+	locked := false
+	if err == nil {
+		locked, err = try(lock)
 	}
 	if err = errors.Join(err, state.Close()); err != nil {
-		return false, fmt.Errorf("locking %s: %w", lock.Path(), err)
+		return false, fmt.Errorf("locking %s: %w", state.Path("deliver.lock"), err)
 	}
 	if locked {
 		b.lock = lock

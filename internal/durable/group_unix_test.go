@@ -40,7 +40,10 @@ func TestSharedFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lock := d.NewLock("lock")
+		lock, err := d.NewLock("lock")
+		if err != nil {
+			t.Fatal(err)
+		}
 		_, err = lock.TryLock()
 		for _, err := range []error{
 			err, lock.Unlock(), created.Close(), opened.Close(), d.Replace("replaced", nil, 0o644), d.Replace("private", nil, 0o600), MakeDir(d.root, "folder"),

@@ -22,18 +22,23 @@ func NewLock(path string) *flock.Flock {
 // NewLock returns an unlocked lock on a file of the folder, and creates the file if it is missing. A
 // group that shares the folder shares the lock. Locking does not create the file, because by then the
 // path may lead elsewhere.
-func (d *Dir) NewLock(name string) *flock.Flock {
-	if file, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode); err == nil {
-		d.share(file, groupRead)
-		_ = file.Close() // nothing was written; locking reports errors
+func (d *Dir) NewLock(name string) (*flock.Flock, error) {
+	file, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode)
+	if err != nil {
+		return nil, err
 	}
-	return flock.New(d.Path(name), flock.SetFlag(lockFlags&^os.O_CREATE), flock.SetPermissions(lockMode))
+	d.share(file, groupRead)
+	_ = file.Close() // nothing was written
+	return flock.New(d.Path(name), flock.SetFlag(lockFlags&^os.O_CREATE), flock.SetPermissions(lockMode)), nil
 }
 
 // Locked calls do while it holds a lock of the folder; see NewLock. It waits for the lock until the context ends.
 func (d *Dir) Locked(ctx context.Context, name string, do func() error) (err error) {
 	const retry = 5 * time.Millisecond
-	lock := d.NewLock(name)
+	lock, err := d.NewLock(name)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)

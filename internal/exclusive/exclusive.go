@@ -73,7 +73,10 @@ func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lock := dir.NewLock(l.Name)
+	lock, err := dir.NewLock(l.Name)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, lock.Close(), dir.Close())
@@ -164,7 +167,10 @@ func (l Lock) Held() (held bool, holder *Holder, err error) {
 	if there, err := dir.Exists(l.Name); !there {
 		return false, nil, err
 	}
-	lock := dir.NewLock(l.Name)
+	lock, err := dir.NewLock(l.Name)
+	if err != nil {
+		return false, nil, err
+	}
 	free, err := lock.TryRLock()
 	switch {
 	case err != nil:

@@ -74,7 +74,10 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 	if err != nil {
 		return nil, err
 	}
-	lock := dir.NewLock("sync.lock")
+	lock, err := dir.NewLock("sync.lock")
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
 	announced := o.announce("another sync of this workspace")
 	_, err = lock.TryLockContext(ctx, lockRetry)
 	announced()

@@ -135,10 +135,12 @@ func (b *box) openCursor() (fresh bool, err error) {
 		return false, fmt.Errorf("%w: %w", errCursor, err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	c := &cursor{name: name, path: dir.Path(name), lock: dir.NewLock(name + ".lock"), dirty: true}
-	locked, err := c.lock.TryLock()
+	c, locked := &cursor{name: name, path: dir.Path(name), dirty: true}, false
+	if c.lock, err = dir.NewLock(name + ".lock"); err == nil {
+		locked, err = c.lock.TryLock()
+	}
 	if err != nil {
-		return false, fmt.Errorf("%w: locking %s: %w", errCursor, c.lock.Path(), err)
+		return false, fmt.Errorf("%w: locking %s: %w", errCursor, c.path, err)
 	}
 	if !locked {
 		return false, &CursorInUseError{Agent: b.agent, Path: c.path}

@@ -74,7 +74,11 @@ func newJournal(w *mailbox.Workspace, agent schema.AgentName, now func() time.Ti
 		return nil, err
 	}
 	name := JournalName(agent)
-	return &Journal{Path: dir.Path(name), dir: dir, name: name, lock: dir.NewLock(name + ".lock"), now: now, history: NewHistory()}, nil
+	lock, err := dir.NewLock(name + ".lock")
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return &Journal{Path: dir.Path(name), dir: dir, name: name, lock: lock, now: now, history: NewHistory()}, nil
 }
 
 // OpenJournal opens the journal of an agent for writing and reads it. It creates a missing one.
@@ -319,7 +323,7 @@ func IsRunning(w *mailbox.Workspace, agent schema.AgentName) (bool, error) {
 }
 
 // whileIdle calls do if no process works the inbox of an agent. Until do returns, none begins.
-func whileIdle(w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
+func whileIdle(w *mailbox.Workspace, agent schema.AgentName, do func() error) (err error) {
 	if err := w.MakeStateFolder(runFolder); err != nil {
 		return err
 	}
@@ -328,12 +332,16 @@ func whileIdle(w *mailbox.Workspace, agent schema.AgentName, do func() error) er
 	if err != nil {
 		return err
 	}
-	lock := dir.NewLock(l.Name)
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	lock, err := dir.NewLock(l.Name)
+	if err != nil {
+		return err
+	}
 	free, err := lock.TryLock()
 	if free {
 		err = do()
 	}
-	return errors.Join(err, lock.Close(), dir.Close())
+	return errors.Join(err, lock.Close())
 }
 
 // LockInbox makes this process the one that works the inbox, until it releases the lock or dies.
