@@ -99,10 +99,10 @@ func initGit(c *call, p initPlace, options *project.InitOptions) (g *gitInitiali
 	}
 	g = &gitInitialized{
 		Repository: filepath.Join(p.dir, ".git"), Moved: p.from, Created: made.Created, Remote: git.PublicURL(made.Remote), URL: git.PublicURL(made.URL), Ref: made.MailRef(),
-		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
+		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined || made.Found && len(known) == 0, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
 	}
 	g.warn(made, len(known)+len(options.Agents) > 0)
-	if remote := cmp.Or(git.RemoteWith(enclosing, "oacp-3"), git.RemoteWith(enclosing, "oacp")); remote != "" && !c.isOn("git") {
+	if remote := cmp.Or(git.RemoteWith(enclosing, "oacp-3"), git.RemoteWith(enclosing, "oacp")); remote != "" && made.Remote == "" && !c.isOn("git") {
 		g.warnings = append(g.warnings, remote+" has a branch of mailboxes: oacp init --git joins them")
 	}
 	return g, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -43,10 +44,13 @@ func findInitPlace(c *call) (p initPlace, err error) {
 			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
 	case top == "":
 		p.dir = c.Dir
-	case c.isOn("commit"):
-		p.dir = top
 	default:
-		p, err = placeInRepository(c, top)
+		if p.dir = top; !c.isOn("commit") {
+			p, err = placeInRepository(c, top)
+		}
+		if err == nil && p.from == "" && !project.Exists(p.dir) {
+			err = checkTracked(c, top)
+		}
 	}
 	if err == nil {
 		p.dir, err = filepath.Abs(p.dir)
@@ -57,6 +61,16 @@ func findInitPlace(c *call) (p initPlace, err error) {
 	around, err := git.Top(p.dir)
 	p.isRepository = c.isOn("git") || around != "" && !c.isOn("commit") && !project.Exists(p.dir) || p.from != ""
 	return p, err
+}
+
+// checkTracked returns an error if git has a workspace below the top, which a new one at the top would hide.
+func checkTracked(c *call, top string) error {
+	found := project.Tracked(c.ctx, top)
+	if found == "" {
+		return nil
+	}
+	return &failure.Error{Code: "nested_workspace", Err: fmt.Errorf("git has the files of a workspace in %s", found),
+		Hint: visible.ShellCommand("oacp", "inbox", "--dir", found) + " uses it, as other commands do; with --dir, such as --dir .oacp, init makes another one"}
 }
 
 // placeInRepository returns the folder .oacp of the repository with the top. A workspace that is at the top stays there

@@ -103,6 +103,7 @@ var rules = []rule{
 	{"person", hinting(func(e *project.PersonError) string {
 		return fmt.Sprintf("oacp inbox --agent %s lists what waits; a person answers in a terminal with decide, or writes oacp --as-person before the command", e.Agent)
 	})},
+	{"no_workspace", hinting(func(e *project.ElsewhereError) string { return e.Remedy })},
 	{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 	{"two_workspaces", is(project.ErrTwo, "--dir or OACP_WORKSPACE names the one to use. To have one: oacp sync --dir .oacp, if it is synced; move .oacp away; oacp init --git --move")},
 	{"occupied", is(project.ErrOccupied, "the same command with --dir makes the workspace in a folder of its own, such as .oacp, or mail with --commit")},
@@ -111,7 +112,11 @@ var rules = []rule{
 		return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
 	})},
 	{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
-		return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
+		other := "oacp add-agent " + string(e.Agent) + " adds it"
+		if len(e.Known) == 0 {
+			other = "oacp sync returns the agents of a synced workspace; " + other
+		}
+		return spelling.DidYouMean(e.Known, string(e.Agent), other)
 	})},
 	{"reserved_name", is(mailbox.ErrPostmaster, "choose another name for an agent; nobody reads mail to this one")},
 	{"reserved_name", as[*mailbox.ReservedNameError]("choose another name; an agent that has this name keeps it")},

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -81,22 +83,51 @@ func (p Place) Find() (string, error) {
 	if dir, err := findUpward(p.WorkingDir); dir != "" || err != nil {
 		return dir, err
 	}
-	return "", fmt.Errorf("%w at or above %s%s", mailbox.ErrNoWorkspace, p.WorkingDir, whereElse(p.WorkingDir))
+	err := fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
+	if where, remedy := whereElse(p.WorkingDir); where != "" {
+		return "", &ElsewhereError{fmt.Errorf("%w; %s", err, where), remedy}
+	}
+	return "", err
 }
 
+// ElsewhereError says that there is no workspace, but that the repository has mailboxes elsewhere.
+type ElsewhereError struct {
+	error
+	// Remedy says which command uses them.
+	Remedy string
+}
+
+// Unwrap returns an error that matches mailbox.ErrNoWorkspace.
+func (e *ElsewhereError) Unwrap() error { return e.error }
+
 // whereElse says where a repository without a workspace has mailboxes, as far as it knows without asking its remotes.
-func whereElse(dir string) string {
+func whereElse(dir string) (where, remedy string) {
 	top, err := git.Top(dir)
 	if err != nil || top == "" {
-		return ""
+		return "", ""
 	}
 	main := git.MainFolder(top)
 	if Moving(main, filepath.Join(main, oacpName)) {
-		return "; oacp init finishes moving that of " + main
+		return "that of " + main + " has moved in part", "oacp init finishes the move"
 	}
 	for _, branch := range []string{oacpBranch + "-3", oacpBranch} { // earlier versions use the second one
 		if remote := git.RemoteWith(top, branch); remote != "" {
-			return fmt.Sprintf("; %s has a branch %s: oacp init --git joins its mailboxes", remote, branch)
+			return remote + " has a branch " + branch, "oacp init --git joins its mailboxes"
+		}
+	}
+	if found := Tracked(context.Background(), top); found != "" {
+		return "git has the files of one in " + found, visible.ShellCommand("oacp", "inbox", "--dir", found) + " uses it, as other commands do; OACP_WORKSPACE names it for all"
+	}
+	return "", ""
+}
+
+// Tracked returns the folder, below the top of a repository, of a workspace whose files git has under version control. It is
+// empty if there is none, or if git cannot tell.
+func Tracked(ctx context.Context, top string) string {
+	files, _ := (&git.Repository{Dir: top}).Run(ctx, "ls-files", "-z", "--", ":(glob)*/**/"+schema.MarkerName)
+	for file := range git.Records(files) {
+		if dir := filepath.Join(top, filepath.Dir(filepath.FromSlash(file))); isWorkspace(dir) {
+			return dir
 		}
 	}
 	return ""
@@ -242,7 +273,7 @@ func workspaceIn(dir string) (found string, err error) {
 		marked = filepath.Dir(marked)
 	}
 	switch {
-	case !isWorkspace(marked):
+	case !isMarker(marked): // its mailboxes may be missing, and other programs have no folder of this name
 		return found, nil
 	case found != "" && !sameFile(found, marked):
 		return "", fmt.Errorf("%w: %s and %s", ErrTwo, found, marked)
