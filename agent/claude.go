@@ -73,7 +73,8 @@ func claudeArguments(o *Options, session string) []string {
 		}
 	}
 	if rules != "" {
-		args = append(args, "--strict-mcp-config") // no servers of its own settings
+		// No servers of its own settings, and no settings of the folder: their hooks would run.
+		args = append(args, "--strict-mcp-config", "--setting-sources=user")
 	}
 	return append(args, o.Args...)
 }

@@ -158,10 +158,11 @@ func TestClaudeTools(t *testing.T) {
 	}
 }
 
-// TestClaudePermitsNothing checks that no setting of the program's own permits what PermitNothing does not.
+// TestClaudePermitsNothing checks that no setting of the program's own, and no hook of its folder, permits what PermitNothing does not.
 func TestClaudePermitsNothing(t *testing.T) {
 	t.Parallel()
 	const generous = `{"permissions":{"allow":["Bash","Write","Edit","Bash(touch *)"],"defaultMode":"bypassPermissions"}}`
+	hooked := strings.TrimSuffix(generous, "}") + `,"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch hooked"}]}]}}`
 	for _, allow := range []Permission{PermitOwn, PermitNothing} {
 		t.Run(string(allow), func(t *testing.T) {
 			t.Parallel()
@@ -174,14 +175,18 @@ func TestClaudePermitsNothing(t *testing.T) {
 				o.Dir, o.Allow = dir, allow
 				o.Env = append(o.Env, "IS_SANDBOX=1") // without it, root has no such mode
 				for _, folder := range []string{o.lookupVariable("CLAUDE_CONFIG_DIR"), filepath.Join(dir, ".claude")} {
-					if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "settings.json"), []byte(generous), 0o644)); err != nil {
+					text := generous
+					if folder == filepath.Join(dir, ".claude") {
+						text = hooked
+					}
+					if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "settings.json"), []byte(text), 0o644)); err != nil {
 						t.Fatal(err)
 					}
 				}
 			})
 			started(t, driver)
 			result := turn(t, driver, "make two files")
-			for _, name := range []string{"ran", "written"} {
+			for _, name := range []string{"ran", "written", "hooked"} {
 				if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != (allow == PermitOwn) {
 					t.Errorf("%s: %v, refused %+v", name, err, result.Refused)
 				}

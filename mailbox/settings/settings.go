@@ -64,9 +64,9 @@ const section = "run"
 var Keys = []Key{
 	{"notify", Program}, {"carrier", Program},
 	{"run.driver", Program}, {"run.command", Program}, {"run.socket", Program},
-	{"run.model", Arguments}, {"run.args", Arguments}, {"run.env", Environment},
+	{"run.model", Arguments}, {"run.args", Arguments}, {"run.env", Environment}, {"run.clean_env", Environment},
 	{"run.allow", Permission}, {"run.dir", Permission},
-	{"run.input", Plain}, {"run.reply", Plain}, {"run.autonomy", Plain}, {"run.allow_from", Plain}, {"run.clean_env", Plain},
+	{"run.input", Plain}, {"run.reply", Plain}, {"run.autonomy", Plain}, {"run.allow_from", Plain},
 	{"run.max_attempts", Plain}, {"run.max_turns", Plain}, {"run.max_pair_turns", Plain}, {"run.max_hops", Plain},
 	{"run.steer", Plain}, {"run.parallel", Plain}, {"run.claim", Plain}, {"run.lease", Plain}, {"run.timeout", Plain}, {"run.grace", Plain},
 }
