@@ -22,7 +22,7 @@ import (
 //
 // For a complete id, Find first looks for files with the names that oacp gives. If each recipient has one,
 // Find lists no folder, and misses copies under other names. For a part of an id, Find searches the inboxes
-// first.
+// first, then the outboxes.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	if schema.IsMessageFile(id) {
 		named, err := SearchNamed(ctx, w, []string{id}, func(m *schema.Message) bool { return isComplete(string(m.ID)) })
@@ -38,12 +38,14 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 		}
 	}
 	mayHold := func(name string) bool { return mayHold(id, name) }
+	matches := func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches }
+	var pending []Entry
 	if !isComplete(id) {
 		inboxes, err := w.Names(func(_ schema.AgentName, box Box) bool { return box == Inbox })
 		if err != nil {
 			return nil, err
 		}
-		pending, err := inboxes.Search(ctx, mayHold, func(m *schema.Message) bool { return m.ID.Match(id) == schema.Matches })
+		pending, err = inboxes.Search(ctx, mayHold, matches)
 		if ids := idsOf(pending); err == nil && len(ids) == 1 && isComplete(string(ids[0])) {
 			id = string(ids[0])
 		}
@@ -55,9 +57,23 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.find(ctx, id, mayHold)
-	if _, missing := errors.AsType[*NotFoundError](err); missing && !isComplete(id) {
-		return l.find(ctx, id, nil) // other tools choose names without the id
+	if isComplete(id) {
+		return l.find(ctx, id, mayHold)
+	}
+	// Most handled messages are in an outbox, and their other copies have the same name. So first leave out the names of
+	// other messages in outboxes.
+	outboxes := l.Only(func(_ schema.AgentName, box Box) bool { return box == Outbox })
+	sent, _ := outboxes.Search(ctx, mayHold, matches) // find reports what cannot be read
+	others := make(map[string]bool)
+	for _, name := range outboxes.MessageFiles() {
+		others[name] = true
+	}
+	for _, e := range append(pending, sent...) {
+		delete(others, e.Name)
+	}
+	found, err := l.find(ctx, id, func(name string) bool { return mayHold(name) && !others[name] })
+	if _, missing := errors.AsType[*NotFoundError](err); missing {
+		return l.find(ctx, id, nil) // other tools choose names without the id, and names of other messages
 	}
 	return found, err
 }

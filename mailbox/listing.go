@@ -69,12 +69,6 @@ func Copies(ctx context.Context, w *Workspace, id schema.ID, agent schema.AgentN
 		func(e *Entry) bool { return e.Message != nil && e.Message.ID == id })
 }
 
-// Load returns the entries of the files with these names in a box. It lists no folder, and ignores files that vanished.
-func Load(ctx context.Context, w *Workspace, agent schema.AgentName, box Box, names []string) ([]Entry, error) {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !schema.IsMessageFile(name) })
-	return folder{w, agent, box}.load(ctx, names, isThere)
-}
-
 // isThere reports whether the file did not vanish.
 func isThere(e *Entry) bool { return !errors.Is(e.Err, fs.ErrNotExist) }
 
