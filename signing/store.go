@@ -84,18 +84,11 @@ type keyFile struct {
 // List returns the keys of an agent, or of all agents if the name is empty, in the order of their
 // paths. It skips files that are not keys.
 func (s Store) List(agent schema.AgentName) ([]*Key, error) {
-	root, err := durable.OpenRoot(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
-	}
-	defer root.Close() // nothing was written
-	names, err := s.find(root, "*")
-	if err != nil {
+	root, names, err := s.find("*", keySuffix)
+	if root == nil {
 		return nil, err
 	}
+	defer root.Close() // nothing was written
 	var keys []*Key
 	for _, name := range names {
 		if k, err := s.parse(root, name); err == nil && (agent == "" || k.Agent == agent) {
@@ -105,16 +98,23 @@ func (s Store) List(agent schema.AgentName) ([]*Key, error) {
 	return keys, nil
 }
 
-// find returns the names of the files of private keys in the folders of the agent, sorted.
-func (s Store) find(root *os.Root, agent string) ([]string, error) {
-	names, err := fs.Glob(root.FS(), "*/"+agent+"/*/*"+keySuffix)
-	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+// find opens the store, and returns the names of the files with the suffix in the folders of the agent, sorted. The root is
+// nil if there is no store, or with an error.
+func (s Store) find(agent, suffix string) (root *os.Root, names []string, err error) {
+	root, err = durable.OpenRoot(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
 	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return strings.HasSuffix(name, stubSuffix) || strings.HasPrefix(path.Base(name), ".")
-	})
-	return names, nil
+	if err == nil {
+		names, err = fs.Glob(root.FS(), "*/"+agent+"/*/*"+suffix)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("keys: %w", err)
+	}
+	return root, slices.DeleteFunc(names, func(name string) bool {
+		isStub := strings.HasSuffix(name, stubSuffix)
+		return isStub && suffix != stubSuffix || strings.HasPrefix(path.Base(name), ".")
+	}), nil
 }
 
 func (s Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
@@ -131,18 +131,14 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 		return nil, err
 	}
 	missing := &NoKeyError{Agent: agent, KeyID: id, Folder: s.dir}
-	root, err := durable.OpenRoot(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing
-	}
+	root, names, err := s.find(string(agent), keySuffix)
 	if err != nil {
 		return nil, &KeyFileError{s.dir, err}
 	}
-	defer root.Close() // nothing was written
-	names, err := s.find(root, string(agent))
-	if err != nil {
-		return nil, err
+	if root == nil {
+		return nil, missing
 	}
+	defer root.Close() // nothing was written
 	var keys []*Key
 	for _, name := range names {
 		if id != "" && path.Base(name) != string(id)+keySuffix {
@@ -163,15 +159,11 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 
 // Stubs returns the public halves of an agent's keys. It skips files that are not public keys.
 func (s Store) Stubs(agent schema.AgentName) (stubs []PublicStub, err error) {
-	root, err := durable.OpenRoot(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	root, names, err := s.find("*", stubSuffix)
+	if root == nil {
 		return nil, err
 	}
 	defer root.Close() // nothing was written
-	names, err := fs.Glob(root.FS(), "*/*/*/*"+stubSuffix)
 	for _, name := range names {
 		data, err := s.read(root, name)
 		if err != nil {

@@ -39,8 +39,6 @@ type Record struct {
 	At        time.Time `json:"allowed_at,omitzero"`
 }
 
-type records []Record
-
 // Folder returns the user's own folder, OACP_HOME or else ~/oacp. Where a workspace lies does not matter, and a relative
 // path is an error: a clone could bring a folder of its own.
 func Folder() (string, error) {
@@ -108,8 +106,8 @@ func readOwn(w *mailbox.Workspace, agent schema.AgentName) ([]File, error) {
 	return []File{all, one}, inFile(path, err)
 }
 
-// readRecords returns what the user has allowed.
-func readRecords() (all records, err error) {
+// Allowed returns what the user has allowed, in all workspaces.
+func Allowed() (all []Record, err error) {
 	path, data, err := readPrivate(recordsName)
 	if err == nil && data != nil {
 		if err = json.Unmarshal(data, &all); err != nil {
@@ -119,10 +117,10 @@ func readRecords() (all records, err error) {
 	return all, err
 }
 
-// have reports whether the settings of the file are allowed, as they are, in this workspace.
-func (r records) have(w *mailbox.Workspace, f File) bool {
+// isAllowed reports whether the settings of the file are among the records, as they are, for this workspace.
+func (f File) isAllowed(w *mailbox.Workspace, known []Record) bool {
 	want, err := recordOf(w, f)
-	return err == nil && slices.ContainsFunc(r, func(have Record) bool { return have.is(want) && have.Hash == want.Hash })
+	return err == nil && slices.ContainsFunc(known, func(have Record) bool { return have.is(want) && have.Hash == want.Hash })
 }
 
 func (r Record) is(other Record) bool { return r.Workspace == other.Workspace && r.File == other.File }
@@ -144,7 +142,7 @@ func Waiting(w *mailbox.Workspace) (waiting, allowed []File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := readRecords()
+	known, err := Allowed()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +150,7 @@ func Waiting(w *mailbox.Workspace) (waiting, allowed []File, err error) {
 		err = errors.Join(err, loadErr)
 		switch {
 		case loadErr != nil || len(f.Refused) == 0:
-		case known.have(w, f):
+		case f.isAllowed(w, known):
 			allowed = append(allowed, f)
 		default:
 			waiting = append(waiting, f)
@@ -180,14 +178,11 @@ func Allow(w *mailbox.Workspace, f File, now time.Time) error {
 		return err
 	}
 	record.At = now.UTC().Truncate(time.Second)
-	_, err = change(func(all records) records {
+	_, err = change(func(all []Record) []Record {
 		return append(slices.DeleteFunc(all, record.is), record)
 	})
 	return err
 }
-
-// Allowed returns what the user has allowed, in all workspaces.
-func Allowed() ([]Record, error) { return readRecords() }
 
 // Revoke withdraws what the user has allowed in the workspace of a folder, which need not exist any more. It returns the
 // withdrawn records.
@@ -199,13 +194,13 @@ func Revoke(dir string) (gone []Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return change(func(all records) records {
+	return change(func(all []Record) []Record {
 		return slices.DeleteFunc(all, func(r Record) bool { return r.Workspace == dir })
 	})
 }
 
 // change replaces the records, and returns those that are gone.
-func change(edit func(records) records) (gone []Record, err error) {
+func change(edit func([]Record) []Record) (gone []Record, err error) {
 	folder, err := Folder()
 	if err == nil {
 		err = cmp.Or(os.MkdirAll(folder, 0o700), checkPrivate(folder))
@@ -219,7 +214,7 @@ func change(edit func(records) records) (gone []Record, err error) {
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	before, err := readRecords()
+	before, err := Allowed()
 	if err != nil {
 		return nil, err
 	}

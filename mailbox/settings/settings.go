@@ -147,7 +147,7 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	known, _ := readRecords() // what cannot be read allows nothing; Allow says why
+	known, _ := Allowed() // what cannot be read allows nothing; Allow says why
 	config, configErr := trust.ReadConfig(w, agent)
 	shared, err := readShared(w)
 	if err != nil {
@@ -161,7 +161,7 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 		shared = File{Path: shared.Path, Unsigned: shared.Run != nil}
 	}
 	for _, f := range []File{shared, one} {
-		if known.have(w, f) {
+		if f.isAllowed(w, known) {
 			f.Refused = nil
 		} else if len(f.Refused) > 0 {
 			f.Run, f.Notify = f.plain, nil
