@@ -75,7 +75,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 	if len(progress) > 0 {
 		_, err = warnUnreadable(err, c.Streams)
 	}
-	if err != nil {
+	if len(progress) == 0 {
 		return err
 	}
 	answer, missed := recalledJSON{MessageID: m.ID}, false
@@ -84,7 +84,11 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage})
 		missed = missed || !isRecalled
 	}
-	err = c.answer(answer, func() { c.printRecalled(m, progress) })
+	if err != nil && c.json() {
+		// One line, because the error follows on another.
+		return errors.Join(command.WriteJSONLine(c.Out, answer), err)
+	}
+	err = errors.Join(err, c.answer(answer, func() { c.printRecalled(m, progress) }))
 	if missed && err == nil {
 		err = failure.ErrReported
 	}
@@ -99,7 +103,9 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress) {
 			c.printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
-		noticed = append(noticed, string(p.Agent))
+		if p.Stage != track.StageWaiting { // else an error follows
+			noticed = append(noticed, string(p.Agent))
+		}
 		by := ""
 		if len(p.Noticed) > 0 {
 			by = noticedText(p.Noticed, c.Streams)

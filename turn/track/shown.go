@@ -192,8 +192,10 @@ func Show(
 }
 
 // Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
-// Recall returns how far the message then is. What a recipient noticed on another machine comes back: see HasNoticed.
+// Recall returns how far the message then is. It tries all recipients, and its error comes with that progress. What a
+// recipient noticed on another machine comes back: see HasNoticed.
 func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Progress, error) {
+	var failed error
 	for i, agent := range m.To {
 		if !w.Knows(agent) {
 			continue
@@ -203,13 +205,18 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 			if err != nil || !progress[i].isUnnoticed() {
 				return err
 			}
-			return mailbox.Recall(ctx, w, m, agent)
+			if err = mailbox.Recall(ctx, w, m, agent); mailbox.IsGone(err) {
+				err = nil // the progress says where it is
+			}
+			return err
 		})
-		if err != nil && !mailbox.IsGone(err) {
-			return nil, err
-		}
+		failed = errors.Join(failed, err)
 	}
-	return Track(ctx, w, string(m.ID))
+	progress, err := Track(ctx, w, string(m.ID))
+	if failed == nil {
+		return progress, err
+	}
+	return progress, errors.Join(failed, err)
 }
 
 // HasNoticed reports whether an agent was shown a message on this machine, or it had a turn.
