@@ -20,7 +20,7 @@ import (
 // Acknowledge moves a file from an inbox to the archive, because its message has been handled. The
 // name and the bytes stay. If the archive has another file of that name, the new one gets a number. If
 // the archive has the same file, Acknowledge only removes the one in the inbox. If the file has left
-// the inbox already, IsGone recognizes the error.
+// the inbox already, IsGone recognizes the error. After a *NotDurableError, the file has moved.
 func (w *Workspace) Acknowledge(e Entry) error { return w.AcknowledgeAll([]Entry{e})[0] }
 
 // AcknowledgeAll acknowledges several entries. It syncs folders once for each run of entries of one
@@ -63,7 +63,15 @@ func (f folder) acknowledge(entries []Entry, errs []error) (err error) {
 	if !slices.Contains(errs, nil) {
 		return nil
 	}
-	return errors.Join(f.w.files.SyncDir(archive), f.w.files.SyncDir(inbox))
+	return syncMove(f.w.files, inbox, archive)
+}
+
+// syncMove makes it durable that files have moved. Its error is a *NotDurableError.
+func syncMove(files durable.FileSystem, from, to *durable.Dir) error {
+	if err := errors.Join(files.SyncDir(to), files.SyncDir(from)); err != nil {
+		return &NotDurableError{"the move to " + to.Path("") + " is done", err}
+	}
+	return nil
 }
 
 // noteHandled keeps that an agent which reads only verified messages has handled the message in a file of its inbox.
@@ -197,7 +205,9 @@ func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reaso
 			continue
 		}
 		_, moveErr = move(w.files, b.outgoing, entry, letters, string(m.ID)+schema.FileExtension, &reason)
-		moveErr = errors.Join(moveErr, w.files.SyncDir(letters), w.files.SyncDir(b.outgoing))
+		if moveErr == nil {
+			moveErr = syncMove(w.files, b.outgoing, letters)
+		}
 	}
 	return errors.Join(err, moveErr, b.close())
 }
@@ -248,7 +258,7 @@ func (f folder) move(file string, box Box, reason *DeadLetterReason) (path strin
 	if err != nil {
 		return "", err
 	}
-	return to.Path(name), errors.Join(f.w.files.SyncDir(to), f.w.files.SyncDir(from))
+	return to.Path(name), syncMove(f.w.files, from, to)
 }
 
 // mostOfOneName is the largest number that move appends to a name.

@@ -290,6 +290,10 @@ func TestFaultsWhileAcknowledging(t *testing.T) {
 			if reached = f.name != ""; reached != errors.Is(err, cause) {
 				t.Errorf("%q failed: %v, want %v", f.name, err, cause)
 			}
+			_, isUnsynced := errors.AsType[*NotDurableError](err)
+			if moved := len(files(t, w, "agents/codex/inbox")) == 0; cause == syscall.EIO && reached && moved != isUnsynced {
+				t.Errorf("%q failed: moved=%t, and the error is %v", f.name, moved, err)
+			}
 			if failAt == 0 && !reached {
 				t.Fatal("acknowledging has no operations: is the seam still in use?")
 			}

@@ -302,15 +302,16 @@ func (e *QueuedError) Error() string {
 
 func (e *QueuedError) Unwrap() error { return e.Err }
 
-// NotDurableError reports that a message was sent and is in every inbox, but may be lost if the
-// machine crashes: a sync failed after the commit. Sending it again would duplicate it.
+// NotDurableError reports that a message was sent or moved, but a crash of the machine may undo that: a
+// sync failed afterwards. Sending the message again would duplicate it.
 type NotDurableError struct {
-	ID  schema.ID
-	Err error
+	// Done says what is done, as in "message msg-1 is sent".
+	Done string
+	Err  error
 }
 
 func (e *NotDurableError) Error() string {
-	return fmt.Sprintf("message %s is sent, but may not survive a crash of the machine: %v", e.ID, e.Err)
+	return fmt.Sprintf("%s, but that may not survive a crash of the machine: %v", e.Done, e.Err)
 }
 
 func (e *NotDurableError) Unwrap() error { return e.Err }

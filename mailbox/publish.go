@@ -51,7 +51,7 @@ func (b *batch) publish(messages []*outgoing) {
 	if err := b.syncPublished(inboxes); err != nil {
 		for _, o := range messages {
 			if o.receipt != nil && o.err == nil {
-				o.err = &NotDurableError{ID: o.message.ID, Err: err}
+				o.err = &NotDurableError{fmt.Sprintf("message %s is sent", o.message.ID), err}
 			}
 		}
 	}

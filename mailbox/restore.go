@@ -89,7 +89,8 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 // the path. It removes the reason of a dead letter. A crash leaves the message as it was, or restored.
 //
 // After its checks, and before it changes anything, Restore calls begin with the source and returns its
-// error, if any. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system.
+// error, if any. Other errors are a *PendingError, one that matches ErrNoCopy, and those of the file system. An error
+// with a path came after the message was put back.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
 	placed := func() error { return nil }
 	path, err = PutBack(ctx, w, m, agent, func(source Entry) (err error) {
@@ -98,8 +99,8 @@ func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema
 		}
 		return err
 	})
-	if err == nil {
-		err = placed()
+	if path != "" {
+		err = errors.Join(err, placed())
 	}
 	return path, err
 }
@@ -137,13 +138,13 @@ func PutBack(ctx context.Context, w *Workspace, m *schema.Message, agent schema.
 			err = r.putBack(w, inbox, name)
 		}
 	}
-	if err != nil {
+	if _, moved := errors.AsType[*NotDurableError](err); err != nil && !moved {
 		return "", err
 	}
 	if r.source.Box == DeadLetters {
 		reason := Entry{Agent: agent, Box: DeadLetters, Name: r.source.Name + ReasonSuffix}
 		if goneErr := w.Remove(reason); !IsGone(goneErr) {
-			err = goneErr
+			err = errors.Join(err, goneErr)
 		}
 	}
 	return inbox.Path(name), err
@@ -162,5 +163,5 @@ func (r *restorable) putBack(w *Workspace, inbox *durable.Dir, name string) (err
 	if err := w.files.Publish(from, r.source.Name, inbox, name, true); err != nil {
 		return err
 	}
-	return errors.Join(w.files.SyncDir(inbox), w.files.SyncDir(from))
+	return syncMove(w.files, from, inbox)
 }

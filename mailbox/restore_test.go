@@ -230,9 +230,12 @@ func restoreWithFault(t *testing.T, deal func(*Workspace, Entry) error, f *fault
 	e, sent := dealt(t, w, deal)
 	before := len(copiesOf(t, w))
 	w.files = f
-	_, err := w.Restore(t.Context(), e.Message, "codex", begin)
+	path, err := w.Restore(t.Context(), e.Message, "codex", begin)
 	if f.name == "" && err != nil {
 		t.Fatalf("restoring without a fault gave %v", err)
+	}
+	if isBack := len(visible(files(t, w, "agents/codex/inbox"))) == 1; f.err == syscall.ENOSPC && isBack != (path != "") {
+		t.Errorf("after a fault at %q the message is back: %t, but Restore gave %q, %v", f.name, isBack, path, err)
 	}
 	copies := copiesOf(t, w)
 	if pending := files(t, w, "agents/codex/inbox"); len(copies) != 1 && len(copies) != before || err == nil && len(visible(pending)) != 1 {

@@ -97,10 +97,10 @@ func runAck(c *call, w *mailbox.Workspace) error {
 func acknowledge(c *call, w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
 	done = []acknowledgedJSON{}
 	for i, err := range w.AcknowledgeAll(entries) {
-		if err != nil {
-			if !c.isOn("all") || !mailbox.IsGone(err) { // else another process acknowledged it
-				first = cmp.Or(first, err)
-			}
+		if !c.isOn("all") || !mailbox.IsGone(err) { // else another process acknowledged it
+			first = cmp.Or(first, err)
+		}
+		if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {
 			continue
 		}
 		e := entries[i]

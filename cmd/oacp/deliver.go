@@ -177,13 +177,14 @@ func (d *delivery) deliver() error {
 // acknowledgeAnswered acknowledges the message that the one just sent answers.
 func (d *delivery) acknowledgeAnswered() (schema.ID, error) {
 	id := d.answered.ID
-	if err := d.pending.Acknowledge(d.w); err != nil {
+	err := d.pending.Acknowledge(d.w)
+	if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {
 		return "", &failure.Error{
 			Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
 			Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",
 		}
 	}
-	return id, nil
+	return id, err
 }
 
 func (d *delivery) showDraft() error {

@@ -130,7 +130,7 @@ var rules = []rule{
 	{"id_taken", is(mailbox.ErrIDTaken, "omit id and created_at_utc, and the message gets new ones")},
 	{"copy_gone", is(mailbox.ErrGone, "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone")},
 	{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
-	{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
+	{"not_durable", as[*mailbox.NotDurableError]("it is done: do not repeat it")},
 	{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
 		return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 	})},

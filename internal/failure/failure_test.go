@@ -59,7 +59,7 @@ func TestFailures(t *testing.T) {
 		{&track.BusyError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Agent: "b"}, 1, "already_working", "hint: oacp status aaaa shows"},
 		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
-		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
+		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: it is done: do not repeat it"},
 		{&gitmail.RepositoryError{Dir: "/w x", Err: gitmail.ErrNoRepository}, 1, "no_repository", "hint: oacp init --git --dir '/w x' creates one"},
 		{&gitmail.RepositoryError{Dir: "/w", Err: fmt.Errorf("%w: %w", gitmail.ErrNoRepository, gitmail.ErrForeignRepository)}, 1, "no_repository", "hint: oacp commit"},
 		{git.ErrMissing, 1, "not_installed", "hint: install git"},

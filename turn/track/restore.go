@@ -53,9 +53,10 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 		one, err := restore(ctx, w, m, name)
 		if err != nil {
 			errs = append(errs, err)
-			continue
 		}
-		all = append(all, one)
+		if err == nil || one.Path != "" {
+			all = append(all, one)
+		}
 	}
 	return all, errors.Join(errs...)
 }

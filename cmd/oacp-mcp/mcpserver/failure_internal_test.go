@@ -26,8 +26,8 @@ func TestFailures(t *testing.T) {
 	}{
 		{cause, []string{"failed: disk is full"}},
 		{&mailbox.QueuedError{ID: "msg-1", Agents: []schema.AgentName{"codex"}, Err: cause}, []string{"queued: ", "msg-1 is sent", "codex", "disk is full", "hint: do not send it again"}},
-		{&mailbox.NotDurableError{ID: "msg-1", Err: cause}, []string{"not_durable: ", "hint: it is sent: do not send it again"}},
-		{fmt.Errorf("append: %w: %w", bridge.ErrNotSynced, cause), []string{"not_durable: ", "do not send it again"}},
+		{&mailbox.NotDurableError{Done: "message msg-1 is sent", Err: cause}, []string{"not_durable: ", "msg-1 is sent, but", "hint: it is done: do not repeat it"}},
+		{fmt.Errorf("append: %w: %w", bridge.ErrNotSynced, cause), []string{"not_durable: ", "do not repeat it"}},
 		{fmt.Errorf("lock: %w", context.DeadlineExceeded), []string{"timeout: ", "check before you repeat it"}},
 		{fmt.Errorf("call: %w", context.Canceled), []string{"cancelled: ", "check before you repeat it"}},
 		{&fs.PathError{Op: "open", Path: "/x/inbox", Err: fs.ErrPermission}, []string{"permission: ", "/x/inbox", "a person"}},

@@ -144,7 +144,10 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type))
 	}
 	if in.Acknowledge {
-		if err := held.Acknowledge(s.workspace); err != nil {
+		err := held.Acknowledge(s.workspace)
+		if unsynced, moved := errors.AsType[*mailbox.NotDurableError](err); moved {
+			result.Warnings = append(result.Warnings, unsynced.Error())
+		} else if err != nil {
 			return sentMessage{}, &failure.Error{
 				Code: "not_acknowledged",
 				Err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),

@@ -112,7 +112,7 @@ func hintFor(err error, code string) string {
 		"already_working":  "leave the message to that turn; with again, this answer is sent all the same",
 		"copy_gone":        "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone",
 		"queued":           "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
-		"not_durable":      "it is sent: do not send it again",
+		"not_durable":      "it is done: do not repeat it",
 		"not_found":        "list_inbox shows the ids of the pending messages",
 		"duplicate_id":     "the id covers type, sender, receiver and content: change the content and call again",
 		"ambiguous":        "give more of the id",

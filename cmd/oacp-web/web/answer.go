@@ -107,10 +107,11 @@ func (s *Server) send(ctx context.Context, form *replyForm, choice string) (rece
 	if err != nil || held == nil {
 		return receipt, err
 	}
-	if err := held.Acknowledge(s.w); err != nil {
+	err = held.Acknowledge(s.w)
+	if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {
 		return receipt, failure.WithHint(fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", original.ID, err), "do not answer again")
 	}
-	return receipt, nil
+	return receipt, err
 }
 
 // acknowledges reports whether the answer takes the message out of the inbox.
