@@ -95,6 +95,13 @@ func placeInRepository(c *call, top string) (p initPlace, err error) {
 
 // moveWorkspace moves a workspace after its user agreed, unless an agent works there or git has files of it.
 func moveWorkspace(c *call, p initPlace) error {
+	others, err := fs.Glob(os.DirFS(p.from), contract.Folder+"/*"+contract.Suffix)
+	others = append(others, "trust/catalog.yaml")
+	names := append([]string{schema.AgentsName, schema.MarkerName}, others...)
+	if err = cmp.Or(err, git.CheckUntracked(c.ctx, p.from, names...)); err != nil {
+		return failure.WithHint(err, visible.ShellCommand(append([]string{"git", "-C", p.from, "rm", "-r", "--cached", "--ignore-unmatch"}, names...)...)+
+			" takes them out of the next commit, and keeps the files; or stay with oacp commit, which commits mail with the code")
+	}
 	if !project.Moving(p.from, p.dir) {
 		if !c.isOn("move") && !(c.InTerminal && c.ErrTerminal) {
 			return &failure.Error{Code: "needs_move", Err: fmt.Errorf("%s is a workspace, and another one in .oacp would hide its mail", p.from),
@@ -108,12 +115,6 @@ func moveWorkspace(c *call, p initPlace) error {
 		if err := (command.Workspace{Dir: p.from}).With(c.Streams, nil, checkIdle); err != nil {
 			return err
 		}
-	}
-	others, err := fs.Glob(os.DirFS(p.from), contract.Folder+"/*"+contract.Suffix)
-	others = append(others, "trust/catalog.yaml")
-	err = cmp.Or(err, git.CheckUntracked(c.ctx, p.from, append(others, schema.AgentsName, schema.MarkerName)...))
-	if err != nil {
-		return err
 	}
 	home, err := c.place.Place(c.Streams).HomeDir()
 	if err != nil {

@@ -227,7 +227,7 @@ var rules = []rule{
 	{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
 	{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
 	{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
-	{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
+	{"git_ignored", hinting((*commit.IgnoredError).Hint)},
 	{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
 	{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
 	{"index_locked", hinting(func(e *commit.LockedError) string {

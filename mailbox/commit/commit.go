@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,6 +51,17 @@ type IgnoredError struct {
 	Workspace string
 	// Rule is the file, line and pattern as git prints them.
 	Rule string
+	// Exception is a line that exempts messages, in the file of the rule. It is empty if git ignores their folder, in which
+	// exceptions have no effect.
+	Exception string
+}
+
+// Hint says what the user can do.
+func (e *IgnoredError) Hint() string {
+	if e.Exception == "" {
+		return "remove the pattern"
+	}
+	return "remove the pattern, or add a line below it: " + e.Exception
 }
 
 func (e *IgnoredError) Error() string {
@@ -155,7 +167,13 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 	case git.Exit(err) == 1, err == nil && strings.Contains(rule, ":!"):
 		return nil
 	case err == nil:
-		return &IgnoredError{Workspace: r.workspace.Dir(), Rule: rule}
+		ignored := &IgnoredError{Workspace: r.workspace.Dir(), Rule: rule}
+		if _, err := r.git.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", r.prefix+path.Dir(message)); git.Exit(err) == 1 {
+			file, _, _ := strings.Cut(rule, ":")
+			below, _ := strings.CutPrefix(r.prefix, path.Dir(file)+"/")
+			ignored.Exception = "!" + below + "agents/**"
+		}
+		return ignored
 	}
 	return err
 }
