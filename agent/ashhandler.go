@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 // AshHandler lets an ash.Server serve drivers of all kinds except ash. It passes messages of the
@@ -132,52 +129,42 @@ func (h *AshHandler) useModel(ctx context.Context, query ash.Query) error {
 // maxExecOutput bounds each output of a command line in bytes, so that a result fits into a line.
 const maxExecOutput = 4 << 20
 
-// Exec runs a command line with sh, if the agent may do everything anyway.
+// Exec runs a command line with sh, if the agent may do everything anyway. A command line that takes too long or prints too
+// much is stopped, with the exit status 1.
 func (h *AshHandler) Exec(ctx context.Context, command ash.Exec) (result ash.ExecResult, err error) {
 	if !h.kind.Model || h.options.Allow != PermitAll {
 		return result, errors.New("this bridge runs no commands for hosts: only oacp ash serve with --allow all does")
 	}
 	ctx, cancel := context.WithTimeout(ctx, command.Timeout)
 	defer cancel()
-	path, err := findProgram(h.options.Dir, []string{"sh"})
-	if err != nil {
+	options := h.options
+	options.Command, options.Grace = []string{"sh", "-c", command.Command}, time.Second
+	shell := NewExec(options)
+	if err := shell.Start(ctx); err != nil {
 		return result, err
 	}
-	stdout, stderr := &bounded{left: maxExecOutput}, &bounded{left: maxExecOutput}
-	p, err := processgroup.Start(&exec.Cmd{
-		Path: path, Args: []string{"sh", "-c", command.Command}, Dir: h.options.Dir, Env: h.options.environment(), Stdout: stdout, Stderr: stderr,
-	}, syscall.SIGKILL)
-	if err != nil {
-		return result, err
-	}
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		err = p.Stop(context.WithoutCancel(ctx), time.Second)
-	}
-	if result.Stdout, result.Stderr = stdout.text.String(), stderr.text.String(); err != nil {
-		return result, err
-	}
-	if failure := p.Err(); failure != nil || ctx.Err() != nil {
-		result.ExitCode = 1
-		if exit, ok := errors.AsType[*exec.ExitError](failure); ok && exit.Exited() {
-			result.ExitCode = exit.ExitCode()
+	var stdout, stderr strings.Builder
+	_, err = shell.Turn(ctx, Request{}, func(e Event) {
+		out := &stdout
+		if e.Error {
+			out = &stderr
 		}
+		if out.Len()+len(e.Text) > maxExecOutput {
+			cancel()
+			return
+		}
+		out.WriteString(e.Text)
+	})
+	result.Stdout, result.Stderr = stdout.String(), stderr.String()
+	switch exit, failed := errors.AsType[*ExitError](err); {
+	case failed && exit.Code > 0:
+		result.ExitCode = exit.Code
+	case failed || ctx.Err() != nil:
+		result.ExitCode = 1
+	case err != nil:
+		return result, err
 	}
 	return result, nil
-}
-
-// bounded keeps what is written until it is full, which ends the writer.
-type bounded struct {
-	text strings.Builder
-	left int
-}
-
-func (b *bounded) Write(data []byte) (int, error) {
-	if b.left -= len(data); b.left < 0 {
-		return 0, fmt.Errorf("over %d bytes of output", maxExecOutput)
-	}
-	return b.text.Write(data)
 }
 
 // prompt returns the text of a query, and its images.

@@ -239,22 +239,22 @@ func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) s
 			answer.Keys = append(answer.Keys, signature.KeyID)
 		}
 	}
-	if m.CreatedAt.Time().Sub(d.Now()) > time.Minute {
-		text := fmt.Sprintf("the message is dated in the future, %s; its age counts from its arrival", m.CreatedAt)
-		d.Warn(text)
+	say := func(print func(string), text string) {
+		print(text)
 		answer.Warnings = append(answer.Warnings, text)
 	}
-	for _, w := range warnings {
-		d.Warn(w.String())
-		answer.Warnings = append(answer.Warnings, w.String())
+	if m.CreatedAt.Time().Sub(d.Now()) > time.Minute {
+		say(d.Warn, fmt.Sprintf("the message is dated in the future, %s; its age counts from its arrival", m.CreatedAt))
 	}
-	for _, note := range append(project.OfflineNotes(d.w, m), trust.HeldNotes(d.w, m)...) {
-		if m.Priority == schema.P0 {
-			d.Warn(note)
-		} else {
-			d.Note(note)
-		}
-		answer.Warnings = append(answer.Warnings, note)
+	for _, w := range warnings {
+		say(d.Warn, w.String())
+	}
+	note := d.Note
+	if m.Priority == schema.P0 {
+		note = d.Warn
+	}
+	for _, text := range append(project.OfflineNotes(d.w, m), trust.HeldNotes(d.w, m)...) {
+		say(note, text)
 	}
 	return answer
 }

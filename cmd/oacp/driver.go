@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -54,6 +55,11 @@ func checkOrder(words []string) error {
 	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(flag)).WithHint(afterDashes)
 }
 
+// shellSyntax matches a word that means something to a shell.
+var shellSyntax = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([|&;<>]|[0-9]>)\S*$|^\S*;$|^\S*(\*|\$[A-Za-z_{(])\S*$`)
+})
+
 // noteCommand notes syntax of a shell in the agent's command, which no shell reads, and warns about flags of run in it.
 func noteCommand(c *call, command []string) {
 	isShell := func(word string) bool {
@@ -62,7 +68,7 @@ func noteCommand(c *call, command []string) {
 	syntax, line := "", make([]string, len(command))
 	for i, word := range command {
 		line[i] = visible.ShellCommand(word)
-		if found, err := regexp.MatchString(`^([|&;<>]|[0-9]>)\S*$|^\S*;$|^\S*(\*|\$[A-Za-z_{(])\S*$`, word); err == nil && found && i > 0 {
+		if i > 0 && shellSyntax().MatchString(word) {
 			syntax, line[i] = cmp.Or(syntax, word), word
 		}
 		if slices.Contains([]string{"--reply", "--once"}, word) && !c.isOn(word[2:]) {
@@ -164,25 +170,21 @@ func overrideDriver(c *call, settings *turn.Settings, socket string, command []s
 	case (model != "" && !kind.Socket || allow != "") && !kind.Model:
 		return failure.Usagef("--model and --allow are for claude, codex and acp, and the driver is %s", kind.Name)
 	}
-	if socket != "" {
-		settings.Socket = socket
-		settings.Override("socket")
-	}
-	if model != "" {
-		settings.Model = model
-		settings.Override("model")
-	}
+	settings.Socket = cmp.Or(socket, settings.Socket)
+	settings.Model = cmp.Or(model, settings.Model)
 	if allow != "" {
 		settings.Allow = permission
-		settings.Override("allow")
 	}
 	if len(command) > 0 {
 		settings.Command = command
-		settings.Override("command")
-	}
-	if c.isSet("env") {
-		settings.Override("env")
 	}
 	overrideInherit(c, &settings.Inherit)
+	for name, isGiven := range map[string]bool{
+		"socket": socket != "", "model": model != "", "allow": allow != "", "command": len(command) > 0, "env": c.isSet("env"),
+	} {
+		if isGiven {
+			settings.Override(name)
+		}
+	}
 	return nil
 }

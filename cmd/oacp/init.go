@@ -144,14 +144,14 @@ func checkPlace(c *call, p initPlace) (warnings []string, err error) {
 	if err := project.CheckFree(p.dir); err != nil || c.place.Dir != "" {
 		return nil, err
 	}
-	if named := c.Getenv("OACP_WORKSPACE"); named != "" && !sameFolder(named, p.dir) {
+	if named := c.Getenv("OACP_WORKSPACE"); named != "" && !project.SameFolder(named, p.dir) {
 		warnings = append(warnings, "commands use the workspace that OACP_WORKSPACE names, "+named)
 	}
 	found, err := project.Around(c.Dir)
 	switch {
 	case errors.Is(err, project.ErrTwo):
 		return nil, err
-	case err != nil || sameFolder(found, p.dir) || p.from != "":
+	case err != nil || project.SameFolder(found, p.dir) || p.from != "":
 		return warnings, nil // there is none, or this one, or the one that moves
 	case !c.isOn("git"):
 		return nil, fmt.Errorf("cannot create a workspace in %s: %w, %s", p.dir, project.ErrNested, found)

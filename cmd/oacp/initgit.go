@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,30 +18,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// gitFolder returns the folder .oacp of the repository with the top. In a linked worktree, it is that of the main one.
-func gitFolder(top string) (string, error) {
-	folder := filepath.Join(git.MainFolder(top), ".oacp")
-	info, err := os.Lstat(folder)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return folder, nil
-	case err != nil:
-		return "", err
-	case info.Mode()&fs.ModeSymlink != 0:
-		// A link to the workspace.json of a project leads to its workspace.
-		target, err := filepath.EvalSymlinks(folder)
-		if err == nil && filepath.Base(target) == schema.MarkerName {
-			return filepath.Dir(target), nil
-		}
-		if info, statErr := os.Stat(target); err == nil && statErr == nil && info.IsDir() {
-			return target, nil
-		}
-	case info.IsDir():
-		return folder, nil
-	}
-	return "", failure.WithHint(fmt.Errorf("%s is not a folder", folder), "move it away; a link may lead to a workspace")
-}
 
 // gitInitialized is the answer of init --git about the repository.
 type gitInitialized struct {
@@ -106,12 +81,6 @@ func initGit(c *call, p initPlace, options *project.InitOptions) (g *gitInitiali
 		g.warnings = append(g.warnings, remote+" has a branch of mailboxes: oacp init --git joins them")
 	}
 	return g, nil
-}
-
-func sameFolder(a, b string) bool {
-	first, err := os.Stat(a)
-	second, secondErr := os.Stat(b)
-	return err == nil && secondErr == nil && os.SameFile(first, second)
 }
 
 // makeWorkspace opens the workspace and makes its folder if it is missing. The function unmake removes the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -73,17 +74,17 @@ func checkTracked(c *call, top string) error {
 		Hint: visible.ShellCommand("oacp", "inbox", "--dir", found) + " uses it, as other commands do; with --dir, such as --dir .oacp, init makes another one"}
 }
 
-// placeInRepository returns the folder .oacp of the repository with the top. A workspace that is at the top stays there
-// without --git, and moves with it. A move that was interrupted is finished in any case.
+// placeInRepository returns the folder .oacp of the repository with the top; in a linked worktree, that of the main one. A
+// workspace at the top stays there, but with --git it moves. A move that was interrupted is finished in any case.
 func placeInRepository(c *call, top string) (p initPlace, err error) {
 	if _, err := os.Stat(filepath.Join(top, schema.StateName, "git")); err == nil && project.Exists(top) {
 		p.dir = top // the repository is that of a workspace
 		return p, nil
 	}
-	if p.dir, err = gitFolder(top); err != nil {
-		return p, err
-	}
 	main := git.MainFolder(top)
+	if p.dir, err = project.OwnFolder(main); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, failure.WithHint(err, "move it away; a link may lead to a workspace")
+	}
 	switch found, err := project.Around(main); {
 	case project.Moving(main, p.dir), err == nil && found == main && c.isOn("git"):
 		p.from = main
@@ -103,11 +104,12 @@ func moveWorkspace(c *call, p initPlace) error {
 			" takes them out of the next commit, and keeps the files; or stay with oacp commit, which commits mail with the code")
 	}
 	if !project.Moving(p.from, p.dir) {
-		if !c.isOn("move") && !(c.InTerminal && c.ErrTerminal) {
+		switch {
+		case c.isOn("move"):
+		case !c.InTerminal || !c.ErrTerminal:
 			return &failure.Error{Code: "needs_move", Err: fmt.Errorf("%s is a workspace, and another one in .oacp would hide its mail", p.from),
 				Hint: "oacp init --git --move moves it into .oacp, with its mail and state"}
-		}
-		if !c.isOn("move") {
+		default:
 			if err := c.confirm(fmt.Sprintf("move the workspace %s, with its mail and state, to %s?", p.from, p.dir)); err != nil {
 				return err
 			}

@@ -190,18 +190,16 @@ func flagsToRepeat(c *call) []string {
 		if !c.isSet(name) || slices.Contains(keptByRun, name) || name == "max-iterations" || name == "run-id" {
 			continue
 		}
-		switch value := c.flags.Value(name); value {
-		case true:
-			words = append(words, "--"+name)
-		case false:
-			words = append(words, "--"+name+"=false")
-		default:
-			if several, ok := value.(*variables); ok {
-				for _, one := range *several {
-					words = append(words, "--"+name, one)
-				}
-				continue
+		switch value := c.flags.Value(name).(type) {
+		case bool:
+			if words = append(words, "--"+name); !value {
+				words[len(words)-1] += "=false"
 			}
+		case *variables:
+			for _, one := range *value {
+				words = append(words, "--"+name, one)
+			}
+		default:
 			words = append(words, "--"+name, fmt.Sprint(value))
 		}
 	}

@@ -54,8 +54,8 @@ type pairRun struct {
 	Updated       time.Time     `json:"updated_at,omitzero"`
 	Error         string        `json:"error,omitempty"`
 
-	// isLog reports that the run has no agents.
-	isLog bool
+	// isLog reports that the run has no agents, and isUnreadable that its manifest cannot be read.
+	isLog, isUnreadable bool
 }
 
 func newPairRun(o pair.Overview) pairRun {
@@ -67,7 +67,7 @@ func newPairRun(o pair.Overview) pairRun {
 		isLog: errors.Is(o.Err, pair.ErrLogRun),
 	}
 	if o.Err != nil && !run.isLog {
-		run.Error = o.Err.Error()
+		run.Error, run.isUnreadable = o.Err.Error(), !errors.Is(o.Err, pair.ErrForeignRun)
 	}
 	return run
 }
@@ -106,7 +106,7 @@ func listPairRuns(c *call) error {
 	runs := []pairRun{}
 	for _, overview := range overviews {
 		run := newPairRun(overview)
-		if run.Error != "" && overview.Err != nil && !errors.Is(overview.Err, pair.ErrForeignRun) {
+		if run.isUnreadable {
 			c.Warn(fmt.Sprintf("run %d: %s", run.ID, run.Error))
 		}
 		runs = append(runs, run)

@@ -212,7 +212,7 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 // findsWorkspace reports whether a session that starts in a folder finds the workspace.
 func findsWorkspace(dir string, w *mailbox.Workspace) bool {
 	found, err := project.Around(dir)
-	return err == nil && sameFolder(found, w.Dir())
+	return err == nil && project.SameFolder(found, w.Dir())
 }
 
 // print prints a line for each file.

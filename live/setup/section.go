@@ -27,8 +27,8 @@ user. ` + "`oacp read ID`" + ` shows a message, ` + "`oacp reply ID --ack --body
 ` + "`oacp owed`" + ` lists who waits for you. ` + "`oacp help agent`" + ` explains the rest on one page.
 ` + sectionEnd + "\n"
 
-// section is the part of the instructions of an agent that explains its mailbox. Programs that read one file share it, and it
-// goes when the last of them is removed.
+// section is the part of the instructions of an agent that explains its mailbox. Programs that read the same file share it:
+// it goes with the last of them.
 type section struct{ program live.Program }
 
 func (section) name() string { return "instructions" }
@@ -81,8 +81,8 @@ func (s section) take(data []byte) ([]byte, error) {
 	return orNothing(slices.Concat(withoutEmptyLine(before), after)), nil
 }
 
-// exclusions is the part of info/exclude of a repository that lists, for the program, the files of the plan with nothing but
-// parts of its setup, so that nobody commits them by accident.
+// exclusions is the part of info/exclude of a repository that lists those files of the plan that have nothing but parts of
+// the program's setup, so that nobody commits them by accident.
 type exclusions struct {
 	Options
 	top  string

@@ -1,8 +1,9 @@
 // Package setup adds oacp to the settings of claude and codex, and removes it again.
 //
 // It writes the hooks that call oacp hook, the MCP server oacp mcp with the permission to use it, and a section of
-// instructions, and lists the files that it makes among those that git ignores. Other settings in the files keep their meaning and order. Prepare and PrepareRemoval read and check all
-// files before Apply writes them, so that an invalid file stops the setup before anything changes.
+// instructions, and makes git ignore the files that have nothing else. Other settings in the files keep their meaning and
+// order. Prepare and PrepareRemoval read and check all files before Apply writes them, so that an invalid file stops the
+// setup before anything changes.
 package setup
 
 import (

@@ -265,20 +265,31 @@ func workspaceIn(dir string) (found string, err error) {
 	if isWorkspace(dir) {
 		found = dir
 	}
-	marked, err := filepath.EvalSymlinks(filepath.Join(dir, oacpName))
-	if err != nil {
-		return found, nil
-	}
-	if filepath.Base(marked) == schema.MarkerName {
-		marked = filepath.Dir(marked)
-	}
+	marked, err := OwnFolder(dir)
 	switch {
-	case !isMarker(marked): // its mailboxes may be missing, and other programs have no folder of this name
+	case err != nil || !isMarker(marked): // its mailboxes may be missing, and other programs have no folder of this name
 		return found, nil
-	case found != "" && !sameFile(found, marked):
+	case found != "" && !SameFolder(found, marked):
 		return "", fmt.Errorf("%w: %s and %s", ErrTwo, found, marked)
 	}
 	return marked, nil
+}
+
+// OwnFolder returns the folder .oacp of a folder, or the folder that a link .oacp leads to: a workspace, or its workspace.json.
+// The error matches fs.ErrNotExist if there is neither.
+func OwnFolder(dir string) (string, error) {
+	path := filepath.Join(dir, oacpName)
+	if _, err := os.Lstat(path); err != nil {
+		return path, err
+	}
+	found, err := filepath.EvalSymlinks(path)
+	if err == nil && filepath.Base(found) == schema.MarkerName {
+		found = filepath.Dir(found)
+	}
+	if err != nil || !isFolder(found) {
+		return "", fmt.Errorf("%s is not a folder", path)
+	}
+	return found, nil
 }
 
 // isWorkspace reports whether a folder is a workspace. Other programs also have files named workspace.json, so

@@ -66,7 +66,7 @@ func followLinks(folder, from, to string) error {
 	names, err := dir.Names()
 	for _, name := range names {
 		info, statErr := dir.Lstat(name)
-		if statErr != nil || info.Mode()&fs.ModeSymlink == 0 || !sameFile(dir.Path(name), from) {
+		if statErr != nil || info.Mode()&fs.ModeSymlink == 0 || !SameFolder(dir.Path(name), from) {
 			continue
 		}
 		next := "." + name + "-moving"
@@ -75,7 +75,8 @@ func followLinks(folder, from, to string) error {
 	return err
 }
 
-func sameFile(a, b string) bool {
+// SameFolder reports whether two paths lead to the same folder.
+func SameFolder(a, b string) bool {
 	first, err := os.Stat(a)
 	second, secondErr := os.Stat(b)
 	return err == nil && secondErr == nil && os.SameFile(first, second)

@@ -84,11 +84,17 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	return changeStatus(w, agent, func(data []byte) ([]byte, error) { return editStatus(data, status, task, now) })
+	return changeStatus(w, agent, func(data []byte) ([]byte, error) {
+		changed, err := editStatus(data, status, task, now)
+		if err != nil {
+			err = fmt.Errorf("editing %s: %w", filepath.Join(w.Dir(), schema.AgentPath(agent, StatusName)), err)
+		}
+		return changed, err
+	})
 }
 
-// changeStatus replaces the status file of an agent by what edit returns for it, unless that is nil. Processes of this machine
-// take turns. If another program has changed the file meanwhile, edit gets the new one.
+// changeStatus replaces the status file of an agent by what edit returns for it, unless that is nil. One process of this
+// machine does so at a time. If another program has changed the file meanwhile, edit gets the new one.
 func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data []byte) ([]byte, error)) error {
 	const locks = schema.StateName + "/status"
 	if err := w.MakeStateFolder(locks); err != nil {
@@ -107,22 +113,23 @@ func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data [
 		return data, err
 	}
 	err = dir.Locked(context.Background(), string(agent)+".lock", func() error {
-		data, err := read()
-		for err == nil {
-			changed, editErr := edit(data)
-			if editErr != nil {
-				return fmt.Errorf("editing %s: %w", filepath.Join(w.Dir(), name), editErr)
+		for {
+			before, err := read()
+			if err != nil {
+				return err
 			}
-			before := data
-			data, err = read()
-			switch {
-			case changed == nil:
-				return nil
-			case err == nil && bytes.Equal(data, before):
+			changed, err := edit(before)
+			if err != nil || changed == nil {
+				return err
+			}
+			now, err := read()
+			if err != nil {
+				return err
+			}
+			if bytes.Equal(now, before) {
 				return durable.ReplaceFile(w.Root(), w.Dir(), name, changed, 0o644)
 			}
 		}
-		return err
 	})
 	return errors.Join(err, dir.Close())
 }

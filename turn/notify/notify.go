@@ -2,10 +2,11 @@
 // for each message, with the message's body as standard input and the variables of a turn.
 //
 // A file state/notify/AGENT/NAME says that the message in the file NAME of the inbox is dealt with. It is made
-// before the command starts, so only one process runs it, and a command that fails or hangs does not run again. It
-// has the mark of the command's processes, until the command ends.
-// Mail from before the last change of the file with the setting runs no command. A setting that its user has not allowed is
-// a warning.
+// before the command starts, so only one process runs it, and a command that fails or hangs does not run again. Until the
+// command ends, the file has the mark of its processes.
+//
+// Mail that is older than the last change of the setting's file runs no command. A setting that the user has not allowed
+// is a warning.
 package notify
 
 import (
@@ -70,23 +71,21 @@ func Check(w *mailbox.Workspace, name schema.AgentName) error {
 	return driver(w, settings.Notify).Start(context.Background())
 }
 
-// Once runs the commands for the new mail of all people in the workspaces, for each of them until one fails: a later
-// call goes on with the next message. It passes failures to warn.
+// Once runs the commands for the new mail of all people in the workspaces, for all of them at the same time, and for each
+// until one fails: a later call goes on with the next message. It passes failures to warn.
 func Once(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspace) {
-	for _, p := range people(warn, workspaces) {
-		p.look(ctx, warn)
-	}
-}
-
-// Briefly does what Once does, for all people at the same time, and stops the commands that do not end within a moment.
-func Briefly(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspace) {
-	ctx, cancel := context.WithTimeoutCause(ctx, moment, errMoment)
-	defer cancel()
 	var running sync.WaitGroup
 	for _, p := range people(warn, workspaces) {
 		running.Go(func() { p.look(ctx, warn) })
 	}
 	running.Wait()
+}
+
+// Briefly does what Once does, and stops the commands that do not end within a moment.
+func Briefly(ctx context.Context, warn func(error), workspaces ...*mailbox.Workspace) {
+	ctx, cancel := context.WithTimeoutCause(ctx, moment, errMoment)
+	defer cancel()
+	Once(ctx, warn, workspaces...)
 }
 
 // Start does what Once does now, and whenever mail arrives, until the caller calls stop. It reads the settings only
