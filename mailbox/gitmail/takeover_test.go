@@ -12,12 +12,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// plain makes a workspace without a repository of its own, in which messages get short names.
+// plain makes a workspace without a repository of its own, in which messages get short names, as one of an earlier version.
 func (m *machine) plain(agents ...schema.AgentName) {
 	m.n.t.Helper()
 	_, err := project.Init(m.dir, project.InitOptions{Project: "test", Agents: agents, Now: time.Now()})
 	if err == nil {
-		check.Remove(m.n.t, filepath.Join(m.dir, ".gitattributes"))
+		check.Remove(m.n.t, filepath.Join(m.dir, "agents/.gitattributes"))
 		err = m.open()
 	}
 	if err != nil {
