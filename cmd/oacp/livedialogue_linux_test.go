@@ -96,7 +96,7 @@ func (d *dialogue) connect() {
 	d.run("oacp setup claude --agent claude")
 	d.run("oacp setup codex --agent codex")
 	var err error
-	if d.w, err = mailbox.Open(d.project, nil); err != nil {
+	if d.w, err = mailbox.Open(filepath.Join(d.project, ".oacp"), nil); err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() {
@@ -130,7 +130,7 @@ func (d *dialogue) explain() {
 		return
 	}
 	d.t.Logf("claude:\n%s\ncodex:\n%s", d.claude.Screen(), d.codex.Screen())
-	files, _ := filepath.Glob(filepath.Join(d.project, "state", "live", "*", "[!.]*")) // not the locks
+	files, _ := filepath.Glob(filepath.Join(d.w.Dir(), "state", "live", "*", "[!.]*")) // not the locks
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		d.t.Logf("%s: %s %v", file, data, err)

@@ -449,6 +449,11 @@ func (c *cutTest) checkAgain(t *testing.T, cut powercut.Cut, base string) error 
 			return err
 		}
 	}
+	disk, err := powercut.ReadDisk(base)
+	if err != nil {
+		return err
+	}
+	ids := workspaceIDs(disk.Files())
 	line := c.commands[len(c.commands)-1]
 	command := c.command(t, base, line)
 	run := exec.Command(command.Args[0], command.Args[1:]...)
@@ -459,9 +464,14 @@ func (c *cutTest) checkAgain(t *testing.T, cut powercut.Cut, base string) error 
 	if out, err := run.CombinedOutput(); err != nil {
 		return fmt.Errorf("oacp %s again: %w: %s", line, err, out)
 	}
-	disk, err := powercut.ReadDisk(base)
-	if err != nil {
+	if disk, err = powercut.ReadDisk(base); err != nil {
 		return err
+	}
+	after := workspaceIDs(disk.Files())
+	for name, id := range ids {
+		if after[name] != id {
+			return fmt.Errorf("oacp %s again: the id of %s becomes %q, want %q", line, name, after[name], id)
+		}
 	}
 	got, want := summary(disk.Files()), summary(c.files[len(c.files)-1])
 	if !maps.Equal(got, want) {
@@ -470,10 +480,24 @@ func (c *cutTest) checkAgain(t *testing.T, cut powercut.Cut, base string) error 
 	return nil
 }
 
-var digits = regexp.MustCompile("[0-9]+")
+var (
+	digits      = regexp.MustCompile("[0-9]+")
+	workspaceID = regexp.MustCompile(`("workspace_id": )"([A-Z2-7]{26})"`)
+)
+
+// workspaceIDs returns the random ids that workspaces have, by the paths of their markers.
+func workspaceIDs(files map[string]string) map[string]string {
+	ids := map[string]string{}
+	for name, text := range files {
+		if id := workspaceID.FindStringSubmatch(text); id != nil && path.Base(name) == schema.MarkerName {
+			ids[name] = id[2]
+		}
+	}
+	return ids
+}
 
 // summary returns what two runs of a command have in common: the number of messages in the same boxes, of records
-// with the same content, and the files without their times.
+// with the same content, and the files without their times and the random ids of workspaces.
 func summary(files map[string]string) map[string]string {
 	found := map[string]string{}
 	boxes, half := boxesOf(files)
@@ -494,7 +518,7 @@ func summary(files map[string]string) map[string]string {
 				}
 			}
 		default:
-			found[name] = digits.ReplaceAllString(text, "0")
+			found[name] = digits.ReplaceAllString(workspaceID.ReplaceAllString(text, `$1"ID"`), "0")
 		}
 	}
 	return found
