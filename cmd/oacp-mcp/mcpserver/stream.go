@@ -126,6 +126,9 @@ func (s *stream) parse(line []byte) jsonrpc.Message {
 	case !json.Valid(line):
 		s.refuse(jsonrpc.CodeParseError, "the line is not JSON")
 		return nil
+	case line[0] == '[': // only one version of MCP had batches
+		s.refuse(jsonrpc.CodeInvalidRequest, "batches are not supported; each line is one message")
+		return nil
 	}
 	message, err := jsonrpc.DecodeMessage(line)
 	if err != nil {

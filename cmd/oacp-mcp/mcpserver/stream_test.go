@@ -42,11 +42,12 @@ func TestBadFrames(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,` + "\n":              `"code":-32700`,
 		"Content-Length: 40\r\n\r\n":                   `"code":-32700,"message":"each line is one message, without the headers of LSP"`,
 		`{"jsonrpc":"2.0","id":7,"method":"ping"}{}\n`: `"code":-32700`,
-		"5\n":                               `"code":-32600`,
-		"[]\n":                              `"code":-32600`,
-		`{"jsonrpc":"2.0"}` + "\n":          `"code":-32600`,
-		strings.Repeat("[", 100_000) + "\n": `"code":-32700`,
-		`"` + strings.Repeat("x", 9<<20) + `"` + "\n": `"code":-32600,"message":"a message has at most 8388608 bytes"`,
+		"5\n":  `"code":-32600`,
+		"[]\n": `batches are not supported`,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]` + "\n": `batches are not supported`,
+		`{"jsonrpc":"2.0"}` + "\n":                          `"code":-32600`,
+		strings.Repeat("[", 100_000) + "\n":                 `"code":-32700`,
+		`"` + strings.Repeat("x", 9<<20) + `"` + "\n":       `"code":-32600,"message":"a message has at most 8388608 bytes"`,
 	} {
 		lines, err := serveText(t, s, initialize+strings.ReplaceAll(bad, `\n`, "\n")+ping)
 		text := strings.Join(lines, "\n")
