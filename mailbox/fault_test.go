@@ -1,10 +1,12 @@
 package mailbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -289,6 +291,30 @@ func failAtEveryStep(t *testing.T, d delivery) {
 	}
 	if refused == 0 || queued == 0 {
 		t.Errorf("%d refused and %d queued: the faults did not reach both sides of the commit", refused, queued)
+	}
+}
+
+// TestEndAtEveryStepOfParts ends the context at each step of SendParts. The result says exactly who has a message.
+func TestEndAtEveryStepOfParts(t *testing.T) {
+	parts := [][]schema.AgentName{{"codex"}, {"gemini"}}
+	seen := make(map[int]bool)
+	for failAt, reached := 0, true; reached; failAt++ {
+		w := newWorkspace(t, "claude", "codex", "gemini")
+		ctx, stop := context.WithCancelCause(t.Context())
+		f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, happen: func() { stop(errors.New("a signal")) }}
+		w.files = f
+		receipts, err := w.SendParts(ctx, draft("codex"), parts, nil)
+		stop(nil)
+		reached, seen[len(receipts)] = f.name != "", true
+		there := []int{len(inboxIDs(t, w, "codex")), len(inboxIDs(t, w, "gemini"))}
+		_, partly := errors.AsType[*PartsError](err)
+		want := [][]int{{0, 0}, {1, 0}, {1, 1}}[len(receipts)]
+		if !slices.Equal(there, want) || partly != (len(receipts) == 1) || (err == nil) != (len(receipts) == 2) {
+			t.Errorf("ended at %q: %d receipts and %v, and the inboxes have %v", f.name, len(receipts), err, there)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("SendParts sent %v messages, want none, one and both", seen)
 	}
 }
 

@@ -178,8 +178,13 @@ func (c *call) only(missing error) (string, error) {
 
 // catchSignals makes signals end the context of the call, until the caller calls stop.
 func (c *call) catchSignals() (stop func()) {
-	c.ctx, stop = command.UntilSignal(c.ctx)
-	return stop
+	before := c.ctx
+	ctx, release := command.UntilSignal(before)
+	c.ctx = ctx
+	return func() {
+		release()
+		c.ctx = before
+	}
 }
 
 // synchronizer returns what --sync asks for, or nil.

@@ -115,8 +115,8 @@ func (d *delivery) options() *mailbox.SendOptions {
 	return &mailbox.SendOptions{Create: d.isOn("create"), Suffix: d.text("suffix"), Sign: signs}
 }
 
-// deliver sends the draft, prints the receipt, and with --wait waits. Without --wait and --sync it does not
-// catch signals: that would take a tenth of its time, and a delivery survives the end of its process.
+// deliver sends the draft, prints the receipt, and with --wait waits. A signal before the commit stops the delivery;
+// after it, the receipt is printed first.
 func (d *delivery) deliver() error {
 	if d.draft.ParentID != "" && !d.InTerminal && !d.AsPerson {
 		if err := project.CheckProgram(d.w, d.draft.From); err != nil {
@@ -129,9 +129,7 @@ func (d *delivery) deliver() error {
 	if d.isOn("dry-run") {
 		return d.showDraft()
 	}
-	if d.wait != "" || d.exchanger != nil {
-		defer d.catchSignals()()
-	}
+	defer d.catchSignals()()
 	var receipts []*mailbox.Receipt
 	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, process.Caller(d.Getenv).Process, d.isOn("again"), func() (err error) {
 		receipts, err = d.w.SendParts(d.ctx, d.draft, d.parts, d.options())

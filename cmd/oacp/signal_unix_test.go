@@ -11,10 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // TestSignal stops a real process that waits.
@@ -51,6 +54,66 @@ func TestSignal(t *testing.T) {
 			t.Errorf("%v: the inbox is %q, want the message in it", sent, out)
 		}
 	}
+}
+
+// TestSignalBeforeReceipt stops send and reply after the commit, while nobody reads their output. They print the
+// receipt all the same, and their status says that the message is sent.
+func TestSignalBeforeReceipt(t *testing.T) {
+	for _, sent := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		c := newSession(t, "a,b")
+		c.must(t, "send", "--from", "b", "--to", "a", "--type", "question", "--subject", "s", "--body", "x")
+		question := c.must(t, "list", "--agent", "a", "--box", "inbox", "--json")
+		_, id, _ := strings.Cut(question, `"id": "`)
+		id, _, _ = strings.Cut(id, `"`)
+		for _, args := range [][]string{
+			{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--json"},
+			{"reply", id, "--from", "a", "--body", "x", "--ack", "--json"},
+		} {
+			outbox := filepath.Join(c.Dir, "agents", "a", "outbox")
+			before := len(check.Contents(t, outbox))
+			reader, writer, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			filler := fillPipe(t, writer)
+			command := exec.Command("oacp", append(args, "--dir", c.Dir)...)
+			command.Stdout = writer
+			if err := errors.Join(command.Start(), writer.Close()); err != nil {
+				t.Fatal(err)
+			}
+			for len(check.Contents(t, outbox)) == before {
+				runtime.Gosched()
+			}
+			if err := command.Process.Signal(sent); err != nil {
+				t.Fatal(err)
+			}
+			printed, err := io.ReadAll(reader)
+			_ = command.Wait() // the status says it
+			if status := command.ProcessState.ExitCode(); status != 0 || err != nil || !bytes.Contains(printed[filler:], []byte(`"message_id"`)) {
+				t.Errorf("%s, %v: exit status %d, printed %q (%v); want 0 and a receipt", args[0], sent, status, printed[filler:], err)
+			}
+		}
+	}
+}
+
+// fillPipe fills a pipe, so that whoever writes to it waits for a reader, and returns how much it holds.
+func fillPipe(t *testing.T, writer *os.File) (held int) {
+	t.Helper()
+	fd := int(writer.Fd())
+	err := syscall.SetNonblock(fd, true)
+	for size := 4096; size > 0 && err == nil; size /= 2 {
+		for n := 0; err == nil; held += n {
+			n, err = syscall.Write(fd, make([]byte, size))
+			n = max(n, 0)
+		}
+		if errors.Is(err, syscall.EAGAIN) {
+			err = nil
+		}
+	}
+	if err = errors.Join(err, syscall.SetNonblock(fd, false)); err != nil {
+		t.Fatal(err)
+	}
+	return held
 }
 
 // TestSignalBreaksOffQuery checks that a signal stops a query that waits for a silent bridge.

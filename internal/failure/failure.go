@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -54,6 +55,9 @@ func Of(err error) Failure {
 		return f
 	case isSignal:
 		f.Code, f.Exit = "interrupted", exitSignal+int(signal.Signal)
+		if _, partly := errors.AsType[*mailbox.PartsError](err); partly {
+			f.Code, f.Hint = classify(err)
+		}
 	default:
 		f.Code, f.Hint = classify(err)
 	}

@@ -104,6 +104,8 @@ func TestFailures(t *testing.T) {
 		{errors.Join(&mailbox.NotFoundError{ID: "x"}, &mailbox.UnreadableError{Err: fs.ErrPermission}), 1, "permission", "hint: ls -ld"},
 		{&mailbox.UnreadableError{Err: durable.ErrNotFolder}, 1, "bad_file", "hint: a folder belongs there"},
 		{&failure.SignalError{Signal: syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
+		{&mailbox.PartsError{Sent: []schema.AgentName{"a"}, NotSent: []schema.AgentName{"b", "c"}, Err: &failure.SignalError{Signal: syscall.SIGINT}}, 130, "partly_sent",
+			"oacp: sent to a, but not to b, c: stopped by interrupt\nhint: send it again only to the rest: --to b, c"},
 		{&failure.SignalError{Signal: syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
 		{errors.New("one\ntwo"), 1, "failed", "oacp: one; two\n"},
 		{failure.WithHint(errors.New("x"), "try y"), 1, "failed", "oacp: x\nhint: try y\n"},
