@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"os"
 	"sync"
+
+	"github.com/oacp-go/oacp/internal/process"
 )
 
 // claim locks a file until it is closed. The system closes it if the process dies, so others can
@@ -44,7 +46,7 @@ func (d *Dir) Origin() (string, error) {
 // boot returns the id of this start of the system. If the system has none, boot returns an id of
 // this process, so that no other process has the same origin.
 var boot = sync.OnceValue(func() string {
-	if id := bootID(); id != "" {
+	if id := process.Boot(); id != "" {
 		return id
 	}
 	return rand.Text()

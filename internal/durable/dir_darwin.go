@@ -13,10 +13,5 @@ func renameExclusively(from int, name string, to int, newName string) error {
 	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_EXCL)
 }
 
-func bootID() string {
-	id, _ := unix.Sysctl("kern.bootsessionuuid") // without it, the origin is the process's own
-	return id
-}
-
 // startWriteback does nothing: only Linux can start writing without waiting.
 func startWriteback(*os.File) {}

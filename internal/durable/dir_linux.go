@@ -19,9 +19,3 @@ func renameExclusively(from int, name string, to int, newName string) error {
 func startWriteback(file *os.File) {
 	_ = unix.SyncFileRange(int(file.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
 }
-
-// bootID returns the kernel's id of this boot, which is the same in all containers.
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it, the origin is the process's own
-	return string(id)
-}

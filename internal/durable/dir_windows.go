@@ -36,8 +36,6 @@ func lock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
 func device(*os.File) (uint64, error) { return 0, nil }
 
-func bootID() string { return "" }
-
 func writable(*os.File) error { return nil }
 
 func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {

@@ -2,6 +2,7 @@
 package process
 
 import (
+	"crypto/rand"
 	"os"
 	"path"
 	"slices"
@@ -17,6 +18,26 @@ type Process struct {
 
 // IsAlive reports whether the process has not ended.
 func (p Process) IsAlive() bool { return p.PID > 0 && Read(p.PID).Process == p }
+
+// System identifies this start of the machine, as far as its processes are seen from here: if two processes have the same one, each can
+// tell whether the other is alive. A copy of a disk and a virtual machine made from a template have another one.
+func System() string {
+	name, _ := os.Hostname()
+	return strings.Join([]string{host(), name, Boot()}, "\x00")
+}
+
+// Mark returns the process and a random number as a text, which Ended reads.
+func Mark() string {
+	p := Read(os.Getpid())
+	return strings.Join([]string{strconv.Itoa(p.PID), p.Started, rand.Text()}, "/")
+}
+
+// Ended reports whether the process of a mark that was made in this System has ended. It is false if that is not known.
+func Ended(mark string) bool {
+	parts := strings.Split(mark, "/")
+	pid, err := strconv.Atoi(parts[0])
+	return err == nil && len(parts) == 3 && Boot() != "" && !Process{pid, parts[1]}.IsAlive()
+}
 
 // Info is what the system says about a process. The zero value means that there is no such process.
 type Info struct {

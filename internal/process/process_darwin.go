@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,4 +21,22 @@ func Read(pid int) Info {
 		Parent:  int(info.Eproc.Ppid), Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
 		Arguments: parseProcargs2(arguments),
 	}
+}
+
+// Boot returns the id of this start of the system; empty if it has none.
+func Boot() string {
+	id, _ := unix.Sysctl("kern.bootsessionuuid")
+	return id
+}
+
+// SinceBoot returns the time since the system started, with the time that it slept.
+func SinceBoot() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // every system has it
+	return time.Duration(now.Nano())
+}
+
+func host() string {
+	id, _ := unix.Sysctl("kern.uuid")
+	return id
 }

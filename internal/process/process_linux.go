@@ -4,6 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Read describes a process.
@@ -19,4 +23,24 @@ func Read(pid int) Info {
 		info.Arguments = string(arguments)
 	}
 	return info
+}
+
+// Boot returns the kernel's id of this start of the system, which is the same in all containers; empty if it has none.
+func Boot() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// SinceBoot returns the time since the system started, with the time that it slept.
+func SinceBoot() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // every system has it
+	return time.Duration(now.Nano())
+}
+
+// host returns the id of the machine and of the namespace in which a container sees processes.
+func host() string {
+	id, _ := os.ReadFile("/etc/machine-id")
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	return string(id) + namespace
 }

@@ -61,6 +61,7 @@ var imports = map[string][]string{
 
 	"internal/inspection": {"schema", "mailbox", "mailbox/doctor", "mailbox/project", "mailbox/settings", "turn", "turn/notify", "live/setup"},
 
+	"internal/durable":   {"internal/process"},
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},

@@ -23,7 +23,7 @@ type Claim struct {
 	// Since is when the machine took the message, and Renewed when it last renewed the claim.
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
-	// Workspace is a random number for the workspace on the machine, and Process one for the process. With
+	// Workspace is a number for the workspace on this start of the machine, and Process a mark of the process. With
 	// the counter, they make every claim a different object.
 	Workspace string `json:"workspace"`
 	Process   string `json:"process"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -26,30 +27,23 @@ func (r *Repository) NewClaims(ctx context.Context, agent schema.AgentName, leas
 	if err != nil {
 		return nil, err
 	}
-	number, err := workspaceNumber(r.w)
+	number, err := workspaceNumber(r.w, process.System())
 	return newClaims(agent, lease, &gitClaims{r, agent, o, strings.TrimSpace(string(tree))}, number), err
 }
 
-// randomNumber returns 16 random bytes in hexadecimal.
-func randomNumber() string {
-	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // it never fails
-	return hex.EncodeToString(raw)
-}
-
-// workspaceNumber returns a number for the workspace on this machine, by which a process recognizes the
-// claims of an earlier process that died. A copy of the workspace elsewhere has another number, so it does
-// not take the claims of the original for its own.
-func workspaceNumber(w *mailbox.Workspace) (string, error) {
+// workspaceNumber returns a number for the workspace on this start of the machine, by which a process recognizes the
+// claims of an earlier process that died. A copy of the workspace or of the machine has another number, so it does
+// not take the claims of the original for its own, nor its ref.
+func workspaceNumber(w *mailbox.Workspace, system string) (string, error) {
 	const name = stateFolder + "/number"
 	if err := w.MakeStateFolder(stateFolder); err != nil {
 		return "", err
 	}
-	if _, err := w.AddFile(name, []byte(randomNumber()+"\n")); err != nil {
+	if _, err := w.AddFile(name, []byte(rand.Text()+"\n")); err != nil {
 		return "", err
 	}
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
-	sum := sha256.Sum256([]byte(strings.Join([]string{strings.TrimSpace(string(data)), hostName(), w.Dir()}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{strings.TrimSpace(string(data)), system, w.Dir()}, "\x00")))
 	return hex.EncodeToString(sum[:16]), err
 }
 

@@ -209,14 +209,15 @@ func (c *Claims) look(ctx context.Context) error {
 }
 
 // sight returns the sighting of a claim that is seen for the first time. This machine may take one that was given back
-// or that belongs to this workspace at once. A ref that holds no claim delays its message for our own lease.
+// or that this workspace has, if its process has ended, at once. A ref that holds no claim delays its message for our own lease.
 func (c *Claims) sight(claim Claim, now time.Time) sighting {
 	until := now.Add(cmp.Or(claim.Lease, c.lease))
 	s := sighting{claim, until, until}
-	if claim.State == ClaimFree || claim.Workspace == c.workspace {
+	ended := claim.Workspace == c.workspace && claim.Process != c.process && c.ended(claim.Process)
+	if claim.State == ClaimFree || ended || claim.Process == c.process {
 		s.until = now
 	}
-	if claim.Workspace == c.workspace && claim.Process != c.process {
+	if ended {
 		s.check = now
 	}
 	if claim.Err != nil {

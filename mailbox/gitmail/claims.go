@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -61,6 +62,8 @@ type Claims struct {
 	lease                       time.Duration
 	machine, workspace, process string
 	store                       claimStore
+	// ended reports whether the process of a claim of this workspace has ended.
+	ended func(process string) bool
 	// now returns the time that claims publish, with a monotonic reading.
 	now     func() time.Time
 	warn    func(error)
@@ -118,7 +121,7 @@ type sighting struct {
 
 func newClaims(agent schema.AgentName, lease time.Duration, store claimStore, workspace string) *Claims {
 	return &Claims{
-		agent: agent, lease: cmp.Or(lease, DefaultLease), machine: hostName(), workspace: workspace, process: randomNumber(),
+		agent: agent, lease: cmp.Or(lease, DefaultLease), machine: hostName(), workspace: workspace, process: process.Mark(), ended: process.Ended,
 		store: store, now: time.Now, changed: make(chan struct{}, 1), busy: make(chan struct{}, 1), held: make(map[schema.ID]*heldClaim),
 	}
 }

@@ -195,28 +195,71 @@ func TestWorkspaceNumber(t *testing.T) {
 	if _, err := project.Init(folder, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	number := func(folder string) string {
+	number := func(folder, system string) string {
 		w, err := mailbox.Open(folder, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Close()
-		number, err := workspaceNumber(w)
+		number, err := workspaceNumber(w, system)
 		if err != nil || len(number) != 32 {
 			t.Fatalf("got %q, %v", number, err)
 		}
 		return number
 	}
-	first := number(folder)
-	if again := number(folder); again != first {
+	first := number(folder, "boot 1")
+	if again := number(folder, "boot 1"); again != first {
 		t.Errorf("the number was %s and is %s", first, again)
 	}
 	elsewhere := folder + "2"
 	if err := os.CopyFS(elsewhere, os.DirFS(folder)); err != nil {
 		t.Fatal(err)
 	}
-	if number(elsewhere) == first {
+	if number(elsewhere, "boot 1") == first {
 		t.Error("a copy of the workspace has its number")
+	}
+	if number(folder, "boot 2") == first {
+		t.Error("a copy of the machine has its number")
+	}
+}
+
+// TestClaimsOfACopy copies a workspace whose process has a claim, and puts the copy into its place.
+func TestClaimsOfACopy(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	_, workspaces, m := newClaimMachines(t, 1, time.Minute)
+	wanted := sendClaimed(t, workspaces[0], m, 1)
+	if _, _, err := m[0].Take(ctx, wanted); err != nil {
+		t.Fatal(err)
+	}
+	original := workspaces[0].Dir()
+	moved := original + "-moved"
+	if err := os.CopyFS(moved, os.DirFS(original)); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{moved, original} { // as after a rename of the original
+		w, err := mailbox.Open(folder, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		r, err := Open(ctx, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.NewClaims(ctx, "codex", time.Minute, Options{})
+		if err == nil {
+			err = c.Start(ctx, func(err error) { t.Log(err) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.Take(ctx, wanted); !errors.Is(err, ErrElsewhere) {
+			t.Errorf("the copy in %s takes a message that a living process has: %v", folder, err)
+		}
+		if err := c.Stop(ctx); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

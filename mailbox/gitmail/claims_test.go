@@ -22,6 +22,7 @@ type sharedRefs struct {
 	texts   map[string]string // of the objects
 	pending map[schema.ID]bool
 	pushes  int
+	dead    map[string]bool // processes
 }
 
 // testMachine is a machine with its copy of the remote. It is its claims' store.
@@ -147,7 +148,7 @@ const testLease = 5 * time.Minute
 // each of them publishes are hours from the next one's.
 func newMachines(t testing.TB, machines, n int) (*sharedRefs, []*testMachine) {
 	t.Helper()
-	shared := &sharedRefs{objects: make(map[string]string), texts: make(map[string]string), pending: make(map[schema.ID]bool)}
+	shared := &sharedRefs{objects: make(map[string]string), texts: make(map[string]string), pending: make(map[schema.ID]bool), dead: make(map[string]bool)}
 	for i := range n {
 		shared.pending[number(i+1).ID] = true
 	}
@@ -164,6 +165,11 @@ func startMachine(t testing.TB, shared *sharedRefs, name, workspace string, hand
 	m := &testMachine{t: t, shared: shared, refs: make(map[string]string), pending: make(map[schema.ID]bool), handled: handled}
 	m.Claims = newClaims("codex", testLease, m, workspace)
 	m.machine = name
+	m.ended = func(process string) bool {
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		return shared.dead[process]
+	}
 	if err := m.Start(t.Context(), func(err error) {
 		m.set(func() { m.warnings = append(m.warnings, err.Error()) })
 	}); err != nil {
@@ -197,6 +203,9 @@ func syncNow(ctx context.Context, c *Claims) error {
 func (m *testMachine) die() {
 	m.stop()
 	m.running.Wait()
+	m.shared.mu.Lock()
+	defer m.shared.mu.Unlock()
+	m.shared.dead[m.process] = true
 }
 
 func number(i int) Wanted {
@@ -474,6 +483,13 @@ func TestClaims(t *testing.T) {
 			shared.want(t, "2:m0 ahead 0")
 			a.mustTake(1, number(2))
 			shared.want(t, "2:m0 working 1")
+		},
+		"a copy of the machine waits while the process lives": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+			a.mustTake(1, number(1))
+			d := startMachine(t, shared, "copy", a.workspace)
+			defer d.die()
+			d.mustNotTake("m0", number(1))
+			a.mustTake(2, number(1))
 		},
 		"another machine removes the claim on a handled message": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/process"
 )
 
 // RemoteError says that the remote could not be reached, or that it refused a push.
@@ -124,7 +125,7 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 // fetch sets the base, the tip and the refs of machines. If there is no remote, or if the remote has no mail, the tip is
 // the base, and the whole history is pushed.
 func (e *exchange) fetch(ctx context.Context) (err error) {
-	number, err := workspaceNumber(e.r.w)
+	number, err := workspaceNumber(e.r.w, process.System())
 	e.ownRef = machineRefs + number // no other machine moves it
 	present := false
 	if err == nil && e.r.settings.URL != "" {
