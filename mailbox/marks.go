@@ -186,12 +186,9 @@ func noteRestore(w *Workspace, agent schema.AgentName, e Entry) (placed func() e
 	}, err
 }
 
-// noteUnsent notes, in a workspace that syncs with a remote, that nothing has carried a new message yet. The note is a hint: it is not synced, and
-// without it, nobody says that the message is not sent.
+// noteUnsent notes, in a workspace that syncs with a remote, that nothing has carried a new message yet. Other workspaces have no
+// folder for the note. It is a hint: it is not synced, and without it, nobody says that the message is not sent.
 func noteUnsent(w *Workspace, name string) {
-	if !IsShared(w) {
-		return
-	}
 	if file, err := w.root.Create(path.Join(unsentFolder, name)); err == nil {
 		_ = file.Close()
 	}

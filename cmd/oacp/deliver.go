@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -157,19 +158,35 @@ func (d *delivery) deliver() error {
 	if syncsOnce && d.json() {
 		synced := d.exchanger.Briefly(d.ctx)
 		answer.Synced = &synced
+		if d.isUnsent(receipts) {
+			answer.Stage, err = track.StageNotSent, failure.ErrReported
+		}
 	}
 	if printErr := d.printReceipts(receipts, answer); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if syncsOnce && !d.json() {
-		d.exchanger.Briefly(d.ctx) // if it fails, it prints why, and the next sync sends the message
+		d.exchanger.Briefly(d.ctx) // if it fails, it prints why
+		if d.isUnsent(receipts) {
+			return &failure.Error{
+				Code: string(track.StageNotSent), Err: fmt.Errorf("%s: message %s waits on this machine", track.StageNotSent, receipt.Message.ID),
+				Hint: "do not send it again: the next oacp sync sends it",
+			}
+		}
 	}
 	if err != nil || d.wait == "" {
 		return err
 	}
 	defer d.exchanger.Begin(d.ctx, defaultWait)()
 	return d.await(receipt)
+}
+
+// isUnsent reports whether a message has not reached the remote.
+func (d *delivery) isUnsent(receipts []*mailbox.Receipt) bool {
+	return slices.ContainsFunc(receipts, func(r *mailbox.Receipt) bool {
+		return mailbox.IsUnsent(d.w, mailbox.Entry{Name: filepath.Base(r.Outbox), Message: r.Message})
+	})
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.
@@ -222,6 +239,8 @@ type sendAnswer struct {
 	// AlreadyAcknowledged reports whether someone else acknowledged it.
 	AlreadyAcknowledged bool  `json:"already_acknowledged,omitempty"`
 	Synced              *bool `json:"synced,omitempty"`
+	// Stage is not_sent if the message has not reached the remote.
+	Stage track.Stage `json:"stage,omitempty"`
 	// Messages are all of them, if the recipients needed several; the fields above are of the first. NotSent are the
 	// recipients of those that failed.
 	Messages []sendAnswer       `json:"messages,omitempty"`

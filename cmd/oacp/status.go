@@ -31,6 +31,7 @@ command that waits for its mail, or else its last one.
 
 With an ID, status shows the replies to the message and its stage for each recipient:
 
+   not_sent       no sync has sent it to other machines yet
    stored         sent, but not in the inbox yet
    waiting        in the inbox
    noticed        in the inbox, and read, or a live session has it
@@ -40,6 +41,7 @@ With an ID, status shows the replies to the message and its stage for each recip
    answered       it has an answer
    dead           given up
    recalled       its sender took it back
+   agent_removed  its recipient was removed before it handled it
    unknown        its mailbox cannot be read, or no copy is left
 
 "asked ID" beside a stage is a question back, and "ID answered" one with its answer.

@@ -143,6 +143,11 @@ func (r *Repository) complete(ctx context.Context, around *git.Enclosing, made *
 			return err
 		}
 	}
+	if r.settings.URL != "" {
+		if err := mailbox.Carried(r.w, nil); err != nil {
+			return err
+		}
+	}
 	made.Excluded, err = around.Exclude(ctx)
 	return err
 }
