@@ -42,8 +42,8 @@ type Workspace struct {
 	root  *os.Root
 	files durable.FileSystem
 	sign  SignFunc
-	// home returns the folder that holds the keys. It may be nil.
-	home   func(*Workspace) (string, error)
+	// home returns the user's home. It may be nil.
+	home   func() (string, error)
 	screen ScreenFunc
 	// viewer returns the agent that looks at the workspace, empty for a person.
 	viewer func() schema.AgentName
@@ -63,8 +63,8 @@ type Options struct {
 	NoSync bool
 	// Sign, if not nil, signs the messages that are sent.
 	Sign SignFunc
-	// Home returns the folder that holds the keys and the projects. Without it there are no keys.
-	Home func(*Workspace) (string, error)
+	// Home returns the user's home, which holds the keys and what the user allows. Without it there are none.
+	Home func() (string, error)
 	// Screen decides which files are read. Without it, no file is read for an agent whose settings may
 	// require verified messages.
 	Screen ScreenFunc
@@ -146,12 +146,12 @@ func (w *Workspace) Close() error { return w.root.Close() }
 // Dir returns the workspace's absolute path.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Home returns the folder that holds the keys and the projects, empty if the workspace was opened without.
+// Home returns the user's home, empty if the workspace was opened without.
 func (w *Workspace) Home() (string, error) {
 	if w.home == nil {
 		return "", nil
 	}
-	return w.home(w)
+	return w.home()
 }
 
 // Root returns the workspace's folder, through which other packages open the files in it. It is

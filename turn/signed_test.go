@@ -34,7 +34,7 @@ func signedWorkspace(t *testing.T) (*mailbox.Workspace, signing.PublicStub) {
 		t.Fatal(err)
 	}
 	dir := newWorkspace(t).Dir()
-	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options := trust.Options(func() (string, error) { return home, nil })
 	options.NoSync = true
 	w, err := mailbox.Open(dir, &options)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -120,7 +121,11 @@ type allowance struct {
 
 // listAllowed lists what is allowed in any workspace, and what waits in this one, if there is one.
 func listAllowed(c *call) error {
-	records, err := settings.Allowed()
+	home, err := c.place.Place(c.Streams).HomeDir()
+	if err != nil {
+		return err
+	}
+	records, err := settings.Allowed(home)
 	if err != nil {
 		return err
 	}
@@ -182,10 +187,11 @@ func unmistakable(text string) string {
 
 func revokeAllowed(c *call) error {
 	dir, err := c.place.Place(c.Streams).Find()
-	if err != nil {
+	home, homeErr := c.place.Place(c.Streams).HomeDir()
+	if err := cmp.Or(err, homeErr); err != nil {
 		return err
 	}
-	gone, err := settings.Revoke(dir)
+	gone, err := settings.Revoke(home, dir)
 	if err != nil {
 		return err
 	}

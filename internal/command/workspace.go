@@ -54,18 +54,16 @@ func (o Workspace) Place(s *Streams) project.Place {
 }
 
 // Open opens the workspace of a place. The settings of agents decide which messages it signs and which it holds. The
-// keys are in the home that the place names, or else in that of the workspace. Of the options, Open takes NoSync and
-// Screen; nil sets neither.
+// keys are in the home of the place. Of the options, Open takes NoSync and Screen; nil sets neither.
 func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
 	dir, err := place.Find()
 	if err != nil {
 		return nil, err
 	}
-	trusting := trust.Options(func(w *mailbox.Workspace) (string, error) {
-		place := place
-		place.WorkingDir = w.Dir() // a project has its home around it
-		return place.HomeDir()
-	})
+	if _, err := place.HomeDir(); err != nil { // without it, nothing would need a signature
+		return nil, err
+	}
+	trusting := trust.Options(place.HomeDir)
 	trusting.Viewer = func(w *mailbox.Workspace) schema.AgentName {
 		if place.Getenv == nil {
 			return ""

@@ -93,6 +93,9 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 // shallow says how to get the commits that a clone lacks.
 const shallow = "git fetch --unshallow gets older commits (fetch-depth: 0 in a workflow)"
 
+// otherHome helps users whose home the reference implementation finds around the workspace.
+const otherHome = "OACP_HOME or --oacp-dir names the home that has the keys, if it is not ~/oacp"
+
 // rules has those of particular errors before those of general ones.
 var rules = []rule{
 	{"partly_sent", hinting(func(e *mailbox.PartsError) string {
@@ -190,11 +193,11 @@ var rules = []rule{
 		return "mail waits for the next sync; " + visible.ShellCommand("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
 	})},
 	{"no_key", hinting(func(e *signing.NoKeyError) string {
-		return fmt.Sprintf("oacp key list shows the keys, oacp key gen --agent %s creates one", e.Agent)
+		return fmt.Sprintf("oacp key list shows the keys, oacp key gen --agent %s creates one; "+otherHome, e.Agent)
 	})},
 	{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
 	{"not_allowed", hinting((*settings.NotAllowedError).Hint)},
-	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, oacp trust sign-policy --agent AGENT signs it")},
+	{"bad_policy", as[*trust.PolicyError]("restore the file; if the change was intended, oacp trust sign-policy --agent AGENT signs it; " + otherHome)},
 	{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, verify_mode off, warn or enforce, and kid the id of a key; nothing was sent")},
 	{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 	{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},

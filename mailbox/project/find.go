@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,7 @@ type Place struct {
 	Dir string
 	// Project is a project's name: the workspace is <Home>/projects/<Project>.
 	Project string
-	// Home is the folder that holds projects. The default is OACP_HOME, else the home of the
-	// workspace at or above the working folder if that one is a project, else ~/oacp.
+	// Home is the user's home: see HomeDir.
 	Home string
 	// WorkingDir is where the search upward starts.
 	WorkingDir string
@@ -159,18 +159,17 @@ func checkProjectName(name string) error {
 	return nil
 }
 
-// HomeDir returns the folder that holds projects, which need not exist.
+// HomeDir returns the user's home, which holds the projects, the keys and what the user allows: Home, else OACP_HOME, else
+// ~/oacp. It need not exist. Where a workspace lies, or what it holds, does not matter: a clone could bring a home of its own.
 func (p Place) HomeDir() (string, error) {
-	if p.Home != "" {
-		return ExpandHome(p.Home)
+	home, err := ExpandHome(cmp.Or(p.Home, p.getenv("OACP_HOME"), "~/oacp"))
+	switch {
+	case err != nil:
+		return "", err
+	case p.Home == "" && !filepath.IsAbs(home):
+		return "", fmt.Errorf("OACP_HOME is %q: make the path absolute, or each folder could bring a home of its own", home)
 	}
-	if home := p.getenv("OACP_HOME"); home != "" {
-		return ExpandHome(home)
-	}
-	if dir, err := findUpward(p.WorkingDir); err == nil && inProjects(dir) {
-		return filepath.Dir(filepath.Dir(dir)), nil
-	}
-	return ExpandHome("~/oacp")
+	return filepath.Abs(home)
 }
 
 // ExpandHome replaces a ~ at the beginning of a path with the user's home folder. A shell does

@@ -39,31 +39,15 @@ type Record struct {
 	At        time.Time `json:"allowed_at,omitzero"`
 }
 
-// Folder returns the user's own folder, OACP_HOME or else ~/oacp. Where a workspace lies does not matter, and a relative
-// path is an error: a clone could bring a folder of its own.
-func Folder() (string, error) {
-	folder, err := project.ExpandHome(cmp.Or(os.Getenv("OACP_HOME"), "~/oacp"))
-	if err == nil && !filepath.IsAbs(folder) {
-		err = fmt.Errorf("OACP_HOME is %q: make the path absolute, or each folder could bring settings of its own", folder)
-	}
-	return folder, err
-}
-
-// readPrivate returns the bytes of a file in the user's own folder, nil if there is no such file. It returns an error if
+// readPrivate returns the bytes of a file in the user's home, nil if there is no such file or home. It returns an error if
 // others could have written it.
-func readPrivate(name string) (path string, data []byte, err error) {
-	folder, err := Folder()
-	if folder == "" {
-		return "", nil, nil // without a home folder, there is no such file
-	} else if err != nil {
-		return "", nil, err
-	}
-	path = filepath.Join(folder, name)
+func readPrivate(home, name string) (path string, data []byte, err error) {
+	path = filepath.Join(home, name)
 	data, err = durable.ReadPath(path, maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	if home == "" || errors.Is(err, fs.ErrNotExist) {
 		return path, nil, nil
 	}
-	return path, data, cmp.Or(err, checkPrivate(path), checkPrivate(folder))
+	return path, data, cmp.Or(err, checkPrivate(path), checkPrivate(home))
 }
 
 // checkPrivate returns an error if others can write a file or folder.
@@ -77,7 +61,11 @@ func checkPrivate(path string) error {
 
 // readOwn returns the settings of an agent in the user's own file. Its agents may be those of any workspace.
 func readOwn(w *mailbox.Workspace, agent schema.AgentName) ([]File, error) {
-	path, data, err := readPrivate(ownName)
+	home, err := w.Home()
+	if err != nil {
+		return nil, err
+	}
+	path, data, err := readPrivate(home, ownName)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -106,9 +94,9 @@ func readOwn(w *mailbox.Workspace, agent schema.AgentName) ([]File, error) {
 	return []File{all, one}, inFile(path, err)
 }
 
-// Allowed returns what the user has allowed, in all workspaces.
-func Allowed() (all []Record, err error) {
-	path, data, err := readPrivate(recordsName)
+// Allowed returns what the user of a home has allowed, in all workspaces.
+func Allowed(home string) (all []Record, err error) {
+	path, data, err := readPrivate(home, recordsName)
 	if err == nil && data != nil {
 		if err = json.Unmarshal(data, &all); err != nil {
 			err = fmt.Errorf("reading %s: %w", path, err)
@@ -142,7 +130,11 @@ func Waiting(w *mailbox.Workspace) (waiting, allowed []File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := Allowed()
+	home, err := w.Home()
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := Allowed(home)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,11 +166,12 @@ func Allow(w *mailbox.Workspace, f File, now time.Time) error {
 		return fmt.Errorf("%s: its settings are longer than the %d bytes that can be allowed: put a script into the user's own files", f.Path, maxShown)
 	}
 	record, err := recordOf(w, f)
-	if err != nil {
+	home, homeErr := w.Home()
+	if err := cmp.Or(err, homeErr); err != nil {
 		return err
 	}
 	record.At = now.UTC().Truncate(time.Second)
-	_, err = change(func(all []Record) []Record {
+	_, err = change(home, func(all []Record) []Record {
 		return append(slices.DeleteFunc(all, record.is), record)
 	})
 	return err
@@ -186,7 +179,7 @@ func Allow(w *mailbox.Workspace, f File, now time.Time) error {
 
 // Revoke withdraws what the user has allowed in the workspace of a folder, which need not exist any more. It returns the
 // withdrawn records.
-func Revoke(dir string) (gone []Record, err error) {
+func Revoke(home, dir string) (gone []Record, err error) {
 	dir, err = filepath.Abs(dir)
 	if real, linkErr := filepath.EvalSymlinks(dir); linkErr == nil {
 		dir = real
@@ -194,27 +187,23 @@ func Revoke(dir string) (gone []Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return change(func(all []Record) []Record {
+	return change(home, func(all []Record) []Record {
 		return slices.DeleteFunc(all, func(r Record) bool { return r.Workspace == dir })
 	})
 }
 
 // change replaces the records, and returns those that are gone.
-func change(edit func([]Record) []Record) (gone []Record, err error) {
-	folder, err := Folder()
-	if err == nil {
-		err = cmp.Or(os.MkdirAll(folder, 0o700), checkPrivate(folder))
-	}
-	if err != nil {
+func change(home string, edit func([]Record) []Record) (gone []Record, err error) {
+	if err := cmp.Or(os.MkdirAll(home, 0o700), checkPrivate(home)); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(folder, recordsName)
+	path := filepath.Join(home, recordsName)
 	lock := durable.NewLock(path + ".lock")
 	if err := lock.Lock(); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	before, err := Allowed()
+	before, err := Allowed(home)
 	if err != nil {
 		return nil, err
 	}

@@ -147,7 +147,8 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	known, _ := Allowed() // what cannot be read allows nothing; Allow says why
+	home, _ := w.Home()       // readOwn reports the error
+	known, _ := Allowed(home) // what cannot be read allows nothing; Allow says why
 	config, configErr := trust.ReadConfig(w, agent)
 	shared, err := readShared(w)
 	if err != nil {

@@ -116,7 +116,7 @@ func TestAllow(t *testing.T) {
 	_, refused = read(t, mailboxtest.Open(t, link))
 	want(t, "the same workspace through a link", refused)
 
-	gone, err := Revoke(link)
+	gone, err := Revoke(os.Getenv("OACP_HOME"), link)
 	if _, refused = read(t, w); err != nil || len(gone) != 2 || len(refused) != 4 {
 		t.Errorf("withdrawn: %v, %v, and still counts all but %q", gone, err, refused)
 	}
@@ -193,7 +193,7 @@ func TestSigned(t *testing.T) {
 	if _, err := signing.NewStore(home).Generate("codex", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options := trust.Options(func() (string, error) { return home, nil })
 	w, err := mailbox.Open(w.Dir(), &options)
 	if err != nil {
 		t.Fatal(err)
@@ -229,8 +229,8 @@ func TestPlace(t *testing.T) {
 	check.WriteFile(t, filepath.Join(clone, "config.yaml"), "run: {command: [evil]}\n")
 	counts, _ := read(t, w)
 	want(t, "a clone that looks like a home", counts)
-	if got, err := Folder(); err != nil || got != filepath.Join(home, "oacp") {
-		t.Errorf("the folder is %s, %v", got, err)
+	if got, err := w.Home(); err != nil || got != filepath.Join(home, "oacp") {
+		t.Errorf("the home is %s, %v", got, err)
 	}
 	t.Chdir(clone)
 	for _, relative := range []string{".", "home", "./home", "../clone"} {

@@ -164,7 +164,7 @@ func TestPolicyFailsClosed(t *testing.T) {
 func otherWorkspace(t *testing.T, home string) *mailbox.Workspace {
 	t.Helper()
 	source, _ := newWorkspace(t, "claude", "codex")
-	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options := trust.Options(func() (string, error) { return home, nil })
 	w, err := mailbox.Open(source.Dir(), &options)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestEnrollmentFollowsTheWorkspace(t *testing.T) {
 	w, home := newSignedWorkspace(t)
 	open := func(dir, home string) *mailbox.Workspace {
 		t.Helper()
-		options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+		options := trust.Options(func() (string, error) { return home, nil })
 		return mailboxtest.OpenWith(t, dir, options)
 	}
 	if err := trust.CheckIdentity(w, "codex"); err != nil {

@@ -18,9 +18,9 @@ import (
 )
 
 // Options returns the options of a workspace that signs what agents send if their settings ask for it, and
-// holds unverified messages if their settings say signing.verify_mode: enforce. Home returns the folder
-// with the keys. Every program that reads mailboxes opens workspaces with these options.
-func Options(home func(*mailbox.Workspace) (string, error)) mailbox.Options {
+// holds unverified messages if their settings say signing.verify_mode: enforce. Home returns the
+// user's home. Every program that reads mailboxes opens workspaces with these options.
+func Options(home func() (string, error)) mailbox.Options {
 	s := screen{known: make(map[schema.AgentName]screened)}
 	return mailbox.Options{Home: home, Sign: sign, Screen: s.of}
 }

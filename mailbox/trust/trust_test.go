@@ -23,7 +23,7 @@ import (
 func newWorkspace(t *testing.T, agents ...schema.AgentName) (w *mailbox.Workspace, home string) {
 	t.Helper()
 	home = t.TempDir()
-	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options := trust.Options(func() (string, error) { return home, nil })
 	options.NoSync = true
 	return mailboxtest.OpenWith(t, mailboxtest.New(t, agents...).Dir(), options), home
 }

@@ -17,7 +17,7 @@ import (
 func TestSignatures(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	dir := r.workspace.Dir()
-	options := trust.Options(func(*mailbox.Workspace) (string, error) { return r.dir, nil })
+	options := trust.Options(func() (string, error) { return r.dir, nil })
 	options.NoSync = true
 	w, err := mailbox.Open(dir, &options)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 func enforced(t *testing.T) *mailbox.Workspace {
 	t.Helper()
 	home := t.TempDir()
-	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options := trust.Options(func() (string, error) { return home, nil })
 	options.NoSync = true
 	w := mailboxtest.OpenWith(t, newWorkspace(t).Dir(), options)
 	if _, err := trust.SetUp(t.Context(), w, []schema.AgentName{"codex", "anna"}, true, time.Now()); err != nil {

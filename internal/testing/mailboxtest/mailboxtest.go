@@ -84,6 +84,9 @@ func Open(t testing.TB, dir string) *mailbox.Workspace {
 // OpenWith opens a workspace with options until the test ends.
 func OpenWith(t testing.TB, dir string, options mailbox.Options) *mailbox.Workspace {
 	t.Helper()
+	if options.Home == nil {
+		options.Home = project.Place{}.HomeDir
+	}
 	w, err := mailbox.Open(dir, &options)
 	if err != nil {
 		t.Fatalf("opening the workspace: %v", err)
