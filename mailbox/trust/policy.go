@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -124,6 +124,9 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 	}
 	p := policyOf(w, home, agent, kind)
 	there, known := list.find(w, p)
+	if err := noteID(w, home, there, p); err != nil {
+		return err
+	}
 	switch {
 	case signed:
 		p.Workspace = cmp.Or(there.Workspace, p.Workspace)
@@ -164,6 +167,8 @@ type enrolledEntry struct {
 	// Workspace and Path are the id and the path of the workspace, which the reference implementation does not know.
 	Workspace string `json:"workspace_id,omitempty"`
 	Path      string `json:"path,omitempty"`
+	// Seen is the other id that the workspace had at its path when it was last looked at, maybe none: see noteID.
+	Seen *string `json:"seen_workspace_id,omitempty"`
 }
 
 // readEnrollment reads the list of a home. If it returns an error, any policy may need a signature, so none counts.
@@ -196,11 +201,63 @@ func (l enrollment) find(w *mailbox.Workspace, p signing.Policy) (e enrolledEntr
 		case !strings.HasSuffix(key, suffix):
 		case other.Path == here:
 			return other, true
-		case !known && p.Workspace != "" && other.Workspace == p.Workspace:
+		case !known && (p.Workspace != "" && other.Workspace == p.Workspace || other.seen(p.Workspace)):
 			e, known = other, true
 		}
 	}
 	return e, known
+}
+
+// seen reports whether the workspace was last seen with this id. Many workspaces have none, so that counts only if the
+// workspace has left its path.
+func (e enrolledEntry) seen(id string) bool {
+	if e.Seen == nil || *e.Seen != id {
+		return false
+	}
+	_, err := os.Stat(e.Path)
+	return id != "" || errors.Is(err, fs.ErrNotExist)
+}
+
+// noteID keeps the id of a workspace in the entries of its path, if it is not that of the entry. So who changes the id
+// does not make a workspace unknown that its owner moves later.
+func noteID(w *mailbox.Workspace, home string, e enrolledEntry, p signing.Policy) error {
+	here := realPath(w)
+	if e.Path != here || e.Workspace == "" || e.Workspace == p.Workspace || e.Seen != nil && *e.Seen == p.Workspace {
+		return nil
+	}
+	return changeEnrollment(context.Background(), home, func(list enrollment) error {
+		for key, e := range list.Enrolled {
+			if e.Path == here {
+				e.Seen = &p.Workspace
+				list.Enrolled[key] = e
+			}
+		}
+		return nil
+	})
+}
+
+// changeEnrollment changes the list of a home under its lock.
+func changeEnrollment(ctx context.Context, home string, change func(enrollment) error) error {
+	file := filepath.Join(home, filepath.FromSlash(enrollmentName))
+	dir, err := durable.OpenPath(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	err = dir.Locked(ctx, filepath.Base(file)+".lock", func() error {
+		list, err := readEnrollment(home)
+		if err == nil {
+			err = change(list)
+		}
+		if err != nil {
+			return err
+		}
+		data, err := json.MarshalIndent(list, "", "  ")
+		if err != nil {
+			return err
+		}
+		return dir.Replace(filepath.Base(file), append(data, '\n'), 0o600)
+	})
+	return errors.Join(err, dir.Close())
 }
 
 // CheckIdentity returns an error if the id of the workspace is not the one that it had when settings of the agent were
@@ -233,25 +290,17 @@ func SignPolicy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	if err != nil {
 		return nil, err
 	}
-	enrollments, err := durable.OpenPath(filepath.Join(home, filepath.Dir(enrollmentName)))
-	if err != nil {
-		return nil, err
-	}
 	err = locked(ctx, w, func() error {
-		return enrollments.Locked(ctx, path.Base(enrollmentName)+".lock", func() (err error) {
-			paths, err = signPolicies(w, home, agent, keys, now)
+		return changeEnrollment(ctx, home, func(list enrollment) (err error) {
+			paths, err = signPolicies(w, list, home, agent, keys, now)
 			return err
 		})
 	})
-	return paths, errors.Join(err, enrollments.Close())
+	return paths, err
 }
 
 // signPolicies signs the policy files of an agent and enrolls them, and returns their paths.
-func signPolicies(w *mailbox.Workspace, home string, agent schema.AgentName, keys []*signing.Key, now time.Time) (paths []string, err error) {
-	list, err := readEnrollment(home)
-	if err != nil {
-		return nil, err
-	}
+func signPolicies(w *mailbox.Workspace, list enrollment, home string, agent schema.AgentName, keys []*signing.Key, now time.Time) (paths []string, err error) {
 	there, _ := list.find(w, policyOf(w, home, agent, signing.ReceiverConfig))
 	if _, err := giveID(w, cmp.Or(there.Workspace, rand.Text())); err != nil {
 		return nil, err
@@ -271,14 +320,10 @@ func signPolicies(w *mailbox.Workspace, home string, agent schema.AgentName, key
 		if err != nil {
 			return paths, err
 		}
-		list.Enrolled[p.Key()] = enrolledEntry{schema.NewTimestamp(now), keys[0].ID, p.Workspace, realPath(w)}
+		list.Enrolled[p.Key()] = enrolledEntry{schema.NewTimestamp(now), keys[0].ID, p.Workspace, realPath(w), nil}
 		paths = append(paths, full)
 	}
-	data, err := json.MarshalIndent(list, "", "  ")
-	if err != nil {
-		return paths, err
-	}
-	return paths, durable.Replace(filepath.Join(home, filepath.FromSlash(enrollmentName)), append(data, '\n'), 0o600)
+	return paths, nil
 }
 
 // signAnew returns the new content of an agent's policy file with a signature, if the file has one or needs one.

@@ -224,6 +224,30 @@ func TestEnrollmentFollowsTheWorkspace(t *testing.T) {
 	}
 }
 
+// TestAnotherIDBeforeAMove changes or removes the id and the signatures, and then moves the workspace. It stays known.
+func TestAnotherIDBeforeAMove(t *testing.T) {
+	for _, marker := range []string{`{"workspace_id": "other"}`, "{}", "no JSON"} {
+		w, home := newSignedWorkspace(t)
+		writeFile(t, w, schema.MarkerName, marker)
+		writeFile(t, w, configOfCodex, "signing:\n  verify_mode: off\n")
+		writeFile(t, w, pinsOfCodex, "version: 1\n")
+		if mode, err := trust.ModeOf(w, "codex"); mode != trust.Enforce || err == nil {
+			t.Errorf("with %s, the mode is %s, %v", marker, mode, err)
+		}
+		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+		if err := os.Rename(w.Dir(), elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		moved := mailboxtest.OpenWith(t, elsewhere, trust.Options(func() (string, error) { return home, nil }))
+		if mode, err := trust.ModeOf(moved, "codex"); mode != trust.Enforce || err == nil {
+			t.Errorf("with %s and after a move, the mode is %s, %v", marker, mode, err)
+		}
+		if pins, err := trust.Pins(moved, "codex"); err == nil {
+			t.Errorf("with %s and after a move, the pins are %v", marker, pins)
+		}
+	}
+}
+
 // TestWritersSign checks that who changes signed pins signs them again, or changes nothing.
 func TestWritersSign(t *testing.T) {
 	w, home := newSignedWorkspace(t)
