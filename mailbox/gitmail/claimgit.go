@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,42 @@ func (r *Repository) NewClaims(ctx context.Context, agent schema.AgentName, leas
 		return nil, err
 	}
 	number, err := workspaceNumber(r.w, process.System())
-	return newClaims(agent, lease, &gitClaims{r, agent, o, strings.TrimSpace(string(tree))}, number), err
+	store := &gitClaims{r, agent, o, strings.TrimSpace(string(tree))}
+	c := newClaims(agent, lease, store, number)
+	c.earlier = store.observed()
+	return c, err
+}
+
+// observations are what the processes of a workspace that work on the inbox of an agent know of its claims.
+type observations struct {
+	// Boot is the start of the machine from which the times count.
+	Boot string                    `json:"boot"`
+	Seen map[schema.ID]observation `json:"seen"`
+}
+
+func (g *gitClaims) observationsName() string {
+	return stateFolder + "/claims-" + string(g.agent) + ".json"
+}
+
+// observed returns what an earlier process saw since the machine started.
+func (g *gitClaims) observed() map[schema.ID]observation {
+	var all observations
+	data, err := durable.ReadFile(g.w.Root(), g.w.Dir(), g.observationsName(), mostCache)
+	if err != nil || json.Unmarshal(data, &all) != nil || all.Boot != process.Boot() {
+		return nil // then a lease begins anew
+	}
+	return all.Seen
+}
+
+func (g *gitClaims) remember(seen map[schema.ID]observation) error {
+	if process.Boot() == "" {
+		return nil // nobody could tell what the times mean
+	}
+	data, err := json.Marshal(observations{process.Boot(), seen})
+	if err != nil {
+		return err
+	}
+	return durable.ReplaceFile(g.w.Root(), g.w.Dir(), g.observationsName(), data, 0o644)
 }
 
 // workspaceNumber returns a number for the workspace on this start of the machine, by which a process recognizes the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -175,6 +176,14 @@ func (c *Claims) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if seen := c.note(ctx, claims); seen != nil {
+		return c.store.remember(seen)
+	}
+	return nil
+}
+
+// note notes claims that were fetched, and returns when each was first seen; nil if that is known.
+func (c *Claims) note(ctx context.Context, claims []Claim) (first map[schema.ID]observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, now := c.seen, time.Now()
@@ -202,17 +211,26 @@ func (c *Claims) look(ctx context.Context) error {
 			c.resolve(h, c.seen[h.ID].claim)
 		}
 	}
-	if !maps.Equal(before, c.seen) {
-		c.signal()
+	if maps.Equal(before, c.seen) {
+		return nil
 	}
-	return nil
+	c.signal()
+	first = make(map[schema.ID]observation)
+	for id, s := range c.seen {
+		first[id] = observation{s.claim.Object, s.first}
+	}
+	return first
 }
 
-// sight returns the sighting of a claim that is seen for the first time. This machine may take one that was given back
+// sight returns the sighting of a claim that this process sees for the first time. This machine may take one that was given back
 // or that this workspace has, if its process has ended, at once. A ref that holds no claim delays its message for our own lease.
 func (c *Claims) sight(claim Claim, now time.Time) sighting {
+	first := process.SinceBoot()
+	if e, ok := c.earlier[claim.ID]; ok && e.Object == claim.Object && e.First < first {
+		now, first = now.Add(e.First-first), e.First
+	}
 	until := now.Add(cmp.Or(claim.Lease, c.lease))
-	s := sighting{claim, until, until}
+	s := sighting{claim, until, until, first}
 	ended := claim.Workspace == c.workspace && claim.Process != c.process && c.ended(claim.Process)
 	if claim.State == ClaimFree || ended || claim.Process == c.process {
 		s.until = now

@@ -78,6 +78,8 @@ type Claims struct {
 	// fetched.
 	held map[schema.ID]*heldClaim
 	seen map[schema.ID]sighting
+	// earlier is what an earlier process saw.
+	earlier map[schema.ID]observation
 	// synced is when the last successful sync began, and counter counts rounds.
 	synced  time.Time
 	counter uint64
@@ -94,6 +96,15 @@ type claimStore interface {
 	push(ctx context.Context, updates []git.Update) (moved []bool, err error)
 	// ListClaims returns the claims that the last sync fetched.
 	ListClaims(ctx context.Context) ([]Claim, error)
+	// remember keeps when claims were first seen, for the next process of this workspace.
+	remember(seen map[schema.ID]observation) error
+}
+
+// An observation is when a process of this workspace first saw an object at the ref of a claim. The time counts from the start of the
+// machine.
+type observation struct {
+	Object string        `json:"object"`
+	First  time.Duration `json:"first_ns"`
 }
 
 // heldClaim is a claim in the list. State is the wanted state. Object is what the ref on the remote points to, as far as
@@ -117,6 +128,7 @@ type heldClaim struct {
 type sighting struct {
 	claim        Claim
 	until, check time.Time
+	first        time.Duration // as in observation
 }
 
 func newClaims(agent schema.AgentName, lease time.Duration, store claimStore, workspace string) *Claims {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -261,6 +262,56 @@ func TestClaimsOfACopy(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestLeaseAcrossProcesses checks that a lease goes on where an earlier process saw the claim, or a ref that holds none, unless the
+// machine has started again since.
+func TestLeaseAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	const lease = time.Minute
+	ctx := t.Context()
+	remote, workspaces, m := newClaimMachines(t, 2, lease)
+	wanted := sendClaimed(t, workspaces[0], m, 2)
+	if _, _, err := m[0].Take(ctx, wanted[:1]); err != nil {
+		t.Fatal(err)
+	}
+	m[0].stop()
+	m[0].running.Wait()
+	blob, err := remote.RunInput(ctx, strings.NewReader("x"), "hash-object", "-w", "--stdin")
+	if err == nil {
+		_, err = remote.Run(ctx, "update-ref", claimRef("codex", wanted[1].ID), strings.TrimSpace(string(blob)))
+	}
+	if err = errors.Join(err, syncNow(ctx, m[1]), m[1].Stop(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	r := m[1].store.(*gitClaims).Repository
+	next := func(goesOn bool) {
+		t.Helper()
+		begun := time.Now()
+		c, err := r.NewClaims(ctx, "codex", lease, Options{})
+		if err == nil {
+			err = c.Start(ctx, func(err error) { t.Log(err) })
+		}
+		if err = errors.Join(err, c.Stop(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range wanted {
+			if claim, until := c.Other(w.ID); claim == nil || until.Before(begun.Add(lease)) != goesOn {
+				t.Errorf("the claim %+v holds until %v after the start of this process; it goes on: %t", claim, until.Sub(begun), goesOn)
+			}
+		}
+	}
+	next(true)
+	path := filepath.Join(workspaces[1].Dir(), filepath.FromSlash(stateFolder), "claims-codex.json")
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.Replace(string(data), process.Boot(), "another", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(false)
+	next(true)
 }
 
 // TestHostileClaims puts refs that are not claims in the place of claims.

@@ -103,6 +103,8 @@ func (m *testMachine) push(ctx context.Context, updates []git.Update) (moved []b
 	return moved, nil
 }
 
+func (m *testMachine) remember(map[schema.ID]observation) error { return nil }
+
 func (m *testMachine) ListClaims(context.Context) (claims []Claim, err error) {
 	m.shared.mu.Lock()
 	defer m.shared.mu.Unlock()
