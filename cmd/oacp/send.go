@@ -28,8 +28,7 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		Usage:     "send a message",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT",
 		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, it
-is in none, unless the error says that it was sent. With --sync, it also has reached the
-remote; if not, its stage is not_sent, and the exit status 1.
+is in none, unless the error says that it was sent.
 
 --wait waits until all recipients have acknowledged the message, --wait=noticed
 until a session of each has it, and --wait=reply until one has answered. If that does
