@@ -3,12 +3,16 @@
 package durable
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/oacp-go/oacp/internal/process"
 )
 
 func TestLockKeepsOthersOut(t *testing.T) {
@@ -72,5 +76,22 @@ func TestLockDoesNotWaitForAPipe(t *testing.T) {
 	case <-done:
 	case <-time.After(time.Minute):
 		t.Fatal("locking waits for the other end of a pipe")
+	}
+}
+
+// TestLockNamesItsHolder checks that a wait for a lock that nobody releases ends, and says who holds it.
+func TestLockNamesItsHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	held := NewLock(path)
+	if err := held.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer held.Unlock()
+	err := TakeLock(t.Context(), NewLock(path), time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), path) {
+		t.Fatalf("got %v, want an error with the path", err)
+	}
+	if pid := process.LockHolder(path).PID; pid != 0 && (pid != os.Getpid() || !strings.Contains(err.Error(), fmt.Sprint("process ", pid))) {
+		t.Errorf("got %v, want it to name process %d", err, os.Getpid())
 	}
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,4 +44,21 @@ func host() string {
 	id, _ := os.ReadFile("/etc/machine-id")
 	namespace, _ := os.Readlink("/proc/self/ns/pid")
 	return string(id) + namespace
+}
+
+// LockHolder returns the process that holds the lock of a file, if the system tells it.
+func LockHolder(name string) Info {
+	var file unix.Stat_t
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil || unix.Stat(name, &file) != nil {
+		return Info{}
+	}
+	at := fmt.Sprintf("%02x:%02x:%d", unix.Major(file.Dev), unix.Minor(file.Dev), file.Ino)
+	for line := range strings.Lines(string(locks)) { // 1: FLOCK  ADVISORY  WRITE 708 00:13:4 0 EOF
+		if fields := strings.Fields(line); len(fields) > 5 && fields[1] == "FLOCK" && fields[5] == at {
+			pid, _ := strconv.Atoi(fields[4]) // 0 if it is in another container
+			return Read(pid)
+		}
+	}
+	return Info{}
 }

@@ -60,10 +60,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	return e.result, r.explain(ctx, err)
 }
 
-// lockRetry is the pause between attempts to take the lock.
-const lockRetry = 20 * time.Millisecond
-
-// begin takes the lock of the repository, and waits until git has no locks there. It returns a function that releases
+// begin takes the lock of the repository, with bounded patience, and waits until git has no locks there. It returns a function that releases
 // the lock.
 func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
 	ctx = o.untilEnd(ctx)
@@ -79,10 +76,10 @@ func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error,
 		return nil, errors.Join(err, dir.Close())
 	}
 	announced := o.announce("another sync of this workspace")
-	_, err = lock.TryLockContext(ctx, lockRetry)
+	err = durable.TakeLock(ctx, lock, durable.Patience)
 	announced()
 	if err = errors.Join(err, dir.Close()); err != nil {
-		return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
+		return nil, fmt.Errorf("waiting for another sync: %w", err)
 	}
 	if err := r.clearLocks(ctx); err != nil {
 		return nil, errors.Join(err, lock.Unlock())
