@@ -210,6 +210,12 @@ func IsUnsent(w *Workspace, e Entry) bool {
 	return err == nil
 }
 
+// MayBeElsewhere reports whether other machines may have a message: a sync with a remote may have carried it.
+func MayBeElsewhere(w *Workspace, m *schema.Message) bool {
+	_, err := w.root.Lstat(unsentFolder)
+	return err == nil && !IsUnsent(w, Entry{Name: m.FileName(), Message: m})
+}
+
 // Carried forgets that messages were unsent. From then on, new ones are noted.
 func Carried(w *Workspace, names []string) (err error) {
 	if err := w.MakeStateFolder(unsentFolder); err != nil {

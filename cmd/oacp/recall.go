@@ -27,8 +27,9 @@ and no command has shown it, and it has had no turn. It becomes a dead letter th
 its stage is recalled. If a recipient has noticed it, recall says what to do, and the
 exit status is 1.
 
-With a git mailbox, recall knows only what this machine knows. Another machine learns of
-it with its next sync; if an agent has noticed the message there, it comes back.
+Of a message that a sync may have carried to other machines, recall says "recall
+requested": they learn of it with their next sync, and if its recipient has noticed it
+there, it comes back. oacp status ID shows its stage.
 
 EXAMPLE:
    oacp recall ID`,
@@ -39,7 +40,9 @@ EXAMPLE:
 
 // recalledJSON is the answer of recall.
 type recalledJSON struct {
-	MessageID  schema.ID           `json:"message_id"`
+	MessageID schema.ID `json:"message_id"`
+	// Requested reports whether other machines may have the message: if its recipient has noticed it there, it comes back.
+	Requested  bool                `json:"requested"`
 	Recipients []recalledRecipient `json:"recipients"`
 }
 
@@ -78,7 +81,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 	if len(progress) == 0 {
 		return err
 	}
-	answer, missed := recalledJSON{MessageID: m.ID}, false
+	answer, missed := recalledJSON{MessageID: m.ID, Requested: mailbox.MayBeElsewhere(w, m)}, false
 	for _, p := range progress {
 		isRecalled := p.Stage == track.StageRecalled
 		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage})
@@ -88,7 +91,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 		// One line, because the error follows on another.
 		return errors.Join(command.WriteJSONLine(c.Out, answer), err)
 	}
-	err = errors.Join(err, c.answer(answer, func() { c.printRecalled(m, progress) }))
+	err = errors.Join(err, c.answer(answer, func() { c.printRecalled(m, progress, answer.Requested) }))
 	if missed && err == nil {
 		err = failure.ErrReported
 	}
@@ -96,9 +99,13 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 }
 
 // printRecalled says for each recipient whether the message was taken back, and what to do if it was not.
-func (c *call) printRecalled(m *schema.Message, progress []track.Progress) {
+func (c *call) printRecalled(m *schema.Message, progress []track.Progress, requested bool) {
 	var noticed []string
 	for _, p := range progress {
+		if p.Stage == track.StageRecalled && requested {
+			c.printf("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether it is recalled\n", visible.Line(m.ID.Short()), p.Agent)
+			continue
+		}
 		if p.Stage == track.StageRecalled {
 			c.printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
