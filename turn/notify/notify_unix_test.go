@@ -27,7 +27,7 @@ const workspaceVariable = "TEST_WORKSPACE"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(workspaceVariable); dir != "" {
-		w, err := mailbox.Open(dir, nil)
+		w, err := mailbox.Open(dir, &mailbox.Options{Home: project.Place{}.HomeDir})
 		if err != nil {
 			panic(err)
 		}
