@@ -89,6 +89,9 @@ func (p *program) call(ctx context.Context, request []byte) ([]byte, error) {
 	case answer := <-p.answer:
 		return answer, nil
 	case <-p.ended:
+		if ctx.Err() != nil { // the caller's end is why the program ended
+			return nil, context.Cause(ctx)
+		}
 		return nil, p.death()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
