@@ -84,7 +84,8 @@ func (f folder) noteHandled(from *durable.Dir, name string) error {
 	if err != nil {
 		return nil // it is gone, or no message: moving it says so
 	}
-	return screen.Note(data, Handled)
+	_, err = screen.Note(data, Handled)
+	return err
 }
 
 // openWith opens the folder and another box of the mailbox, and makes the other one if it is missing.

@@ -35,17 +35,19 @@ func (e *HeldError) Error() string {
 type Screen interface {
 	// Check returns why the bytes of a file in a box are not to be read, nil if they are.
 	Check(data []byte, owner schema.AgentName, box Box) *HeldError
-	// Note keeps, outside the workspace, how far the agent got with the message in the bytes.
-	Note(data []byte, how Handling) error
+	// Note keeps, outside the workspace, how far the agent got with the message in the bytes. It returns how many turns on
+	// the message have begun, 0 for one that is not verified.
+	Note(data []byte, how Handling) (turns int, err error)
 }
 
 // A Handling is how far an agent got with a message.
 type Handling int
 
-// The values of Handling. A message that has Begun in one workspace is held in all others. One that is Handled is held
-// everywhere, until it is Reopened.
+// The values of Handling. A message that has Begun in one workspace is held in all others. Each time counts as a turn,
+// unless that is Interrupted. A message that is Handled is held everywhere, until it is Reopened.
 const (
 	Begun Handling = iota
+	Interrupted
 	Handled
 	Reopened
 )
@@ -74,14 +76,14 @@ func (withoutKeys) Check([]byte, schema.AgentName, Box) *HeldError {
 	return &HeldError{Status: signing.Untrusted, Reason: errWithoutKeys.Error()}
 }
 
-func (withoutKeys) Note([]byte, Handling) error { return errWithoutKeys }
+func (withoutKeys) Note([]byte, Handling) (int, error) { return 0, errWithoutKeys }
 
-// Note keeps how far an agent that reads only verified messages got with the message in a file.
-func Note(w *Workspace, agent schema.AgentName, data []byte, how Handling) error {
+// Note is Screen.Note for an agent that reads only verified messages. For all others it does nothing.
+func Note(w *Workspace, agent schema.AgentName, data []byte, how Handling) (turns int, err error) {
 	if screen := w.screen(w, agent); screen != nil {
 		return screen.Note(data, how)
 	}
-	return nil
+	return 0, nil
 }
 
 // ProvenOnly reports whether the agent that looks at the workspace reads only verified messages. Then no text of a

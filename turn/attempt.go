@@ -41,9 +41,6 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 	}
 	switch do {
 	case try:
-		if held.attempt > k.config.MaxAttempts {
-			return k.tooMany(it, m, held.attempt-1)
-		}
 		return k.attempt(ctx, held, it, m, raw)
 	case giveUp:
 		rec, _ := k.journal.Get(it.Key)
@@ -63,10 +60,14 @@ func (c *closer) entryOf(it *item) mailbox.Entry {
 	return mailbox.Entry{Agent: c.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
 }
 
-// attempt gives the message a turn.
+// attempt gives the message a turn, unless it had all of them by what is known outside the journal.
 func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Message, raw []byte) outcome {
-	if err := mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun); err != nil {
+	turns, err := mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun)
+	if err != nil {
 		return outcome{item: it, failure: err}
+	}
+	if held.attempt = max(held.attempt, turns); held.attempt > k.config.MaxAttempts {
+		return k.tooMany(it, m, held.attempt-1)
 	}
 	unstopped := context.WithoutCancel(ctx)
 	var session string
@@ -77,6 +78,7 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	})
 	driver, err := k.drivers.Get(ctx, string(it.Conversation), session, true)
 	if err != nil {
+		k.uncount(&it.Envelope, m)
 		if ctx.Err() != nil {
 			return outcome{item: it}
 		}
@@ -86,6 +88,7 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	marked := driver.(*markedDriver)
 	rec, begun, err := k.begin(ctx, it, held.attempt, "", marked.mark, mark)
 	if err != nil || !begun {
+		k.uncount(&it.Envelope, m)
 		err = errors.Join(err, driver.Stop(unstopped))
 		return outcome{item: it, done: err == nil, failure: err}
 	}
@@ -235,7 +238,7 @@ func (k *worker) record(ctx context.Context, rec *track.Record, f track.Fact) er
 // message left the inbox during the turn, another process handled it, here or on another machine.
 func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *track.Record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
-		k.interrupted(rec, err)
+		k.interrupted(rec, m, err)
 		if stopped {
 			return outcome{item: it}
 		}
@@ -273,15 +276,24 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 
 // interrupted records that a turn does not count. If that cannot be written, the next Runner finds that the turn never
 // ended, and counts it.
-func (k *worker) interrupted(rec *track.Record, err error) {
+func (k *worker) interrupted(rec *track.Record, m *schema.Message, err error) {
 	f := track.Interrupted.About(rec)
 	f.Reason = err.Error()
 	if writeErr := k.journal.Append(f, true); writeErr != nil {
 		k.events.problem(EventProblem.about(rec), writeErr)
+	} else {
+		k.uncount(&rec.Envelope, m)
 	}
 	e := EventInterrupted.about(rec)
 	e.Reason, e.Err = err.Error(), err
 	k.events.publish(e)
+}
+
+// uncount takes a turn that began outside the journal back.
+func (k *worker) uncount(about *track.Envelope, m *schema.Message) {
+	if _, err := mailbox.Note(k.workspace, k.config.Agent, []byte(m.File), mailbox.Interrupted); err != nil {
+		k.events.problem(EventProblem.of(about), err)
+	}
 }
 
 // request returns the agent's input and the variables that describe the message.

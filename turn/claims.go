@@ -187,11 +187,11 @@ func (k *worker) confirm(ctx context.Context, held claim, it *item, err error) e
 	return cmp.Or(k.config.Claims.Confirm(ctx, it.ID), err)
 }
 
-// tooMany gives up a message that had all its turns, on machines that died during them.
+// tooMany gives up a message that had all its turns, on machines that died during them or lost their journal.
 func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	rec, _ := k.journal.Get(it.Key)
 	rec.Envelope, rec.Attempts = it.Envelope, turns
-	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine, never ended")
+	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine or without its journal, never ended")
 	return k.deadLetter(it, m, &rec)
 }
 

@@ -192,7 +192,7 @@ func TestTurnsElsewhereCount(t *testing.T) {
 	if e := rec.last(EventStarted); e.Attempt != 3 {
 		t.Errorf("the turn is number %d, want 3", e.Attempt)
 	}
-	if e := rec.last(EventDeadLetter); !strings.HasPrefix(e.Reason, "given up after 3 turns: the last one, on another machine, never ended") {
+	if e := rec.last(EventDeadLetter); !strings.HasPrefix(e.Reason, "given up after 3 turns: the last one, on another machine or without its journal, never ended") {
 		t.Errorf("given up because %q", e.Reason)
 	}
 }

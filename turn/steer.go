@@ -57,15 +57,21 @@ func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer,
 	if rec, _ := k.journal.Get(it.Key); err != nil || m.ID != it.ID || rec.Running {
 		return nil // its own turn says why, or it has joined, and its file was touched
 	}
-	if mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun) != nil {
+	turns, err := mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun)
+	if err != nil {
 		return nil // its own turn says why
 	}
-	rec, begun, err := k.begin(ctx, it, 0, into.ID, marks...)
+	var rec track.Record
+	begun := turns <= k.config.MaxAttempts
+	if begun {
+		rec, begun, err = k.begin(ctx, it, turns, into.ID, marks...)
+	}
 	if err != nil || !begun {
+		k.uncount(&it.Envelope, m)
 		return nil
 	}
 	if err := driver.Steer(ctx, steering+k.request(k.entryOf(it), m, raw, rec.Attempts).Prompt); err != nil {
-		k.interrupted(&rec, err)
+		k.interrupted(&rec, m, err)
 		return nil
 	}
 	return []joined{{it, m, rec}}

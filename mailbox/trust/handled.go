@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -18,16 +19,21 @@ import (
 
 // handledName is the folder, below the home, with the messages that agents who enforce have begun or handled. It is
 // outside the workspaces, so that who deletes a journal, or copies a file from an archive or another workspace, gives
-// no message a second turn. A file <agent>/<digest of the signed bytes> is one handling.
+// no message a turn that it would not have had. A file <agent>/<digest of the signed bytes> is one handling.
 const handledName = "handled"
 
-// reopenedName is a file in the folder of an agent that changes with every message that is reopened.
-const reopenedName = "reopened"
+// The other files in the folder of an agent: one changes with every message that is reopened.
+const (
+	reopenedName = "reopened"
+	handledLock  = "lock"
+)
 
 type handling struct {
 	// Workspace is the path of the workspace.
 	Workspace string           `json:"workspace"`
 	At        schema.Timestamp `json:"at_utc"`
+	// Turns counts the turns that began and were not interrupted.
+	Turns int `json:"turns,omitempty"`
 	// Handled reports whether the message is handled, not only begun.
 	Handled bool `json:"handled,omitempty"`
 }
@@ -59,48 +65,59 @@ func (p *proof) handled(digest string) string {
 }
 
 // Note implements mailbox.Screen. It keeps nothing of a message that is not verified.
-func (p *proof) Note(data []byte, how mailbox.Handling) error {
+func (p *proof) Note(data []byte, how mailbox.Handling) (turns int, err error) {
 	r := p.verify(data, false)
 	if r.Status != signing.Verified {
-		return nil
+		return 0, nil
 	}
 	if p.home == "" {
-		return errNoHome
+		return 0, errNoHome
 	}
 	folder := filepath.Join(p.home, handledName, string(p.agent))
-	content, err := json.Marshal(handling{realPath(p.w), schema.NewTimestamp(time.Now()), how == mailbox.Handled})
-	if err == nil {
-		err = os.MkdirAll(folder, 0o700)
+	var dir *durable.Dir
+	if err = os.MkdirAll(folder, 0o700); err == nil {
+		dir, err = durable.OpenPath(folder)
 	}
 	if err == nil {
-		err = p.keep(folder, r.Digest, append(content, '\n'), how)
+		err = dir.Locked(context.Background(), handledLock, func() (err error) {
+			turns, err = p.keep(dir, r.Digest, how)
+			return err
+		})
+		err = errors.Join(err, dir.Close())
 	}
-	if err != nil {
-		return fmt.Errorf("keeping what %s has handled: %w", p.agent, err)
+	if _, held := errors.AsType[*mailbox.HeldError](err); err != nil && !held {
+		err = fmt.Errorf("keeping what %s has handled: %w", p.agent, err)
 	}
-	if reason := p.handled(r.Digest); how == mailbox.Begun && reason != "" { // another process was faster
-		return &mailbox.HeldError{Agent: p.agent, Status: signing.Invalid, Reason: reason, Again: true}
-	}
-	return nil
+	return turns, err
 }
 
-func (p *proof) keep(folder, name string, content []byte, how mailbox.Handling) (err error) {
-	dir, err := durable.OpenPath(folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	switch how {
-	case mailbox.Handled:
-		err = dir.Replace(name, content, 0o600)
-	case mailbox.Begun:
-		if err = durable.AddFile(durable.Disk{}, dir, name, content); errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
-	case mailbox.Reopened:
-		if err = dir.Remove(name); err == nil {
+// keep changes the file of a handling, under the lock of its folder.
+func (p *proof) keep(dir *durable.Dir, digest string, how mailbox.Handling) (turns int, err error) {
+	if how == mailbox.Reopened {
+		if err = dir.Remove(digest); err == nil {
 			err = dir.Replace(reopenedName, []byte(rand.Text()), 0o600)
 		}
+		return 0, err
 	}
-	return err
+	h, _, err := readHandling(dir.Path(digest))
+	if err != nil {
+		return 0, err
+	}
+	switch how {
+	case mailbox.Handled:
+		h.Handled = true
+	case mailbox.Begun:
+		if reason := p.handled(digest); reason != "" { // another process was faster
+			return 0, &mailbox.HeldError{Agent: p.agent, Status: signing.Invalid, Reason: reason, Again: true}
+		}
+		h.Turns++
+	case mailbox.Interrupted:
+		h.Turns = max(h.Turns-1, 0)
+	}
+	h.Workspace, h.At = realPath(p.w), schema.NewTimestamp(time.Now())
+	content, err := json.Marshal(h)
+	if err == nil {
+		err = dir.Replace(digest, append(content, '\n'), 0o600)
+	}
+	return h.Turns, err
 }

@@ -451,7 +451,7 @@ func TestHandled(t *testing.T) {
 	}
 	note := func(how mailbox.Handling) {
 		t.Helper()
-		if err := mailbox.Note(w, "codex", data, how); err != nil {
+		if _, err := mailbox.Note(w, "codex", data, how); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -464,7 +464,7 @@ func TestHandled(t *testing.T) {
 	want(false, false)
 	note(mailbox.Begun)
 	want(false, true)
-	if err := mailbox.Note(other, "codex", data, mailbox.Begun); !errors.As(err, new(*mailbox.HeldError)) {
+	if _, err := mailbox.Note(other, "codex", data, mailbox.Begun); !errors.As(err, new(*mailbox.HeldError)) {
 		t.Errorf("it begins twice: %v", err)
 	}
 	if err := w.Acknowledge(copied(w)); err != nil {
@@ -478,7 +478,7 @@ func TestHandled(t *testing.T) {
 	// The content without its signature is another file: who acknowledges it does not handle the message.
 	note(mailbox.Reopened)
 	content, _, _ := signing.Split(data)
-	if err := mailbox.Note(w, "codex", content, mailbox.Handled); err != nil {
+	if _, err := mailbox.Note(w, "codex", content, mailbox.Handled); err != nil {
 		t.Fatal(err)
 	}
 	want(false, false)

@@ -72,7 +72,7 @@ func RestoreHere(ctx context.Context, w *mailbox.Workspace, id string, agent sch
 		if agent != "" && agent != to || !w.Knows(to) {
 			continue
 		}
-		if err := mailbox.Note(w, to, []byte(found[0].Message.File), mailbox.Reopened); err != nil {
+		if _, err := mailbox.Note(w, to, []byte(found[0].Message.File), mailbox.Reopened); err != nil {
 			return nil, err
 		}
 	}
