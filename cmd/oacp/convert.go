@@ -89,7 +89,7 @@ func convertToBridge(c *call) error {
 		c.Warn(err.Error())
 	}
 	if len(problems) == 0 {
-		return nil
+		return c.Out.Flush()
 	}
 	return &failure.Error{Code: "invalid_message", Err: fmt.Errorf("%s could not be converted", spelling.Plural(len(problems), "item"))}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,30 @@ func TestOutputThatFails(t *testing.T) {
 		}
 		if got := c.stderr.String(); !strings.Contains(got, errFull.Error()) {
 			t.Errorf("oacp %s: standard error is %q, want it to say %q", strings.Join(args, " "), got, errFull)
+		}
+	}
+}
+
+// TestResultThatFails checks that a command that changed something says so if its result cannot be printed, and that one
+// that only reads does not.
+func TestResultThatFails(t *testing.T) {
+	c := newSession(t, "a,b")
+	id := strings.TrimSpace(c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--quiet"))
+	log := filepath.Join(t.TempDir(), "bridge.jsonl")
+	for _, line := range []string{
+		"working ID --agent b", "ack ID --json", "restore ID", "ack ID", "add-agent c", "add-agent d --json", "remove-agent c --yes",
+		"prune --older-than 1h", "key gen --agent a --oacp-dir HOME", "bridge send --bridge LOG --from a --type task --content x",
+		"bridge send --bridge LOG --from a --type task --content y --json", "mirror --bridge LOG", "mirror --bridge LOG --json", "init --agents e",
+		"inbox --all", "list --json", "status ID", "thread ID", "agents",
+	} {
+		c.stderr.Reset()
+		c.Out = bufio.NewWriter(fullDisk{})
+		args := strings.Fields(strings.NewReplacer("ID", id, "LOG", log, "HOME", t.TempDir()).Replace(line))
+		exit := run(t.Context(), args, c.Streams)
+		reads := slices.Contains([]string{"inbox", "list", "status", "thread", "agents"}, args[0])
+		got := c.stderr.String()
+		if exit != failure.ExitFailed || !strings.Contains(got, errFull.Error()) || strings.Contains(got, "it is done, but printing the result failed") == reads {
+			t.Errorf("oacp %s: exit status %d, standard error %q", line, exit, got)
 		}
 	}
 }

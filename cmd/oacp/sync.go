@@ -258,7 +258,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 			p.printf("%s\n", answer.summary(done))
 		})
 	}
-	if err = errors.Join(err, p.Out.Flush()); err != nil || p.json() {
+	if p.Out.Flush() != nil || err != nil || p.json() { // the sync is done, and who flushes next says what failed
 		return err
 	}
 	switch {

@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +35,8 @@ type Entry struct {
 	// Silent commands print errors but exit with ExitDone, because the programs that call them would take another
 	// status for an answer.
 	Silent bool
+	// Reads reports that the command changes nothing that could be repeated.
+	Reads bool
 }
 
 // Categories of commands in the help text.
@@ -55,7 +58,7 @@ func (p *Program) Main() {
 // MainOf runs a program that is one command, such as oacp-mcp for "oacp mcp", and exits. Its errors
 // and help texts are those of "oacp NAME".
 func MainOf(name string, newCommand func(*Streams) *cli.Command) {
-	p := &Program{Commands: []Entry{{Name: name, New: newCommand}, {Name: "version", New: NewVersionCommand}}}
+	p := &Program{Commands: []Entry{{Name: name, New: newCommand, Reads: true}, {Name: "version", New: NewVersionCommand, Reads: true}}}
 	os.Exit(p.Run(context.Background(), argumentsOf(name, os.Args[1:]), ProcessStreams()))
 }
 
@@ -125,10 +128,23 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	case call.command == nil:
 		return errNoCommand()
 	}
-	if err := call.run(ctx); err != nil {
+	err = call.run(ctx)
+	if printErr := s.Out.Flush(); printErr != nil && (err == nil || errors.As(err, new(*failure.StatusError))) {
+		err = p.notPrinted(call, OutputError(printErr))
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", call.name(), err)
 	}
 	return nil
+}
+
+// notPrinted returns the error of a command that is done, but whose output failed.
+func (p *Program) notPrinted(call *call, err error) error {
+	name, _, _ := strings.Cut(call.name(), " ")
+	if slices.ContainsFunc(p.Commands, func(e Entry) bool { return e.Name == name && e.Reads }) {
+		return fmt.Errorf("printing failed: %w", err)
+	}
+	return failure.WithHint(fmt.Errorf("it is done, but printing the result failed: %w", err), "do not repeat it")
 }
 
 // report prints a failure and returns the exit status.

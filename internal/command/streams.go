@@ -108,7 +108,11 @@ func writeJSON(w io.Writer, value any, indent string) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
-	return encoder.Encode(value)
+	err := encoder.Encode(value)
+	if out, buffered := w.(*bufio.Writer); buffered && err != nil && errors.Is(out.Flush(), err) {
+		return nil // who flushes it next gets the error, and knows what is done
+	}
+	return err
 }
 
 // Zone returns the zone of the times that a command prints for people: the local one on a terminal,
