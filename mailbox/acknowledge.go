@@ -205,7 +205,7 @@ func recallQueued(w *Workspace, m *schema.Message, agent schema.AgentName, reaso
 			moveErr = cmp.Or(stepErr, moveErr)
 			continue
 		}
-		_, moveErr = move(w.files, b.outgoing, entry, letters, string(m.ID)+schema.FileExtension, &reason)
+		_, moveErr = move(w.files, b.outgoing, entry, letters, o.sentAs, &reason)
 		if moveErr == nil {
 			moveErr = syncMove(w.files, b.outgoing, letters)
 		}
@@ -280,35 +280,60 @@ func move(
 	}
 }
 
+// moveAs is move for one name. If the folder has the same file under it, as an old copy that was put back has, moveAs only
+// removes the one that would move.
 func moveAs(files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir, name string, reason *DeadLetterReason) error {
-	if reason != nil {
-		data, err := json.MarshalIndent(reason, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := durable.WriteFile(files, to, name+ReasonSuffix, append(data, '\n')); err != nil {
-			return err
-		}
-	}
-	err := files.Publish(from, entry, to, name, true)
-	switch {
-	case err != nil && reason != nil:
-		_, takeErr := files.Take(to, name+ReasonSuffix)
-		return errors.Join(err, takeErr)
-	case errors.Is(err, fs.ErrExist):
-		data, readErr := from.ReadFile(entry, schema.MaxFileSize)
-		if readErr != nil || !holds(to, name, data) {
-			return err
-		}
-		// The folder already has this file, from a restored copy or another tool.
-		took, err := false, files.SyncDir(to)
-		if err == nil {
-			took, err = files.Take(from, entry)
-		}
-		if err == nil && !took {
-			err = fs.ErrNotExist
-		}
+	wrote, err := writeReason(files, to, name, reason)
+	if err != nil {
 		return err
 	}
+	err = files.Publish(from, entry, to, name, true)
+	if errors.Is(err, fs.ErrExist) {
+		data, readErr := from.ReadFile(entry, schema.MaxFileSize)
+		if readErr == nil && holds(to, name, data) {
+			return takeMoved(files, from, entry, to)
+		}
+	} else if there, _ := to.Exists(name); there { // moved, here or by another process
+		return err
+	}
+	if wrote {
+		_, takeErr := files.Take(to, name+ReasonSuffix)
+		err = errors.Join(err, takeErr)
+	}
 	return err
+}
+
+// takeMoved removes a file that another folder has, too.
+func takeMoved(files durable.FileSystem, from *durable.Dir, entry string, to *durable.Dir) error {
+	if err := files.SyncDir(to); err != nil {
+		return err
+	}
+	took, err := files.Take(from, entry)
+	if err == nil && !took {
+		err = fs.ErrNotExist
+	}
+	return err
+}
+
+// writeReason writes the reason of a dead letter, if there is one, and reports whether it did. A dead letter that is there keeps
+// its own; a reason without one is what a killed process left.
+func writeReason(files durable.FileSystem, letters *durable.Dir, name string, reason *DeadLetterReason) (wrote bool, err error) {
+	if reason == nil {
+		return false, nil
+	}
+	data, err := json.MarshalIndent(reason, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(files, letters, name+ReasonSuffix, append(data, '\n'))
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err == nil, err
+	}
+	if there, err := letters.Exists(name); there || err != nil {
+		return false, err
+	}
+	if _, err := files.Take(letters, name+ReasonSuffix); err != nil {
+		return false, err
+	}
+	err = durable.WriteFile(files, letters, name+ReasonSuffix, append(data, '\n'))
+	return err == nil, err
 }

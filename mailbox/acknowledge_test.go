@@ -94,13 +94,16 @@ func TestAcknowledgeAndBuryReplaceNothing(t *testing.T) {
 			}
 			place(t, w, "codex", Inbox, name+".yaml", m)
 		}
-		path, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"})
-		if err != nil || !strings.Contains(check.ReadFile(t, path), string(m.ID)) {
-			t.Errorf("burying at %s gave %v, want message %s there", path, err, m.ID)
-		}
-		e.Name = filepath.Base(path)
-		if reason, err := w.Reason(e); err != nil || reason.ID != m.ID {
-			t.Errorf("the reason for %s is %+v (%v), want that of %s", path, reason, err, m.ID)
+		for _, because := range []string{"first", "second"} { // the second time, the dead letters have the same bytes
+			place(t, w, "codex", Inbox, name+".yaml", m)
+			path, err := w.DeadLetter(e, DeadLetterReason{Reason: because})
+			if err != nil || !strings.Contains(check.ReadFile(t, path), string(m.ID)) {
+				t.Errorf("burying at %s gave %v, want message %s there", path, err, m.ID)
+			}
+			buried := Entry{Agent: "codex", Box: DeadLetters, Name: filepath.Base(path)}
+			if reason, err := w.Reason(buried); err != nil || reason.ID != m.ID || reason.Reason != "first" {
+				t.Errorf("the reason for %s is %+v (%v), want the first one of %s", path, reason, err, m.ID)
+			}
 		}
 	}
 	wantFiles(t, w, "agents/codex/inbox")
@@ -182,8 +185,8 @@ func TestFaultsWhileBurying(t *testing.T) {
 				if _, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"}); err != nil {
 					t.Errorf("%s failed: burying again: %v", f.name, err)
 				}
-				if inbox, letters, _ := whereIs(t, w); inbox != 0 || letters != 1 {
-					t.Errorf("%s failed: buried again, there are %d in the inbox and %d dead letters", f.name, inbox, letters)
+				if inbox, letters, reasons := whereIs(t, w); inbox != 0 || letters != 1 || reasons != 1 {
+					t.Errorf("%s failed: buried again, there are %d in the inbox, %d dead letters and %d reasons", f.name, inbox, letters, reasons)
 				}
 			}
 		}

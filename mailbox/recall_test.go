@@ -21,6 +21,9 @@ func wantRecalled(t *testing.T, w *Workspace, when string, recall error) {
 	for _, name := range files(t, w, "agents/codex/dead_letter") {
 		if schema.IsMessageFile(name) {
 			dead++
+			if _, err := schema.ParseFileName(name); err != nil {
+				t.Errorf("%s: %v", when, err) // other machines would not know it
+			}
 		}
 	}
 	want := [2]int{0, 1}

@@ -811,6 +811,9 @@ func (w *walk) check(m *walkMachine) {
 		places, outbox := byName(files)
 		for name, place := range places {
 			held[Copy{Agent: agent, Name: name}] = place
+			if w.letters[name] == nil {
+				w.t.Errorf("%s: %s is %v for %s, and nobody sent it", m.name, name, place, agent)
+			}
 		}
 		maps.Copy(sent, outbox)
 	}
