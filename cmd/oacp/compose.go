@@ -125,15 +125,15 @@ func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 90s, 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 }
 
-// sinceLayouts are the forms of ISO 8601 that parseSince accepts. The seconds may have fractions.
-var sinceLayouts = []string{
+// timeLayouts are the forms of ISO 8601 that parseTime accepts. The seconds may have fractions.
+var timeLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700",
 	"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,
 }
 
-// parseSince parses the value of --since: now, epoch, an age such as 5m or 7d, or a time, in UTC
+// parseTime parses the value of a flag such as --since: now, epoch, an age such as 5m or 7d, or a time, in UTC
 // unless it names a zone.
-func parseSince(text string, now time.Time) (time.Time, error) {
+func parseTime(flag, text string, now time.Time) (time.Time, error) {
 	trimmed := strings.ToUpper(strings.TrimSpace(text))
 	switch trimmed {
 	case "NOW":
@@ -141,7 +141,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	case "EPOCH":
 		return time.Unix(0, 0).UTC(), nil
 	}
-	for _, layout := range sinceLayouts {
+	for _, layout := range timeLayouts {
 		// A space may separate date and time.
 		if at, err := time.Parse(layout, strings.Replace(trimmed, " ", "T", 1)); err == nil {
 			return at.UTC(), nil
@@ -150,5 +150,5 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if age, err := schema.ParseDuration(trimmed); err == nil && trimmed != "0" {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, failure.Usagef("--since: %q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", text)
+	return time.Time{}, failure.Usagef("%s: %q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", flag, text)
 }

@@ -69,7 +69,7 @@ func runMirror(c *call) error {
 		return failure.Usagef("--direction: %w", err)
 	}
 	if since := c.text("since"); since != "" {
-		if m.Since, err = parseSince(since, c.Now()); err != nil {
+		if m.Since, err = parseTime("--since", since, c.Now()); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestParseSince(t *testing.T) {
+func TestParseTime(t *testing.T) {
 	now := time.Date(2026, 3, 13, 14, 30, 0, 500, time.UTC)
 	at := func(text string) time.Time {
 		parsed, err := time.Parse(time.RFC3339Nano, text)
@@ -25,17 +25,17 @@ func TestParseSince(t *testing.T) {
 		"2026-03-13 14:00:00": at("2026-03-13T14:00:00Z"), "2026-03-13T14:00": at("2026-03-13T14:00:00Z"),
 		"2026-03-13": at("2026-03-13T00:00:00Z"),
 	} {
-		if got, err := parseSince(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("parseSince(%q) = %v, %v, want %v", text, got, err, want)
+		if got, err := parseTime("--since", text, now); err != nil || !got.Equal(want) {
+			t.Errorf("parseTime(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "m", "-5m", "5", "5w", "99999999999d", "4294967295d", "yesterday", "2026-02-30", "14:30", "2026-03-13T25:00:00Z", "½h"} {
-		if got, err := parseSince(text, now); err == nil {
-			t.Errorf("parseSince(%q) = %v, want an error", text, got)
+		if got, err := parseTime("--since", text, now); err == nil {
+			t.Errorf("parseTime(%q) = %v, want an error", text, got)
 		} else {
 			for _, want := range []string{fmt.Sprintf("%q", text), "5m"} {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error of parseSince(%q) is %q, want it to name %s", text, err, want)
+					t.Errorf("the error of parseTime(%q) is %q, want it to name %s", text, err, want)
 				}
 			}
 		}

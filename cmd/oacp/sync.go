@@ -18,7 +18,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/history"
-	"github.com/oacp-go/oacp/schema"
 )
 
 func newSyncCommand(s *command.Streams) *cli.Command {
@@ -321,15 +320,19 @@ func newPruneCommand(s *command.Streams) *cli.Command {
 and copies in outboxes if no recipient has the message pending. Pending messages stay,
 whatever their age, and so does a message NAME with a file NAME.retain next to it.
 
-If the workspace is synced by git, prune also removes the messages from the branch. A
-list of their names stays there, so that no machine brings them back. Other machines
-keep their files until prune runs there. Nothing is pruned unless this command runs.
+If the workspace is synced by git, prune also removes the messages from the branch. What
+is known of them stays there, in a list for each day, so that no machine brings them back.
+Lists of more than a year ago go; --forget drops them earlier. A machine that was away for
+longer then may bring such a message back. Other machines keep their files until prune
+runs there. Nothing is pruned unless this command runs.
 
 EXAMPLES:
    oacp prune --dry-run
-   oacp prune --older-than 90d`,
+   oacp prune --older-than 90d
+   oacp prune --older-than 2026-01-31 --forget 180d`,
 		Flags: flagsWith(
-			&cli.StringFlag{Name: "older-than", Usage: "prune what is older than `AGE`, such as 12h or 30d", Value: "30d"},
+			&cli.StringFlag{Name: "older-than", Usage: "prune what is older than `TIME`: an age such as 12h or 30d, or a date such as 2026-01-31", Value: "30d"},
+			&cli.StringFlag{Name: "forget", Category: command.Rare, Usage: "forget the lists of days before `TIME`", Value: "365d"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "count, and remove nothing"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
 		Action: ofProject(s, func(c *call) error {
@@ -340,23 +343,31 @@ EXAMPLES:
 }
 
 func runPrune(c *call, w *mailbox.Workspace) error {
-	age, err := schema.ParseDuration(c.text("older-than"))
+	before, err := pastTime(c, "older-than")
 	if err != nil {
-		return failure.Usagef("--older-than: %w", err)
+		return err
 	}
-	prunable, err := w.Prunable(c.ctx, c.Now().Add(-age))
+	forget, err := pastTime(c, "forget")
+	if err != nil {
+		return err
+	}
+	prunable, err := w.Prunable(c.ctx, before)
 	if err != nil {
 		return err
 	}
 	var answer struct {
 		mailbox.Pruned
-		// Branch counts the messages that were removed from the branch.
-		Branch int  `json:"branch"`
-		DryRun bool `json:"dry_run"`
+		// Branch counts the messages that were removed from the branch, and Forgotten those that it forgot.
+		Branch    int  `json:"branch"`
+		Forgotten int  `json:"forgotten"`
+		DryRun    bool `json:"dry_run"`
 	}
 	repository, err := openRepository(c.ctx, w)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case repository == nil && c.isSet("forget"):
+		return failure.Usagef("--forget needs a workspace that is synced by git: without one, nothing is known of messages that were pruned")
 	}
 	verb := "would remove"
 	answer.DryRun = c.isOn("dry-run")
@@ -370,18 +381,21 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 		if repository != nil {
 			question += ", and what is as old from the branch"
 		}
+		if c.isSet("forget") {
+			question += ", and forget what is known of pruned messages from before " + forget.Format(time.DateOnly)
+		}
 		if err := c.confirm(question + "?"); err != nil {
 			return err
 		}
 	}
 	if repository != nil {
 		options := command.SyncOptions(w)
-		options.DryRun, options.Prune, options.Waiting = answer.DryRun, prunable, c.NoteWaiting
+		options.DryRun, options.Prune, options.Forget, options.Waiting = answer.DryRun, prunable, forget, c.NoteWaiting
 		result, err := repository.Sync(c.ctx, options)
 		if err != nil {
 			return cmp.Or(context.Cause(c.ctx), err)
 		}
-		answer.Branch = result.Pruned
+		answer.Branch, answer.Forgotten = result.Pruned, result.Forgotten
 	}
 	if answer.Pruned, err = w.Prune(c.ctx, prunable, answer.DryRun); err != nil {
 		return err
@@ -391,6 +405,18 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 		if repository != nil {
 			c.printf("; from the branch: %s", spelling.Plural(answer.Branch, "message"))
 		}
+		if answer.Forgotten > 0 {
+			c.printf("; forgotten: %s", spelling.Plural(answer.Forgotten, "message"))
+		}
 		c.printf("\n")
 	})
+}
+
+// pastTime returns the time of a flag, which must not be in the future.
+func pastTime(c *call, flag string) (time.Time, error) {
+	at, err := parseTime("--"+flag, c.text(flag), c.Now())
+	if err == nil && at.After(c.Now()) {
+		err = failure.Usagef("--%s: %s is in the future", flag, at.Format(time.DateOnly))
+	}
+	return at, err
 }

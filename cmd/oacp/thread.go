@@ -231,7 +231,7 @@ func listQuery(c *call, w *mailbox.Workspace) (q track.Query, err error) {
 	case c.text("since") == "":
 		return q, nil
 	}
-	q.Since, err = parseSince(c.text("since"), c.Now())
+	q.Since, err = parseTime("--since", c.text("since"), c.Now())
 	return q, err
 }
 

@@ -83,7 +83,7 @@ func runWatch(c *call) (err error) {
 	case follow && c.isOn("once"):
 		return failure.Usagef("--follow and --once are mutually exclusive")
 	}
-	since, err := parseSince(c.text("since"), c.Now())
+	since, err := parseTime("--since", c.text("since"), c.Now())
 	if err != nil {
 		return err
 	}

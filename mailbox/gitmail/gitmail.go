@@ -184,6 +184,8 @@ type Options struct {
 	Share bool
 	// Prune, if set, reports whether to remove the bytes of a message that was handled or given up.
 	Prune func(name string) bool
+	// Forget, if set, is a time. The branch forgets what it knows of pruned messages of earlier days.
+	Forget time.Time
 	// Squash replaces the history by one commit, here and on the remote.
 	Squash bool
 	// until, if set, ends the sync where it waits for others; see SyncUntil.
@@ -202,8 +204,8 @@ type Result struct {
 	Problems []Problem
 	// Commit is the new base; empty if there is none.
 	Commit string
-	// Pruned counts the copies of messages whose bytes were pruned.
-	Pruned int
+	// Pruned counts the copies of messages whose bytes were pruned, and Forgotten those of pruned messages that the branch forgot.
+	Pruned, Forgotten int
 	// Squashed says what Squash did.
 	Squashed Squashed
 	// Whole says that the remote had lost the branch, so that the sync sent all of it.

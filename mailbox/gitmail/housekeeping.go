@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/internal/git"
@@ -20,12 +21,15 @@ import (
 // listPruned adds what is known of a message whose bytes were pruned to the lists for the tip. own says that no other machine
 // has it.
 func (e *exchange) listPruned(c replica.Copy, known facts.Set, own bool) {
+	e.ownPruned, e.unfolded = e.ownPruned || own, e.unfolded || !own
+	if replica.Day(c.Name) < e.horizon && known.Place() != replica.Pending {
+		return
+	}
 	day := schema.BoxPath(c.Agent, prunedBox(c, known)) + "/" + replica.Day(c.Name)
 	if e.pruned[day] == nil {
 		e.pruned[day] = maps.Clone(e.tip.pruned(day))
 	}
 	e.pruned[day][c.Name] = e.pruned[day][c.Name].Join(known)
-	e.ownPruned, e.unfolded = e.ownPruned || own, e.unfolded || !own
 }
 
 // prunedBox returns the box whose lists have a message.
@@ -40,32 +44,72 @@ func prunedBox(c replica.Copy, known facts.Set) mailbox.Box {
 }
 
 // prune adds an edit that removes the bytes of old messages that were handled or given up from the tree, and those of
-// their outbox copies if no recipient has them pending. Their states stay in a list for each day, so a machine that was
-// away for a long time cannot bring a message back, whatever it has and whatever happened to the history.
+// their outbox copies if no recipient has them pending. Their states stay in a list for each day until the horizon passes it, so
+// a machine that was away cannot bring a message back, whatever it has and whatever happened to the history.
 func (e *exchange) prune(context.Context) error {
 	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Pruned}}
+	e.result.Pruned, e.result.Forgotten = 0, 0 // of an earlier round
 	if e.o.Prune != nil {
 		change.remove = e.pruneTip()
 	}
 	change.remove = append(change.remove, e.forgotten...)
+	if tip := e.horizonIn(e.tip); tip < e.horizon {
+		change.write = append(change.write, git.File{Path: horizonName, Data: []byte(e.horizon + "\n")})
+		other := slices.ContainsFunc(e.others, func(v *view) bool { return e.horizonIn(v) == e.horizon })
+		e.ownPruned, e.unfolded = e.ownPruned || !other, e.unfolded || other
+		change.remove = append(change.remove, e.forgetLists()...)
+	}
 	for day, list := range e.pruned {
+		said := " " + facts.Done.String()
+		if strings.Contains(day, string(mailbox.DeadLetters)) {
+			said = " " + facts.GivenUp.String()
+		}
 		var text strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(list)) {
-			line := name + " " + list[name].String()
-			if !strings.Contains(day, string(mailbox.DeadLetters)) {
-				line = strings.TrimSuffix(line, " "+facts.Done.String())
-			} else {
-				line = strings.TrimSuffix(line, " "+facts.GivenUp.String())
-			}
-			text.WriteString(line + "\n")
+			text.WriteString(strings.TrimSuffix(name+" "+list[name].String(), said) + "\n")
 		}
 		change.write = append(change.write, git.File{Path: day + "/" + prunedName, Data: []byte(text.String())})
 	}
-	if len(change.write) > 0 {
+	if len(change.write)+len(change.remove) > 0 {
 		change.own = e.ownPruned
 		e.edits = append(e.edits, change)
 	}
 	return e.failed
+}
+
+// horizonIn returns the horizon in a tree; empty if there is none. It ignores one in the future.
+func (e *exchange) horizonIn(v *view) string {
+	day := v.text(v.entry(horizonName))
+	if at, err := time.Parse(dayLayout, day); err != nil || at.After(e.now) {
+		return ""
+	}
+	return day
+}
+
+// forgetLists returns the lists of the tip from before the horizon, of which nothing is left, and writes the others again.
+func (e *exchange) forgetLists() (gone []string) {
+	for agent := range e.tip.folder("agents") {
+		for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters, mailbox.Outbox} {
+			folder := schema.BoxPath(schema.AgentName(agent), box)
+			for day := range e.tip.folder(folder) {
+				day := folder + "/" + day
+				list := e.tip.entry(day + "/" + prunedName)
+				if path.Base(day) >= e.horizon || !list.IsFile() {
+					continue
+				}
+				left := e.tip.pruned(day)
+				if box != mailbox.Outbox {
+					e.result.Forgotten += 1 + strings.Count(e.tip.text(list), "\n") - len(left)
+				}
+				if e.pruned[day] == nil && len(left) > 0 {
+					e.pruned[day] = left
+				} else if e.pruned[day] == nil {
+					gone = append(gone, day+"/"+prunedName)
+				}
+			}
+		}
+	}
+	return gone
 }
 
 // pruneTip lists the messages to prune, and returns their files in the tip.

@@ -28,6 +28,10 @@ const (
 	// prunedName is the file in the folder of a day that lists the messages whose bytes were pruned, with their facts where
 	// these are more than the folder says.
 	prunedName = ".pruned"
+	// horizonName is the file with the horizon, a day such as 20251121. What was known of pruned messages of earlier days is
+	// forgotten, unless a restore is left that nobody has ended. The horizon only grows, so machines agree on it.
+	horizonName = ".oacp-horizon"
+	dayLayout   = "20060102"
 )
 
 var errForeign = errors.New("it is not a file of a mailbox")
@@ -119,7 +123,8 @@ func (v *view) look(c replica.Copy) (h held) {
 	return h
 }
 
-// pruned returns the messages whose bytes were pruned from the folder of a day, with their facts. It ignores invalid lines.
+// pruned returns the messages whose bytes were pruned from the folder of a day, with their facts. It ignores invalid lines, and
+// what is forgotten.
 func (v *view) pruned(day string) map[string]facts.Set {
 	list, ok := v.lists[day]
 	if ok {
@@ -138,7 +143,8 @@ func (v *view) pruned(day string) map[string]facts.Set {
 		} else if more {
 			known, err = facts.Parse(rest)
 		}
-		if err == nil && (replica.Copy{Name: name}).Check() == nil {
+		forgotten := path.Base(day) < v.horizon && known.Place() != replica.Pending
+		if err == nil && (replica.Copy{Name: name}).Check() == nil && !forgotten {
 			list[name] = known
 		}
 	}

@@ -63,12 +63,14 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.
 		return
 	}
 	want := result.Place()
-	if result != tip.Set || e.gone[c.Agent] && want != replica.Pending && len(tip.paths) > 0 {
+	// The other machines have forgotten a message that ended before the horizon, and a file of it here tells them nothing.
+	forgotten := replica.Day(c.Name) < e.horizon && !remote.IsKnown() && (c.Sent || want != replica.Pending) && !mailbox.IsUnsent(e.w.Workspace, mailbox.Entry{Name: c.Name})
+	if !forgotten && (result != tip.Set || e.gone[c.Agent] && want != replica.Pending && len(tip.paths) > 0) {
 		if !e.editCopy(c, here, tip, remote, result) {
 			return
 		}
 	}
-	if !c.Sent {
+	if !c.Sent && !forgotten {
 		e.agreed[c.Agent][c.Name] = result
 	}
 	wanted := remote.object != "" && (want == replica.Pending && !c.Sent || replica.Day(c.Name) >= e.r.settings.Since)

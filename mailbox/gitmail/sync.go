@@ -35,6 +35,9 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	e := r.newExchange(ctx, o)
 	defer e.Close()
+	if !o.Forget.IsZero() {
+		e.horizon = o.Forget.UTC().Format(dayLayout)
+	}
 	// An interrupted delivery that cannot be finished does not hold up other mail.
 	if _, err := r.w.Recover(ctx); err != nil && ctx.Err() == nil {
 		e.problem("state/outgoing", err)
@@ -185,6 +188,9 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	if e.old != nil {
 		e.others, e.unfolded = append(e.others, e.old), true
 	}
+	for _, v := range append(e.remote(), e.base) {
+		e.horizon = max(e.horizon, e.horizonIn(v))
+	}
 	if err := share(e); err != nil {
 		return err
 	}
@@ -236,7 +242,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		own = own || commit != e.baseID
 	}
 	if refusal, err = e.publish(ctx, commit, own); refusal != nil || err != nil {
-		return refusal, err
+		return refusal, errors.Join(err, e.writeCache(e.cache)) // the boxes agree with the base all the same
 	}
 	e.r.step("pushed")
 	if err := e.record(ctx, commit); err != nil { // it is recorded already, unless it was squashed

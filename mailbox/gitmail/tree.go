@@ -28,6 +28,8 @@ type store struct {
 	// failed is the first error of git in reading objects. After it, trees seem empty, so results based on them are
 	// invalid.
 	failed error
+	// horizon is the latest one that any tree has or the caller asks for.
+	horizon string
 }
 
 func newStore(ctx context.Context, g *git.Repository) *store { return &store{Objects: g.Objects(ctx)} }
