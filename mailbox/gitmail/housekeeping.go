@@ -53,11 +53,11 @@ func (e *exchange) prune(context.Context) error {
 		change.remove = e.pruneTip()
 	}
 	change.remove = append(change.remove, e.forgotten...)
-	if tip := e.horizonIn(e.tip); tip < e.horizon {
+	if tip := horizonIn(e.tip, e.now); tip < e.horizon {
 		change.write = append(change.write, git.File{Path: horizonName, Data: []byte(e.horizon + "\n")})
-		other := slices.ContainsFunc(e.others, func(v *view) bool { return e.horizonIn(v) == e.horizon })
+		other := slices.ContainsFunc(e.others, func(v *view) bool { return horizonIn(v, e.now) == e.horizon })
 		e.ownPruned, e.unfolded = e.ownPruned || !other, e.unfolded || other
-		change.remove = append(change.remove, e.forgetLists()...)
+		change.remove = append(change.remove, forgetLists(e)...)
 	}
 	for day, list := range e.pruned {
 		said := " " + facts.Done.String()
@@ -78,16 +78,16 @@ func (e *exchange) prune(context.Context) error {
 }
 
 // horizonIn returns the horizon in a tree; empty if there is none. It ignores one in the future.
-func (e *exchange) horizonIn(v *view) string {
+func horizonIn(v *view, now time.Time) string {
 	day := v.text(v.entry(horizonName))
-	if at, err := time.Parse(dayLayout, day); err != nil || at.After(e.now) {
+	if at, err := time.Parse(dayLayout, day); err != nil || at.After(now) {
 		return ""
 	}
 	return day
 }
 
 // forgetLists returns the lists of the tip from before the horizon, of which nothing is left, and writes the others again.
-func (e *exchange) forgetLists() (gone []string) {
+func forgetLists(e *exchange) (gone []string) {
 	for agent := range e.tip.folder("agents") {
 		for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters, mailbox.Outbox} {
 			folder := schema.BoxPath(schema.AgentName(agent), box)

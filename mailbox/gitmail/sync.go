@@ -189,7 +189,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 		e.others, e.unfolded = append(e.others, e.old), true
 	}
 	for _, v := range append(e.remote(), e.base) {
-		e.horizon = max(e.horizon, e.horizonIn(v))
+		e.horizon = max(e.horizon, horizonIn(v, e.now))
 	}
 	if err := share(e); err != nil {
 		return err
