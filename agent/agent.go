@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // Driver runs turns of one agent: Start, any number of Turns one after the other, Stop.
@@ -40,7 +42,7 @@ type Steerer interface {
 
 // ErrUnavailable is returned if the agent cannot be started or reached, or if its model's service
 // fails. No message is to blame, and a later turn may succeed.
-var ErrUnavailable = errors.New("the agent cannot be started")
+var ErrUnavailable = failure.New("agent_unavailable", "the agent cannot be started", "")
 
 // errNotStarted is the error of a turn without a program to run it.
 var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped", ErrUnavailable)

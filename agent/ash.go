@@ -6,11 +6,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
@@ -40,6 +43,9 @@ func (a *ashDriver) Start(ctx context.Context) (err error) {
 		a.client, err = a.spawn(ctx)
 	} else {
 		a.client, err = ash.Connect(ctx, a.options.Socket)
+		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+			err = failure.WithHint(err, "oacp ash serve --driver claude starts a bridge and prints its socket")
+		}
 	}
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -11,8 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/processgroup"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // defaultGrace is how long an agent may take to end after SIGTERM.
@@ -57,6 +59,8 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("the command ended with exit status %d", e.Code)
 }
 
+func (e *ExitError) Explain() (code, hint string) { return "turn_failed", "" }
+
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Start finds the program and starts nothing.
@@ -89,9 +93,22 @@ func findProgram(dir string, command []string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return "", missing(err)
 	}
 	return path, nil
+}
+
+// missing returns the error of a program that cannot be run.
+func missing(err error) error {
+	missing := fmt.Errorf("%w: %w", ErrUnavailable, err)
+	program, ok := errors.AsType[*exec.Error](err)
+	switch {
+	case !ok:
+		return missing
+	case strings.ContainsAny(program.Name, "|&;<>$`*~( \t\n"):
+		return failure.WithHint(missing, "the command is one program with its arguments as words; to use a shell: -- "+visible.ShellCommand("sh", "-c", program.Name))
+	}
+	return failure.WithHint(missing, "command -v "+program.Name+" shows whether it is installed and executable; no message was changed")
 }
 
 // Turn runs the command once. Its events are pieces of output, never cut within a character.

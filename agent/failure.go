@@ -66,6 +66,13 @@ func (e *APIError) Error() string {
 	return text
 }
 
+func (e *APIError) Explain() (code, hint string) {
+	if e.Kind == Refused {
+		return "", ""
+	}
+	return "agent_unavailable", ""
+}
+
 // brief returns what happened on one line.
 func (e *APIError) brief() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")

@@ -1,6 +1,8 @@
 package agent
 
-import "strings"
+import (
+	"strings"
+)
 
 // sdkFold collects the messages of a turn and derives the result from them.
 type sdkFold struct {
@@ -62,3 +64,5 @@ type ReportedError struct {
 }
 
 func (e *ReportedError) Error() string { return "the agent reported a failure: " + reason(e.Text) }
+
+func (e *ReportedError) Explain() (code, hint string) { return "turn_failed", "" }

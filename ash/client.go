@@ -10,19 +10,21 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 var (
 	// ErrClosed is returned if the connection to the bridge is closed; the error includes the
 	// reason.
-	ErrClosed = errors.New("ash: connection closed")
+	ErrClosed = failure.New("connection_lost", "ash: connection closed", "the agent's turn was aborted")
 	// ErrNotSent is returned, together with [ErrClosed], if the bridge did not get the whole
 	// command.
 	ErrNotSent = errors.New("ash: the command was not sent")
 	// ErrNotReady is returned if the bridge does not send ready in time.
-	ErrNotReady = errors.New("ash: the bridge is not ready")
+	ErrNotReady = failure.New("", "ash: the bridge is not ready", "the process there does not answer as an Ash bridge; restart it")
 	// ErrNoDone is returned if a failed or interrupted turn does not end in time.
-	ErrNoDone = errors.New("ash: the turn did not end in time")
+	ErrNoDone = failure.New("connection_lost", "ash: the turn did not end in time", "the agent's turn was aborted")
 	// ErrBridgeExited is returned if the bridge process exited.
 	ErrBridgeExited = errors.New("ash: the bridge process ended")
 

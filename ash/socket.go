@@ -17,13 +17,15 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 var (
 	// ErrSocketInUse is returned if a server answers on the socket.
-	ErrSocketInUse = errors.New("ash: socket in use")
+	ErrSocketInUse = failure.New("socket_in_use", "ash: socket in use",
+		"a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")
 	// ErrSocketPath reports that a path is too long for a socket, or taken by another file.
-	ErrSocketPath = errors.New("ash: bad socket path")
+	ErrSocketPath = failure.New("bad_socket", "ash: bad socket path", "name a socket, or a path that does not exist yet, with --socket")
 )
 
 // maxSocketPath is the longest path of a socket on this system, in bytes.

@@ -16,17 +16,20 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // Errors that callers match with errors.Is.
 var (
 	// ErrUnknownCursor reports a text that is not a cursor, or a cursor of another log.
-	ErrUnknownCursor = errors.New("cursor does not belong to this bridge log")
+	ErrUnknownCursor = failure.New("unknown_cursor", "cursor does not belong to this bridge log",
+		"keep a cursor file for each log and agent; without its file, records are printed from the beginning")
 	// ErrSharedID reports a record that was not sent because another one in the log has its ID.
-	ErrSharedID = errors.New("not sent: another record in the bridge log has this id")
+	ErrSharedID = failure.New("duplicate_id", "not sent: another record in the bridge log has this id",
+		"the id covers type, sender, receiver and content: change the content")
 	// ErrNotSynced reports that a record is in the log but may not survive a power loss.
-	ErrNotSynced = errors.New("written, but not known to be on disk")
+	ErrNotSynced = failure.New("not_durable", "written, but not known to be on disk", "")
 )
 
 var (

@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // ErrNoRun reports a run that does not exist.
-var ErrNoRun = errors.New("no such run")
+var ErrNoRun = failure.New("unknown_run", "no such run", "oacp bridge lists the runs; --repo names another repository, --bridge another log")
 
 // Run is one run of a repository: a folder <root>/<repository id>/<run id> that holds
 // manifest.json, bridge.jsonl and transcript.jsonl (AgentPair's architecture page, "Run Manager").

@@ -15,15 +15,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
 // ErrNotInstalled reports that a body has a schema, but the program that applies schemas is missing.
-var ErrNotInstalled = errors.New("the program oacp-contract is neither next to oacp nor on the PATH")
+var ErrNotInstalled = failure.New("not_installed", "the program oacp-contract is neither next to oacp nor on the PATH",
+	"the workspace has schemas for bodies: go install ./cmd/... in a clone of the repository installs the program")
 
 // ErrNoAnswer reports that the program ended or was too slow, so the body is not checked.
-var ErrNoAnswer = errors.New("the program oacp-contract did not say whether the body matches")
+var ErrNoAnswer = failure.New("no_verdict", "the program oacp-contract did not say whether the body matches",
+	"oacp doctor checks the schemas of the workspace")
 
 // answerTimeout is how long the program may take to answer. No schema and body that people wrote
 // take a thousandth of it. Tests change it.

@@ -188,3 +188,7 @@ func (e *SchemaError) Error() string {
 	}
 	return e.Diagnostics[0].String()
 }
+
+func (e *SchemaError) Explain() (code, hint string) {
+	return "bad_schema", "fix the schema: until then oacp sends no message that it applies to"
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -123,6 +124,10 @@ func (e *ReservedNameError) Error() string {
 	return fmt.Sprintf("the agent name %q is reserved: %s", string(e.Agent), e.Reason)
 }
 
+func (e *ReservedNameError) Explain() (code, hint string) {
+	return "reserved_name", "choose another name; an agent that has this name keeps it"
+}
+
 // CheckNewAgent returns an error if a new agent cannot have the name: ErrPostmaster, a
 // *SameNameError if it differs from one of the others only in case, or an error about its form. The
 // name may be among the others.
@@ -144,6 +149,10 @@ type SameNameError struct{ Agent, Other schema.AgentName }
 
 func (e *SameNameError) Error() string {
 	return fmt.Sprintf("the agent %s cannot be beside %s: macOS and Windows have one folder for both names", e.Agent, e.Other)
+}
+
+func (e *SameNameError) Explain() (code, hint string) {
+	return "same_name", fmt.Sprintf("write %s, or give the agent another name", e.Other)
 }
 
 // sendTimes assigns the times of the messages that this process sends.
@@ -259,10 +268,11 @@ type SendOptions struct {
 const Postmaster schema.AgentName = "oacp"
 
 // ErrPostmaster is returned if Postmaster is used as the name of an agent.
-var ErrPostmaster = fmt.Errorf("%s is the reserved sender of notices and not an agent", Postmaster)
+var ErrPostmaster = failure.New("reserved_name", string(Postmaster)+" is the reserved sender of notices and not an agent",
+	"choose another name for an agent; nobody reads mail to this one")
 
 // ErrIDTaken is returned for a message whose given id belongs to another message.
-var ErrIDTaken = errors.New("another message has this id")
+var ErrIDTaken = failure.New("id_taken", "another message has this id", "omit id and created_at_utc, and the message gets new ones")
 
 // Receipt has the paths of the copies of a sent message.
 type Receipt struct {
@@ -300,6 +310,13 @@ func (e *QueuedError) Error() string {
 	return fmt.Sprintf("message %s is sent but not in the inbox of %s: %v", e.ID, spelling.Join(e.Agents), e.Err)
 }
 
+func (e *QueuedError) Explain() (code, hint string) {
+	if errors.Is(e.Err, ErrGone) {
+		return "", ""
+	}
+	return "queued", "do not send it again: the next send or oacp doctor --fix delivers it"
+}
+
 func (e *QueuedError) Unwrap() error { return e.Err }
 
 // NotDurableError reports that a message was sent or moved, but a crash of the machine may undo that: a
@@ -312,6 +329,10 @@ type NotDurableError struct {
 
 func (e *NotDurableError) Error() string {
 	return fmt.Sprintf("%s, but that may not survive a crash of the machine: %v", e.Done, e.Err)
+}
+
+func (e *NotDurableError) Explain() (code, hint string) {
+	return "not_durable", "it is done: do not repeat it"
 }
 
 func (e *NotDurableError) Unwrap() error { return e.Err }

@@ -22,6 +22,10 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("workspace %s has no message %s", e.Workspace, e.ID)
 }
 
+func (e *NotFoundError) Explain() (code, hint string) {
+	return "not_found", "oacp inbox lists pending messages, oacp list all messages"
+}
+
 // AmbiguousError is returned if several messages match a part of an id.
 type AmbiguousError struct {
 	Prefix string
@@ -39,10 +43,16 @@ func (e *AmbiguousError) Error() string {
 		spelling.Join(e.Matches[:min(most, len(e.Matches))]), more)
 }
 
+func (e *AmbiguousError) Explain() (code, hint string) { return "ambiguous", "type more of the id" }
+
 // ShortIDError is returned if a text is a prefix of message ids, but too short to name one.
 type ShortIDError struct{ Text string }
 
 func (e *ShortIDError) Error() string { return e.Text + " is too short to name a message" }
+
+func (e *ShortIDError) Explain() (code, hint string) {
+	return "short_id", "give at least four characters of the last part of the id, which oacp inbox lists, or the full id"
+}
 
 // UnreadableError is returned if some mailbox folders could not be read, so that a result lacks
 // their files.
@@ -55,6 +65,9 @@ type UnreadableError struct {
 func (e *UnreadableError) Error() string { return e.Err.Error() }
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Precedes says that the cause matters more than what was not found because of it.
+func (e *UnreadableError) Precedes() {}
 
 // Hides reports whether a folder of the agent could not be read. A nil error hides nothing.
 func (e *UnreadableError) Hides(agent schema.AgentName) bool {
@@ -106,6 +119,10 @@ func (e *NotPendingError) Error() string {
 	return fmt.Sprintf("message %s is not in %s; it is in %s", e.ID, inbox, strings.Join(places, ", "))
 }
 
+func (e *NotPendingError) Explain() (code, hint string) {
+	return "not_pending", fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
+}
+
 // SeveralFilesError is returned if several files of inboxes match and the caller must name an agent or a
 // file.
 type SeveralFilesError struct {
@@ -121,6 +138,10 @@ func (e *SeveralFilesError) Error() string {
 		return fmt.Sprintf("message %s is in %d files of the inbox of %s: %q", e.ID, len(e.Names), e.Agents[0], e.Names)
 	}
 	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, spelling.Join(e.Agents))
+}
+
+func (e *SeveralFilesError) Explain() (code, hint string) {
+	return "ambiguous", "name the agent with --agent, or a file instead of the id"
 }
 
 // IsGone reports whether the error means that a message file no longer exists.

@@ -21,7 +21,14 @@ func (e *PartsError) Error() string {
 	return fmt.Sprintf("sent to %s, but not to %s: %v", spelling.Join(e.Sent), spelling.Join(e.NotSent), e.Err)
 }
 
+func (e *PartsError) Explain() (code, hint string) {
+	return "partly_sent", "send it again only to the rest: --to " + spelling.Join(e.NotSent)
+}
+
 func (e *PartsError) Unwrap() error { return e.Err }
+
+// Precedes says that what is sent matters more than why the rest is not.
+func (e *PartsError) Precedes() {}
 
 // SendParts sends a draft once for each part, with the part as its recipients, all in one conversation. Without parts it
 // sends the draft as it is. It stops at the first message that cannot be sent, and returns the receipts of those before it.

@@ -11,13 +11,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // ErrGone is returned, in a *QueuedError, for a copy that is neither in its inbox nor staged:
 // someone removed the staged copy, and it could not be written again, or another machine delivered it.
-var ErrGone = errors.New("the staged copy is gone")
+var ErrGone = failure.New("copy_gone", "the staged copy is gone",
+	"someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone")
 
 // publish publishes the inbox copies of sent messages.
 func (b *batch) publish(messages []*outgoing) {

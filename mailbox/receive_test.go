@@ -334,7 +334,7 @@ func TestReceiveMany(t *testing.T) {
 		}
 	}
 	for _, box := range []string{"agents/claude/outbox", "agents/codex/inbox", "agents/gemini/inbox"} {
-		if got := len(visible(files(t, w, box))); got != len(sent) {
+		if got := len(listed(files(t, w, box))); got != len(sent) {
 			t.Errorf("%s has %d files, want %d", box, got, len(sent))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -26,7 +27,7 @@ func (e *PendingError) Error() string {
 }
 
 // ErrNoCopy is returned if there is no copy of a message that could be restored.
-var ErrNoCopy = errors.New("no copy of the message exists")
+var ErrNoCopy = failure.New("not_found", "no copy of the message exists", "oacp read ID --raw prints a copy of another agent, if there is one")
 
 // restorable is the copy that goes back into an inbox, its bytes, and the file name that it gets there.
 type restorable struct {

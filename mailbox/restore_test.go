@@ -36,7 +36,7 @@ func dealt(t testing.TB, w *Workspace, deal func(*Workspace, Entry) error) (Entr
 // nowhere else.
 func wantRestored(t *testing.T, w *Workspace, sent string) {
 	t.Helper()
-	names := visible(files(t, w, "agents/codex/inbox")) // a killed process may leave a hidden file
+	names := listed(files(t, w, "agents/codex/inbox")) // a killed process may leave a hidden file
 	if len(names) != 1 {
 		t.Fatalf("the inbox holds %q, want one message", names)
 	}
@@ -234,11 +234,11 @@ func restoreWithFault(t *testing.T, deal func(*Workspace, Entry) error, f *fault
 	if f.name == "" && err != nil {
 		t.Fatalf("restoring without a fault gave %v", err)
 	}
-	if isBack := len(visible(files(t, w, "agents/codex/inbox"))) == 1; f.err == syscall.ENOSPC && isBack != (path != "") {
+	if isBack := len(listed(files(t, w, "agents/codex/inbox"))) == 1; f.err == syscall.ENOSPC && isBack != (path != "") {
 		t.Errorf("after a fault at %q the message is back: %t, but Restore gave %q, %v", f.name, isBack, path, err)
 	}
 	copies := copiesOf(t, w)
-	if pending := files(t, w, "agents/codex/inbox"); len(copies) != 1 && len(copies) != before || err == nil && len(visible(pending)) != 1 {
+	if pending := files(t, w, "agents/codex/inbox"); len(copies) != 1 && len(copies) != before || err == nil && len(listed(pending)) != 1 {
 		t.Errorf("after a fault at %q (%v) the copies are %q, want one, or the old state", f.name, err, copies)
 	}
 	for _, data := range copies {
@@ -265,8 +265,8 @@ func restoreWithFault(t *testing.T, deal func(*Workspace, Entry) error, f *fault
 	wantRestored(t, later, sent)
 }
 
-// visible returns the names that are not hidden.
-func visible(names []string) (shown []string) {
+// listed returns the names that are not hidden.
+func listed(names []string) (shown []string) {
 	for _, name := range names {
 		if !strings.HasPrefix(name, ".") {
 			shown = append(shown, name)
@@ -280,7 +280,7 @@ func copiesOf(t *testing.T, w *Workspace) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	for _, box := range []Box{Inbox, Archive, DeadLetters} {
-		for _, name := range visible(files(t, w, schema.BoxPath("codex", box))) {
+		for _, name := range listed(files(t, w, schema.BoxPath("codex", box))) {
 			if schema.IsMessageFile(name) {
 				found[string(box)+"/"+name] = check.ReadFile(t, w.BoxPath("codex", box)+"/"+name)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
@@ -29,6 +30,22 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s reads only verified messages, and %s", e.Agent, e.Reason)
+}
+
+func (e *HeldError) Explain() (code, hint string) {
+	return "held", fmt.Sprintf("%s; oacp --as-person read %s --agent %s --unverified shows it to a person",
+		e.Remedy(), visible.ShellCommand(filepath.Base(e.Path)), e.Agent)
+}
+
+// Remedy says what lets the agent read the message.
+func (e *HeldError) Remedy() string {
+	switch {
+	case e.Again:
+		return "oacp restore ID --agent " + string(e.Agent) + " gives a message another turn"
+	case e.Status == signing.Unsigned:
+		return "its sender must sign: oacp trust setup --agents SENDER," + string(e.Agent) + " begins that"
+	}
+	return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key", e.Agent)
 }
 
 // A Screen decides what an agent that reads only verified messages reads, and keeps what it has handled.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
@@ -85,7 +86,8 @@ func unsigned(_ *Workspace, _ *schema.Message, file []byte, asked bool) ([]byte,
 }
 
 // ErrNoWorkspace is returned if there is no workspace.
-var ErrNoWorkspace = errors.New("no workspace")
+var ErrNoWorkspace = failure.New("no_workspace", "no workspace",
+	"create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")
 
 // Open opens the workspace in the folder, which must contain a folder named agents or a
 // workspace.json. If git may carry its messages to other machines, they get long file names and ids.
@@ -287,6 +289,14 @@ func (e *UnknownAgentError) Error() string {
 		known = "it has " + spelling.Join(e.Known)
 	}
 	return fmt.Sprintf("workspace %s has no agent %q: %s", e.Workspace, e.Agent, known)
+}
+
+func (e *UnknownAgentError) Explain() (code, hint string) {
+	other := "oacp add-agent " + string(e.Agent) + " adds it"
+	if len(e.Known) == 0 {
+		other = "oacp sync returns the agents of a synced workspace; " + other
+	}
+	return "unknown_agent", spelling.DidYouMean(e.Known, string(e.Agent), other)
 }
 
 // CheckAgent returns an *UnknownAgentError if the workspace does not have the agent, and another

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
@@ -77,7 +76,7 @@ func Resume(run bridge.Run, options Options) (_ *Session, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.hold, err = take(context.Background(), run, options.Now()); err != nil {
+	if s.hold, err = lockOf(run).Take(context.Background(), options.Now()); err != nil {
 		return nil, err
 	}
 	if s.manifest, err = ReadManifest(run); err != nil {
@@ -93,19 +92,7 @@ func Resume(run bridge.Run, options Options) (_ *Session, err error) {
 }
 
 // BusyError reports that another process drives the run.
-type BusyError struct {
-	*exclusive.HeldError
-	Run int
-}
-
-// take locks the run, and ends the processes that a killed session left behind.
-func take(ctx context.Context, run bridge.Run, now time.Time) (*exclusive.Hold, error) {
-	hold, err := lockOf(run).Take(ctx, now)
-	if held := new(exclusive.HeldError); errors.As(err, &held) {
-		return nil, &BusyError{Run: run.ID, HeldError: held}
-	}
-	return hold, err
-}
+type BusyError = exclusive.HeldError
 
 // Driven reports whether a process drives the run.
 func Driven(run bridge.Run) (bool, error) {
@@ -117,5 +104,6 @@ func lockOf(run bridge.Run) exclusive.Lock {
 	return exclusive.Lock{
 		Open: func() (*durable.Dir, error) { return durable.OpenPath(run.Folder) },
 		Name: "pair.lock", Note: "pair.json", What: fmt.Sprintf("run %d is driven", run.ID),
+		Hint: "only one process drives a run; oacp pair list shows its state",
 	}
 }

@@ -75,7 +75,7 @@ var (
 // Remove removes the folder of a run. No later run gets its number. Remove returns a *BusyError if a
 // process drives the run, or an error of ReadManifest.
 func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed, err error) {
-	hold, err := take(ctx, run, time.Now())
+	hold, err := lockOf(run).Take(ctx, time.Now())
 	if err != nil {
 		return removed, err
 	}

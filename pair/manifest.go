@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // manifestVersion is the version of the manifests that this package writes, and the latest it reads.
@@ -162,13 +163,15 @@ type ProofResult struct {
 
 // Errors about manifests.
 var (
-	ErrNewerVersion = errors.New("a newer version of this program wrote the manifest")
-	ErrForeignRun   = errors.New("another program created the run")
+	ErrNewerVersion = failure.New("foreign_run", "a newer version of this program wrote the manifest",
+		"only the program that made the run can continue it")
+	ErrForeignRun = failure.New("foreign_run", "another program created the run", "only the program that made the run can continue it")
 	// ErrLogRun means that a mirror or oacp bridge made the run for its log; see bridge.Manifest.IsLog.
-	ErrLogRun  = errors.New("the run is only a log, without a task and agents")
-	ErrDamaged = errors.New("the manifest is damaged")
+	ErrLogRun = failure.New("log_run", "the run is only a log, without a task and agents",
+		"oacp pair PROMPT starts a run with agents; oacp bridge shows this log")
+	ErrDamaged = failure.New("damaged_run", "the manifest is damaged", "inspect the folder of the run, and delete it if you do not need it")
 	// ErrNeverBegun means that the run has a folder but no manifest.
-	ErrNeverBegun = errors.New("the run never began")
+	ErrNeverBegun = failure.New("never_begun", "the run never began", "oacp pair PROMPT starts a new run")
 )
 
 // ReadManifest reads the manifest of a run. Errors name the file and match ErrDamaged, ErrNewerVersion,

@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/exclusive"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // Options configure a session.
@@ -42,7 +43,7 @@ func (o *Options) fill() {
 }
 
 // ErrTimeout reports that Run exceeded Options.Timeout. The run can be resumed.
-var ErrTimeout = errors.New("the session timed out")
+var ErrTimeout = failure.New("timeout", "the session timed out", "")
 
 // FailedError is returned if a run has failed.
 type FailedError struct {

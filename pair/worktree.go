@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -18,7 +19,7 @@ import (
 func (m *Manifest) branch() string { return fmt.Sprintf("agentpair/run-%d", m.ID) }
 
 // ErrNoCommit means that there is no commit from which a worktree could start.
-var ErrNoCommit = errors.New("a worktree needs a git repository with a commit")
+var ErrNoCommit = failure.New("no_commit", "a worktree needs a git repository with a commit", "make a commit to start from, or omit --worktree")
 
 // baseCommit returns the commit from which a worktree starts.
 func baseCommit(repository string) (string, error) {

@@ -26,6 +26,10 @@ type ChoicesError struct{ Reason string }
 
 func (e *ChoicesError) Error() string { return e.Reason }
 
+func (e *ChoicesError) Explain() (code, hint string) {
+	return "invalid_message", `write 2 to 9 different choices with commas between them: --choices "yes,no,later"`
+}
+
 // A NoChoiceError reports that a text names none of the choices of a message, or several.
 type NoChoiceError struct {
 	Message *Message
@@ -37,6 +41,17 @@ func (e *NoChoiceError) Error() string {
 		return fmt.Sprintf("%q is not one of the choices of message %s: %s", e.Text, e.Message.ID, strings.Join(choices, ", "))
 	}
 	return fmt.Sprintf("message %s offers no choices", e.Message.ID)
+}
+
+func (e *NoChoiceError) Explain() (code, hint string) {
+	if choices := e.Message.Choices(); choices != nil {
+		choice := choices[0]
+		if strings.ContainsFunc(choice, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			choice = "'" + strings.ReplaceAll(choice, "'", `'\''`) + "'"
+		}
+		return "no_choice", "oacp reply " + e.Message.ID.Short() + " --choose " + choice
+	}
+	return "no_choice", "oacp reply " + e.Message.ID.Short() + " --body TEXT answers in words"
 }
 
 // checkChoices returns a *ChoicesError unless these can be the choices of a message.

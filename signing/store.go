@@ -38,6 +38,9 @@ const (
 	maxKeyFile = 64 << 10
 )
 
+// OtherHome helps users whose home the reference implementation finds around the workspace.
+const OtherHome = "OACP_HOME or --oacp-dir names the home that has the keys, if it is not ~/oacp"
+
 // A NoKeyError reports that there is no key to sign with.
 type NoKeyError struct {
 	Agent schema.AgentName
@@ -54,6 +57,10 @@ func (e *NoKeyError) Error() string {
 	return fmt.Sprintf("%s has no key in %s", e.Agent, e.Folder)
 }
 
+func (e *NoKeyError) Explain() (code, hint string) {
+	return "no_key", fmt.Sprintf("oacp key list shows the keys, oacp key gen --agent %s creates one; "+OtherHome, e.Agent)
+}
+
 // A KeyFileError reports that the file or folder of a key cannot be used.
 type KeyFileError struct {
 	Path string
@@ -66,6 +73,10 @@ func (e *KeyFileError) Error() string {
 		return e.Err.Error()
 	}
 	return fmt.Sprintf("key %s: %v", e.Path, e.Err)
+}
+
+func (e *KeyFileError) Explain() (code, hint string) {
+	return "bad_key", "a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen"
 }
 
 func (e *KeyFileError) Unwrap() error { return e.Err }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
@@ -55,6 +56,13 @@ type UnclaimedError struct{ Err error }
 
 func (e *UnclaimedError) Error() string {
 	return "no turn begins without a claim on its message: " + e.Err.Error()
+}
+
+func (e *UnclaimedError) Explain() (code, hint string) {
+	if remote, ok := errors.AsType[*gitmail.RemoteError](e.Err); ok && remote.Refused {
+		return "", ""
+	}
+	return "remote_unreachable", "the mail stays in the inbox; if no other machine works it, oacp run --claim none gives it turns without the remote"
 }
 
 func (e *UnclaimedError) Unwrap() error { return e.Err }
@@ -214,19 +222,7 @@ func (r *Runner) endClaim(it *item, gone bool) {
 // empty without claims.
 const fenceVariable = "OACP_FENCE"
 
-// A FencedError reports that a turn answers or acknowledges a message that another machine has taken over.
-type FencedError struct {
-	ID schema.ID
-	// Fence is the number of the turn's claim, and Claim the later one.
-	Fence int
-	Claim gitmail.Claim
-}
-
-func (e *FencedError) Error() string {
-	return fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", e.Claim.Machine, e.ID, e.Claim.Attempt, e.Fence)
-}
-
-// CheckFence returns a *FencedError if, as of the last sync, another machine has a later claim on the message than the
+// CheckFence returns an error if, as of the last sync, another machine has a later claim on the message than the
 // turn that this process belongs to. Getenv returns variables of the process. If they name no turn on this message,
 // CheckFence returns nil.
 func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, getenv func(string) string) error {
@@ -241,7 +237,9 @@ func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent s
 	claims, err := repository.ListClaims(ctx)
 	for _, c := range claims {
 		if c.Err == nil && c.ID == id && c.Agent == agent && c.Attempt > fence {
-			return &FencedError{ID: id, Fence: fence, Claim: c}
+			return failure.New("claim_lost",
+				fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", c.Machine, id, c.Attempt, fence),
+				"leave the message to that machine; oacp status shows how far it gets")
 		}
 	}
 	return err

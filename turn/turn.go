@@ -180,6 +180,10 @@ func (e *DeadLettersError) Error() string {
 	return fmt.Sprintf("%d messages became dead letters", len(e.Messages))
 }
 
+func (e *DeadLettersError) Explain() (code, hint string) {
+	return "dead_letters", fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", e.Messages[0], e.Agent)
+}
+
 // errTimeout stops a turn that takes too long.
 var errTimeout = errors.New("the turn took too long")
 

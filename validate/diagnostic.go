@@ -82,6 +82,18 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%s (and %d more)", errs[0], len(errs)-1)
 }
 
+// Lines returns each error on one line, with its fix.
+func (e *InvalidError) Lines() (lines []string) {
+	for _, d := range e.Diagnostics {
+		if d.Severity == Error {
+			lines = append(lines, strings.TrimSuffix(d.String()+": "+d.Fix, ": "))
+		}
+	}
+	return lines
+}
+
+func (e *InvalidError) Explain() (code, hint string) { return "invalid_message", "" }
+
 // in sets the file of the diagnostics, and the lines that they refer to.
 func (ds Diagnostics) in(file, text string) Diagnostics {
 	for i := range ds {

@@ -153,13 +153,17 @@ func report(f failure.Failure, s *Streams, asJSON bool) int {
 		return f.Exit
 	}
 	if asJSON {
+		var findings validate.Diagnostics
+		if invalid, ok := f.Findings.(*validate.InvalidError); ok {
+			findings = invalid.Diagnostics
+		}
 		// If standard output fails, the text on standard error remains.
 		_ = WriteJSONLine(s.Out, struct {
 			Error    string               `json:"error"`
 			Code     string               `json:"code"`
 			Hint     string               `json:"hint,omitempty"`
 			Findings validate.Diagnostics `json:"diagnostics,omitempty"`
-		}{f.Message(), f.Code, f.Hint, f.Findings})
+		}{f.Message(), f.Code, f.Hint, findings})
 		_ = s.Out.Flush()
 	}
 	var text strings.Builder

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -105,7 +106,7 @@ func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentN
 }
 
 // ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that must be the agent
-// of the session; otherwise the error is a *project.OtherAgentError.
+// of the session; otherwise it is an error.
 func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
 	agent, err := AgentOf(w, flag, s)
 	own, inSession := SessionAgent(w, s)
@@ -115,7 +116,8 @@ func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentNam
 	case errors.Is(err, project.ErrNoSender):
 		return own, nil
 	}
-	return "", cmp.Or(err, error(&project.OtherAgentError{Session: own, Other: agent}))
+	return "", cmp.Or(err, failure.New("other_agent", fmt.Sprintf("this session acts for %s, not for %s", own, agent),
+		"if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed"))
 }
 
 // SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run

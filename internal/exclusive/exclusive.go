@@ -31,8 +31,8 @@ type Holder struct {
 
 // HeldError reports that another process holds the lock.
 type HeldError struct {
-	// What is that of the Lock.
-	What string
+	// What and Hint are those of the Lock.
+	What, Hint string
 	// Holder is nil if the process is unknown.
 	Holder *Holder
 }
@@ -45,6 +45,8 @@ func (e *HeldError) Error() string {
 		e.What, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
 }
 
+func (e *HeldError) Explain() (code, hint string) { return "busy", e.Hint }
+
 // A Lock is a place for a lock. It is two files of a folder, because some systems do not let others
 // read a locked one.
 type Lock struct {
@@ -52,8 +54,8 @@ type Lock struct {
 	Open func() (*durable.Dir, error)
 	// Name is the file that is locked, and Note the one that names the holder.
 	Name, Note string
-	// What says what the holder does, such as "run 7 is driven".
-	What string
+	// What says what the holder does, such as "run 7 is driven", and Hint what to do about it.
+	What, Hint string
 }
 
 const (
@@ -89,7 +91,7 @@ func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
 	case ctx.Err() != nil && !locked:
 		return nil, context.Cause(ctx)
 	case !locked && (err == nil || errors.Is(err, context.DeadlineExceeded)):
-		return nil, &HeldError{l.What, l.holder(dir)}
+		return nil, &HeldError{l.What, l.Hint, l.holder(dir)}
 	case err != nil:
 		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}

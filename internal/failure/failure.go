@@ -1,16 +1,21 @@
-// Package failure gives errors what people and programs see of them: a code, an exit status and a
+// Package failure asks errors for what people and programs see of them: a code, an exit status and a
 // hint. All programs use it, so the same mistake has the same code everywhere.
+//
+// An error says its code and its hint with a method
+//
+//	Explain() (code, hint string)
+//
+// Either may be empty: then the errors that it wraps say it.
 package failure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/spelling"
-	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // Exit statuses.
@@ -36,8 +41,8 @@ type Failure struct {
 	Exit int
 	// Hint says what to do, if this is known.
 	Hint string
-	// Findings are the problems of an invalid message.
-	Findings validate.Diagnostics
+	// Findings are the problems of an invalid message, or nil.
+	Findings severalError
 
 	err error
 }
@@ -45,49 +50,48 @@ type Failure struct {
 // Of returns the failure that the error means.
 func Of(err error) Failure {
 	f := Failure{Exit: ExitFailed, err: err}
-	status, isReported := errors.AsType[*StatusError](err)
-	switch signal, isSignal := errors.AsType[*SignalError](err); {
-	case isReported:
+	if status, isReported := errors.AsType[*StatusError](err); isReported {
 		f.Exit = status.Status
 		return f
-	case errors.Is(err, ErrOutputClosed):
+	}
+	if errors.Is(err, ErrOutputClosed) {
 		f.Exit = exitSignal + int(syscall.SIGPIPE)
 		return f
+	}
+	explained := outermost(err)
+	signal, isSignal := errors.AsType[*SignalError](err)
+	first, precedes := errors.AsType[preceding](err)
+	switch {
+	case explained.Code != "":
+		f.Code = explained.Code
+	case precedes:
+		f.Code, f.Hint = classify(first)
 	case isSignal:
-		f.Code, f.Exit = "interrupted", exitSignal+int(signal.Signal)
-		if _, partly := errors.AsType[*mailbox.PartsError](err); partly {
-			f.Code, f.Hint = classify(err)
-		}
+		f.Code = "interrupted"
 	default:
 		f.Code, f.Hint = classify(err)
 	}
-	f.explain(err)
-	if f.Code == CodeUsage || f.Code == "no_sender" {
+	f.Hint = cmp.Or(explained.Hint, f.Hint)
+	switch {
+	case explained.Exit != 0:
+		f.Exit = explained.Exit
+	case f.Code == CodeUsage || f.Code == "no_sender":
 		f.Exit = ExitUsage
+	case isSignal:
+		f.Exit = exitSignal + int(signal.Signal)
 	}
-	if invalid, ok := errors.AsType[*validate.InvalidError](err); ok && f.Code == "invalid_message" {
-		f.Findings = invalid.Diagnostics
+	if several, ok := errors.AsType[severalError](err); ok && f.Code == "invalid_message" {
+		f.Findings = several
 	}
 	return f
 }
 
-// explain takes the outermost hint, code and exit status of the errors of this package in the
-// chain.
-func (f *Failure) explain(err error) {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return
+// outermost returns the outermost hint, code and exit status of the errors of this package in the chain.
+func outermost(err error) (all Error) {
+	for e, ok := errors.AsType[*Error](err); ok && all.Code == ""; e, ok = errors.AsType[*Error](e.Err) {
+		all.Code, all.Hint, all.Exit = e.Code, cmp.Or(all.Hint, e.Hint), cmp.Or(all.Exit, e.Exit)
 	}
-	f.explain(e.Err)
-	if e.Code != "" {
-		f.Code, f.Hint = e.Code, ""
-	}
-	if e.Hint != "" {
-		f.Hint = e.Hint
-	}
-	if e.Exit != 0 {
-		f.Exit = e.Exit
-	}
+	return all
 }
 
 // Message returns the error on one line.
@@ -95,15 +99,13 @@ func (f Failure) Message() string { return OneLine(f.err.Error()) }
 
 // Lines returns the message, or one line for each finding if there are any.
 func (f Failure) Lines() []string {
-	if len(f.Findings) == 0 {
+	if f.Findings == nil {
 		return []string{f.Message()}
 	}
-	var lines []string
-	prefix := strings.TrimSuffix(f.err.Error(), (&validate.InvalidError{Diagnostics: f.Findings}).Error())
-	for _, d := range f.Findings {
-		if d.Severity == validate.Error {
-			lines = append(lines, strings.TrimSuffix(prefix+d.String()+": "+d.Fix, ": "))
-		}
+	lines := f.Findings.Lines()
+	prefix := strings.TrimSuffix(f.err.Error(), f.Findings.Error())
+	for i := range lines {
+		lines[i] = prefix + lines[i]
 	}
 	return lines
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +17,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -52,8 +51,6 @@ func TestFailures(t *testing.T) {
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
 		{&mailbox.SeveralFilesError{}, 1, "ambiguous", "hint: name the agent with"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
-		{&conversation.NotRecipientError{Agent: "b", Message: &schema.Message{To: []schema.AgentName{"a"}}}, 1, "not_recipient", "hint: only a recipient can reply"},
-		{&turn.FencedError{ID: "msg-20260313T1430Z-a-aaaa", Fence: 1}, 1, "claim_lost", "leave the message to that machine"},
 		{&track.AnsweredError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Answer: &schema.Message{ID: "msg-20260313T1431Z-b-bbbb"}, Pending: true}, 1, "already_answered",
 			"hint: oacp read bbbb shows the answer; --again sends another one; oacp ack aaaa acknowledges the message"},
 		{&track.BusyError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Agent: "b"}, 1, "already_working", "hint: oacp status aaaa shows"},
@@ -84,15 +81,14 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("%w: it ended", contract.ErrNoAnswer), 1, "no_verdict", "hint: oacp doctor"},
 		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},
 		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
-		{&turn.BusyError{What: "x"}, 1, "busy", "hint: only one process works an inbox"},
+		{&turn.BusyError{What: "x", Hint: "wait"}, 1, "busy", "hint: wait"},
 		{&turn.DeadLettersError{Agent: "b", Messages: []string{"bad.yaml"}}, 1, "dead_letters", "hint: oacp read bad.yaml shows the reason, oacp restore bad.yaml --agent b tries"},
-		{&watch.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},
-		{unavailable(&exec.Error{Name: "cladue", Err: exec.ErrNotFound}), 1, "agent_unavailable", "hint: command -v cladue"},
-		{unavailable(&exec.Error{Name: "./x", Err: fs.ErrPermission}), 1, "agent_unavailable", "hint: command -v ./x"},
+		{agent.NewExec(agent.Options{Command: []string{"cladue"}}).Start(t.Context()), 1, "agent_unavailable", "hint: command -v cladue"},
+		{agent.NewExec(agent.Options{Command: []string{"cladue | tee"}}).Start(t.Context()), 1, "agent_unavailable", "to use a shell: -- sh -c 'cladue | tee'"},
 		{unavailable(ash.ErrNotReady), 1, "agent_unavailable", "hint: the process there"},
-		{unavailable(syscall.ECONNREFUSED), 1, "agent_unavailable", "hint: oacp ash serve"},
+		{agent.NewAsh(agent.Options{Socket: filepath.Join(t.TempDir(), "none")}).Start(t.Context()), 1, "agent_unavailable", "hint: oacp ash serve"},
 		{unavailable(errors.New("x")), 1, "agent_unavailable", "oacp: the agent cannot be started: x\n"},
-		{unavailable(ash.ErrSocketInUse), 1, "socket_in_use", "hint: a bridge already"},
+		{ash.ErrSocketInUse, 1, "socket_in_use", "hint: a bridge already"},
 		{ash.ErrSocketPath, 1, "bad_socket", "hint: name a socket"},
 		{ash.ErrClosed, 1, "connection_lost", "connection closed"},
 		{&agent.ReportedError{Text: "no credit"}, 1, "turn_failed", "no credit"},

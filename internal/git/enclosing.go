@@ -12,10 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // ErrTracked says that a user's repository has files of a workspace under version control.
-var ErrTracked = errors.New("the repository has files of the workspace under version control")
+var ErrTracked = failure.New("tracked", "the repository has files of the workspace under version control",
+	"git rm -r --cached FOLDER removes them from the next commit and keeps the files; oacp commit commits their mail with the code")
 
 // Enclosing is the repository that a user works in, and a folder, which is usually inside it.
 type Enclosing struct {

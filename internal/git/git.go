@@ -16,14 +16,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 var (
 	// ErrMissing is returned if there is no git program.
-	ErrMissing = errors.New("git is not installed")
+	ErrMissing = failure.New("not_installed", "git is not installed", "install git")
 	// ErrTooOld is returned if this module needs a later version of git.
-	ErrTooOld = errors.New("is too old")
+	ErrTooOld = failure.New("git_too_old", "is too old", "install a newer git")
 )
 
 // oldest is the oldest version of git with which this module works.
@@ -159,7 +160,7 @@ func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...stri
 	if ctx.Err() != nil && command.Process != nil {
 		processgroup.Kill(command.Process) // some of its processes may have ignored SIGTERM
 	}
-	if err := failure(ctx, err, args, stderr.kept.Bytes()); err != nil {
+	if err := errorOf(ctx, err, args, stderr.kept.Bytes()); err != nil {
 		return out.kept.Bytes(), err
 	}
 	if out.over {
@@ -168,8 +169,8 @@ func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...stri
 	return out.kept.Bytes(), nil
 }
 
-// failure turns the error of a command into one of Run.
-func failure(ctx context.Context, err error, args []string, stderr []byte) error {
+// errorOf turns the error of a command into one of Run.
+func errorOf(ctx context.Context, err error, args []string, stderr []byte) error {
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:

@@ -77,7 +77,7 @@ func (o *Objects) start() error {
 		err = process.Start()
 	}
 	if err != nil {
-		return failure(o.ctx, err, []string{"cat-file"}, nil)
+		return errorOf(o.ctx, err, []string{"cat-file"}, nil)
 	}
 	o.process, o.in, o.out = process, in, bufio.NewReaderSize(out, 64<<10)
 	return nil
@@ -96,7 +96,7 @@ func (o *Objects) end(cancel bool) error {
 
 // failure returns why the process ended early.
 func (o *Objects) failure(err error) error {
-	if ended := failure(o.ctx, o.end(true), []string{"cat-file"}, o.stderr.Bytes()); ended != nil {
+	if ended := errorOf(o.ctx, o.end(true), []string{"cat-file"}, o.stderr.Bytes()); ended != nil {
 		return ended
 	}
 	return err

@@ -54,7 +54,8 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 	waiting, _, _ := settings.Waiting(w) // the findings have its errors
 	for _, f := range waiting {
 		e := settings.NewNotAllowedError(f)
-		report.Add(doctor.Finding{Category: doctor.Categories[0], Name: f.Path, Severity: doctor.SeverityWarning, Message: strings.TrimPrefix(e.Error(), f.Path+": "), Hint: e.Hint()})
+		_, hint := e.Explain()
+		report.Add(doctor.Finding{Category: doctor.Categories[0], Name: f.Path, Severity: doctor.SeverityWarning, Message: strings.TrimPrefix(e.Error(), f.Path+": "), Hint: hint})
 	}
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: o.Getenv}, o.WorkingDir)...)
 	sessions, err := setup.InspectErrors(w, o.Now)

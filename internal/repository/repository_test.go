@@ -63,17 +63,14 @@ var imports = map[string][]string{
 
 	"internal/durable":   {"internal/process"},
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
-	"internal/git":       {"internal/processgroup", "internal/testing/check"},
+	"internal/git":       {"internal/failure", "internal/processgroup", "internal/testing/check"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/orphans":   {"internal/process"},
 	"internal/testing/mailboxtest": {
 		"schema", "signing", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/gittest", "internal/testing/memoryfolder",
 	},
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
-	"internal/failure": {
-		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/settings", "mailbox/trust", "mailbox/watch", "bridge",
-		"ash", "agent", "turn", "turn/track", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/secrets", "internal/spelling", "internal/visible",
-	},
+	"internal/failure":          {"internal/durable", "internal/spelling", "schema", "mailbox", "agent", "ash", "contract", "mailbox/gitmail", "mailbox/project", "mailbox/watch", "turn", "turn/track", "validate", "internal/git"},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/secrets", "internal/spelling",
 		"internal/visible",

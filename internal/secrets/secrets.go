@@ -25,6 +25,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: line %d has what looks like %s", e.Field, e.Line, e.Kind)
 }
 
+func (e *Error) Explain() (code, hint string) {
+	return "secret", "leave the key out, and revoke it if others have seen it; send and reply have --allow-secret"
+}
+
 // Check returns an *Error about the first key in a text, which the field names.
 func Check(field, text string) error {
 	if start, _, kind := find(text, 0); kind != "" {

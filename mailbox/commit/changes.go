@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
@@ -60,7 +61,8 @@ func (r *Repository) look(ctx context.Context) (c Changes, err error) {
 		return c, err
 	}
 	if c.edited != "" {
-		return c, &EditedError{c.edited}
+		return c, failure.New("edited_message", c.edited+" was committed before, and now has other content", // others may have read it
+			"rename the file if it is a new message; git restore brings the old one back")
 	}
 	known := make(map[string]bool, len(before.Files))
 	for _, f := range before.Files {
@@ -128,7 +130,7 @@ func parse(line string) (f File, isEdit bool, err error) {
 	case fields[0] == "?" && len(line) > 2:
 		return File{Status: Added, Path: line[2:], isNew: true}, false, nil
 	case fields[0] == "u":
-		return f, false, &UnfinishedError{"merge with conflicts"}
+		return f, false, errUnfinished("merge with conflicts")
 	case fields[0] != "1" || len(fields) != 9:
 		return f, false, fmt.Errorf("git status printed %.200q", line)
 	}

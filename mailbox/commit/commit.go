@@ -19,7 +19,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -39,11 +41,14 @@ const (
 // The reasons for which a workspace cannot be committed.
 var (
 	// ErrNoRepository is returned if the workspace is in no working folder of a git repository.
-	ErrNoRepository = errors.New("not in a git repository")
+	ErrNoRepository = failure.New("no_repository", "not in a git repository",
+		"git init creates one; for a workspace with its own repository, use oacp sync")
 	// ErrOwnRepository is returned if the workspace has a repository of its own, to which oacp sync commits.
-	ErrOwnRepository = errors.New("has a git repository of its own")
+	ErrOwnRepository = failure.New("own_repository", "has a git repository of its own",
+		"use oacp sync, which commits mail and exchanges it with the remote")
 	// ErrRefused is returned if git did not commit, for example because a hook failed.
-	ErrRefused = errors.New("git did not commit")
+	ErrRefused = failure.New("commit_refused", "git did not commit",
+		"nothing was committed: fix what git names, such as a hook, the signing program or your name in the settings")
 )
 
 // IgnoredError says that git ignores the messages of the workspace.
@@ -56,41 +61,26 @@ type IgnoredError struct {
 	Exception string
 }
 
-// Hint says what the user can do.
-func (e *IgnoredError) Hint() string {
+func (e *IgnoredError) Explain() (code, hint string) {
 	if e.Exception == "" {
-		return "remove the pattern"
+		return "git_ignored", "remove the pattern"
 	}
-	return "remove the pattern, or add a line below it: " + e.Exception
+	return "git_ignored", "remove the pattern, or add a line below it: " + e.Exception
 }
 
 func (e *IgnoredError) Error() string {
 	return fmt.Sprintf("git ignores messages in %s, because of %s", e.Workspace, e.Rule)
 }
 
-// UnfinishedError says that the user must finish or abort a git operation first.
-type UnfinishedError struct {
-	// What is the operation, such as rebase.
-	What string
+// errUnfinished says that the user must finish or abort a git operation, such as a rebase, first.
+func errUnfinished(what string) error {
+	return failure.New("git_unfinished", "a "+what+" is in progress", "git status says how to finish or abort it")
 }
 
-func (e *UnfinishedError) Error() string { return "a " + e.What + " is in progress" }
-
-// EditedError says that a message has changed since the last commit, from which others may have read it.
-type EditedError struct {
-	// Path is the path below the workspace.
-	Path string
-}
-
-func (e *EditedError) Error() string {
-	return e.Path + " was committed before, and now has other content"
-}
-
-// LockedError says that another git command is changing the index or HEAD, or has crashed.
-type LockedError struct{ Path string }
-
-func (e *LockedError) Error() string {
-	return fmt.Sprintf("the repository is locked: %s exists", e.Path)
+// errLocked says that another git command is changing the index or HEAD, or has crashed.
+func errLocked(lock string) error {
+	return failure.New("index_locked", fmt.Sprintf("the repository is locked: %s exists", lock),
+		"wait for the other git command; if none is running, remove the file: "+visible.ShellCommand("rm", lock))
 }
 
 // A Repository is the user's repository around a workspace.
@@ -141,7 +131,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	r.git.Dir, r.prefix, r.lock = lines[0], lines[1], r.absolute(lines[2])
 	for i, u := range unfinished {
 		if _, err := os.Lstat(r.absolute(lines[3+i])); err == nil {
-			return nil, &UnfinishedError{u.what}
+			return nil, errUnfinished(u.what)
 		}
 	}
 	r.names = namesOf(r.prefix != "")
@@ -274,7 +264,7 @@ func (r *Repository) paths(before string, files []File) *bytes.Buffer {
 	return &all
 }
 
-// explain turns an error of git into a *LockedError or ErrRefused.
+// explain turns an error of git into errLocked or ErrRefused.
 func (r *Repository) explain(err error) error {
 	failed, ok := errors.AsType[*git.Error](err)
 	if !ok {
@@ -282,13 +272,13 @@ func (r *Repository) explain(err error) error {
 	}
 	_, lock, _ := strings.Cut(failed.Stderr, "Unable to create '")
 	if lock, _, locked := strings.Cut(lock, "': File exists"); locked { // of the index, or of HEAD, if a commit was killed
-		return &LockedError{lock}
+		return errLocked(lock)
 	}
 	return fmt.Errorf("%w: %w", ErrRefused, err)
 }
 
-// awaitLock waits until no other git command has the lock of the index. It returns a *LockedError if that
-// takes too long.
+// awaitLock waits until no other git command has the lock of the index. It returns an error if that takes
+// too long.
 func (r *Repository) awaitLock(ctx context.Context) error {
 	deadline := time.Now().Add(lockPatience)
 	for {
@@ -296,11 +286,11 @@ func (r *Repository) awaitLock(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return &LockedError{r.lock}
+			return errLocked(r.lock)
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(&LockedError{r.lock}, context.Cause(ctx))
+			return errors.Join(errLocked(r.lock), context.Cause(ctx))
 		case <-time.After(lockPatience / 40):
 		}
 	}

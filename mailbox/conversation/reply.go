@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -103,18 +104,8 @@ func AnswerTo(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, 
 	return found, nil
 }
 
-// NotRecipientError reports a reply to a message that was not sent to the agent.
-type NotRecipientError struct {
-	Agent   schema.AgentName
-	Message *schema.Message
-}
-
-func (e *NotRecipientError) Error() string {
-	return fmt.Sprintf("message %s was sent to %s, not to %s", e.Message.ID, spelling.Join(e.Message.To), e.Agent)
-}
-
-// Original returns the message that Find found, if the agent can reply to it. Otherwise it returns a
-// *NotRecipientError, or the error of a message that is held or not valid.
+// Original returns the message that Find found, if the agent can reply to it. It returns an error for a
+// message that was not sent to the agent, and the error of a message that is held or not valid.
 func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, error) {
 	m := found[0].Message
 	for _, e := range found {
@@ -126,7 +117,8 @@ func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, e
 		return nil, fmt.Errorf("message %s cannot be answered: it is not valid: %w", m.ID, err)
 	}
 	if !m.IsFor(agent) {
-		return nil, &NotRecipientError{agent, m}
+		return nil, failure.New("not_recipient", fmt.Sprintf("message %s was sent to %s, not to %s", m.ID, spelling.Join(m.To), agent),
+			"only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to "+m.ID.Short()+" writes to the conversation")
 	}
 	return m, nil
 }

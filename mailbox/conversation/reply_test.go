@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -149,9 +150,8 @@ func TestOriginal(t *testing.T) {
 	}
 	for _, agent := range []schema.AgentName{"claude", "gemini"} {
 		_, err := Original(found, agent)
-		var refused *NotRecipientError
-		if !errors.As(err, &refused) || refused.Agent != agent || !strings.Contains(err.Error(), "was sent to codex, not to "+string(agent)) {
-			t.Errorf("%s replies with %v, want a NotRecipientError", agent, err)
+		if failure.Of(err).Code != "not_recipient" || !strings.Contains(err.Error(), "was sent to codex, not to "+string(agent)) {
+			t.Errorf("%s replies with %v, want that it is no recipient", agent, err)
 		}
 	}
 	found[0].Err = errors.New("odd")

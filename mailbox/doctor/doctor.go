@@ -188,7 +188,8 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 	case mode.Holds():
 		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
 	case isRefused:
-		i.add(name, SeverityWarning, refused.Hint(), "oacp run does not start without flags: %v", refused)
+		_, hint := refused.Explain()
+		i.add(name, SeverityWarning, hint, "oacp run does not start without flags: %v", refused)
 	default:
 		i.add(name, SeverityOK, "", "oacp run gives turns")
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -27,7 +26,7 @@ func BadFileHint(e mailbox.Entry) string {
 	}
 	if e.IsHeld() {
 		held, _ := errors.AsType[*mailbox.HeldError](e.Err)
-		return fmt.Sprintf("%s; %s moves the file to the archive", trust.Remedy(held), command("ack"))
+		return fmt.Sprintf("%s; %s moves the file to the archive", held.Remedy(), command("ack"))
 	}
 	return fmt.Sprintf("%s shows it, %s moves it to the archive", command("read", "--raw"), command("ack"))
 }

@@ -39,7 +39,7 @@ func TestBacklogInPieces(t *testing.T) {
 	n.git(n.remote, "config", "receive.maxInputSize", "100")
 	here.send("claude", "codex")
 	_, err := here.trySync()
-	if refusal, ok := errors.AsType[*gitmail.RemoteError](err); !ok || refusal.Cause() != gitmail.CauseSize {
+	if refusal, ok := errors.AsType[*gitmail.RemoteError](err); !ok || !refusal.TooLarge() {
 		t.Errorf("the error is %v, want one about the size", err)
 	}
 }

@@ -3,7 +3,6 @@ package gitmail
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 )
 
@@ -20,11 +20,11 @@ const DefaultRef = "refs/heads/oacp"
 // Errors about the remote and the ref that a user chooses.
 var (
 	// ErrUnknownRemote says that the user's repository has no such remote.
-	ErrUnknownRemote = errors.New("the repository has no remote")
+	ErrUnknownRemote = failure.New("unknown_remote", "the repository has no remote", "git remote lists them; a URL has a : or a /")
 	// ErrBadRef says that a ref cannot hold mailboxes because of its name.
-	ErrBadRef = errors.New("cannot hold mailboxes")
+	ErrBadRef = failure.New("bad_ref", "cannot hold mailboxes", "name another one with --branch or --ref")
 	// ErrForeignBranch says that the ref on the remote holds something other than mailboxes.
-	ErrForeignBranch = errors.New("holds no mailboxes")
+	ErrForeignBranch = failure.New("bad_ref", "holds no mailboxes", "name another one with --branch or --ref")
 )
 
 // choose returns the settings for the options. A workspace that was initialized before keeps what the options leave out.

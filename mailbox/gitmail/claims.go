@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/schema"
@@ -34,7 +35,7 @@ const (
 
 var (
 	// ErrNoRemote says that a repository has no remote, which claims need.
-	ErrNoRemote = errors.New("the git repository of the workspace has no remote")
+	ErrNoRemote = failure.New("no_remote", "the git repository of the workspace has no remote", "oacp init --git --remote NAME-OR-URL adds one")
 	// ErrElsewhere says that another machine has a message.
 	ErrElsewhere = errors.New("another machine has the message")
 	// ErrClaimLost says that this machine lost a claim, or that another machine may soon take it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -21,7 +22,8 @@ var (
 	// ErrNoRepository is returned for a workspace that has no repository of its own.
 	ErrNoRepository = errors.New("the workspace has no git repository of its own")
 	// ErrForeignRepository says that the workspace is the top of a repository that Init did not make.
-	ErrForeignRepository = errors.New("it is a git repository that oacp did not make")
+	ErrForeignRepository = failure.New("foreign_repository", "it is a git repository that oacp did not make",
+		"name another folder with --dir; oacp init --commit makes mailboxes that are committed with the code")
 	// ErrDamaged says that git cannot use the repository that Init made.
 	ErrDamaged = errors.New("its git repository is damaged")
 	// ErrObjectFormat says that the remote has objects of another format, SHA-1 or SHA-256.
@@ -37,6 +39,26 @@ type RepositoryError struct {
 }
 
 func (e *RepositoryError) Error() string { return fmt.Sprintf("workspace %s: %v", e.Dir, e.Err) }
+
+func (e *RepositoryError) Explain() (code, hint string) {
+	switch {
+	case errors.Is(e, ErrNoRepository) && errors.Is(e, ErrForeignRepository):
+		return "no_repository", "oacp commit commits its mail with the code; oacp init --git moves it into .oacp, with its mail"
+	case errors.Is(e, ErrNoRepository):
+		return "no_repository", visible.ShellCommand("oacp", "init", "--git", "--dir", e.Dir) +
+			" creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
+	case errors.Is(e, ErrObjectFormat):
+		return "object_format", e.Remake() + " makes one in the format of the remote; all messages are in the workspace, so none is lost"
+	case errors.Is(e, ErrHook):
+		return "hook_refused", visible.ShellCommand("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
+	case errors.Is(e, ErrDamaged):
+		return "damaged_repository", e.Remake() + " makes another; all messages are in the workspace, so none is lost"
+	case errors.Is(e, git.ErrSigning):
+		return "not_signed", "fix the signing program, or commit mail without signatures: " +
+			visible.ShellCommand("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
+	}
+	return "", ""
+}
 
 func (e *RepositoryError) Unwrap() error { return e.Err }
 

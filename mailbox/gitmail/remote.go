@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // RemoteError says that the remote could not be reached, or that it refused a push.
@@ -34,32 +35,33 @@ func (e *RemoteError) Error() string {
 	return fmt.Sprintf("%s %s: %v", e.URL, what, e.Err)
 }
 
+func (e *RemoteError) Explain() (code, hint string) {
+	switch {
+	case !e.Refused:
+		return "remote_unreachable", "mail waits for the next sync; " + visible.ShellCommand("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
+	case e.says("no space left on device", "disk quota exceeded", "out of diskspace"):
+		hint = "free space on the disk of the remote; mail waits for the next sync"
+	case e.TooLarge():
+		hint = "raise the limit of the remote for the size of a push, such as receive.maxInputSize; mail waits for the next sync"
+	case e.Claims:
+		hint = "allow pushes to refs below refs/oacp/claims/ on the remote, and remove conflicting refs: git -C .oacp push oacp :refs/oacp/claims/AGENT"
+	default:
+		hint = "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync"
+	}
+	return "remote_refused", hint
+}
+
 func (e *RemoteError) Unwrap() error { return e.Err }
 
-// A Cause says why a remote refused a push.
-type Cause int
+// TooLarge reports whether the remote refused a push because of its size.
+func (e *RemoteError) TooLarge() bool {
+	return e.says("exceeds maximum allowed size", "http 413", "too large", "size limit", "maxinputsize")
+}
 
-// The causes that the answer of a remote can tell. The usual one is that the user may not push to the branch.
-const (
-	CauseOther Cause = iota
-	// CauseSize is a limit of the size of a push.
-	CauseSize
-	// CauseDisk is a full disk of the remote.
-	CauseDisk
-)
-
-// Cause returns the cause, from the words of git and of hosts.
-func (e *RemoteError) Cause() Cause {
+// says reports whether git or the host said any of these words.
+func (e *RemoteError) says(words ...string) bool {
 	said := strings.ToLower(fmt.Sprint(e.Err))
-	for cause, words := range map[Cause][]string{
-		CauseSize: {"exceeds maximum allowed size", "http 413", "too large", "size limit", "maxinputsize"},
-		CauseDisk: {"no space left on device", "disk quota exceeded", "out of diskspace"},
-	} {
-		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) }) {
-			return cause
-		}
-	}
-	return CauseOther
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 }
 
 // ErrHook says that a hook of the user refused to push the mail.
@@ -261,7 +263,7 @@ func (e *exchange) publish(ctx context.Context, commit string, own bool) (refusa
 		if refusal == nil && err == nil {
 			refusal, err = e.pushTip(ctx, commit, own)
 		}
-		if refusal == nil || err != nil || each == 1 || refusal.Cause() != CauseSize {
+		if refusal == nil || err != nil || each == 1 || !refusal.TooLarge() {
 			return refusal, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -56,6 +57,10 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
+func (e *UnknownProjectError) Explain() (code, hint string) {
+	return "unknown_project", spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
+}
+
 // oacpName is the folder for the workspace of a repository, or a link to one, and oacpBranch the usual branch of mailboxes.
 const (
 	oacpName   = ".oacp"
@@ -63,10 +68,12 @@ const (
 )
 
 // ErrNested says that commands in the folder of a new workspace would find another one.
-var ErrNested = errors.New("commands there use another workspace")
+var ErrNested = failure.New("nested_workspace", "commands there use another workspace",
+	"oacp add-agent NAME adds an agent to it; oacp init --dir DIR makes another one, for commands with --dir DIR")
 
 // ErrTwo says that a folder is a workspace and has another one in .oacp, so that mail for one would wait in the other.
-var ErrTwo = errors.New("there are two workspaces")
+var ErrTwo = failure.New("two_workspaces", "there are two workspaces",
+	"--dir or OACP_WORKSPACE names the one to use. To have one: oacp sync --dir .oacp, if it is synced; move .oacp away; oacp init --git --move")
 
 // Find returns the folder of the workspace. If there is none, it returns an error matching
 // mailbox.ErrNoWorkspace, or an *UnknownProjectError; if there are two, the error matches ErrTwo.
@@ -85,20 +92,10 @@ func (p Place) Find() (string, error) {
 	}
 	err := fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
 	if where, remedy := whereElse(p.WorkingDir); where != "" {
-		return "", &ElsewhereError{fmt.Errorf("%w; %s", err, where), remedy}
+		return "", failure.WithHint(fmt.Errorf("%w; %s", err, where), remedy)
 	}
 	return "", err
 }
-
-// ElsewhereError says that there is no workspace, but that the repository has mailboxes elsewhere.
-type ElsewhereError struct {
-	error
-	// Remedy says which command uses them.
-	Remedy string
-}
-
-// Unwrap returns an error that matches mailbox.ErrNoWorkspace.
-func (e *ElsewhereError) Unwrap() error { return e.error }
 
 // whereElse says where a repository without a workspace has mailboxes, as far as it knows without asking its remotes.
 func whereElse(dir string) (where, remedy string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -30,17 +31,11 @@ func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
 	return err == nil && runtime == human
 }
 
-// A PersonError says that a program would act as a person.
-type PersonError struct{ Agent schema.AgentName }
-
-func (e *PersonError) Error() string {
-	return fmt.Sprintf("%s is a person: no program answers for a person", e.Agent)
-}
-
-// CheckProgram returns a *PersonError if the agent is a person, in whose name no program may act.
+// CheckProgram returns an error if the agent is a person, in whose name no program may act.
 func CheckProgram(w *mailbox.Workspace, agent schema.AgentName) error {
 	if IsPerson(w, agent) {
-		return &PersonError{agent}
+		return failure.New("person", fmt.Sprintf("%s is a person: no program answers for a person", agent), fmt.Sprintf(
+			"oacp inbox --agent %s lists what waits; a person answers in a terminal with decide, or writes oacp --as-person before the command", agent))
 	}
 	return nil
 }

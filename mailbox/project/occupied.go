@@ -9,12 +9,14 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // ErrOccupied says that a file or folder with a name that a workspace needs belongs to another program.
-var ErrOccupied = errors.New("belongs to another program")
+var ErrOccupied = failure.New("occupied", "belongs to another program",
+	"the same command with --dir makes the workspace in a folder of its own, such as .oacp, or mail with --commit")
 
 // CheckFree returns an error matching ErrOccupied if the folder is not a workspace, but has a
 // workspace.json or a folder agents with visible entries.

@@ -10,12 +10,13 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // ErrNoSender is returned if no agent is given, and none can be inferred.
-var ErrNoSender = errors.New("no agent is given")
+var ErrNoSender = failure.New("no_sender", "no agent is given", "use --agent AGENT, or set OACP_AGENT")
 
 // runtimeMarks are the environment variables that the runtimes set.
 var runtimeMarks = []struct{ variable, runtime string }{
@@ -81,13 +82,6 @@ func SessionAgent(w *mailbox.Workspace, getenv func(string) string) (schema.Agen
 		}
 	}
 	return "", ErrNoSender
-}
-
-// An OtherAgentError says that a command in a live session would act for another agent.
-type OtherAgentError struct{ Session, Other schema.AgentName }
-
-func (e *OtherAgentError) Error() string {
-	return fmt.Sprintf("this session acts for %s, not for %s", e.Session, e.Other)
 }
 
 // InferAgent returns the agent that this process acts for. It is the first of: the agent of

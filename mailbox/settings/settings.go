@@ -99,9 +99,8 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("%s: %s %s not allowed yet (see oacp allow)", e.File, spelling.Join(e.Names), verb)
 }
 
-// Hint says how to allow the settings.
-func (e *NotAllowedError) Hint() string {
-	return "oacp allow shows what would run and asks; flags, and the user's own config.yaml in $OACP_HOME, need no allowing"
+func (e *NotAllowedError) Explain() (code, hint string) {
+	return "not_allowed", "oacp allow shows what would run and asks; flags, and the user's own config.yaml in $OACP_HOME, need no allowing"
 }
 
 // NewNotAllowedError returns the error about the refused settings of a file.

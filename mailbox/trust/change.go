@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
@@ -24,36 +25,6 @@ const (
 	Unchanged = "unchanged"
 	Skipped   = "skipped"
 )
-
-// A ConflictError reports that a trust file has another entry for the id of a key. Import never replaces
-// an entry, and never reactivates a revoked pin: a person has to edit the file.
-type ConflictError struct {
-	KeyID signing.KeyID
-	Path  string
-	// Revoked reports whether the pin is revoked. If not, the agent, the domain or the machine differs.
-	Revoked bool
-}
-
-func (e *ConflictError) Error() string {
-	if e.Revoked {
-		return fmt.Sprintf("key %s is revoked in %s", e.KeyID, e.Path)
-	}
-	return fmt.Sprintf("key %s is in %s with another agent, domain or instance", e.KeyID, e.Path)
-}
-
-// A NotPinnedError reports that the receiver has not pinned a key or, without a receiver, that no agent of
-// the workspace has.
-type NotPinnedError struct {
-	KeyID    signing.KeyID
-	Receiver schema.AgentName
-}
-
-func (e *NotPinnedError) Error() string {
-	if e.Receiver == "" {
-		return fmt.Sprintf("no agent has pinned the key %s", e.KeyID)
-	}
-	return fmt.Sprintf("%s has not pinned the key %s", e.Receiver, e.KeyID)
-}
 
 // An Imported is the result of Import. Catalog and Pins are Added, Unchanged or Skipped.
 type Imported struct {
@@ -71,7 +42,7 @@ type Imported struct {
 // Import adds a public key to the catalog and to the pins of the receiver, or only to the catalog if
 // receiver is empty. It locks out other processes that change trust in the workspace.
 //
-// The error is a *ConflictError if a file has another entry for the key's id. The catalog may then have
+// It is an error if a file has another entry for the key's id. The catalog may then have
 // the key nevertheless, which grants no trust.
 func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, receiver schema.AgentName) (r Imported, err error) {
 	r = Imported{KeyID: stub.KeyID, Agent: stub.Agent, Pins: Skipped, CatalogPath: filepath.Join(w.Dir(), catalogName)}
@@ -119,8 +90,14 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 	return r, err
 }
 
+// conflict is the error of a file that has another entry for a key. Import never replaces an entry, and never reactivates a
+// revoked pin: a person has to edit the file.
+func conflict(format string, id signing.KeyID, file string) error {
+	return failure.New("trust_conflict", fmt.Sprintf(format, id, file), "to trust the key as it is now, remove the entry from the file by hand")
+}
+
 // put adds an entry to those of a file, unless the file has it, and returns Added or Unchanged. It returns
-// a *ConflictError if the file has another entry for the id of the key.
+// an error if the file has another entry for the id of the key.
 func put(entries []Entry, added Entry, file string) ([]Entry, string, error) {
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.KeyID == added.KeyID })
 	if i < 0 {
@@ -129,9 +106,9 @@ func put(entries []Entry, added Entry, file string) ([]Entry, string, error) {
 	differs := func(a, b Optional) bool { return a != "" && b != "" && a != b }
 	switch e := entries[i]; {
 	case e.Status == Revoked:
-		return nil, "", &ConflictError{KeyID: e.KeyID, Path: file, Revoked: true}
+		return nil, "", conflict("key %s is revoked in %s", e.KeyID, file)
 	case e.Agent != added.Agent || differs(e.Domain, added.Domain) || differs(e.Instance, added.Instance):
-		return nil, "", &ConflictError{KeyID: e.KeyID, Path: file}
+		return nil, "", conflict("key %s is in %s with another agent, domain or instance", e.KeyID, file)
 	}
 	return entries, Unchanged, nil
 }
@@ -148,8 +125,8 @@ type Revocation struct {
 }
 
 // Revoke revokes the pin of a key for a receiver or, if receiver is empty, for every agent that has one.
-// A file that cannot be used prevents no other change: the error then joins those of all such files. It is a
-// *NotPinnedError if there is no pin.
+// A file that cannot be used prevents no other change: the error then joins those of all such files. Without
+// a pin, it is another one.
 func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receiver schema.AgentName) (Revocation, error) {
 	r := Revocation{id, make(map[schema.AgentName]string), []schema.AgentName{}, make(map[schema.AgentName]string)}
 	receivers := []schema.AgentName{receiver}
@@ -183,7 +160,11 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 			}
 		}
 		if len(r.Receivers)+len(failed) == 0 {
-			return &NotPinnedError{id, receiver}
+			problem := fmt.Sprintf("%s has not pinned the key %s", receiver, id)
+			if receiver == "" {
+				problem = fmt.Sprintf("no agent has pinned the key %s", id)
+			}
+			return failure.New("not_pinned", problem, "oacp trust list shows who trusts which key")
 		}
 		return errors.Join(failed...)
 	})

@@ -30,6 +30,10 @@ type PolicyError struct {
 
 func (e *PolicyError) Error() string { return fmt.Sprintf("%s is not authorized: %v", e.Path, e.Err) }
 
+func (e *PolicyError) Explain() (code, hint string) {
+	return "bad_policy", "restore the file; if the change was intended, oacp trust sign-policy --agent AGENT signs it; " + signing.OtherHome
+}
+
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 // configName returns the path of an agent's settings below the workspace.

@@ -159,17 +159,6 @@ var outcomes = map[signing.Status]string{
 	signing.Revoked:   "the key that signed it is revoked",
 }
 
-// Remedy says what lets an agent read a held message.
-func Remedy(held *mailbox.HeldError) string {
-	switch {
-	case held.Again:
-		return "oacp restore ID --agent " + string(held.Agent) + " gives a message another turn"
-	case held.Status == signing.Unsigned:
-		return "its sender must sign: oacp trust setup --agents SENDER," + string(held.Agent) + " begins that"
-	}
-	return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key", held.Agent)
-}
-
 // HeldNotes says which recipients of a message that was sent will hold it, and why.
 func HeldNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 	for _, to := range m.To {
@@ -183,7 +172,7 @@ func HeldNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
 		}
 		if held.Status == signing.Unsigned || held.Status != signing.Verified && p.ignored == "" {
 			notes = append(notes, fmt.Sprintf("%s reads only verified messages, and holds this one: %s; %s",
-				to, outcomes[held.Status], strings.Replace(Remedy(&held), "SENDER", string(m.From), 1)))
+				to, outcomes[held.Status], strings.Replace(held.Remedy(), "SENDER", string(m.From), 1)))
 		}
 	}
 	return notes

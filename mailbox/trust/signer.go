@@ -19,6 +19,10 @@ import (
 // agent then sends nothing, because it may have to sign the message.
 type SettingsError struct{ FileError }
 
+func (e *SettingsError) Explain() (code, hint string) {
+	return "bad_settings", "under signing:, sign_messages is true or false, verify_mode off, warn or enforce, and kid the id of a key; nothing was sent"
+}
+
 // settings are the section signing of an agent's configuration.
 type settings struct {
 	Sign  yaml.Node `yaml:"sign_messages"`

@@ -50,6 +50,10 @@ type FileError struct{ Err error }
 
 func (e *FileError) Error() string { return e.Err.Error() }
 
+func (e *FileError) Explain() (code, hint string) {
+	return "bad_trust", "fix the file, or move it away and import the keys again; until then it grants nothing"
+}
+
 func (e *FileError) Unwrap() error { return e.Err }
 
 // Optional is a text that files and JSON represent as null if it is empty.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -88,7 +89,7 @@ func TestImport(t *testing.T) {
 	other := stub
 	other.Instance = "urn:uuid:00000000-0000-4000-8000-000000000000"
 	_, err = trust.Import(t.Context(), w, other, "codex")
-	if conflict, ok := errors.AsType[*trust.ConflictError](err); !ok || conflict.Revoked {
+	if failure.Of(err).Code != "trust_conflict" || strings.Contains(err.Error(), "revoked") {
 		t.Errorf("another machine: %v", err)
 	}
 }
@@ -101,7 +102,7 @@ func TestRevoke(t *testing.T) {
 	}
 	imports(t, w, other, "codex")
 	_, err := trust.Revoke(t.Context(), w, other.KeyID, "gemini")
-	if _, ok := errors.AsType[*trust.NotPinnedError](err); !ok {
+	if failure.Of(err).Code != "not_pinned" {
 		t.Errorf("revoking what is not pinned: %v", err)
 	}
 	done, err := trust.Revoke(t.Context(), w, stub.KeyID, "codex")
@@ -113,7 +114,7 @@ func TestRevoke(t *testing.T) {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	_, err = trust.Import(t.Context(), w, stub, "codex")
-	if conflict, ok := errors.AsType[*trust.ConflictError](err); !ok || !conflict.Revoked {
+	if failure.Of(err).Code != "trust_conflict" || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("importing it again: %v", err)
 	}
 	if pins := must(trust.Pins(w, "codex")); !isRevoked(pins, stub.KeyID) || isRevoked(pins, other.KeyID) {

@@ -26,6 +26,8 @@ func (e *DeadLetterError) Error() string {
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
 }
 
+func (e *DeadLetterError) Explain() (code, hint string) { return "dead_letter", "" }
+
 // AgentRemovedError reports that a recipient of the awaited message was removed before it handled the message.
 type AgentRemovedError struct{ Agent schema.AgentName }
 

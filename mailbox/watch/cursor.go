@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -34,17 +35,6 @@ const (
 
 // errCursor is wrapped by the errors of a cursor that cannot be used.
 var errCursor = errors.New("watch cannot record its events")
-
-// CursorInUseError reports that another Watcher uses the cursor.
-type CursorInUseError struct {
-	Agent schema.AgentName
-	// Path is the cursor's file.
-	Path string
-}
-
-func (e *CursorInUseError) Error() string {
-	return fmt.Sprintf("another watch of %s uses %s: give this one its own state id", e.Agent, e.Path)
-}
 
 // summary is what is remembered of a reported message: an entry of the reference implementation's
 // cursor and more keys.
@@ -143,7 +133,8 @@ func (b *box) openCursor() (fresh bool, err error) {
 		return false, fmt.Errorf("%w: locking %s: %w", errCursor, c.path, err)
 	}
 	if !locked {
-		return false, &CursorInUseError{Agent: b.agent, Path: c.path}
+		return false, failure.New("cursor_in_use", fmt.Sprintf("another watch of %s uses %s: give this one its own state id", b.agent, c.path),
+			"--state-id NAME gives this reader its own cursor")
 	}
 	err = c.read(dir, &b.reported)
 	if errors.Is(err, fs.ErrNotExist) {

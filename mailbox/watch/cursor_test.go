@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
@@ -134,9 +135,8 @@ func TestCursorInUse(t *testing.T) {
 	w := mailboxtest.NewBare(t, "claude", "codex")
 	first := newTestWatcher(t, w, Options{Cursor: true}, "codex")
 	_, err := New([]Target{{Workspace: w, Agent: "codex"}}, &Options{Cursor: true})
-	var inUse *CursorInUseError
-	if !errors.As(err, &inUse) || inUse.Agent != "codex" || inUse.Path != cursorPath(w, "codex.json") {
-		t.Fatalf("a second watcher gets %v, want a *CursorInUseError", err)
+	if failure.Of(err).Code != "cursor_in_use" || !strings.Contains(err.Error(), "watch of codex uses "+cursorPath(w, "codex.json")) {
+		t.Fatalf("a second watcher gets %v, want that the cursor is in use", err)
 	}
 	check.Error(t, err, "state id")
 	wantScan(t, w, Options{Cursor: true, StateID: "other"}, "codex")

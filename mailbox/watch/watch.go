@@ -105,7 +105,7 @@ type Watcher struct {
 }
 
 // New returns a Watcher of the targets, which must differ. It returns a *mailbox.UnknownAgentError if an
-// agent is unknown, and a *CursorInUseError if a cursor is in use. The options may be nil. The caller
+// agent is unknown, and another error if a cursor is in use. The options may be nil. The caller
 // closes the Watcher when its loop has ended, and the workspaces after that.
 func New(targets []Target, options *Options) (*Watcher, error) {
 	w := &Watcher{open: openNotifier, woken: make(chan struct{}, 1)}

@@ -22,6 +22,14 @@ func (e *AnsweredError) Error() string {
 	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
 }
 
+func (e *AnsweredError) Explain() (code, hint string) {
+	hint = "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
+	if e.Pending {
+		hint += "; oacp ack " + e.Request.ID.Short() + " acknowledges the message"
+	}
+	return "already_answered", hint
+}
+
 // A BusyError reports that an agent answers a request on which a turn of a Runner works, or another process of the agent
 // says that it works.
 type BusyError struct {
@@ -39,6 +47,10 @@ func (e *BusyError) Error() string {
 			e.Agent, e.Process.PID, schema.NewTimestamp(e.Since), e.Request.ID)
 	}
 	return fmt.Sprintf("a turn of oacp run for %s works on message %s since %s", e.Agent, e.Request.ID, schema.NewTimestamp(e.Since))
+}
+
+func (e *BusyError) Explain() (code, hint string) {
+	return "already_working", "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 }
 
 // checkTurn returns a *BusyError if a turn works on the request to which this process does not belong, or if a living

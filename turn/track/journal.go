@@ -22,6 +22,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -29,7 +30,8 @@ import (
 
 // ErrStateLost reports that the lock or the journal of a Runner was removed or replaced while it
 // worked. Then another Runner may work the inbox.
-var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
+var ErrStateLost = failure.New("state_lost", "the state of the inbox was removed or replaced during the run",
+	"do not remove files from state while a runner works; start it again, and it continues with the inbox")
 
 // TurnsFolder holds the journals.
 const TurnsFolder = "state/turns"
@@ -313,6 +315,7 @@ func lockOf(w *mailbox.Workspace, agent schema.AgentName) exclusive.Lock {
 	return exclusive.Lock{
 		Open: func() (*durable.Dir, error) { return durable.OpenDir(w.Root(), w.Dir(), runFolder) },
 		Name: string(agent) + ".lock", Note: string(agent) + ".json", What: "the inbox of " + string(agent) + " is worked",
+		Hint: "only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it",
 	}
 }
 

@@ -25,6 +25,10 @@ func (e *NoTurnError) Error() string {
 	return fmt.Sprintf("no turn of %s works on message %s: %s", e.Agent, e.ID, e.Reason)
 }
 
+func (e *NoTurnError) Explain() (code, hint string) {
+	return "no_turn", "oacp status lists the turns of runners on this machine; no other can be stopped"
+}
+
 // A Runner ends a turn within about a second and the grace period of its agent. Stop waits for stopLimit, and looks
 // every stopPoll.
 const (

@@ -14,24 +14,22 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
 // ErrNoRepository is returned if the folder is in no git repository.
-var ErrNoRepository = errors.New("not in a git repository")
+var ErrNoRepository = failure.New("no_repository", "not in a git repository",
+	"--changed compares commits; without it, validate takes files and folders")
 
-// RevisionError says that git knows no commit by this name.
-type RevisionError struct{ Name string }
+// shallow says how to get the commits that a clone lacks.
+const shallow = "git fetch --unshallow gets older commits (fetch-depth: 0 in a workflow)"
 
-func (e *RevisionError) Error() string { return fmt.Sprintf("git knows no commit %.100q", e.Name) }
-
-// UnrelatedError says that HEAD and another commit have no common ancestor.
-type UnrelatedError struct{ Name string }
-
-func (e *UnrelatedError) Error() string {
-	return fmt.Sprintf("HEAD and %.100q have no commit in common", e.Name)
+// errRevision says that git knows no commit by this name.
+func errRevision(name string) error {
+	return failure.New("unknown_revision", fmt.Sprintf("git knows no commit %.100q", name), shallow+"; git log lists the commits that are here")
 }
 
 // Options say what Check validates.
@@ -64,8 +62,8 @@ type check struct {
 	added []addition
 }
 
-// Check validates the change. It returns an error if a path is outside the repository, a *RevisionError if git does
-// not know the base, and an *UnrelatedError if HEAD and the base have no common ancestor.
+// Check validates the change. It returns an error if a path is outside the repository, if git does not
+// know the base, and if HEAD and the base have no common ancestor.
 func Check(ctx context.Context, o Options) (*validate.Result, error) {
 	if err := git.Check(ctx); err != nil {
 		return nil, err
@@ -143,18 +141,19 @@ func (c *check) resolve(ctx context.Context, name string) error {
 		return err
 	}
 	if err != nil {
-		return &RevisionError{Name: "HEAD"}
+		return errRevision("HEAD")
 	}
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, "\x00\n") {
-		return &RevisionError{Name: name}
+		return errRevision(name)
 	}
 	other, err := c.git.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
-		return &RevisionError{Name: name}
+		return errRevision(name)
 	}
 	base, err := c.git.Run(ctx, "merge-base", strings.TrimSpace(string(other)), "HEAD")
 	if git.Exit(err) == 1 {
-		return &UnrelatedError{Name: name}
+		return failure.New("unrelated", fmt.Sprintf("HEAD and %.100q have no commit in common", name),
+			shallow+"; otherwise, name a commit that HEAD descends from")
 	}
 	c.base = strings.TrimSpace(string(base))
 	return err
