@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -46,12 +45,8 @@ func (r *Repository) readCache() (c cache) {
 	return c
 }
 
-// settled is how old the time of a folder must be to show later changes: file systems round times, so a younger folder
-// can change without a new time.
-const settled = 2 * time.Second
-
 // stamp encodes the times of an agent's folders and status file. It is empty if one of them is not settled.
-func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text string) {
+func stamp(w *mailbox.Workspace, agent schema.AgentName) (text string) {
 	paths := []string{schema.AgentPath(agent, project.StatusName)}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 		paths = append(paths, schema.BoxPath(agent, box))
@@ -59,14 +54,15 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text st
 	marks := mailbox.MarksFolder + "/" + string(agent)
 	paths = append(paths, marks, marks+"/restored")
 	for _, path := range paths {
-		at := time.Unix(0, 0)
+		at := "-"
 		if info, err := w.Root().Lstat(path); err == nil {
-			at = info.ModTime()
+			settled := replica.SettledTime(info)
+			if settled == 0 {
+				return ""
+			}
+			at = strconv.FormatInt(settled, 36)
 		}
-		if now.Sub(at) < settled {
-			return ""
-		}
-		text += " " + strconv.FormatInt(at.UnixNano(), 36)
+		text += " " + at
 	}
 	return text
 }
@@ -74,7 +70,7 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (text st
 // isUnchanged reports whether the folders of an agent have not changed since they agreed with the base, and notes their
 // stamp.
 func (e *exchange) isUnchanged(agent schema.AgentName) bool {
-	now := stamp(e.r.w, agent, e.now)
+	now := stamp(e.r.w, agent)
 	if now != "" {
 		e.stamps[agent] = now
 	}
@@ -110,7 +106,7 @@ func (e *exchange) nothingNew() bool {
 	agents, err := e.w.Agents()
 	return err == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
 		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
-			now := stamp(e.r.w, agent, e.now)
+			now := stamp(e.r.w, agent)
 			return now == "" || now != c.Agents[agent]
 		})
 }

@@ -130,7 +130,7 @@ func share(e *exchange) error {
 
 // convert adds what an earlier version knew of the mail of an agent, and gives the agent the incarnations of its epochs.
 func convert(e *exchange, agent schema.AgentName, noted map[string]facts.Mark) error {
-	files := e.w.Scan(agent, nil, e.now)
+	files := e.w.Scan(agent, nil)
 	for c, was := range e.base.places(agent, "", nil) {
 		s, file := e.base.look(c).Set, files.Places[c]
 		switch {

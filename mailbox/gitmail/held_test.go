@@ -3,12 +3,46 @@ package gitmail_test
 import (
 	"flag"
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
 var benchHeld = flag.Int("bench-held", 100_000, "how many handled messages the machine of BenchmarkHeld holds")
+
+// TestNextSyncListsNothing syncs right after a sync that sent a message.
+func TestNextSyncListsNothing(t *testing.T) {
+	n := newNetwork(t, 1, both...)
+	here := n.machines[0]
+	here.send("claude", "codex")
+	at := time.Now().Add(-time.Second).Truncate(time.Second).Add(123_456_789) // a file system that keeps nanoseconds
+	for _, agent := range both {
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.Outbox, mailbox.DeadLetters} {
+			if err := os.Chtimes(here.w.BoxPath(agent, box), at, at); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+	steps := func() (names []string) {
+		r, err := gitmail.Open(t.Context(), here.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetStep(func(name string) { names = append(names, name) })
+		if _, err := r.Sync(t.Context(), gitmail.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	if first, next := steps(), steps(); !slices.Contains(first, "pushed") || slices.Contains(next, "merged") {
+		t.Errorf("the steps are %v, then %v", first, next)
+	}
+}
 
 // BenchmarkHeld measures a machine that holds what it says: the files of a hundred handled messages of one agent, or of many. It
 // reports the first publish, and the CPU time, with that of git, of a sync with one message to send and of the next one, and for

@@ -269,6 +269,6 @@ func (e *exchange) isUnasked(agent schema.AgentName) bool {
 	if asked != nil || len(e.tip.folder("agents")) == 0 {
 		return false
 	}
-	files := e.w.Scan(agent, nil, e.now)
+	files := e.w.Scan(agent, nil)
 	return len(files.Places)+len(files.Problems)+len(files.Unread) == 0
 }

@@ -244,7 +244,7 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 	before := e.remembered(agent)
 	e.scanned[agent] = before
 	if !e.isUnchanged(agent) {
-		files = e.w.Scan(agent, before, e.now)
+		files = e.w.Scan(agent, before)
 		e.scanned[agent] = files.Memory
 		base := e.base.places(agent, e.r.settings.Since, files.Same)
 		addDifferent(files.Places, base, changed)
@@ -252,8 +252,8 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 		for name := range files.Marks {
 			changed[replica.Copy{Agent: agent, Name: name}] = true
 		}
-		for c, twice := range files.Twice {
-			changed[c] = changed[c] || twice
+		for c := range files.Twice {
+			changed[c] = true
 		}
 		for path, err := range files.Problems {
 			e.problem(path, err)

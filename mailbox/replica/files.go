@@ -48,16 +48,17 @@ func (m Memories) Forget(day string, boxes ...mailbox.Box) {
 	}
 }
 
-// settled is how old the time of a folder must be to show later changes: file systems round times, so a younger folder
-// can change without a new time.
-const settled = 2 * time.Second
-
-// folderTime returns the time of a folder, or 0 if it is not settled.
-func folderTime(info os.FileInfo, now time.Time) int64 {
-	if info == nil || now.Sub(info.ModTime()) < settled {
+// SettledTime returns the time of a folder or file in nanoseconds, or 0 if it may change again without a new time: file systems
+// round times, to 2 seconds or to what their clocks show, which move every few milliseconds.
+func SettledTime(info os.FileInfo) int64 {
+	at, settles := info.ModTime(), 2*time.Second
+	if at.Nanosecond()%int(time.Millisecond) != 0 {
+		settles = 20 * time.Millisecond
+	}
+	if time.Since(at) < settles {
 		return 0
 	}
-	return info.ModTime().UnixNano()
+	return at.UnixNano()
 }
 
 // DayOf returns the day with which the name of a message begins.
@@ -82,10 +83,15 @@ func (w *Workspace) findTwice(f *Files) {
 	for c := range f.Places {
 		found := 0
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
-			if e, err := w.find(c.Agent, box, c.Name); !c.Sent && err == nil && e.Name != "" {
+			if c.Sent {
+				break
+			}
+			if e, err := w.find(c.Agent, box, c.Name); err == nil && e.Name != "" {
 				found++
 			}
 		}
-		f.Twice[c] = found > 1
+		if found > 1 {
+			f.Twice[c] = true
+		}
 	}
 }

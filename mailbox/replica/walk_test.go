@@ -674,7 +674,7 @@ func (w *walk) merge(m *walkMachine, tip tree) (result tree, outcomes []Outcome,
 	}
 	for _, agent := range w.agents {
 		w.disturb()
-		files := m.Scan(agent, nil, time.Now())
+		files := m.Scan(agent, nil)
 		read[agent] = files
 		places, sent := byName(files)
 		for name := range files.Marks {
@@ -757,7 +757,7 @@ func (w *walk) apply(m *walkMachine, result tree, outcomes []Outcome, read map[s
 	}
 	here := make(map[string]bool)
 	for _, agent := range w.agents {
-		_, sent := byName(m.Scan(agent, nil, time.Now()))
+		_, sent := byName(m.Scan(agent, nil))
 		maps.Copy(here, sent)
 	}
 	for name, data := range result.sent {
@@ -804,7 +804,7 @@ func (w *walk) check(m *walkMachine) {
 	held := make(map[Copy]Place)
 	sent := make(map[string]bool)
 	for _, agent := range w.agents {
-		files := m.Scan(agent, nil, time.Now())
+		files := m.Scan(agent, nil)
 		for path, err := range files.Problems {
 			w.t.Errorf("%s: %s: %v", m.name, path, err)
 		}

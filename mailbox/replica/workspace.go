@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/facts"
@@ -29,7 +28,7 @@ type Workspace struct {
 // Scan lists the messages of an agent. A message in the inbox is pending, even if an interrupted move left
 // another file of it. With the memory of an earlier scan, which may be nil, it leaves out the days of boxes that have the same
 // files as then.
-func (w *Workspace) Scan(agent schema.AgentName, before Memories, now time.Time) *Files {
+func (w *Workspace) Scan(agent schema.AgentName, before Memories) *Files {
 	f := &Files{
 		Places: make(map[Copy]Place), Twice: make(map[Copy]bool), Problems: make(map[string]error), Unread: make(map[string]error),
 		Memory: make(Memories), Partial: before != nil, before: before, same: make(map[mailbox.Box]bool),
@@ -41,7 +40,10 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories, now time.Time)
 			f.Problems[folder] = errors.New("it is not a folder, so its mail stays where it is")
 			continue
 		}
-		at := folderTime(info, now)
+		at := int64(0)
+		if err == nil {
+			at = SettledTime(info)
+		}
 		if f.same[box] = at != 0 && before[box].At == at; f.same[box] {
 			f.Memory[box] = before[box]
 			continue
@@ -71,7 +73,9 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories, now time.Time)
 				f.Problems[folder+"/"+file], wrong = err, append(wrong, DayOf(file))
 				continue
 			}
-			_, f.Twice[c] = f.Places[c]
+			if f.Places[c] != Nowhere {
+				f.Twice[c] = true
+			}
 			f.Places[c] = PlaceOf(box)
 		}
 		for _, day := range wrong { // the next scan reports it again
@@ -347,7 +351,7 @@ func (w *Workspace) TakeOver() error {
 		return err
 	}
 	for _, from := range agents {
-		files := w.Scan(from, nil, time.Now())
+		files := w.Scan(from, nil)
 		for _, err := range files.Unread {
 			return err
 		}
