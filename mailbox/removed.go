@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // RemovedFolder holds the folders of removed agents, and their mail.
@@ -97,6 +102,61 @@ func RemoveAgent(ctx context.Context, w *Workspace, agent schema.AgentName) erro
 	return SetAside(w, agent)
 }
 
+// removedLayout is the time at the end of the name of a folder in RemovedFolder.
+const removedLayout = "20060102T150405.000000000Z"
+
+// wasRemoved reports whether an agent of this name was removed here.
+func wasRemoved(w *Workspace, agent schema.AgentName) bool {
+	names, _ := durable.ListFolder(w.root, w.dir, RemovedFolder) // it only makes a hint better
+	return slices.ContainsFunc(names, func(name string) bool {
+		stamp, ok := strings.CutPrefix(name, string(agent)+"-")
+		_, err := time.Parse(removedLayout, stamp)
+		return ok && err == nil
+	})
+}
+
+// FindToRestore is Find, but if the workspace has no such message, it looks for one in the mail of removed agents. Such an
+// entry counts as a copy in the outbox of the sender. It returns no *UnreadableError: Restore fails if it needs such a folder.
+func FindToRestore(ctx context.Context, w *Workspace, id string) ([]Entry, error) {
+	found, err := w.Find(ctx, id)
+	_, err = SplitUnreadable(err)
+	if _, missing := errors.AsType[*NotFoundError](err); !missing {
+		return found, err
+	}
+	removed, findErr := findRemoved(w, id)
+	for _, r := range removed {
+		found = append(found, r.source)
+	}
+	switch ids := idsOf(found); {
+	case findErr != nil:
+		return nil, findErr
+	case len(ids) > 1:
+		return nil, &AmbiguousError{Prefix: id, Matches: ids}
+	case len(ids) == 1:
+		return found, nil
+	}
+	return nil, err
+}
+
+// findRemoved returns the copies of messages that the text may name in the mail of removed agents.
+func findRemoved(w *Workspace, id string) (found []restorable, err error) {
+	err = fs.WalkDir(w.root.FS(), RemovedFolder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !schema.IsMessageFile(d.Name()) || !mayHold(id, d.Name()) {
+			return ignoreMissing(err)
+		}
+		data, err := durable.ReadFile(w.root, w.dir, name, schema.MaxFileSize)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		if m, err := validate.Read(data); err == nil && m.ID.Match(id) == schema.Matches {
+			path := filepath.Join(w.dir, filepath.FromSlash(name))
+			found = append(found, restorable{Entry{Agent: m.From, Box: Outbox, Name: d.Name(), Path: path, Message: m}, data, d.Name()})
+		}
+		return nil
+	})
+	return found, err
+}
+
 // SetAside moves the folder of an agent to RemovedFolder.
 func SetAside(w *Workspace, agent schema.AgentName) (err error) {
 	if err := w.MakeStateFolder(RemovedFolder); err != nil {
@@ -112,8 +172,7 @@ func SetAside(w *Workspace, agent schema.AgentName) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	stamp := w.now().UTC().Format("20060102T150405.000000000Z")
-	if err := w.files.Publish(from, string(agent), to, string(agent)+"-"+stamp, true); err != nil {
+	if err := w.files.Publish(from, string(agent), to, string(agent)+"-"+w.now().UTC().Format(removedLayout), true); err != nil {
 		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}
 	return errors.Join(w.files.SyncDir(to), w.files.SyncDir(from))

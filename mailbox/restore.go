@@ -38,7 +38,7 @@ type restorable struct {
 
 // findRestorable looks for the copies of a message and chooses one. The best is the agent's copy if it has the bytes
 // of the sender's outbox copy, because moving it never leaves two. The next is the outbox copy. If that is gone or not
-// valid, it is the agent's copy.
+// valid, it is the agent's copy. The last is one in the mail of a removed agent.
 func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (r restorable, err error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return r, err
@@ -69,7 +69,11 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	case queued:
 		return r, &PendingError{m.ID, agent, ""}
 	case len(originals)+len(copies) == 0:
-		return r, fmt.Errorf("message %s for %s: %w", m.ID, agent, ErrNoCopy)
+		removed, err := findRemoved(w, string(m.ID))
+		if err == nil && len(removed) == 0 {
+			err = fmt.Errorf("message %s for %s: %w", m.ID, agent, ErrNoCopy)
+		}
+		return append(removed, r)[0], err
 	}
 	all := append(originals, copies...)
 	r.source = all[max(0, slices.IndexFunc(all, func(e Entry) bool { return e.Err == nil }))]

@@ -279,6 +279,8 @@ type UnknownAgentError struct {
 	Agent schema.AgentName
 	// Known are the agents of the workspace, the most similar names first.
 	Known []schema.AgentName
+	// Removed says that there was one, which was removed.
+	Removed bool
 	// Workspace is the path of the workspace.
 	Workspace string
 }
@@ -293,6 +295,9 @@ func (e *UnknownAgentError) Error() string {
 
 func (e *UnknownAgentError) Explain() (code, hint string) {
 	other := "oacp add-agent " + string(e.Agent) + " adds it"
+	if e.Removed {
+		return "unknown_agent", other + " again, for it was removed; oacp restore ID then returns its mail"
+	}
 	if len(e.Known) == 0 {
 		other = "oacp sync returns the agents of a synced workspace; " + other
 	}
@@ -313,5 +318,5 @@ func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 		return err
 	}
 	spelling.SortByDistance(known, string(agent))
-	return &UnknownAgentError{Agent: agent, Known: known, Workspace: w.dir}
+	return &UnknownAgentError{Agent: agent, Known: known, Removed: wasRemoved(w, agent), Workspace: w.dir}
 }

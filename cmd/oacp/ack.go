@@ -184,6 +184,9 @@ or gave it up. It removes the dead letter and resets the count of turns.
 A pending message gets turns again if oacp stop held it, and otherwise does not change.
 oacp list finds ids.
 
+Mail of an agent that was removed is in state/removed. Once oacp add-agent has added the
+agent again, restore returns it.
+
 If any id is unknown, restore does nothing.
 
 EXAMPLES:
@@ -208,8 +211,8 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 	}
 	whole := make([]string, len(c.words))
 	for i, id := range c.words {
-		found, err := w.Find(c.ctx, id)
-		if _, err = mailbox.SplitUnreadable(err); err != nil {
+		found, err := mailbox.FindToRestore(c.ctx, w, id)
+		if err != nil {
 			return err
 		}
 		whole[i] = string(found[0].Message.ID)

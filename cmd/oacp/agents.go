@@ -81,7 +81,8 @@ func newRemoveAgentCommand(s *command.Streams) *cli.Command {
 		Description: `remove-agent moves the folder of an agent out of the workspace, to state/removed, with
 all its mail. If the workspace is synced by git, remove-agent also removes the agent from
 the branch, and the next sync of each other machine moves its folder to state/removed.
-Messages that the agent sent to others stay with them. add-agent adds it again, empty.
+Messages that the agent sent to others stay with them. add-agent adds it again, empty;
+then oacp restore ID returns a message to it.
 
 EXAMPLES:
    oacp remove-agent cursor --dry-run

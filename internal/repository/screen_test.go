@@ -17,6 +17,7 @@ var decoding = map[string]string{
 	"mailbox/receive.go":           "it delivers",
 	"mailbox/gitmail/apply.go":     "it delivers",
 	"mailbox/gitmail/plancopy.go":  "it carries files",
+	"mailbox/removed.go":           "it finds a message by its id, to put it back",
 	"mailbox/marks.go":             "it names files as all machines do",
 	"mailbox/replica/workspace.go": "it names files, and moves them as other machines did",
 	"convert/mirror/sent.go":       "it finds what it has sent itself",

@@ -30,8 +30,8 @@ type Restored struct {
 //
 // Restore tries all recipients. With an error, it also returns those for which it succeeded.
 func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
-	found, err := w.Find(ctx, id)
-	if _, err = mailbox.SplitUnreadable(err); err != nil { // Workspace.Restore fails if it needs an unreadable folder
+	found, err := mailbox.FindToRestore(ctx, w, id)
+	if err != nil {
 		return nil, err
 	}
 	m := found[0].Message
@@ -64,8 +64,8 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 // RestoreHere is Restore for a user of this machine. Agents that read only verified messages then read one again that they
 // have handled, which a restore on another machine does not make them do.
 func RestoreHere(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
-	found, err := w.Find(ctx, id)
-	if _, err = mailbox.SplitUnreadable(err); err != nil {
+	found, err := mailbox.FindToRestore(ctx, w, id)
+	if err != nil {
 		return nil, err
 	}
 	for _, to := range found[0].Message.To {
