@@ -122,7 +122,12 @@ func moveWorkspace(c *call, p initPlace) error {
 	if err != nil {
 		return err
 	}
-	return project.Move(p.from, p.dir, home, others...)
+	err = project.Move(p.from, p.dir, home, others...)
+	if project.Moving(p.from, p.dir) {
+		err = fmt.Errorf("%s has moved to %s in part, and no message is lost: %w", p.from, p.dir, err)
+		err = failure.WithHint(err, "remove the cause, such as a full disk; then oacp init finishes the move")
+	}
+	return err
 }
 
 // checkIdle returns an error if a runner works an inbox of the workspace.

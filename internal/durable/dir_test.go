@@ -107,6 +107,9 @@ func TestPublish(t *testing.T) {
 			if err := publish(d, "a", other, "c"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("publishing a consumed name gave %v, want fs.ErrNotExist", err)
 			}
+			if err := publish(d, "a", other, "b"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("publishing it again gave %v, want fs.ErrNotExist", err)
+			}
 			put(t, d, "a", "other data")
 			if err := publish(d, "a", other, "b"); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("publishing under a taken name gave %v, want fs.ErrExist", err)

@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -117,13 +118,13 @@ func lacksExclusiveRename(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
 }
 
+// renameIfFree takes two steps. A folder replaces at most an empty one, even if that is made in between: the system refuses the rest.
 func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
-	taken, err := to.Exists(newName)
-	if err != nil {
+	if taken, err := to.Exists(newName); err != nil {
 		return err
-	}
-	if taken {
-		return fs.ErrExist
+	} else if taken {
+		_, err := d.Lstat(name) // what is missing is said first, as by an exclusive rename
+		return cmp.Or(err, fs.ErrExist)
 	}
 	return unix.Renameat(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
 }

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -69,6 +70,8 @@ func MakeDirs(path string) error {
 	err = MakeDir(root, filepath.Base(path))
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
+	} else if err != nil {
+		err = fmt.Errorf("making folder %s: %w", path, cause(err))
 	}
 	return errors.Join(err, root.Close(), SyncFolder(filepath.Dir(path)))
 }
