@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
@@ -81,8 +82,12 @@ func runInbox(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
+	var left []gitmail.LeftOut
+	if c.isOn("all") {
+		left = leftOut(c, w)
+	}
 	if c.json() {
-		return printInboxJSON(c, w, inboxes)
+		return printInboxJSON(c, w, inboxes, left)
 	}
 	if c.isOn("all") && len(inboxes) == 0 {
 		printNoAgents(c.Streams)
@@ -93,6 +98,7 @@ func runInbox(c *call, w *mailbox.Workspace) error {
 		}
 		printInbox(inbox, c.Streams)
 	}
+	printLeftOut(c, left, true)
 	return nil
 }
 
@@ -237,12 +243,13 @@ type inboxJSON struct {
 
 // printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
 // them in parallel, and inserts them into the empty lists of the encoded answer.
-func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing) error {
+func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing, left []gitmail.LeftOut) error {
 	answer := struct {
 		envelope
-		Mode   string      `json:"mode"`
-		Agents []inboxJSON `json:"agents"`
-	}{envelopeOf(w), "agent", []inboxJSON{}}
+		Mode    string            `json:"mode"`
+		Agents  []inboxJSON       `json:"agents"`
+		LeftOut []gitmail.LeftOut `json:"left_out,omitempty"`
+	}{envelopeOf(w), "agent", []inboxJSON{}, left}
 	if c.isOn("all") {
 		answer.Mode = "all"
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
@@ -90,6 +91,7 @@ func showStatuses(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
+	left := leftOut(c, w)
 	var synced time.Time
 	repository, _ := openRepository(c.ctx, w) // the rest is true without it
 	if repository != nil {
@@ -97,14 +99,39 @@ func showStatuses(c *call, w *mailbox.Workspace) error {
 	}
 	return c.answer(struct {
 		envelope
-		Agents   []agentStatus `json:"agents"`
-		LastSync time.Time     `json:"last_sync,omitzero"` // when it began
-	}{envelopeOf(w), statuses, synced.UTC().Truncate(time.Second)}, func() {
+		Agents   []agentStatus     `json:"agents"`
+		LeftOut  []gitmail.LeftOut `json:"left_out,omitempty"`
+		LastSync time.Time         `json:"last_sync,omitzero"` // when it began
+	}{envelopeOf(w), statuses, left, synced.UTC().Truncate(time.Second)}, func() {
 		printStatuses(w, statuses, c.Streams)
+		printLeftOut(c, left, false)
 		if !synced.IsZero() {
 			c.printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
 		}
 	})
+}
+
+// leftOut returns the agents of other machines that the workspace leaves out.
+func leftOut(c *call, w *mailbox.Workspace) []gitmail.LeftOut {
+	left, err := gitmail.ReadLeftOut(w)
+	if err != nil { // all else is as it should be
+		c.Warn(err.Error())
+	}
+	return left
+}
+
+// printLeftOut prints which agents of other machines the workspace leaves out, perhaps with their pending mail, and what to do.
+func printLeftOut(c *call, left []gitmail.LeftOut, withMail bool) {
+	for _, l := range left {
+		c.printf("%s: %d pending on other machines; %s\n", l.Agent, len(l.Pending), visible.Line(l.Error()))
+		for _, name := range l.Pending {
+			if withMail {
+				c.printf("  %s\n", visible.Line(name))
+			}
+		}
+		_, hint := l.Explain()
+		c.printf("hint: %s\n", visible.Line(hint))
+	}
 }
 
 func printStatuses(w *mailbox.Workspace, statuses []agentStatus, s *command.Streams) {

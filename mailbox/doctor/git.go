@@ -92,6 +92,14 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 		i.fail(repositoryName, err)
 		return
 	}
+	left, err := gitmail.ReadLeftOut(i.w)
+	if err != nil {
+		i.fail(repositoryName, err)
+	}
+	for _, l := range left {
+		_, hint := l.Explain()
+		i.add("sync", SeverityError, hint, "%v; it has %s there", &l, spelling.Plural(len(l.Pending), "pending message"))
+	}
 	last := "no sync has succeeded yet"
 	if at, err := r.LastSync(); err == nil {
 		last = "the last sync was " + spelling.Age(at, i.Now) + " ago"

@@ -59,6 +59,11 @@ func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *sc
 // apply gives the workspace what it lacks.
 func (e *exchange) apply(ctx context.Context) error {
 	e.r.step("merged")
+	if !e.o.DryRun {
+		if err := noteLeftOut(e); err != nil {
+			return err
+		}
+	}
 	for agent, agreed := range e.agreed {
 		if e.o.DryRun || e.read[agent] == nil {
 			continue

@@ -103,6 +103,9 @@ func (e *exchange) nothingNew() bool {
 	if c.Base == "" || c.Base != e.baseID || c.Refs != refsKey(e.there, e.machines) || e.o.Prune != nil || e.o.Squash || e.machines[e.ownRef] != "" {
 		return false
 	}
+	if _, err := e.w.Root().Lstat(leftOutName); err == nil {
+		return false // somebody may have renamed an agent, and until then a sync fails
+	}
 	agents, err := e.w.Agents()
 	return err == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
 		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool {

@@ -50,6 +50,8 @@ type plan struct {
 	// local are the agents with a folder here, and gone the agents without an incarnation that was not removed.
 	local []schema.AgentName
 	gone  map[schema.AgentName]bool
+	// leftOut are the agents that the workspace cannot have.
+	leftOut []LeftOut
 	// incarnations are the ids of the agents that the workspace has or gets.
 	incarnations map[schema.AgentName][]string
 	// scanned is what the scans of the agents' boxes remember.
@@ -154,7 +156,7 @@ func (e *exchange) agents() ([]schema.AgentName, error) {
 		switch same, isCase := errors.AsType[*mailbox.SameNameError](err); {
 		case slices.Contains(all, agent):
 		case isCase && lives[agent]:
-			e.blocked(fmt.Errorf("agents/%s: %w: rename one of them, with oacp remove-agent %[1]s and oacp add-agent NAME on its machine", agent, same))
+			leaveOut(e, agent, same.Other)
 		case err != nil && !isCase && !errors.Is(err, mailbox.ErrPostmaster):
 			e.problem(schema.BoxPath(agent, mailbox.Inbox), err)
 		case lives[agent]:

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
@@ -135,15 +135,25 @@ func TestNamesThatDifferInCase(t *testing.T) {
 	here.sync()
 	for _, m := range []*machine{there, here} {
 		_, err := m.trySync()
-		if _, blocked := errors.AsType[*gitmail.BlockedError](err); !blocked || !strings.Contains(err.Error(), "oacp remove-agent") {
-			t.Errorf("%s: sync = %v, want the two names and what to do", m.name, err)
+		if left, ok := errors.AsType[*gitmail.LeftOut](err); !ok || left.Agent == left.Here || m.w.Knows(left.Agent) {
+			t.Errorf("%s: sync = %v, want the agent that it leaves out", m.name, err)
+		}
+		if _, err := m.trySync(); err == nil {
+			t.Errorf("%s: another sync without news succeeds", m.name)
 		}
 		m.want("codex", mailbox.Inbox, r)
+	}
+	left, err := gitmail.ReadLeftOut(here.w)
+	if err != nil || len(left) != 1 || left[0].Agent != "gemini" || !slices.Equal(left[0].Pending, []string{filepath.Base(toGemini.Outbox)}) {
+		t.Errorf("here, %+v, %v are left out, want gemini with a message", left, err)
 	}
 	there.want("gemini", mailbox.Inbox, toGemini)
 	here.removeAgent("Gemini")
 	n.settle()
 	n.want("gemini", mailbox.Inbox, toGemini)
+	if left, err := gitmail.ReadLeftOut(here.w); len(left) > 0 || err != nil {
+		t.Errorf("afterwards, %+v, %v are left out", left, err)
+	}
 }
 
 // TestFileIsPutBack has another program move the file of a message that was acknowledged back to the inbox.
