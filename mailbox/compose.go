@@ -105,28 +105,17 @@ func checkAgent(w *Workspace, agent schema.AgentName, others []schema.AgentName,
 	return CheckNewName(agent, append(known, others...))
 }
 
-// CheckNewName is CheckNewAgent for an agent that somebody makes. It also returns a *ReservedNameError; other machines and
+// CheckNewName is CheckNewAgent for an agent that somebody makes. It also returns ErrReservedName; other machines and
 // older versions may have agents of such names.
 func CheckNewName(name schema.AgentName, others []schema.AgentName) error {
 	if reason := name.Reserved(); reason != "" && !slices.Contains(others, name) {
-		return &ReservedNameError{name, reason}
+		return fmt.Errorf("the agent name %q %w: %s", string(name), ErrReservedName, reason)
 	}
 	return CheckNewAgent(name, others)
 }
 
-// ReservedNameError is returned for a name that no new agent gets.
-type ReservedNameError struct {
-	Agent  schema.AgentName
-	Reason string
-}
-
-func (e *ReservedNameError) Error() string {
-	return fmt.Sprintf("the agent name %q is reserved: %s", string(e.Agent), e.Reason)
-}
-
-func (e *ReservedNameError) Explain() (code, hint string) {
-	return "reserved_name", "choose another name; an agent that has this name keeps it"
-}
+// ErrReservedName is returned for a name that no new agent gets.
+var ErrReservedName = failure.New("reserved_name", "is reserved", "choose another name; an agent that has this name keeps it")
 
 // CheckNewAgent returns an error if a new agent cannot have the name: ErrPostmaster, a
 // *SameNameError if it differs from one of the others only in case, or an error about its form. The

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -198,7 +200,7 @@ func idsOf(entries []Entry) []schema.ID {
 // FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox
 // or, for an empty agent, in the only inbox that has one. Such a file need not be a message. It
 // takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
-// returns a *SeveralFilesError; if one has it and another cannot be read, an *UnreadableError.
+// returns an error; if one has it and another cannot be read, an *UnreadableError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error
@@ -232,7 +234,7 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
 // inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
-// returns a *NotPendingError, a *SeveralFilesError, or an *UnreadableError if an inbox that may have
+// returns a *NotPendingError, an error if there are several, or an *UnreadableError if an inbox that may have
 // the message could not be read.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
 	found, err := w.FindNamed(ctx, idOrName, agent)
@@ -256,15 +258,21 @@ func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.A
 	return onlyEntry(m.ID, pending)
 }
 
-// onlyEntry returns the only entry, or a *SeveralFilesError.
+// onlyEntry returns the only entry. Of several, the caller must name the agent or the file; id is the id, or a file name if
+// that was looked for.
 func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	if len(entries) == 1 {
 		return entries[0], nil
 	}
-	several := &SeveralFilesError{ID: id}
+	var agents []schema.AgentName
+	var names []string
 	for _, e := range entries {
-		several.Agents, several.Names = append(several.Agents, e.Agent), append(several.Names, e.Name)
+		agents, names = append(agents, e.Agent), append(names, e.Name)
 	}
-	several.Agents = slices.Compact(several.Agents)
-	return Entry{}, several
+	agents = slices.Compact(agents)
+	problem := fmt.Sprintf("message %s is in the inboxes of %s", id, spelling.Join(agents))
+	if len(agents) == 1 {
+		problem = fmt.Sprintf("message %s is in %d files of the inbox of %s: %q", id, len(names), agents[0], names)
+	}
+	return Entry{}, failure.New("ambiguous", problem, "name the agent with --agent, or a file instead of the id")
 }

@@ -123,26 +123,5 @@ func (e *NotPendingError) Explain() (code, hint string) {
 	return "not_pending", fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 }
 
-// SeveralFilesError is returned if several files of inboxes match and the caller must name an agent or a
-// file.
-type SeveralFilesError struct {
-	// ID is the message's id, or a file name if that was looked for.
-	ID schema.ID
-	// Agents are the owners of the inboxes, each once, and Names the names of the files.
-	Agents []schema.AgentName
-	Names  []string
-}
-
-func (e *SeveralFilesError) Error() string {
-	if len(e.Agents) == 1 {
-		return fmt.Sprintf("message %s is in %d files of the inbox of %s: %q", e.ID, len(e.Names), e.Agents[0], e.Names)
-	}
-	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, spelling.Join(e.Agents))
-}
-
-func (e *SeveralFilesError) Explain() (code, hint string) {
-	return "ambiguous", "name the agent with --agent, or a file instead of the id"
-}
-
 // IsGone reports whether the error means that a message file no longer exists.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -106,7 +106,7 @@ func TestDocumentedCodes(t *testing.T) {
 	}
 	explains := regexp.MustCompile(`(?s)Explain\(\) \(code, hint string\) \{(.*?)(?: \}\n|\n\}\n)`)
 	returned := regexp.MustCompile(`return "([a-z_]+)"`)
-	made := regexp.MustCompile(`(?:failure\.New|refusal)\("([a-z_]+)"|\bCode: "([a-z_]+)"`)
+	made := regexp.MustCompile(`(?:failure\.(?:New|Wrap)|refusal)\("([a-z_]+)"|\bCode: "([a-z_]+)"`)
 	system := regexp.MustCompile(`(?m)^\t\{"([a-z_]+)", \[\]error`)
 	codes := map[string]bool{}
 	err = filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {

@@ -203,10 +203,9 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 			return err
 		}
 		_, err := project.AddAgent(d.workspace, from, project.AgentOptions{})
-		var reserved *mailbox.ReservedNameError
 		var same *mailbox.SameNameError
 		switch {
-		case errors.As(err, &reserved), errors.As(err, &same):
+		case errors.Is(err, mailbox.ErrReservedName), errors.As(err, &same):
 			return d.refuse(one.entry, one.message, err.Error())
 		case err != nil:
 			return fmt.Errorf("mailbox of %s, who sent line %d of %s: %w", from, one.entry.Line, d.source, err)

@@ -11,13 +11,19 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// known is an error without details that knows its code and its hint.
-type known struct{ code, text, hint string }
+// known is an error that knows its code and its hint.
+type known struct {
+	error
+	code, hint string
+}
 
-// New returns an error for others to match. The hint may be empty.
-func New(code, text, hint string) error { return &known{code, text, hint} }
+// New returns an error with a code, and with a hint unless that is empty.
+func New(code, text, hint string) error { return Wrap(code, errors.New(text), hint) }
 
-func (e *known) Error() string { return e.text }
+// Wrap is New for an error that has a cause.
+func Wrap(code string, err error, hint string) error { return &known{err, code, hint} }
+
+func (e *known) Unwrap() error { return e.error }
 
 func (e *known) Explain() (code, hint string) { return e.code, e.hint }
 

@@ -49,7 +49,6 @@ func TestFailures(t *testing.T) {
 		{&mailbox.NotFoundError{ID: "x"}, 1, "not_found", "hint: oacp inbox"},
 		{&mailbox.ShortIDError{Text: "m"}, 1, "short_id", "oacp: m is too short to name a message\nhint: give at least four"},
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
-		{&mailbox.SeveralFilesError{}, 1, "ambiguous", "hint: name the agent with"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&track.AnsweredError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Answer: &schema.Message{ID: "msg-20260313T1431Z-b-bbbb"}, Pending: true}, 1, "already_answered",
 			"hint: oacp read bbbb shows the answer; --again sends another one; oacp ack aaaa acknowledges the message"},

@@ -92,7 +92,7 @@ func (p Place) Find() (string, error) {
 	}
 	err := fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
 	if where, remedy := whereElse(p.WorkingDir); where != "" {
-		return "", failure.WithHint(fmt.Errorf("%w; %s", err, where), remedy)
+		return "", failure.Wrap("no_workspace", fmt.Errorf("%w; %s", err, where), remedy)
 	}
 	return "", err
 }

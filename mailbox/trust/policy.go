@@ -15,26 +15,11 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
-
-// A PolicyError reports that a policy file is ignored, because it should have a good signature of its
-// agent and has none.
-type PolicyError struct {
-	Path string
-	// Err does not name the file.
-	Err error
-}
-
-func (e *PolicyError) Error() string { return fmt.Sprintf("%s is not authorized: %v", e.Path, e.Err) }
-
-func (e *PolicyError) Explain() (code, hint string) {
-	return "bad_policy", "restore the file; if the change was intended, oacp trust sign-policy --agent AGENT signs it; " + signing.OtherHome
-}
-
-func (e *PolicyError) Unwrap() error { return e.Err }
 
 // configName returns the path of an agent's settings below the workspace.
 func configName(agent schema.AgentName) string { return schema.AgentPath(agent, "config.yaml") }
@@ -103,7 +88,7 @@ func policyOf(w *mailbox.Workspace, home string, agent schema.AgentName, kind si
 }
 
 // readPolicy returns the path and the bytes of a policy file, nil bytes if there is no such file. It
-// returns a *PolicyError if the file is signed, or ever was on this machine, and has no good signature.
+// returns an error if the file is signed, or ever was on this machine, and has no good signature.
 func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.PolicyKind) (full string, data []byte, err error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return "", nil, err
@@ -113,7 +98,8 @@ func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Polic
 		return full, nil, err
 	}
 	if err := checkPolicy(w, agent, kind, data); err != nil {
-		return full, nil, &PolicyError{full, err}
+		return full, nil, failure.Wrap("bad_policy", fmt.Errorf("%s is not authorized: %w", full, err),
+			"restore the file; if the change was intended, oacp trust sign-policy --agent AGENT signs it; "+signing.OtherHome)
 	}
 	return full, data, nil
 }
@@ -148,7 +134,7 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 }
 
 // ReadConfig returns the bytes of an agent's config.yaml, nil if there is no such file. It returns a
-// *FileError, a *SettingsError or a *PolicyError if the file cannot be used.
+// *FileError, or another error, if the file cannot be used.
 func ReadConfig(w *mailbox.Workspace, agent schema.AgentName) ([]byte, error) {
 	_, data, err := readPolicy(w, agent, signing.ReceiverConfig)
 	return data, cmp.Or(err, CheckSettings(w, agent))

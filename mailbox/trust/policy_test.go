@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -146,7 +147,7 @@ func TestPolicyFailsClosed(t *testing.T) {
 			test.change(t, w, home)
 			mode, configErr := trust.ModeOf(w, "codex")
 			pins, pinsErr := trust.Pins(w, "codex")
-			isPolicy := func(err error) bool { _, ok := errors.AsType[*trust.PolicyError](err); return ok }
+			isPolicy := func(err error) bool { return err != nil && failure.Of(err).Code == "bad_policy" }
 			if mode != test.mode || isPolicy(configErr) == test.config || isPolicy(pinsErr) == test.pinsOK || (len(pins) == 1) != test.pinsOK {
 				t.Errorf("the mode is %s (%v), and there are %d pins (%v)", mode, configErr, len(pins), pinsErr)
 			}

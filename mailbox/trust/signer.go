@@ -10,17 +10,17 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
 
-// A SettingsError reports that the settings for signing in an agent's configuration cannot be used. The
-// agent then sends nothing, because it may have to sign the message.
-type SettingsError struct{ FileError }
-
-func (e *SettingsError) Explain() (code, hint string) {
-	return "bad_settings", "under signing:, sign_messages is true or false, verify_mode off, warn or enforce, and kid the id of a key; nothing was sent"
+// badSettings is the error of an agent whose settings for signing cannot be used. It then sends nothing, because it may have to
+// sign the message.
+func badSettings(err error) error {
+	return failure.Wrap("bad_settings", err,
+		"under signing:, sign_messages is true or false, verify_mode off, warn or enforce, and kid the id of a key; nothing was sent")
 }
 
 // settings are the section signing of an agent's configuration.
@@ -31,7 +31,7 @@ type settings struct {
 }
 
 // readSettings reads the settings of an agent, which are the zero value if there is no file or no section
-// signing in it. The error is a *FileError or a *PolicyError.
+// signing in it. The error may be a *FileError.
 func readSettings(w *mailbox.Workspace, agent schema.AgentName) (full string, s settings, err error) {
 	full, data, err := readPolicy(w, agent, signing.ReceiverConfig)
 	if err != nil || !bytes.Contains(data, []byte("signing")) && !bytes.Contains(data, []byte("verify_mode")) {
@@ -63,7 +63,7 @@ func readSettings(w *mailbox.Workspace, agent schema.AgentName) (full string, s 
 }
 
 // sign implements mailbox.SignFunc: it signs with the sender's keys if its settings or the caller ask for it.
-// Errors are a *SettingsError, a *PolicyError, a *signing.NoKeyError or a *signing.KeyFileError.
+// Errors may be a *signing.NoKeyError or a *signing.KeyFileError.
 func sign(w *mailbox.Workspace, m *schema.Message, file []byte, asked bool) ([]byte, error) {
 	if m.From == mailbox.Postmaster {
 		return file, nil // not an agent, so it has no keys
@@ -106,7 +106,7 @@ func CanSign(w *mailbox.Workspace, agent schema.AgentName) bool {
 	return err == nil && s.Sign.IsZero()
 }
 
-// CheckSettings returns a *SettingsError or a *PolicyError if the settings for signing of an agent cannot be used.
+// CheckSettings returns an error if the settings for signing of an agent cannot be used.
 func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 	_, _, err := signSettings(w, agent)
 	return err
@@ -116,8 +116,8 @@ func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
 // empty for all its keys. An agent that reads only verified messages signs, because it reads its own, too.
 func signSettings(w *mailbox.Workspace, agent schema.AgentName) (always bool, id signing.KeyID, err error) {
 	full, s, err := readSettings(w, agent)
-	if bad, ok := errors.AsType[*FileError](err); ok {
-		return false, "", &SettingsError{*bad}
+	if _, ok := errors.AsType[*FileError](err); ok {
+		return false, "", badSettings(err)
 	}
 	always = s.Mode == Enforce
 	if err == nil && !s.Sign.IsZero() {
@@ -125,13 +125,13 @@ func signSettings(w *mailbox.Workspace, agent schema.AgentName) (always bool, id
 			err = errors.New("with verify_mode: enforce, an agent signs what it sends; remove the line")
 		}
 		if err != nil {
-			err = &SettingsError{FileError{fmt.Errorf("%s: signing.sign_messages: %w", full, err)}}
+			err = badSettings(fmt.Errorf("%s: signing.sign_messages: %w", full, err))
 		}
 	}
 	if err == nil && s.KeyID != "" {
 		id, err = signing.ParseKeyID(string(s.KeyID))
 		if err != nil {
-			err = &SettingsError{FileError{fmt.Errorf("%s: signing.kid: %w", full, err)}}
+			err = badSettings(fmt.Errorf("%s: signing.kid: %w", full, err))
 		}
 	}
 	return always, id, err
@@ -165,7 +165,7 @@ const (
 )
 
 // ModeOf returns the setting signing.verify_mode of an agent. If config.yaml cannot be used, or has another mode or the
-// mode in another place, ModeOf returns Enforce, the safe choice, and the error: a *FileError or a *PolicyError.
+// mode in another place, ModeOf returns Enforce, the safe choice, and the error.
 func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
 	_, s, err := readSettings(w, agent)
 	if err != nil {

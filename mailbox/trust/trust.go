@@ -115,7 +115,7 @@ func Catalog(w *mailbox.Workspace) ([]Entry, error) {
 	return parse(full, data, "entries")
 }
 
-// Pins returns the pins of a receiver, none if there is no file. It returns a *FileError or a *PolicyError
+// Pins returns the pins of a receiver, none if there is no file. It returns a *FileError or another error
 // if the file cannot be used.
 func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Entry, error) {
 	full, data, err := readPolicy(w, receiver, signing.AllowedSigners)

@@ -373,8 +373,8 @@ func TestSettings(t *testing.T) {
 		"signing: {sign_messages: true", "[signing]",
 	} {
 		_, err := send(config)
-		if bad, ok := errors.AsType[*trust.SettingsError](err); !ok || !strings.Contains(bad.Error(), "config.yaml: ") {
-			t.Errorf("%q: got %v, want a *SettingsError", config, err)
+		if failure.Of(err).Code != "bad_settings" || !strings.Contains(err.Error(), "config.yaml: ") {
+			t.Errorf("%q: got %v, want bad settings", config, err)
 		}
 	}
 	_, err := send("signing: {sign_messages: true, kid: " + string(newKey(t, t.TempDir(), "claude").KeyID) + "}")

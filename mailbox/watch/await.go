@@ -28,15 +28,8 @@ func (e *DeadLetterError) Error() string {
 
 func (e *DeadLetterError) Explain() (code, hint string) { return "dead_letter", "" }
 
-// AgentRemovedError reports that a recipient of the awaited message was removed before it handled the message.
-type AgentRemovedError struct{ Agent schema.AgentName }
-
-func (e *AgentRemovedError) Error() string {
-	return fmt.Sprintf("agent %s was removed before it handled the message", e.Agent)
-}
-
 // AwaitAcknowledged waits until every recipient has moved a sent message to its archive. It returns a
-// *DeadLetterError if the message became a dead letter, and an *AgentRemovedError if a recipient is gone. A file that is
+// *DeadLetterError if the message became a dead letter, and another error if a recipient is gone. A file that is
 // nowhere says nothing where machines share the workspace, or if its box is away.
 func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
 	var folders []string
@@ -53,7 +46,7 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 				err = deadLetter(ctx, w, r.Message.ID, to, filepath.Base(path))
 			}
 			if err == nil && isGone && !w.Knows(to) {
-				err = &AgentRemovedError{to}
+				err = fmt.Errorf("agent %s was removed before it handled the message", to)
 			}
 			var archived []mailbox.Entry
 			if err == nil && isGone {
