@@ -107,6 +107,24 @@ func Beginning(path string) (time.Time, error) {
 	return facts.CreatedAt, nil
 }
 
+// Earlier returns the path of the log of the run before that of the log at path, and "" if there is none.
+func Earlier(path string) (log string, err error) {
+	if path, err = resolve(path); err != nil {
+		return "", fmt.Errorf("the run before: %w", err)
+	}
+	id := RunNumber(path)
+	if id == 0 {
+		return "", nil
+	}
+	runs, err := runsIn(filepath.Dir(filepath.Dir(path)))
+	for _, r := range runs {
+		if r.ID < id {
+			log = r.BridgePath()
+		}
+	}
+	return log, err
+}
+
 // RunState returns the state in which the run of the log at path has ended, or "" if the run is open, and whether
 // oacp pair drives it, and so works its records. A log without a manifest is open.
 func RunState(path string) (ended string, paired bool, err error) {

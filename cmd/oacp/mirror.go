@@ -37,7 +37,7 @@ the rest, and fails.
 
 A run of oacp pair works its records itself: mirror delivers them as notices, which get
 no turn and no answer. The records of a finished run stay in the log, or --finished
-delivers them as notices.
+delivers them as notices. Its log gets no messages any more.
 
 With --follow, mirror prints a line for each copy until a signal stops it, and then
 exits with status 0.
@@ -172,6 +172,7 @@ func (a reportAnswer) summary() string {
 		{already, "there already"},
 		{len(a.DeadLetters), "undeliverable"},
 		{a.LeftInLog, "left in the log"},
+		{a.NotRecorded, "not recorded"},
 		{a.LeftOut, "left out"},
 		{len(a.Skipped), "skipped"},
 	} {

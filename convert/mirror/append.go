@@ -20,8 +20,12 @@ const appendBatch = 512
 type appender struct {
 	log    recordLog
 	report *Report
-	// Messages from before since do not belong in the log. Nor do those derived from other logs.
-	since time.Time
+	// Messages from before since do not belong in the log. Nor do those derived from other logs, and those of the second
+	// since that the earlier log, if any, has.
+	since   time.Time
+	earlier string
+	// ended is the state in which the run has ended, if it has: then nobody reads what the log would get.
+	ended string
 }
 
 // recordLog is the part of *bridge.Log that an appender uses. A test replaces it.
@@ -45,16 +49,19 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 func (a *appender) belonging(ctx context.Context, messages []*schema.Message) (belonging []*schema.Message, err error) {
 	for _, m := range messages {
 		origin, derived := convert.OriginOf(m)
-		recorded := false
-		if derived {
-			if recorded, err = a.hasOrigin(ctx, m, origin); err != nil {
-				return nil, err
-			}
+		recorded, before := false, m.CreatedAt.Time().Before(a.since)
+		switch {
+		case derived:
+			recorded, err = a.hasOrigin(ctx, m, origin)
+		case a.earlier != "" && m.CreatedAt.Time().Truncate(time.Second).Equal(a.since):
+			before, err = a.isInEarlier(ctx, m)
 		}
 		switch {
+		case err != nil:
+			return nil, err
 		case recorded:
 			a.report.AlreadyRecorded++
-		case derived, m.CreatedAt.Time().Before(a.since):
+		case derived, before:
 			a.report.LeftOut++
 		default:
 			belonging = append(belonging, m)
@@ -69,6 +76,10 @@ func (a *appender) write(ctx context.Context, messages []*schema.Message) (again
 	records, owners, err := a.missing(ctx, messages)
 	if err != nil {
 		return nil, err
+	}
+	if a.ended != "" {
+		a.report.NotRecorded += len(slices.Compact(owners))
+		return nil, nil
 	}
 	receipts, err := a.log.SendAll(ctx, records)
 	if errors.Is(err, bridge.ErrNotSynced) {
@@ -116,6 +127,27 @@ func (a *appender) missing(ctx context.Context, messages []*schema.Message) (mis
 		}
 	}
 	return missing, owners, nil
+}
+
+// isInEarlier reports whether the log of the run before has the message. Messages have times of whole seconds, so the time
+// does not say in which of two runs one was sent.
+func (a *appender) isInEarlier(ctx context.Context, m *schema.Message) (_ bool, err error) {
+	log, err := bridge.Open(a.earlier, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for e, err := range log.Records(ctx, "") {
+		var line *bridge.LineError
+		switch {
+		case errors.As(err, &line):
+		case err != nil:
+			return false, err
+		case convert.Carries(e.Record, m):
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (a *appender) hasOrigin(ctx context.Context, m *schema.Message, o convert.Origin) (bool, error) {

@@ -115,3 +115,32 @@ func TestRunEnds(t *testing.T) {
 		t.Errorf("again: %+v", report)
 	}
 }
+
+// TestNothingIntoAFinishedRun checks that a message is not recorded in a run that is finished, where nobody would read it,
+// and that the next run gets what was sent in the second in which it began, but nothing that the run before has.
+func TestNothingIntoAFinishedRun(t *testing.T) {
+	t.Parallel()
+	r := newRuns(t)
+	began := time.Date(2026, 3, 13, 14, 40, 0, 0, time.UTC)
+	first := r.open(1, began.Add(-time.Minute))
+	first.send(at(40, "in the first run"))
+	if report := first.pass(false); report.Recorded != 1 {
+		t.Fatalf("%+v, want 1 recorded", report)
+	}
+	first.end("completed")
+	first.send(at(40, "after it"))
+	report := first.pass(false)
+	if report.Recorded != 0 || report.NotRecorded != 1 || len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], "run 1 is finished") {
+		t.Errorf("%+v, want a warning about one message that is not recorded", report)
+	}
+	if got := len(first.records()); got != 1 {
+		t.Errorf("the finished run has %d records, want 1", got)
+	}
+	second := r.open(2, began.Add(time.Second/2))
+	if report := second.pass(false); report.Recorded != 1 || report.LeftOut != 1 {
+		t.Errorf("%+v, want only what the first run does not have", report)
+	}
+	if got := second.records(); len(got) != 1 || !strings.Contains(got[0].Content, "after it") {
+		t.Errorf("the second run has %v", got)
+	}
+}

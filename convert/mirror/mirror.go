@@ -8,7 +8,7 @@
 // deleted; docs/mirror.md says what then happens to a message that was recorded and later removed from all
 // mailboxes.
 //
-// The log of a run gets the messages sent since the run began, and none that were derived from
+// The log of a run gets the messages sent since the run began and before it is finished, and none that were derived from
 // another log; see Mirror.Since. A mirror does not read a file that another program may still be
 // writing; see watch.Sighting.
 //
@@ -63,6 +63,8 @@ type Mirror struct {
 	// Finished delivers the records of a finished run as notices, which start no turn. Without it they stay in the
 	// log, unless the run was open when Run or Follow first looked.
 	Finished bool
+	// earlier is the log of the run before, if Since is when this run began.
+	earlier string
 	// session is what Run and Follow remember, nil before the first call.
 	session *session
 	// now and pause replace the clock in tests.
@@ -132,7 +134,10 @@ func (m *Mirror) open() (_ *session, err error) {
 		return nil, err
 	}
 	if m.Since.IsZero() && m.Direction != In {
-		if m.Since, err = bridge.Beginning(m.Log.Path()); err != nil {
+		if m.Since, err = bridge.Beginning(m.Log.Path()); err == nil && !m.Since.IsZero() {
+			m.earlier, err = bridge.Earlier(m.Log.Path())
+		}
+		if err != nil {
 			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
 		}
 	}
@@ -207,6 +212,8 @@ type Report struct {
 	// had before.
 	Recorded        int `json:"recorded"`
 	AlreadyRecorded int `json:"already_recorded"`
+	// NotRecorded counts the messages that were not recorded because the run of the log is finished.
+	NotRecorded int `json:"not_recorded,omitempty"`
 	// LeftOut counts the messages that do not belong in the log: those from before Mirror.Since, and those
 	// derived from other logs.
 	LeftOut int `json:"left_out,omitempty"`
@@ -245,7 +252,7 @@ type SkippedLine struct {
 const maxWarnings = 1000
 
 func (r *Report) quiet() bool {
-	return r.Recorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
+	return r.Recorded+r.NotRecorded+r.LeftOut+r.Delivered+len(r.DeadLetters)+len(r.Skipped)+len(r.Warnings) == 0
 }
 
 func (r *Report) warn(format string, args ...any) {

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -92,10 +94,15 @@ func (s *session) passOut(ctx context.Context, report *Report) error {
 	slices.SortFunc(found, func(a, b *outboxFile) int {
 		return cmp.Or(schema.CompareAge(&a.place, &b.place), cmp.Compare(a.entry.Agent, b.entry.Agent), cmp.Compare(a.entry.Name, b.entry.Name))
 	})
+	before := report.NotRecorded
 	for batch := range slices.Chunk(found, appendBatch) {
 		if err := s.record(ctx, batch, report); err != nil {
 			return err
 		}
+	}
+	if n := report.NotRecorded - before; n > 0 {
+		report.warn("%s is finished, so nobody reads its log any more: %s not recorded, and kept in the mailboxes; "+
+			"once another run has begun, oacp mirror --since TIME records what was sent since then", s.runName(), spelling.Plural(n, "message"))
 	}
 	if len(found) > 0 {
 		if s.recorded, err = s.Log.End(ctx); err != nil {
@@ -195,7 +202,8 @@ func (s *session) record(ctx context.Context, files []*outboxFile, report *Repor
 		done = append(done, f)
 		messages = append(messages, m)
 	}
-	a := appender{log: s.Log, report: report, since: s.Since}
+	ended, _, _ := bridge.RunState(s.Log.Path()) // a manifest that cannot be read is an error in open, unless Since is given
+	a := appender{log: s.Log, report: report, since: s.Since, earlier: s.earlier, ended: ended}
 	if err := a.append(ctx, messages); err != nil {
 		return err
 	}
@@ -203,6 +211,14 @@ func (s *session) record(ctx context.Context, files []*outboxFile, report *Repor
 		f.box.done[f.key] = true
 	}
 	return nil
+}
+
+// runName names the run of the log.
+func (s *session) runName() string {
+	if id := bridge.RunNumber(s.Log.Path()); id > 0 {
+		return fmt.Sprintf("run %d", id)
+	}
+	return "the run of " + s.Log.Path()
 }
 
 // leave leaves a file for another pass.
