@@ -4,33 +4,51 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Sweep removes the temporary files that killed processes left in the folders of agents and in state, and returns their
-// paths. With dryRun, it only finds them. No living process needs such a file for an hour.
+// NewRepository begins the name of a folder, in a workspace, in which a repository is being made.
+const NewRepository = ".git-init-"
+
+// Sweep removes the temporary files that killed processes left in the workspace, and returns their paths. With dryRun, it
+// only finds them. No living process needs such a file for an hour.
 func Sweep(ctx context.Context, w *Workspace, dryRun bool) (swept []string, err error) {
-	var failed error
-	for _, top := range []string{schema.AgentsName, schema.StateName} {
-		failed = errors.Join(failed, fs.WalkDir(w.root.FS(), top, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || ctx.Err() != nil || !d.Type().IsRegular() || !durable.IsTemporary(d.Name()) {
-				return errors.Join(ignoreMissing(err), context.Cause(ctx))
-			}
-			info, err := d.Info()
-			if err != nil || w.now().Sub(info.ModTime()) < staleAfter {
-				return ignoreMissing(err)
-			}
+	err = fs.WalkDir(w.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || ctx.Err() != nil:
+			return errors.Join(ignoreMissing(err), context.Cause(ctx))
+		case strings.HasPrefix(name, NewRepository), strings.HasPrefix(name, "."+schema.MarkerName),
+			d.Type().IsRegular() && durable.IsTemporary(d.Name()) && path.Dir(name) != ".": // beside them are files of the user
+		case d.IsDir() && !slices.Contains([]string{".", schema.AgentsName, schema.StateName, "trust"}, topOf(name)):
+			return fs.SkipDir // git, or a program of the user
+		default:
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && w.now().Sub(info.ModTime()) >= staleAfter {
 			if !dryRun {
-				err = w.root.Remove(name)
+				err = w.root.RemoveAll(name)
 			}
 			if err == nil {
 				swept = append(swept, filepath.Join(w.dir, name))
 			}
-			return ignoreMissing(err)
-		}))
-	}
-	return swept, failed
+		}
+		if err == nil && d.IsDir() {
+			err = fs.SkipDir
+		}
+		return ignoreMissing(err)
+	})
+	return swept, err
+}
+
+// topOf returns the first element of a path.
+func topOf(name string) string {
+	top, _, _ := strings.Cut(name, "/")
+	return top
 }

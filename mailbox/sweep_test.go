@@ -11,7 +11,8 @@ import (
 	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
-// TestSweepRemovesWhatKilledProcessesLeft kills processes while they write files, and sweeps an hour later.
+// TestSweepRemovesWhatKilledProcessesLeft kills processes while they write files, leaves what others do, and sweeps an
+// hour later.
 func TestSweepRemovesWhatKilledProcessesLeft(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	inbox, err := (folder{w, "codex", Inbox}).open()
@@ -26,6 +27,12 @@ func TestSweepRemovesWhatKilledProcessesLeft(t *testing.T) {
 	if _, err := inbox.Prepare("config.yaml", []byte("text"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{".git-init-X/config", "trust/.catalog.yaml.tmp-1", ".workspace.json.tmp-1", ".git/.tmp-mine"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(w.dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		check.WriteFile(t, filepath.Join(w.dir, name), "text")
+	}
 	check.WriteFile(t, inbox.Path(".mine.yaml"), "of somebody else")
 	check.WriteFile(t, filepath.Join(w.dir, ".tmp-mine"), "outside the folders of oacp")
 	left, err := inbox.Names()
@@ -38,11 +45,13 @@ func TestSweepRemovesWhatKilledProcessesLeft(t *testing.T) {
 	}
 	after(w, 2*staleAfter)
 	found, err := Sweep(t.Context(), w, true)
-	if swept, sweepErr := Sweep(t.Context(), w, false); errors.Join(err, sweepErr) != nil || len(found) != 2 || !slices.Equal(found, swept) {
-		t.Errorf("Sweep found %q (%v) and removed %q (%v), want two files", found, err, swept, sweepErr)
+	if swept, sweepErr := Sweep(t.Context(), w, false); errors.Join(err, sweepErr) != nil || len(found) != 5 || !slices.Equal(found, swept) {
+		t.Errorf("Sweep found %q (%v) and removed %q (%v), want five files", found, err, swept, sweepErr)
 	}
 	wantFiles(t, w, "agents/codex/inbox", ".mine.yaml")
-	if _, err := os.Stat(filepath.Join(w.dir, ".tmp-mine")); err != nil {
-		t.Error(err)
+	for _, mine := range []string{".tmp-mine", ".git/.tmp-mine"} {
+		if _, err := os.Stat(filepath.Join(w.dir, mine)); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -147,6 +147,10 @@ func (r *Repository) Run(ctx context.Context, args ...string) ([]byte, error) {
 
 // RunInput is Run with a standard input, which is empty if it is nil.
 func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	return r.run(ctx, stdin, &bounded{limit: stderrLimit, last: true}, args...)
+}
+
+func (r *Repository) run(ctx context.Context, stdin io.Reader, stderr *bounded, args ...string) ([]byte, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		why := fmt.Errorf("git %s did not end within %v: %w", args[0], timeLimit, context.DeadlineExceeded)
 		var cancel context.CancelFunc
@@ -154,8 +158,8 @@ func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...stri
 		defer cancel()
 	}
 	command := r.command(ctx, args...)
-	out, stderr := bounded{limit: outputLimit}, bounded{limit: stderrLimit, last: true}
-	command.Stdin, command.Stdout, command.Stderr = stdin, &out, &stderr
+	out := bounded{limit: outputLimit}
+	command.Stdin, command.Stdout, command.Stderr = stdin, &out, stderr
 	err := command.Run()
 	if ctx.Err() != nil && command.Process != nil {
 		processgroup.Kill(command.Process) // some of its processes may have ignored SIGTERM

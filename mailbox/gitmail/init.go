@@ -102,10 +102,10 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 }
 
 // create makes the repository under another name and renames it when it is complete, so a killed process leaves either
-// all of it or none. The relative path of the user's settings is valid under both names.
+// all of it or none, and what it leaves mailbox.Sweep removes. The relative path of the user's settings is valid under both names.
 func (r *Repository) create(ctx context.Context, around *git.Enclosing, format string, made *Initialized) (err error) {
 	target := r.git.GitDir
-	r.git.GitDir += "-init-" + rand.Text()
+	r.git.GitDir = filepath.Join(r.w.Dir(), mailbox.NewRepository+rand.Text())
 	defer func() { err = errors.Join(err, os.RemoveAll(r.git.GitDir)) }()
 	if err := durable.MakeDirs(r.git.GitDir); err != nil {
 		return err

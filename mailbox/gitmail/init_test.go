@@ -247,6 +247,7 @@ func TestInitChecksTheRef(t *testing.T) {
 
 func TestInitTakesTheObjectFormat(t *testing.T) {
 	dir := gittest.Home(t)
+	t.Setenv("TMPDIR", filepath.Join(dir, "none")) // it leaves nothing there
 	newMailboxes(t, filepath.Join(dir, "sha1.git"), "oacp", "--object-format=sha1")
 	newMailboxes(t, filepath.Join(dir, "sha256.git"), "oacp", "--object-format=sha256")
 	gittest.Run(t, dir, "init", "-q", "--bare", "--object-format=sha1", "empty1.git")
