@@ -26,7 +26,7 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 		Description: logHelp + ` If the repository has no run, mirror creates run 1.
 
 mirror copies sent messages to the log and records to the mailboxes, each exactly once,
-even if it is run repeatedly or killed midway.
+even if killed midway.
 
 The log of a run gets the messages sent since the run began. A repository's first run
 and a log without a manifest get all messages. Messages from another log are left out.
@@ -36,8 +36,8 @@ A record that cannot be delivered becomes a dead letter with the reason; mirror 
 the rest, and fails.
 
 A run of oacp pair works its records itself: mirror delivers them as notices, which get
-no turn and no answer. The records of a finished run stay in the log, or --finished
-delivers them as notices. Its log gets no messages any more.
+no turn and no answer. The log of a finished run gets no messages, and its records stay
+there, or --finished delivers notices.
 
 With --follow, mirror prints a line for each copy until a signal stops it, and then
 exits with status 0.

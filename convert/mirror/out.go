@@ -102,7 +102,7 @@ func (s *session) passOut(ctx context.Context, report *Report) error {
 	}
 	if n := report.NotRecorded - before; n > 0 {
 		report.warn("%s is finished, so nobody reads its log any more: %s not recorded, and kept in the mailboxes; "+
-			"once another run has begun, oacp mirror --since TIME records what was sent since then", s.runName(), spelling.Plural(n, "message"))
+			"once another run has begun, oacp mirror --since 2h records what was sent in two hours", s.runName(), spelling.Plural(n, "message"))
 	}
 	if len(found) > 0 {
 		if s.recorded, err = s.Log.End(ctx); err != nil {
