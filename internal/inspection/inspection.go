@@ -52,9 +52,12 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 		return err
 	}
 	waiting, _, _ := settings.Waiting(w) // the findings have its errors
-	for _, f := range waiting {
+	for n, f := range waiting {
 		e := settings.NewNotAllowedError(f)
 		_, hint := e.Explain()
+		if n < len(waiting)-1 { // once
+			hint = ""
+		}
 		report.Add(doctor.Finding{Category: doctor.Categories[0], Name: f.Path, Severity: doctor.SeverityWarning, Message: strings.TrimPrefix(e.Error(), f.Path+": "), Hint: hint})
 	}
 	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: o.Getenv}, o.WorkingDir)...)

@@ -188,8 +188,7 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 	case mode.Holds():
 		i.add(name, SeverityOK, "", "oacp run holds all messages for a person")
 	case isRefused:
-		_, hint := refused.Explain()
-		i.add(name, SeverityWarning, hint, "oacp run does not start without flags: %v", refused)
+		i.add(name, SeveritySkipped, "", "oacp run does not start without flags until %s is allowed", refused.File)
 	default:
 		i.add(name, SeverityOK, "", "oacp run gives turns")
 	}
