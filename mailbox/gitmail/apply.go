@@ -86,6 +86,7 @@ func (e *exchange) apply(ctx context.Context) error {
 	for _, o := range outcomes {
 		if ctx.Err() == nil && e.failed == nil {
 			e.applyOutcome(ctx, o)
+			e.r.step("moved")
 		}
 	}
 	if err := cmp.Or(context.Cause(ctx), e.failed); err != nil {

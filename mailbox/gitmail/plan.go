@@ -375,7 +375,8 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// planWorkspace adds workspace.json and the format to a tip that lacks them.
+// planWorkspace adds workspace.json and the format to a tip that lacks them, before all else: the branch may be found, or rewound
+// to, at any commit.
 func (e *exchange) planWorkspace() {
 	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Described}, own: true}
 	data, err := durable.ReadFile(e.w.Root(), e.w.Dir(), schema.MarkerName, schema.MaxFileSize)
@@ -386,6 +387,6 @@ func (e *exchange) planWorkspace() {
 		change.write = append(change.write, git.File{Path: formatName, Data: []byte(format)})
 	}
 	if len(change.write) > 0 && (len(e.edits) > 0 || e.tip.root != "") {
-		e.edits = append(e.edits, change)
+		e.edits = slices.Insert(e.edits, 0, change)
 	}
 }

@@ -197,6 +197,22 @@ func TestRevisedHistory(t *testing.T) {
 	}
 }
 
+// TestRewoundToAnyCommit joins a branch at each of its commits. The first one says already what the branch holds.
+func TestRewoundToAnyCommit(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 1, both...)
+	pending := n.machines[0].send("claude", "codex")
+	n.settle()
+	for _, commit := range strings.Fields(n.git(n.remote, "rev-list", "--reverse", mailRef)) {
+		n.git(n.remote, "update-ref", mailRef, commit)
+		m := n.join("at-"+commit[:8], both...)
+		m.sync()
+		m.sync()
+	}
+	n.settle()
+	n.want("codex", mailbox.Inbox, pending)
+}
+
 // TestDeletedByHand removes folders of a workspace. They come back with what was pending, and no
 // machine takes the removal for acknowledgements.
 func TestDeletedByHand(t *testing.T) {

@@ -232,7 +232,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	if err := e.record(ctx, commit); err != nil {
 		return nil, err
 	}
-	e.r.step("recorded")
+	e.r.step("settled")
 	_, notShallow := e.w.Root().Lstat(gitName + "/shallow")
 	shallow := notShallow == nil && e.there == "" // no remote takes a history whose beginning is missing here
 	if commit != "" && (e.o.Squash || shallow) {
@@ -277,10 +277,12 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 			return err
 		}
 	}
+	e.r.step("noted")
 	e.baseID = commit
 	if err := e.r.git.UpdateRefs(ctx, map[string]string{baseRef: commit, e.r.settings.branchRef(): commit}); err != nil {
 		return err
 	}
+	e.r.step("recorded")
 	return settle(e)
 }
 
