@@ -45,6 +45,7 @@ var opened = map[string]string{
 	"cmd/oacp/initgit.go":                         "it makes a repository",
 	"internal/command/workspace.go":               "it adds the keys",
 	"internal/testing/mailboxtest/mailboxtest.go": "only tests use it",
+	"internal/testing/walk/walk.go":               "only tests use it",
 }
 
 // TestMailboxesAreScreened checks that programs open workspaces with internal/command.Open, and read messages

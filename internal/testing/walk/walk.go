@@ -171,7 +171,7 @@ func (w *walk) join(name string) {
 // copies copies the whole folder of a machine, as a backup or an image of a virtual machine does. Both go on.
 func (w *walk) copies(from *Machine) {
 	const most = 4
-	if len(w.machines) == most {
+	if len(w.machines) == most || w.obstructed {
 		return
 	}
 	m := &Machine{Name: fmt.Sprintf("m%d", len(w.machines)), noticed: maps.Clone(from.noticed), old: make(map[string]map[string]string)}
