@@ -69,6 +69,7 @@ var imports = map[string][]string{
 	"internal/testing/mailboxtest": {
 		"schema", "signing", "mailbox", "mailbox/project", "internal/testing/check", "internal/testing/gittest", "internal/testing/memoryfolder",
 	},
+	"internal/testing/walk":     {"schema", "mailbox", "mailbox/project", "mailbox/replica", "internal/facts"},
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure":          {"internal/durable", "internal/spelling", "schema", "mailbox", "agent", "ash", "contract", "mailbox/gitmail", "mailbox/project", "mailbox/watch", "turn", "turn/track", "validate", "internal/git"},
 	"internal/command": {
@@ -79,8 +80,9 @@ var imports = map[string][]string{
 
 // renaming lists the files outside internal/durable that rename files, with the reason.
 var renaming = map[string]string{
-	"ash/listen_unix.go":      "a socket is bound under a hidden name and renamed when it is ready",
-	"mailbox/gitmail/init.go": "a git repository gets its name when it is complete",
+	"ash/listen_unix.go":            "a socket is bound under a hidden name and renamed when it is ready",
+	"mailbox/gitmail/init.go":       "a git repository gets its name when it is complete",
+	"internal/testing/walk/walk.go": "a box is renamed away while a machine syncs",
 }
 
 // logging lists the files that import a logger although packages do not print, with the reason.
