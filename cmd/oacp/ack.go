@@ -220,7 +220,7 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 	var all []track.Restored
 	var failed error
 	for _, id := range whole {
-		restored, err := track.RestoreHere(c.ctx, w, id, c.agent())
+		restored, err := track.Restore(c.ctx, w, id, c.agent())
 		all, failed = append(all, restored...), errors.Join(failed, err)
 	}
 	if len(all) > 0 {

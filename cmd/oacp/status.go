@@ -123,7 +123,7 @@ func leftOut(c *call, w *mailbox.Workspace) []gitmail.LeftOut {
 // printLeftOut prints which agents of other machines the workspace leaves out, perhaps with their pending mail, and what to do.
 func printLeftOut(c *call, left []gitmail.LeftOut, withMail bool) {
 	for _, l := range left {
-		c.printf("%s: %d pending on other machines; %s\n", l.Agent, len(l.Pending), visible.Line(l.Error()))
+		c.printf("%s: %d pending on other machines; %s\n", visible.Line(string(l.Agent)), len(l.Pending), visible.Line(l.Error()))
 		for _, name := range l.Pending {
 			if withMail {
 				c.printf("  %s\n", visible.Line(name))

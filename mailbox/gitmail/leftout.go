@@ -67,16 +67,15 @@ func leaveOut(e *exchange, agent, here schema.AgentName) {
 
 // noteLeftOut notes for the commands that show mail which agents are left out.
 func noteLeftOut(e *exchange) error {
-	before, err := ReadLeftOut(e.r.w)
 	if len(e.leftOut) == 0 {
-		if err = e.w.Root().Remove(leftOutName); mailbox.IsGone(err) {
-			err = nil
+		if err := e.w.Root().Remove(leftOutName); !mailbox.IsGone(err) {
+			return err
 		}
-		return err
+		return nil
 	}
-	data, encodeErr := json.Marshal(e.leftOut)
-	if err == nil && fmt.Sprint(before) == fmt.Sprint(e.leftOut) || encodeErr != nil {
-		return encodeErr
+	data, err := json.Marshal(e.leftOut)
+	if err != nil {
+		return err
 	}
 	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), leftOutName, data, 0o644)
 }

@@ -26,7 +26,8 @@ type Restored struct {
 
 // Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
 // to that of the given agent. It resets the count of turns, even for a working Runner. A message whose turn was
-// stopped gets turns again.
+// stopped gets turns again. Agents that read only verified messages then read one again that they have handled, which a
+// restore on another machine does not make them do; see PutBack.
 //
 // Restore tries all recipients. With an error, it also returns those for which it succeeded.
 func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
@@ -61,27 +62,14 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 	return all, errors.Join(errs...)
 }
 
-// RestoreHere is Restore for a user of this machine. Agents that read only verified messages then read one again that they
-// have handled, which a restore on another machine does not make them do.
-func RestoreHere(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName) ([]Restored, error) {
-	found, err := mailbox.FindToRestore(ctx, w, id)
-	if err != nil {
-		return nil, err
-	}
-	for _, to := range found[0].Message.To {
-		if agent != "" && agent != to || !w.Knows(to) {
-			continue
-		}
-		if _, err := mailbox.Note(w, to, []byte(found[0].Message.File), mailbox.Reopened); err != nil {
-			return nil, err
-		}
-	}
-	return Restore(ctx, w, id, agent)
-}
-
 // restore restores the message for one agent.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (one Restored, err error) {
 	one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
+	if w.Knows(name) {
+		if _, err := mailbox.Note(w, name, []byte(m.File), mailbox.Reopened); err != nil {
+			return one, err
+		}
+	}
 	one.Path, err = w.Restore(ctx, m, name, func(source mailbox.Entry) error { return one.revive(w, source) })
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
 		one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}

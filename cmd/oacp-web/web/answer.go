@@ -161,7 +161,7 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
 		err = errReadOnly
 	}
 	if err == nil {
-		_, err = track.RestoreHere(r.Context(), s.w, r.PostFormValue("id"), in.agent)
+		_, err = track.Restore(r.Context(), s.w, r.PostFormValue("id"), in.agent)
 	}
 	if err != nil {
 		s.fail(w, r, err)
