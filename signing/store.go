@@ -168,7 +168,8 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 	return keys[:min(len(keys), maxSignatures)], nil
 }
 
-// Stubs returns the public halves of an agent's keys. It skips files that are not public keys.
+// Stubs returns the public halves of an agent's keys. It skips files that are not public keys. The error is a *KeyFileError
+// if others could have put one there: whoever verifies with the stubs trusts them.
 func (s Store) Stubs(agent schema.AgentName) (stubs []PublicStub, err error) {
 	root, names, err := s.find("*", stubSuffix)
 	if root == nil {
@@ -180,9 +181,14 @@ func (s Store) Stubs(agent schema.AgentName) (stubs []PublicStub, err error) {
 		if err != nil {
 			continue
 		}
-		if stub, err := ParsePublicStub(data); err == nil && stub.Agent == agent {
-			stubs = append(stubs, stub)
+		stub, err := ParsePublicStub(data)
+		if err != nil || stub.Agent != agent {
+			continue
 		}
+		if err := s.checkModes(name); err != nil {
+			return nil, &KeyFileError{s.path(name), err}
+		}
+		stubs = append(stubs, stub)
 	}
 	return stubs, err
 }
@@ -193,10 +199,8 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 	if err != nil {
 		return nil, err
 	}
-	if runtime.GOOS != "windows" {
-		if err := s.checkModes(name); err != nil {
-			return nil, err
-		}
+	if err := s.checkModes(name); err != nil {
+		return nil, err
 	}
 	if k.Agent != agent {
 		return nil, fmt.Errorf("it is the key of %q", k.Agent)
@@ -204,17 +208,24 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 	return k, nil
 }
 
-// checkModes returns an error if users other than the owner can read a private key or its folder, or write to a folder
-// above it, up to the home: who can do that can put another key in its place.
+// checkModes returns an error if users other than the owner can read a private key or the folder of a key, or write to a
+// public key or to a folder above, up to the home: who can do that can put another key in its place.
 func (s Store) checkModes(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	modes := []fs.FileMode{0o600, 0o700, 0o755, 0o755, 0o755, 0o755} // domain, agent, keys, home
+	if strings.HasSuffix(name, stubSuffix) {
+		modes[0] = 0o644
+	}
 	name = s.path(name)
-	for n, want := range []fs.FileMode{0o600, 0o700, 0o755, 0o755, 0o755, 0o755} { // domain, agent, keys, home
+	for _, want := range modes {
 		info, err := os.Stat(name)
 		if err != nil {
 			return err
 		}
 		forbidden, can := fs.FileMode(0o077), "access"
-		if n > 1 {
+		if want&0o044 != 0 {
 			forbidden, can = 0o022, "write to"
 		}
 		if mode := info.Mode().Perm(); mode&forbidden != 0 {

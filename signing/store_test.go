@@ -308,3 +308,35 @@ func stubOf(t *testing.T) (*signing.Key, string) {
 	}
 	return stored, string(data)
 }
+
+// TestStubsOfOthers checks that a public key counts only if nobody else could have written it.
+func TestStubsOfOthers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	home := t.TempDir()
+	store := signing.NewStore(home)
+	k, err := store.Generate("claude", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Dir(k.Path)
+	for path, mode := range map[string]os.FileMode{k.StubPath(): 0o666, folder: 0o770, filepath.Dir(folder): 0o777, filepath.Join(home, "keys"): 0o777} {
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Chmod(path, mode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stubs, err := store.Stubs("claude"); err == nil {
+			t.Errorf("with mode %o of %s: %v", mode, path, stubs)
+		}
+		if err := os.Chmod(path, info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stubs, err := store.Stubs("claude"); err != nil || len(stubs) != 1 {
+		t.Errorf("%v, %v; want the key", stubs, err)
+	}
+}

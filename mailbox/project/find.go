@@ -162,7 +162,7 @@ func (p Place) HomeDir() (string, error) {
 	home, err := ExpandHome(cmp.Or(p.Home, p.getenv("OACP_HOME"), "~/oacp"))
 	switch {
 	case err != nil:
-		return "", err
+		return "", failure.WithHint(fmt.Errorf("keys, and what the user allows, are in the user's folder: %w", err), "set HOME, or OACP_HOME to an absolute path")
 	case p.Home == "" && !filepath.IsAbs(home):
 		return "", fmt.Errorf("OACP_HOME is %q: make the path absolute, or each folder could bring a home of its own", home)
 	}

@@ -146,7 +146,10 @@ func Read(w *mailbox.Workspace, agent schema.AgentName) (files []File, err error
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	home, _ := w.Home()       // readOwn reports the error
+	home, err := w.Home()
+	if err != nil {
+		return nil, err
+	}
 	known, _ := Allowed(home) // what cannot be read allows nothing; Allow says why
 	config, configErr := trust.ReadConfig(w, agent)
 	shared, err := readShared(w)

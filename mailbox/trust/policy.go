@@ -105,7 +105,10 @@ func readPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Polic
 }
 
 func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.PolicyKind, data []byte) error {
-	home, _ := w.Home() // without a home there are no keys and no enrolled policies
+	home, err := w.Home()
+	if err != nil { // what must be signed is not known
+		return err
+	}
 	_, auth, malformed := signing.Split(data)
 	signed := auth != "" || malformed != nil
 	list, err := readEnrollment(home)
@@ -253,7 +256,10 @@ func changeEnrollment(ctx context.Context, home string, change func(enrollment) 
 // CheckIdentity returns an error if the id of the workspace is not the one that it had when settings of the agent were
 // signed. They count all the same.
 func CheckIdentity(w *mailbox.Workspace, agent schema.AgentName) error {
-	home, _ := w.Home() // without a home nothing is enrolled
+	home, err := w.Home()
+	if err != nil {
+		return err
+	}
 	list, err := readEnrollment(home)
 	if err != nil {
 		return err

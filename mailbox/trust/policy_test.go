@@ -484,3 +484,24 @@ func TestHandled(t *testing.T) {
 	}
 	want(false, false)
 }
+
+// TestNoHome checks that settings count for nothing if the user's folder, which says what must be signed, cannot be found.
+func TestNoHome(t *testing.T) {
+	w, _ := newEnforcingWorkspace(t)
+	options := trust.Options(func() (string, error) { return "", errors.New("$HOME is not defined") })
+	lost, err := mailbox.Open(w.Dir(), &options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lost.Close()
+	writeFile(t, lost, "agents/codex/config.yaml", "signing: {verify_mode: off}\n")
+	if mode, err := trust.ModeOf(lost, "codex"); err == nil || mode != trust.Enforce {
+		t.Errorf("the mode is %s, %v; want enforce, and the error", mode, err)
+	}
+	if _, err := trust.Pins(lost, "codex"); err == nil {
+		t.Error("the pins count")
+	}
+	if err := trust.CheckIdentity(lost, "codex"); err == nil {
+		t.Error("nothing says that the identity is unknown")
+	}
+}

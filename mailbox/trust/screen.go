@@ -112,7 +112,10 @@ func (p *proof) verify(data []byte, own bool) signing.Result {
 	pins := p.pins
 	if own && p.home != "" {
 		pins = maps.Clone(pins)
-		stubs, _ := signing.NewStore(p.home).Stubs(p.agent) // without them, the file is untrusted
+		stubs, err := signing.NewStore(p.home).Stubs(p.agent)
+		if err != nil { // no key counts
+			return signing.Result{Status: signing.Untrusted, Reason: err.Error()}
+		}
 		for _, stub := range stubs {
 			if _, pinned := pins[stub.KeyID]; !pinned {
 				key, _ := stub.JWK.PublicKey() // Stubs has checked it
