@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // NewACP returns the driver for programs that speak the Agent Client Protocol over standard input and
@@ -319,7 +321,7 @@ func (c *acp) denialOf(call *acpCall) string {
 
 // refuse records that the agent may not use a tool.
 func (c *acp) refuse(call *acpCall) {
-	refusal := Refusal{Tool: cutText(call.tool(), maxQuote), What: call.what(), Count: 1, Allow: PermitAll}
+	refusal := Refusal{Tool: visible.CutBytes(call.tool(), maxQuote), What: call.what(), Count: 1, Allow: PermitAll}
 	if c.driver.options.Allow != PermitEdits && call.edits(c.dir) {
 		refusal.Allow = PermitEdits
 	}

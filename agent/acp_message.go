@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // acpHello is the answer to the initialize request.
@@ -326,7 +328,7 @@ func (e *rpcError) explained() *ReportedError {
 	if strings.Contains(text, "root/sudo") {
 		text += "; if this machine is a sandbox, set IS_SANDBOX=1"
 	}
-	return &ReportedError{Text: cutText(text, maxTail)}
+	return &ReportedError{Text: visible.CutBytes(text, maxTail)}
 }
 
 // acpStatusPattern matches an HTTP status in what programs say of a failure.

@@ -3,6 +3,8 @@ package agent
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // Act is something that an agent does during a turn, besides talking.
@@ -33,9 +35,7 @@ const maxArgument = 200
 func describeTool(name, argument string) string {
 	name = safeText(name)
 	argument = strings.Join(strings.Fields(safeText(argument)), " ")
-	if short := cutText(argument, maxArgument); short != argument {
-		argument = short + "…"
-	}
+	argument = visible.ShortBytes(argument, maxArgument)
 	if argument == "" {
 		return name
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // codexNotice holds the parameters of a notification of the app server.
@@ -110,7 +112,7 @@ func (i *codexItem) refusal() (r Refusal, ok bool) {
 	case i.Type == "commandExecution":
 		r.Tool, r.What = "command", cmp.Or(codexCommand(i.Actions), i.Command)
 	default:
-		r.Tool = cutText(i.Type, maxQuote)
+		r.Tool = visible.CutBytes(i.Type, maxQuote)
 	}
 	return r, true
 }
@@ -139,7 +141,7 @@ func (f *codexFailure) retried() *APIError {
 func (f *codexFailure) err() error {
 	kind, status := f.kind()
 	if kind == "" {
-		return &ReportedError{Text: cutText(f.text(), maxTail)}
+		return &ReportedError{Text: visible.CutBytes(f.text(), maxTail)}
 	}
 	return newAPIError(kind, status, f.text(), codexRelease.login)
 }

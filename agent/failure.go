@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // ErrUnknownSession reports that the agent does not have the session to continue. Start and Turn
@@ -76,7 +78,7 @@ func (e *APIError) Explain() (code, hint string) {
 // brief returns what happened on one line.
 func (e *APIError) brief() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
-	line = cmp.Or(cutText(strings.TrimSpace(line), maxArgument), string(e.Kind))
+	line = cmp.Or(visible.CutBytes(strings.TrimSpace(line), maxArgument), string(e.Kind))
 	if e.Status != 0 && !strings.Contains(line, fmt.Sprint(e.Status)) {
 		line += fmt.Sprintf(", status %d", e.Status)
 	}
@@ -183,7 +185,7 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 	if kind == Refused {
 		kind = cmp.Or(kindOfText(text), Refused)
 	}
-	e := &APIError{Kind: kind, Status: status, Text: cutText(text, maxTail)}
+	e := &APIError{Kind: kind, Status: status, Text: visible.CutBytes(text, maxTail)}
 	switch kind {
 	case NotLoggedIn:
 		e.Advice = login
@@ -228,9 +230,5 @@ const maxQuote = 400
 // because programs show progress with it.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
-	line := strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:])
-	if len(line) > maxQuote {
-		line = cutText(line, maxQuote) + "…"
-	}
-	return line
+	return visible.ShortBytes(strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:]), maxQuote)
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // Options describe an agent to its driver. Each kind of driver uses some of them; see Kind. The
@@ -139,7 +140,7 @@ func (o *Options) environment(lists ...[]string) []string {
 		for _, variable := range list {
 			name, value, ok := strings.Cut(variable, "=")
 			if name = safeText(name); ok && name != "" {
-				variables = append(variables, name+"="+cutText(safeText(value), maxVariable))
+				variables = append(variables, name+"="+visible.CutBytes(safeText(value), maxVariable))
 			}
 		}
 	}
@@ -159,15 +160,4 @@ func (o *Options) lookupVariable(name string) string {
 // safeText drops NUL bytes, which no system can pass to a program, and replaces invalid UTF-8.
 func safeText(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
-}
-
-// cutText returns the beginning of the text, at most limit bytes of it, cut between characters.
-func cutText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // maxTail bounds the end of the output that is kept, in bytes.
@@ -57,7 +59,7 @@ func (o *output) result() Result {
 
 // setAnswer sets the answer to the text, but at most MaxText bytes of it.
 func (r *Result) setAnswer(text string) {
-	answer := cutText(text, MaxText)
+	answer := visible.CutBytes(text, MaxText)
 	r.Text = strings.ToValidUTF8(answer, "\uFFFD")
 	r.Truncated = len(answer) < len(text)
 }

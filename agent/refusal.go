@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // A Refusal is something that an agent wanted to do in a turn and was not permitted.
@@ -27,9 +29,7 @@ const maxRefusals = 20
 func mergeRefusals(lists ...[]Refusal) []Refusal {
 	var all []Refusal
 	for _, r := range slices.Concat(lists...) {
-		if len(r.What) > maxQuote {
-			r.What = cutText(r.What, maxQuote) + "…"
-		}
+		r.What = visible.ShortBytes(r.What, maxQuote)
 		i := slices.IndexFunc(all, func(other Refusal) bool {
 			return other.Tool == r.Tool && other.What == r.What && other.Allow == r.Allow
 		})
@@ -76,7 +76,7 @@ func (d *claudeDenial) permission(present Permission) Permission {
 func claudeRefusals(denials []claudeDenial, denied map[string]Permission) []Refusal {
 	var all []Refusal
 	for _, d := range denials {
-		all = append(all, Refusal{Tool: cutText(d.Tool, maxQuote), What: strings.TrimSpace(mainArgument(d.Input)), Count: 1, Allow: denied[d.ID]})
+		all = append(all, Refusal{Tool: visible.CutBytes(d.Tool, maxQuote), What: strings.TrimSpace(mainArgument(d.Input)), Count: 1, Allow: denied[d.ID]})
 	}
 	return mergeRefusals(all)
 }

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // sdkFold collects the messages of a turn and derives the result from them.
@@ -52,7 +54,7 @@ func (f *sdkFold) finish() (Result, error) {
 	}
 	reasons := append([]string{m.Subtype}, m.Errors...)
 	if m.Result != "" {
-		reasons = append(reasons, cutText(m.Result, maxTail))
+		reasons = append(reasons, visible.CutBytes(m.Result, maxTail))
 	}
 	return result, &ReportedError{Text: strings.Join(reasons, ": ")}
 }

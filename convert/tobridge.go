@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -87,16 +88,12 @@ func firstLine(text string) string {
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
 		text = text[:end]
 	}
-	if len(text) > schema.MaxSubject {
-		runes := []rune(text)
-		text = string(runes[:min(len(runes), schema.MaxSubject)])
-	}
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
 		return r
-	}, text)
+	}, visible.Cut(text, schema.MaxSubject))
 	return strings.TrimSpace(text)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // events notes what an agent shows during an attempt at its turn.
@@ -124,7 +125,7 @@ func beginning(text, done string) string {
 	}
 	short := strings.Join(lines[:min(len(lines), maxReasonLines)], "\n")
 	if len(short) > maxReason {
-		return strings.ToValidUTF8(short[:maxReason], "") + "…"
+		return visible.ShortBytes(short, maxReason)
 	}
 	if len(lines) > maxReasonLines {
 		return short + "\n…"

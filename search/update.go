@@ -17,10 +17,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// settled is the age from which the time of a folder tells that it has not changed since: file systems keep times as
-// coarse as two seconds.
-const settled = 3 * time.Second
-
 // Limits of a transaction: how many docs it changes, and about how many bytes of files it reads.
 const (
 	maxDocs  = 500
@@ -146,8 +142,8 @@ func (s *session) changed() (changed []*folder, err error) {
 					return nil, err
 				}
 			}
-			if f.modified = 0; err == nil && time.Since(info.ModTime()) > settled {
-				f.modified = info.ModTime().UnixNano()
+			if f.modified = 0; err == nil {
+				f.modified = durable.SettledTime(info)
 			}
 			changed = append(changed, f)
 		}

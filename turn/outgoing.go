@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/secrets"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -72,7 +73,7 @@ func (c *closer) fit(rec *track.Record) (*schema.Message, error) {
 		return nil, err
 	}
 	draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut, because a message has at most %d characters. The whole answer is in %s of the workspace.]",
-		firstRunes(text, maxCut), schema.MaxBody, name))
+		visible.Cut(text, maxCut), schema.MaxBody, name))
 	return &draft, nil
 }
 
@@ -92,25 +93,15 @@ func (c *closer) makeBounce(draft schema.Message, rec *track.Record, subject, te
 	draft.Type = schema.Notification
 	draft.Channel = schema.ChannelBounce
 	draft.ContextKeys = ""
-	draft.Subject = firstRunes(subject, schema.MaxSubject)
+	draft.Subject = visible.Cut(subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
 	c.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
 
-func firstRunes(text string, most int) string {
-	for i := range text {
-		if most == 0 {
-			return text[:i]
-		}
-		most--
-	}
-	return text
-}
-
 func lastRunes(text string, most int) string {
 	if over := utf8.RuneCountInString(text) - most; over > 0 {
-		return "…" + text[len(firstRunes(text, over)):]
+		return "…" + text[len(visible.Cut(text, over)):]
 	}
 	return text
 }
@@ -122,7 +113,7 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 		return nil
 	}
 	body := fmt.Sprintf("Message %s to %s could not be handled and is now a dead letter.\n\nSubject: %s\nReason: %s\nTurns started: %d\n",
-		m.ID, c.config.Agent, m.Subject, firstRunes(reason, 2000), rec.Attempts)
+		m.ID, c.config.Agent, m.Subject, visible.Cut(reason, 2000), rec.Attempts)
 	if rec.Attempts > 0 { // it is valid
 		body += fmt.Sprintf("\n`oacp restore %s --agent %s` tries it again.\n", m.ID, c.config.Agent)
 	}
@@ -143,7 +134,7 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 func (c *closer) boundNotice(m *track.Envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
 		From: mailbox.Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
-		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", c.config.Agent, m.From), schema.MaxSubject),
+		Subject:        visible.Cut(fmt.Sprintf("Paused: %s and %s", c.config.Agent, m.From), schema.MaxSubject),
 		ConversationID: m.Conversation, ParentID: m.ID,
 		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", c.config.Agent, reason, c.config.Agent, remedy)),
 	}

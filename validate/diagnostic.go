@@ -114,7 +114,7 @@ func (d *Diagnostic) comment() (string, bool) {
 	if d.Rule != ruleMissingField || d.Column < 1 {
 		return "", false
 	}
-	before, _ := cutCharacters(d.source, d.Column-1)
+	before := visible.Cut(d.source, d.Column-1)
 	rest := strings.TrimSpace(d.source[len(before):])
 	return rest, strings.HasPrefix(rest, "#")
 }
@@ -152,20 +152,6 @@ func (ds Diagnostics) ordered() Diagnostics {
 // quote returns the text in double quotes, escaped for a terminal and truncated.
 func quote[T ~string](text T) string { return visible.Quote(string(text)) }
 
-// cutCharacters returns the first n characters of text that has more.
-func cutCharacters(text string, n int) (string, bool) {
-	if len(text) <= n {
-		return text, false
-	}
-	for i := range text {
-		if n == 0 {
-			return text[:i], true
-		}
-		n--
-	}
-	return text, false
-}
-
 // path is a position in a message: keys are strings, list indexes are ints.
 type path []any
 
@@ -184,12 +170,7 @@ func (p path) String() string {
 			if i > 0 {
 				out.WriteByte('.')
 			}
-			if cut, ok := cutCharacters(step, 60); ok {
-				step = cut + "…"
-			} else if step == "" {
-				step = `""`
-			}
-			out.WriteString(visible.Line(step))
+			out.WriteString(visible.Line(cmp.Or(visible.Short(step, 61), `""`)))
 		}
 	}
 	return out.String()

@@ -42,15 +42,12 @@ func (r *Result) WriteText(to io.Writer, quiet bool) error {
 // the right or most of the line is not printable.
 func writeSource(out io.Writer, d Diagnostic) {
 	const widest = 110
-	before, ok := cutCharacters(d.source, d.Column-1)
-	if !ok || d.Column > widest {
+	before := visible.Cut(d.source, d.Column-1)
+	if len(before) == len(d.source) || d.Column > widest {
 		return
 	}
-	line := d.source
-	if cut, ok := cutCharacters(line, widest); ok {
-		line = cut + "…"
-	}
-	if line = visible.Line(oneSpaced(line)); len(line) > 4*widest {
+	line := visible.Line(oneSpaced(visible.Short(d.source, widest+1)))
+	if len(line) > 4*widest {
 		return
 	}
 	indent := strings.Repeat(" ", utf8.RuneCountInString(visible.Line(oneSpaced(before))))

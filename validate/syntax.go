@@ -143,8 +143,7 @@ func explainSyntax(text string, at int, what string) (message, fix string) {
 	case strings.HasPrefix(what, yamlUnclosed):
 		return "this bracket is not closed", "close it with " + strings.TrimPrefix(what, yamlUnclosed)
 	case what == "found character that cannot start any token" && !strings.HasPrefix(rest, "\t"):
-		first, _ := cutCharacters(rest, 1)
-		return "a plain value cannot begin with " + quote(first), "put the value in double quotes"
+		return "a plain value cannot begin with " + quote(visible.Cut(rest, 1)), "put the value in double quotes"
 	case strings.HasPrefix(rest, "\t"):
 		return "a tab cannot indent a line", "indent with spaces"
 	}

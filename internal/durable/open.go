@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Errors for a file that is of another kind than it must be. Opening or reading it could block the
@@ -216,4 +217,17 @@ func checkRegular(file *os.File) error {
 		return errors.Join(err, file.Close())
 	}
 	return nil
+}
+
+// SettledTime returns the time of a folder or file in nanoseconds, or 0 if it may change again without a new time: file systems
+// round times, to 2 seconds or to what their clocks show, which move every few milliseconds.
+func SettledTime(info fs.FileInfo) int64 {
+	at, settles := info.ModTime(), 2*time.Second
+	if at.Nanosecond()%int(time.Millisecond) != 0 {
+		settles = 20 * time.Millisecond
+	}
+	if time.Since(at) < settles {
+		return 0
+	}
+	return at.UnixNano()
 }

@@ -92,12 +92,46 @@ func isVisible(r rune) bool {
 }
 
 // Quote returns the text in quotes on one line, shortened, for an error message.
-func Quote(text string) string {
-	const most = 80
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "…"
+func Quote(text string) string { return `"` + Line(Short(text, 81)) + `"` }
+
+const ellipsis = "…"
+
+// Cut returns the first characters of a text, at most most of them.
+func Cut(text string, most int) string {
+	for i := range text {
+		if most == 0 {
+			return text[:i]
+		}
+		most--
 	}
-	return `"` + Line(text) + `"`
+	return text
+}
+
+// Short returns a text of at most most characters, or its beginning with an ellipsis at the end.
+func Short(text string, most int) string {
+	if len(Cut(text, most)) == len(text) {
+		return text
+	}
+	return strings.TrimSpace(Cut(text, most-1)) + ellipsis
+}
+
+// CutBytes returns the beginning of a text, at most most bytes of it, cut between characters.
+func CutBytes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// ShortBytes returns a text of at most most bytes, or as many of its beginning and an ellipsis.
+func ShortBytes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return CutBytes(text, most) + ellipsis
 }
 
 // ShellCommand returns a command of these words, as a person can copy it into a shell: a word that means

@@ -50,3 +50,16 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
+
+func TestCut(t *testing.T) {
+	for _, test := range []struct{ got, want string }{
+		{Cut("äöü", 2), "äö"}, {Cut("äöü", 3), "äöü"}, {Cut("", 1), ""},
+		{Short("äöü", 3), "äöü"}, {Short("äö üx", 4), "äö…"}, {Short("äöüx", 3), "äö…"},
+		{CutBytes("äöü", 3), "ä"}, {CutBytes("äöü", 6), "äöü"}, {CutBytes("ä", 1), ""},
+		{ShortBytes("äöü", 5), "äö…"}, {ShortBytes("äöü", 6), "äöü"},
+	} {
+		if test.got != test.want {
+			t.Errorf("got %q, want %q", test.got, test.want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -45,10 +46,7 @@ func replySubject(subject string) string {
 	if strings.HasPrefix(subject, mark) {
 		return subject
 	}
-	if runes := []rune(mark + subject); len(runes) > schema.MaxSubject {
-		return strings.TrimSpace(string(runes[:schema.MaxSubject-1])) + "…"
-	}
-	return mark + subject
+	return visible.Short(mark+subject, schema.MaxSubject)
 }
 
 // Of returns the conversation that an answer to the message belongs to: the message's

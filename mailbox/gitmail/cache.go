@@ -56,7 +56,7 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName) (text string) {
 	for _, path := range paths {
 		at := "-"
 		if info, err := w.Root().Lstat(path); err == nil {
-			settled := replica.SettledTime(info)
+			settled := durable.SettledTime(info)
 			if settled == 0 {
 				return ""
 			}

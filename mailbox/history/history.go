@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -127,10 +128,7 @@ func clean(text string) string {
 		}
 		return r
 	}, text)
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most-1]) + "…"
-	}
-	return text
+	return visible.Short(text, most)
 }
 
 // Subject says in one line what changed, such as: 3 messages from claude, codex; 2 acknowledged by codex

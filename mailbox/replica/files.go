@@ -2,8 +2,6 @@ package replica
 
 import (
 	"math/rand/v2"
-	"os"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/mailbox"
@@ -46,19 +44,6 @@ func (m Memories) Forget(day string, boxes ...mailbox.Box) {
 			m[box] = Memory{Days: memory.Days}
 		}
 	}
-}
-
-// SettledTime returns the time of a folder or file in nanoseconds, or 0 if it may change again without a new time: file systems
-// round times, to 2 seconds or to what their clocks show, which move every few milliseconds.
-func SettledTime(info os.FileInfo) int64 {
-	at, settles := info.ModTime(), 2*time.Second
-	if at.Nanosecond()%int(time.Millisecond) != 0 {
-		settles = 20 * time.Millisecond
-	}
-	if time.Since(at) < settles {
-		return 0
-	}
-	return at.UnixNano()
 }
 
 // DayOf returns the day with which the name of a message begins.

@@ -42,7 +42,7 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories) *Files {
 		}
 		at := int64(0)
 		if err == nil {
-			at = SettledTime(info)
+			at = durable.SettledTime(info)
 		}
 		if f.same[box] = at != 0 && before[box].At == at; f.same[box] {
 			f.Memory[box] = before[box]

@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -256,9 +257,4 @@ func keywordOf(e *jsonschema.ValidationError) string {
 // longest bounds each text of an answer, in bytes.
 const longest = 400
 
-func shorten(text string) string {
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
-}
+func shorten(text string) string { return visible.ShortBytes(text, longest) }

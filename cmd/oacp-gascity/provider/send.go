@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -70,8 +71,5 @@ func (p *provider) deliver(m schema.Message) (answer any, err error) {
 func title(body string) string {
 	const longest = 80
 	line, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(body), "\r", "\n"), "\n")
-	if runes := []rune(line); len(runes) > longest {
-		line = string(runes[:longest-1]) + "…"
-	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(visible.Short(line, longest))
 }

@@ -76,10 +76,6 @@ func writeValue(out *strings.Builder, v schema.Value, depth int) {
 // excerpt returns the beginning of a text on one line.
 func excerpt(text string) string {
 	const most = 240
-	text = strings.ToValidUTF8(text[:min(len(text), 4*most)], "")
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > most {
-		text = strings.TrimSpace(string(runes[:most])) + "…"
-	}
-	return visible.Line(text)
+	text = strings.Join(strings.Fields(visible.CutBytes(text, 4*most)), " ")
+	return visible.Line(visible.Short(text, most+1))
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -28,12 +27,9 @@ type boxes struct {
 // listed are the names in a box, the newest first.
 type listed struct {
 	names []string
-	// modified is when the folder had last changed, and at is when it was listed.
-	modified, at time.Time
+	// settled is the durable.SettledTime of the folder.
+	settled int64
 }
-
-// settled is how old a change must be so that a later one has another time.
-const settled = 2 * time.Second
 
 // names returns the names of the message files in a box, the newest first. A missing box is empty. The caller must not
 // change them.
@@ -49,19 +45,18 @@ func (b *boxes) names(agent schema.AgentName, name mailbox.Box) ([]string, error
 func (b *boxes) list(agent schema.AgentName, name mailbox.Box) (*listed, error) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	key, now := box{agent, name}, time.Now()
-	var modified time.Time
+	key, settled := box{agent, name}, int64(0)
 	if info, err := durable.StatFolder(b.w.Root(), b.w.Dir(), schema.BoxPath(agent, name)); err == nil {
-		modified = info.ModTime()
+		settled = durable.SettledTime(info)
 	}
-	if l := b.known[key]; l != nil && !modified.IsZero() && modified.Equal(l.modified) && l.at.Sub(modified) > settled {
+	if l := b.known[key]; l != nil && settled != 0 && settled == l.settled {
 		return l, nil
 	}
 	listing, err := b.w.Names(func(a schema.AgentName, in mailbox.Box) bool { return a == agent && in == name })
 	if err != nil {
 		return nil, err
 	}
-	l := &listed{names: listing.MessageFiles(), modified: modified, at: now}
+	l := &listed{names: listing.MessageFiles(), settled: settled}
 	slices.SortFunc(l.names, func(a, b string) int { return newestFirst(a, b) })
 	if b.known == nil {
 		b.known = make(map[box]*listed)

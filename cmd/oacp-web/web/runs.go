@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -295,10 +296,6 @@ func recordOf(e bridge.Entry, err error) recordRow {
 		return row
 	}
 	row.At, _ = time.Parse(time.RFC3339, e.Timestamp) // else it is shown as unknown
-	text := e.Content
-	if len(text) > maxRecord {
-		text = text[:maxRecord] + "…"
-	}
-	row.Body = textHTML(text)
+	row.Body = textHTML(visible.ShortBytes(e.Content, maxRecord))
 	return row
 }
