@@ -15,6 +15,9 @@ import (
 // hour later.
 func TestSweepRemovesWhatKilledProcessesLeft(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
+	home := t.TempDir()
+	w.home = func() (string, error) { return home, nil }
+	check.WriteFile(t, filepath.Join(home, "keys/here/codex/machine/.key.json.tmp-1"), "{")
 	inbox, err := (folder{w, "codex", Inbox}).open()
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +48,8 @@ func TestSweepRemovesWhatKilledProcessesLeft(t *testing.T) {
 	}
 	after(w, 2*staleAfter)
 	found, err := Sweep(t.Context(), w, true)
-	if swept, sweepErr := Sweep(t.Context(), w, false); errors.Join(err, sweepErr) != nil || len(found) != 5 || !slices.Equal(found, swept) {
-		t.Errorf("Sweep found %q (%v) and removed %q (%v), want five files", found, err, swept, sweepErr)
+	if swept, sweepErr := Sweep(t.Context(), w, false); errors.Join(err, sweepErr) != nil || len(found) != 6 || !slices.Equal(found, swept) {
+		t.Errorf("Sweep found %q (%v) and removed %q (%v), want six files", found, err, swept, sweepErr)
 	}
 	wantFiles(t, w, "agents/codex/inbox", ".mine.yaml")
 	for _, mine := range []string{".tmp-mine", ".git/.tmp-mine"} {

@@ -264,6 +264,7 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
+	"mailbox/sweep.go":           "it lists folders and opens no file",
 	"mailbox/project/find.go":    "the folder of projects is in no workspace",
 	"cmd/oacp-web/web/export.go": "an export is in no workspace",
 }
