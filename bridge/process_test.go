@@ -124,11 +124,11 @@ func childOnce(args []string) error {
 // TestProcesses lets eight processes append 5,000 records each, of which two processes send 30 %.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
-	const processes, each, shared = 8, 2000, 600
+	const processes, each, shared = 8, 600, 200
 	path := logPath(t)
 	var running []*exec.Cmd
 	for p := range processes {
-		first := p * (each - shared) // the last 600 of one are the first 600 of the next
+		first := p * (each - shared) // the last ones of one are the first ones of the next
 		cmd := child(t, "append", path, strconv.Itoa(first), strconv.Itoa(first+each))
 		must(t, cmd.Start())
 		running = append(running, cmd)

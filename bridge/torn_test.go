@@ -146,7 +146,7 @@ func TestLongLine(t *testing.T) {
 	ctx := context.Background()
 	path := logPath(t)
 	l := openLog(t, path, nil)
-	content := strings.Repeat("20 MB of text. ", 20<<20/15)
+	content := strings.Repeat("5 MB of text. ", 5<<20/14)
 	mustSend(t, l, task("a", "b", "before"), task("a", "b", content), task("a", "b", "after"))
 	got := contents(t, openLog(t, path, nil).Drain(ctx, "b", ""))
 	if len(got) != 3 || got[0] != "before" || got[1] != content || got[2] != "after" {

@@ -260,7 +260,7 @@ func anyMessage(h *hooks, random *rand.Rand, short string) *schema.Message {
 // happened. The session notices it when its model has seen it, not before.
 func TestAnySessions(t *testing.T) {
 	const (
-		runs  = 8
+		runs  = 5
 		steps = 120
 	)
 	for run := range uint64(runs) {

@@ -97,7 +97,7 @@ func childAs(t *testing.T, role, dir string, count int, to string) (*exec.Cmd, *
 // TestManyProcessesSendIntoOneInbox runs 16 processes of one sender. Each sends 500 messages of one
 // type in one minute, so that all of them want the same names. Each message starts a conversation of its own.
 func TestManyProcessesSendIntoOneInbox(t *testing.T) {
-	const processes, each = 16, 500
+	const processes, each = 16, 150
 	w := newWorkspace(t, "claude", "codex")
 	var group sync.WaitGroup
 	accepted := make([][]schema.ID, processes)

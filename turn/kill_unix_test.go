@@ -18,7 +18,7 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
-var killMessages = flag.Int("kill-messages", 300, "messages to handle while their runner is killed")
+var killMessages = flag.Int("kill-messages", 150, "messages to handle while their runner is killed")
 
 // moody is an agent that behaves as the subject of the message says. It records a success before it
 // exits.

@@ -66,7 +66,7 @@ func checkAlone(c *call) error {
 	case runtime != "" && runtime != "human", c.Getenv(orphans.Variable) != "":
 		return &failure.Error{Code: "in_session", Err: errors.New("an agent cannot allow settings: only its user can"), Hint: "run oacp allow in a terminal of your own"}
 	case !c.InTerminal:
-		return &failure.Error{Code: "no_terminal", Err: errors.New("a person at a terminal decides"), Hint: "oacp allow --list shows what waits; flags and $OACP_HOME/config.yaml need no allowing"}
+		return &failure.Error{Code: "no_terminal", Err: errors.New("a person at a terminal decides"), Hint: "oacp allow --list shows the settings that are not allowed yet; flags and $OACP_HOME/config.yaml need no allowing"}
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ type allowance struct {
 	Settings []settings.Setting `json:"settings,omitempty"`
 }
 
-// listAllowed lists what is allowed in any workspace, and what waits in this one, if there is one.
+// listAllowed lists the files that are allowed in any workspace, and those of this workspace that are not allowed yet.
 func listAllowed(c *call) error {
 	home, err := c.place.Place(c.Streams).HomeDir()
 	if err != nil {

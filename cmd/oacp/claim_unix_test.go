@@ -27,7 +27,7 @@ import (
 
 // claimMessages returns the number of messages that machines share. 300 take minutes.
 func claimMessages(t testing.TB) int {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("OACP_CLAIM_MESSAGES"), "12"))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("OACP_CLAIM_MESSAGES"), "8"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func noteCommand(c *call, command []string) {
 			syntax, line[i] = cmp.Or(syntax, word), word
 		}
 		if slices.Contains([]string{"--reply", "--once"}, word) && !c.isOn(word[2:]) {
-			c.Warn(word + " stands in the command, after --, so it is no flag of run")
+			c.Warn(word + " after -- belongs to the command, not to oacp run")
 		}
 	}
 	if syntax != "" && !slices.ContainsFunc(command, isShell) {

@@ -78,7 +78,7 @@ func (p programs) Run() int {
 	if err := errors.Join(os.Mkdir(pacedFolder, 0o755), os.Rename(oacp, filepath.Join(pacedFolder, filepath.Base(oacp)))); err != nil {
 		panic(err)
 	}
-	args := []string{"build", "-o", oacp}
+	args := []string{"build", "-ldflags=-s -w", "-o", oacp}
 	build, _ := debug.ReadBuildInfo()
 	if slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		args = append(args, "-race")

@@ -96,7 +96,7 @@ func TestSignalBeforeReceipt(t *testing.T) {
 	}
 }
 
-// fillPipe fills a pipe, so that whoever writes to it waits for a reader, and returns how much it holds.
+// fillPipe fills a pipe and returns the number of bytes in it. The next write blocks until somebody reads.
 func fillPipe(t *testing.T, writer *os.File) (held int) {
 	t.Helper()
 	fd := int(writer.Fd())

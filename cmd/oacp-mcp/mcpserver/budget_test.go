@@ -149,7 +149,7 @@ func (r *room) fillNastily(t *testing.T, count int) (root string) {
 	}
 	var answers []schema.Message
 	parent := schema.ID(root)
-	for i := range 100 {
+	for i := range 4 * len(nasty) {
 		id := schema.ID(fmt.Sprintf("msg-20260313T1430Z-codex-%04d", i))
 		answers = append(answers, schema.Message{
 			ID: id, CreatedAt: "2026-03-13T14:30:00Z", From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Notification,
@@ -257,11 +257,11 @@ func TestAnswersAreCheap(t *testing.T) {
 	}
 	r := newRoom(t, agents...)
 	codex := meter{r.client(t, "codex"), map[string]int{}}
-	root := r.fillNastily(t, 25)
+	root := r.fillNastily(t, 16)
 	codex.pages(t, "list_inbox", arguments{}, 3)
-	codex.pages(t, "list_inbox", arguments{"limit": 500}, 200)
-	codex.pages(t, "list_owed", arguments{"limit": 500}, 100)
-	codex.pages(t, "show_thread", arguments{"limit": 500, "message_id": root}, 100)
+	codex.pages(t, "list_inbox", arguments{"limit": 500}, 40)
+	codex.pages(t, "list_owed", arguments{"limit": 500}, 40)
+	codex.pages(t, "show_thread", arguments{"limit": 500, "message_id": root}, 40)
 	entries, err := r.workspace.Inbox(t.Context(), "codex")
 	if err != nil {
 		t.Fatal(err)

@@ -150,7 +150,7 @@ func as(scheme string, width int64) step {
 func buildPrograms(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "../../oacp", "..")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "../../oacp", "..")
 	build.Env = append(os.Environ(), "HOME="+userHome)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
