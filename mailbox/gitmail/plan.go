@@ -232,7 +232,8 @@ func (e *exchange) compareFile(v *view, file string, was, is entry) {
 // planAgent plans the mailbox of an agent.
 func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 	changed := e.changed[agent]
-	if removed := e.planPresence(agent); removed {
+	removed := e.planPresence(agent)
+	if removed {
 		for c := range e.tip.places(agent, "", nil) { // the branch forgets the bytes of what is done
 			changed[c] = true
 		}
@@ -283,6 +284,10 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 			return
 		}
 		e.planCopy(ctx, c, files)
+	}
+	if removed { // its boxes hold nothing, whatever the base says; another incarnation gets what is pending
+		delete(e.scanned, agent)
+		delete(e.stamps, agent)
 	}
 }
 

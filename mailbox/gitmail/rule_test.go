@@ -204,3 +204,20 @@ func TestUnsent(t *testing.T) {
 	}
 	there.want("codex", mailbox.Inbox, r)
 }
+
+// TestSentWhileAnAgentIsAway sends to an agent that another machine has removed, and adds again after the mail has arrived
+// there. The mail goes to the new one, on the machine of its sender, too.
+func TestSentWhileAnAgentIsAway(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3, both...)
+	here, there := n.machines[0], n.machines[1]
+	here.removeAgent("codex")
+	here.sync()
+	here.addAgent("codex")
+	r := there.send("claude", "codex")
+	there.sync()
+	there.syncWith(gitmail.Options{Prune: func(string) bool { return false }}, nil) // looks at all boxes without the agent
+	here.sync()
+	n.settle()
+	n.want("codex", mailbox.Inbox, r)
+}
