@@ -227,8 +227,15 @@ func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 	if err != nil {
 		return DeadLetterReason{}, err
 	}
+	if reason, err = decodeReason(w, data); err != nil {
+		return reason, fmt.Errorf("reading %s of %s: %w", file.Name, e.Agent, err)
+	}
+	return reason, nil
+}
+
+func decodeReason(w *Workspace, data []byte) (reason DeadLetterReason, err error) {
 	if err := json.Unmarshal(data, &reason); err != nil {
-		return DeadLetterReason{}, fmt.Errorf("reading %s of %s: %w", file.Name, e.Agent, err)
+		return DeadLetterReason{}, err
 	}
 	if !reason.RecalledBy.Valid() {
 		reason.RecalledBy = ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -15,14 +16,14 @@ import (
 )
 
 // MarksFolder holds what a workspace that other machines share has noted of the mail of each agent, in files of lines; see
-// facts.FormatMarks. A plain workspace has no such folder, because its files say all. Marks of messages with restores are in a
-// folder of their own, so that a verb that ends a message reads only these.
+// facts.FormatMarks. A plain workspace has no such folder, because its files say all. Marks with facts
+// that last are in a folder of their own, so that a verb that ends a message reads only these.
 const (
-	MarksFolder   = schema.StateName + "/facts"
-	sharedName    = MarksFolder + "/.shared"
-	restoredMarks = "restored"
-	unsentFolder  = schema.StateName + "/unsent"
-	mostMarks     = 64 << 20 // bytes in a file
+	MarksFolder  = schema.StateName + "/facts"
+	sharedName   = MarksFolder + "/.shared"
+	lastingMarks = "restored"
+	unsentFolder = schema.StateName + "/unsent"
+	mostMarks    = 64 << 20 // bytes in a file
 )
 
 // IsShared reports whether other machines share the workspace: then everything that happens to a message is noted before its
@@ -78,12 +79,12 @@ func LongName(w *Workspace, e Entry) (string, error) {
 }
 
 // Marks returns what is noted of the mail of an agent, by the long names of messages, and the files that say it. With
-// restored, it returns only messages that were restored once.
-func Marks(w *Workspace, agent schema.AgentName, restored bool) (marks map[string]facts.Mark, files []string, err error) {
+// lasting, it returns only facts that last.
+func Marks(w *Workspace, agent schema.AgentName, lasting bool) (marks map[string]facts.Mark, files []string, err error) {
 	marks = make(map[string]facts.Mark)
 	top := MarksFolder + "/" + string(agent)
-	folders := []string{top + "/" + restoredMarks}
-	if !restored {
+	folders := []string{top + "/" + lastingMarks}
+	if !lasting {
 		folders = append(folders, top)
 	}
 	for _, folder := range folders {
@@ -105,18 +106,33 @@ func Marks(w *Workspace, agent schema.AgentName, restored bool) (marks map[strin
 
 const markNameBytes = 10
 
+// KeptRecalls returns the long names of the messages that an agent kept although their sender took them back, because it had been
+// shown them.
+func KeptRecalls(w *Workspace, agent schema.AgentName) (names map[string]bool, err error) {
+	if !IsShared(w) {
+		return nil, nil
+	}
+	marks, _, err := Marks(w, agent, true)
+	maps.DeleteFunc(marks, func(_ string, m facts.Mark) bool { return !m.Facts.Has(facts.Kept) || !m.Facts.Has(facts.WasRecalled) })
+	names = make(map[string]bool, len(marks))
+	for name := range marks {
+		names[name] = true
+	}
+	return names, err
+}
+
 // AddMarks durably adds marks of the mail of an agent, in files whose names are hashes of what they hold.
 func AddMarks(w *Workspace, agent schema.AgentName, marks map[string]facts.Mark) (files []string, err error) {
 	top := MarksFolder + "/" + string(agent)
-	restored, others := make(map[string]facts.Mark), make(map[string]facts.Mark)
+	folders := map[string]map[string]facts.Mark{top: {}, top + "/" + lastingMarks: {}}
 	for name, m := range marks {
-		if m.Facts.Restores() == nil {
-			others[name] = m
-		} else {
-			restored[name] = m
+		folder := top
+		if m.Facts.Lasts() {
+			folder += "/" + lastingMarks
 		}
+		folders[folder][name] = m
 	}
-	for folder, some := range map[string]map[string]facts.Mark{top: others, top + "/" + restoredMarks: restored} {
+	for folder, some := range folders {
 		if len(some) == 0 {
 			continue
 		}

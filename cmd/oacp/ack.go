@@ -182,7 +182,8 @@ func newRestoreCommand(s *command.Streams) *cli.Command {
 		Description: `restore returns a message to the inbox of each recipient that acknowledged it
 or gave it up. It removes the dead letter and resets the count of turns.
 A pending message gets turns again if oacp stop held it, and otherwise does not change.
-oacp list finds ids.
+A message at the stage agent_removed needs the agent first: oacp add-agent. oacp list
+finds ids.
 
 Mail of an agent that was removed is in state/removed. Once oacp add-agent has added the
 agent again, restore returns it.

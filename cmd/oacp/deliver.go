@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -55,14 +54,14 @@ type delivery struct {
 	warnings []string
 
 	// wait is empty if the command does not wait.
-	wait      waitFor
+	wait      track.Goal
 	limit     time.Duration
 	exchanger *command.Synchronizer
 }
 
 // newDelivery checks the flags that send and reply share.
 func newDelivery(c *call) (*delivery, error) {
-	d := &delivery{call: c, wait: *c.flags.Generic("wait").(*waitFor)}
+	d := &delivery{call: c, wait: c.flags.Generic("wait").(*waitFor).Goal}
 	err := errors.Join(checkCompose(c), d.checkWait())
 	return d, err
 }
@@ -184,9 +183,7 @@ func (d *delivery) deliver() error {
 
 // isUnsent reports whether a message has not reached the remote.
 func (d *delivery) isUnsent(receipts []*mailbox.Receipt) bool {
-	return slices.ContainsFunc(receipts, func(r *mailbox.Receipt) bool {
-		return mailbox.IsUnsent(d.w, mailbox.Entry{Name: filepath.Base(r.Outbox), Message: r.Message})
-	})
+	return slices.ContainsFunc(receipts, func(r *mailbox.Receipt) bool { return mailbox.IsUnsent(d.w, mailbox.Entry{Name: r.Message.FileName(), Message: r.Message}) })
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.

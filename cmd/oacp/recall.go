@@ -50,6 +50,8 @@ type recalledRecipient struct {
 	Agent    schema.AgentName `json:"agent"`
 	Recalled bool             `json:"recalled"`
 	Stage    track.Stage      `json:"stage"`
+	// Recall is as in the JSON of status.
+	Recall *track.RecallRequest `json:"recall,omitempty"`
 }
 
 func runRecall(c *call, w *mailbox.Workspace) error {
@@ -84,7 +86,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 	answer, missed := recalledJSON{MessageID: m.ID, Requested: mailbox.MayBeElsewhere(w, m)}, false
 	for _, p := range progress {
 		isRecalled := p.Stage == track.StageRecalled
-		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage})
+		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage, p.Recall})
 		missed = missed || !isRecalled
 	}
 	if err != nil && c.json() {
@@ -103,7 +105,7 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 	var noticed []string
 	for _, p := range progress {
 		if p.Stage == track.StageRecalled && requested {
-			c.printf("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether it is recalled\n", visible.Line(m.ID.Short()), p.Agent)
+			c.printf("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether %[2]s had seen it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
 		if p.Stage == track.StageRecalled {
@@ -117,7 +119,7 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 		if len(p.Noticed) > 0 {
 			by = noticedText(p.Noticed, c.Streams)
 		}
-		fmt.Fprintf(c.Err, "%s is not taken back from %s, where it is %s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by)
+		fmt.Fprintf(c.Err, "%s is not taken back from %s, where it is %s%s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by, visible.Line(p.Said(c.Now())))
 	}
 	if noticed != nil {
 		fmt.Fprintf(c.Err, "hint: oacp send --from %s --to %s --type follow_up --in-reply-to %s --subject Correction --body TEXT corrects it\n",

@@ -28,15 +28,15 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		Usage:     "send a message",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT",
 		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, it
-is in none, unless the error says that it was sent.
+is in none, unless the error says that it was sent (not_sent: by the next sync).
 
---wait waits until all recipients have acknowledged the message, --wait=noticed
-until a session of each has it, and --wait=reply until one has answered. If that does
-not happen in time, or a P0 message arrives before the answer, the exit status is 3.
+--wait waits until all recipients have acknowledged it, --wait=noticed until all have
+seen it, --wait=reply until one answers. Status 1: it is dead, recalled, expired or
+agent_removed before that; 3: the time is over, or P0 mail came first.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"
-   oacp send --to codex -t question -s Port -b "…" --choices 80,443 --wait=reply`,
+   oacp send --to codex -t question -s Port -b "…" --wait=reply`,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringSliceFlag{Name: "to", Usage: "send to `AGENT`[,AGENT…], at most 10, or to all"},
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message type is `TYPE`: see oacp help types"},

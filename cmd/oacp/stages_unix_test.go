@@ -18,6 +18,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -64,7 +65,7 @@ var stageMakers = []struct {
 		_, err := s.w.DeadLetter(s.pending(m), mailbox.DeadLetterReason{Reason: "given up", Attempts: 3})
 		s.check(err)
 	}},
-	{"reca", track.StageRecalled, func(s *stageMaker, m *schema.Message) { s.check(mailbox.Recall(s.t.Context(), s.w, m, "codex")) }},
+	{"reca", track.StageRecalled, recallIt},
 	{"unkn", track.StageUnknown, func(s *stageMaker, m *schema.Message) {
 		s.check(os.Remove(s.pending(m).Path))
 		sent, err := s.w.List(s.t.Context(), "claude", mailbox.Outbox)
@@ -72,12 +73,31 @@ var stageMakers = []struct {
 		i := slices.IndexFunc(sent, func(e mailbox.Entry) bool { return e.Message.ID == m.ID })
 		s.check(os.Remove(sent[i].Path))
 	}},
+	{"nots", track.StageNotSent, nil},
+	{"gone", track.StageAgentRemoved, nil},
+	{"gonf", track.StageDone, func(s *stageMaker, m *schema.Message) { s.check(s.w.Acknowledge(s.pending(m))) }},
+	{"gona", track.StageAnswered, func(s *stageMaker, m *schema.Message) {
+		s.reply("again", "grok", schema.Notification, m)
+		s.check(s.w.Acknowledge(s.pending(m)))
+	}},
+	{"gonr", track.StageRecalled, recallIt},
+	{"gonl", track.StageDead, func(s *stageMaker, m *schema.Message) {
+		_, err := s.w.DeadLetter(s.pending(m), mailbox.DeadLetterReason{Reason: "given up", Attempts: 3})
+		s.check(err)
+	}},
 	// the next message that anyone sends delivers it
 	{"stor", track.StageStored, func(s *stageMaker, m *schema.Message) {
 		queued := staging.Name{ID: m.ID, Agent: "codex", Box: mailbox.Inbox}.Entry()
 		s.check(os.Rename(s.pending(m).Path, filepath.Join(s.w.Dir(), "state", "outgoing", queued)))
 	}},
 }
+
+func recallIt(s *stageMaker, m *schema.Message) {
+	s.check(mailbox.Recall(s.t.Context(), s.w, m, m.To[0]))
+}
+
+// removed is the agent of the messages whose ids begin with gon. It is removed when they are where they should be.
+const removed schema.AgentName = "grok"
 
 func (s *stageMaker) check(err error) {
 	s.t.Helper()
@@ -87,7 +107,7 @@ func (s *stageMaker) check(err error) {
 }
 
 func (s *stageMaker) pending(m *schema.Message) mailbox.Entry {
-	e, err := s.w.Pending(s.t.Context(), string(m.ID), "codex")
+	e, err := s.w.Pending(s.t.Context(), string(m.ID), m.To[0])
 	s.check(err)
 	return e
 }
@@ -115,15 +135,20 @@ func (s *stageMaker) reply(id string, from schema.AgentName, of schema.Type, to 
 
 // newStages makes a workspace that has all stages, until the test ends.
 func newStages(t *testing.T) *mailbox.Workspace {
-	s := &stageMaker{t: t, w: mailboxtest.New(t, "claude", "codex", "gemini")}
+	s := &stageMaker{t: t, w: mailboxtest.New(t, "claude", "codex", "gemini", removed)}
 	lock, err := track.LockInbox(t.Context(), s.w, "codex", mailboxtest.Time)
 	s.check(err)
 	t.Cleanup(func() { s.check(lock.Release()) })
 	s.j, err = track.OpenJournal(s.w, "codex", time.Now)
 	s.check(err)
 	defer func() { s.check(s.j.Close()) }()
+	var unsent string
 	for _, maker := range stageMakers {
-		m := s.message(maker.id, "claude", "codex", schema.Question)
+		to := schema.AgentName("codex")
+		if strings.HasPrefix(maker.id, "gon") {
+			to = removed
+		}
+		m := s.message(maker.id, "claude", to, schema.Question)
 		switch maker.stage {
 		case track.StageExpired:
 			m.ExpiresAt = "2026-03-13T15:00:00Z"
@@ -139,7 +164,16 @@ func newStages(t *testing.T) *mailbox.Workspace {
 		if maker.reach != nil {
 			maker.reach(s, sent)
 		}
+		if maker.stage == track.StageNotSent {
+			name, err := sent.LongFileName()
+			s.check(err)
+			unsent = name
+		}
 	}
+	s.check(mailbox.RemoveAgent(t.Context(), s.w, removed))
+	// From here on, the workspace is one that syncs with a remote.
+	s.check(mailbox.Carried(s.w, nil))
+	check.WriteFile(t, filepath.Join(s.w.Dir(), "state", "unsent", unsent), "")
 	return s.w
 }
 
@@ -148,7 +182,7 @@ var differing = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`"(pid|host|mark|since|at|started|last|activity)": ?("[^"]*"|\d+)`), `"$1": "…"`},
+	{regexp.MustCompile(`"(pid|host|mark|since|at|requested_at|started|last|activity)": ?("[^"]*"|\d+)`), `"$1": "…"`},
 	{regexp.MustCompile(`\b\d+[smhd]\b`), "AGE"},
 	{regexp.MustCompile(`(?m)\S*/\.*agentpair\S*`), "…"},
 	{regexp.MustCompile(`  +`), "  "},
@@ -176,6 +210,12 @@ func TestStages(t *testing.T) {
 			shown = d.pattern.ReplaceAllString(shown, d.instead)
 		}
 		return strings.ReplaceAll(shown, "  \n", "\n")
+	}
+	guide, help := check.ReadFile(t, filepath.Join("..", "..", "docs", "turns.md")), run("", "help", "status")
+	for _, maker := range stageMakers {
+		if !strings.Contains(guide, "| `"+string(maker.stage)+"` |") || !regexp.MustCompile(`(?m)^ .*\b`+string(maker.stage)+`\b`).MatchString(help) {
+			t.Errorf("docs/turns.md or help status lacks the stage %s", maker.stage)
+		}
 	}
 	var progress, progressJSON string
 	for _, maker := range stageMakers {

@@ -217,7 +217,7 @@ func showProgress(c *call, w *mailbox.Workspace, id string) error {
 func printProgress(progress []track.Progress, s *command.Streams) {
 	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
-		line := fmt.Sprintf("  %s: %s", p.Agent, p.Stage)
+		line := fmt.Sprintf("  %s: %s", p.Agent, stageWord(p.Stage, s))
 		if p.Stage == track.StageNoticed && len(p.Noticed) > 0 {
 			line += noticedText(p.Noticed, s)
 		}
@@ -363,14 +363,15 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"})
 	now := s.Now()
 	for _, r := range requests {
-		t.add(short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject))
+		t.add(short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, s), visible.Line(r.Subject))
 	}
 	t.print()
 }
 
 // openText returns the stage of a request, the last reply and the expiry.
-func openText(r track.OpenRequest, now time.Time) string {
-	text := visible.Line(string(r.Stage) + track.Progress{Stage: r.Stage, Working: r.Working, Replies: r.Replies}.Said(now))
+func openText(r track.OpenRequest, s *command.Streams) string {
+	now := s.Now()
+	text := stageWord(r.Stage, s) + visible.Line(r.Said(now))
 	if n := len(r.Replies); n > 0 && !r.Replies[n-1].AsksBack() {
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
 	}

@@ -85,7 +85,7 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 			title += "  " + paint(s, red, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
 		t.add(n.Branch+ids[i], visible.Line(string(m.From)), visible.Line(spelling.Join(m.To)), visible.Line(string(m.Type)),
-			visible.Line(string(n.Stage())+n.Said(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
+			stageWord(n.Stage(), s)+visible.Line(n.Said(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
 	fmt.Fprintln(s.Out, lines[0])
@@ -323,14 +323,16 @@ func stageTexts(recipients []track.Progress, s *command.Streams) (texts []string
 	return texts
 }
 
+// stageWord returns a stage in the colour of its tone.
 func stageWord(stage track.Stage, s *command.Streams) string {
-	switch stage {
-	case track.StageDead:
-		return paint(s, red, string(stage))
-	case track.StageDone, track.StageAnswered, track.StageUnknown, track.StageRecalled:
-		return string(stage)
+	switch word := visible.Line(string(stage)); stage.Tone() {
+	case track.ToneError:
+		return paint(s, red, word)
+	case track.ToneOpen:
+		return paint(s, yellow, word)
+	default:
+		return word
 	}
-	return paint(s, yellow, string(stage))
 }
 
 // listedJSON is a message that list found.

@@ -57,27 +57,21 @@ func timeoutError(err error, text, hint string) error {
 	return &failure.Error{Code: "timeout", Exit: failure.ExitTimeout, Err: errors.New(text), Hint: hint}
 }
 
-// A waitFor is what --wait waits for.
-type waitFor string
+// A waitFor is the flag --wait, whose values are the goals.
+type waitFor struct{ track.Goal }
 
-const (
-	waitForNoticed waitFor = "noticed"
-	waitForAck     waitFor = "ack"
-	waitForReply   waitFor = "reply"
-)
+var goals = []track.Goal{track.GoalNoticed, track.GoalAcknowledged, track.GoalReply}
 
-var waits = []waitFor{waitForNoticed, waitForAck, waitForReply}
-
-func (w *waitFor) String() string { return string(*w) }
+func (w *waitFor) String() string { return string(w.Goal) }
 
 // Accepts reports whether the word after --wait is its value rather than an argument of the command.
-func (w *waitFor) Accepts(word string) bool { return slices.Contains(waits, waitFor(word)) }
+func (w *waitFor) Accepts(word string) bool { return slices.Contains(goals, track.Goal(word)) }
 
 // Set sets the value, which is "true" for --wait alone. It accepts any value; checkWait checks it.
 func (w *waitFor) Set(text string) error {
-	*w = waitFor(text)
+	w.Goal = track.Goal(text)
 	if text == "true" {
-		*w = waitForAck
+		w.Goal = track.GoalAcknowledged
 	}
 	return nil
 }
@@ -86,7 +80,7 @@ func (w *waitFor) Set(text string) error {
 func (d *delivery) checkWait() (err error) {
 	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it) or --wait=reply (answered)"
 	switch {
-	case d.isSet("wait") && !slices.Contains(waits, d.wait):
+	case d.isSet("wait") && !slices.Contains(goals, d.wait):
 		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
 	case d.isSet("timeout") && d.wait == "":
 		return failure.Usagef("--timeout requires --wait").WithHint(choices)
@@ -106,22 +100,14 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	if !d.isOn("quiet") && !d.json() {
 		d.announceWait(m)
 	}
-	var arrived watch.Arrival
-	switch d.wait {
-	case waitForNoticed:
-		err = track.AwaitNoticed(ctx, d.w, r)
-	case waitForAck:
-		err = watch.AwaitAcknowledged(ctx, d.w, r)
-	default:
-		// Urgent mail to the sender ends the wait for an answer.
-		arrived, err = watch.AwaitReply(ctx, d.w, r, func(m *schema.Message) bool { return m.Priority == schema.P0 })
-	}
+	// Urgent mail to the sender ends the wait for an answer.
+	arrived, err := track.Await(ctx, d.w, m, d.wait, func(m *schema.Message) bool { return m.Priority == schema.P0 })
 	switch {
 	case err != nil:
 		return d.stillSent(m, err)
-	case d.wait == waitForNoticed:
+	case d.wait == track.GoalNoticed:
 		return d.printNoticed(m)
-	case d.wait != waitForAck:
+	case d.wait == track.GoalReply:
 		return d.printArrival(m, arrived)
 	case d.json():
 		return command.WriteJSONLine(d.Out, map[string]any{"acknowledged": m.ID})
@@ -138,10 +124,10 @@ func (d *delivery) announceWait(m *schema.Message) {
 	if d.limit > 0 {
 		limit = "for at most " + shortDuration(d.limit)
 	}
-	what := map[waitFor]string{
-		waitForNoticed: "waiting until it is noticed by " + spelling.Join(m.To),
-		waitForAck:     "waiting until it is acknowledged by " + spelling.Join(m.To),
-		waitForReply:   "waiting for an answer from " + spelling.Join(m.To) + " or a P0 message to " + string(m.From),
+	what := map[track.Goal]string{
+		track.GoalNoticed:      "waiting until it is noticed by " + spelling.Join(m.To),
+		track.GoalAcknowledged: "waiting until it is acknowledged by " + spelling.Join(m.To),
+		track.GoalReply:        "waiting for an answer from " + spelling.Join(m.To) + " or a P0 message to " + string(m.From),
 	}[d.wait]
 	statuses, _ := track.Status(d.ctx, d.w, m.To...) // without it, nothing is known
 	var idle []schema.AgentName
@@ -163,13 +149,9 @@ func (d *delivery) announceWait(m *schema.Message) {
 // stillSent adds to the error of a wait that the message is sent.
 func (d *delivery) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " shows how far it got"
-	what := "there was no answer"
-	switch d.wait {
-	case waitForAck:
-		what = "there was no acknowledgement"
-	case waitForNoticed:
-		what = "nobody noticed it"
-	}
+	what := map[track.Goal]string{
+		track.GoalNoticed: "nobody noticed it", track.GoalAcknowledged: "there was no acknowledgement", track.GoalReply: "there was no answer",
+	}[d.wait]
 	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(d.limit))
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
 		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
@@ -208,7 +190,7 @@ func (d *delivery) printNoticed(m *schema.Message) error {
 
 // printArrival prints the message that ended the wait. Unless that is an answer, the exit status is that of
 // a timeout.
-func (d *delivery) printArrival(sent *schema.Message, arrived watch.Arrival) (err error) {
+func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (err error) {
 	if !arrived.Answers {
 		err = &failure.StatusError{Status: failure.ExitTimeout}
 	}

@@ -222,6 +222,12 @@ func (s Set) Restores() (ids []ID) {
 	return ids
 }
 
+// Lasts reports whether a workspace has to know the facts later: the verb that ends a restored message, and a view of one whose
+// recall was void.
+func (s Set) Lasts() bool {
+	return strings.Contains(s.text, string(Restored)+":") || strings.Contains(s.text, string(Kept))
+}
+
 // Has reports whether the set has a fact of the kind.
 func (s Set) Has(k Kind) bool {
 	return slices.ContainsFunc(s.Facts(), func(f Fact) bool { return f.Kind == k })

@@ -19,7 +19,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
@@ -79,7 +78,10 @@ func TestFailures(t *testing.T) {
 		{contract.ErrNotInstalled, 1, "not_installed", "hint: the workspace has schemas"},
 		{fmt.Errorf("%w: it ended", contract.ErrNoAnswer), 1, "no_verdict", "hint: oacp doctor"},
 		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},
-		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
+		{nothingComes(track.StageDead), 1, "dead_letter", "codex could not handle message msg-20260313T1430Z-a-aaaa: no reason is given\nhint: oacp restore aaaa tries"},
+		{nothingComes(track.StageRecalled), 1, "dead_letter", "a took message msg-20260313T1430Z-a-aaaa back before codex had noticed it\nhint: oacp restore aaaa tries"},
+		{nothingComes(track.StageAgentRemoved), 1, "agent_removed", "codex was removed before it handled message msg-20260313T1430Z-a-aaaa\nhint: once oacp add-agent"},
+		{nothingComes(track.StageExpired), 1, "expired", "message msg-20260313T1430Z-a-aaaa expired before codex had noticed it\nhint: send it again"},
 		{&turn.BusyError{What: "x", Hint: "wait"}, 1, "busy", "hint: wait"},
 		{&turn.DeadLettersError{Agent: "b", Messages: []string{"bad.yaml"}}, 1, "dead_letters", "hint: oacp read bad.yaml shows the reason, oacp restore bad.yaml --agent b tries"},
 		{agent.NewExec(agent.Options{Command: []string{"cladue"}}).Start(t.Context()), 1, "agent_unavailable", "hint: command -v cladue"},
@@ -119,6 +121,10 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%v: the text is %q, want %q", test.err, text, test.text)
 		}
 	}
+}
+
+func nothingComes(stage track.Stage) error {
+	return &track.NothingComesError{Progress: track.Progress{ID: "msg-20260313T1430Z-a-aaaa", Agent: "codex", Stage: stage}, From: "a"}
 }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", agent.ErrUnavailable, err) }

@@ -71,7 +71,7 @@ var imports = map[string][]string{
 	},
 	"internal/testing/walk":     {"schema", "mailbox", "mailbox/project", "mailbox/replica", "internal/facts"},
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
-	"internal/failure":          {"internal/durable", "internal/spelling", "schema", "mailbox", "agent", "ash", "contract", "mailbox/gitmail", "mailbox/project", "mailbox/watch", "turn", "turn/track", "validate", "internal/git"},
+	"internal/failure":          {"internal/durable", "internal/spelling", "schema", "mailbox", "agent", "ash", "contract", "mailbox/gitmail", "mailbox/project", "turn", "turn/track", "validate", "internal/git"},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/secrets", "internal/spelling",
 		"internal/visible",

@@ -14,6 +14,7 @@ var decoding = map[string]string{
 	"mailbox/trust/check.go":       "it looks at the sender after the signature",
 	"mailbox/send.go":              "it compares ids of what is sent",
 	"mailbox/recovery.go":          "it completes deliveries",
+	"mailbox/aside.go":             "it compares ids of the mail of removed agents",
 	"mailbox/receive.go":           "it delivers",
 	"mailbox/gitmail/apply.go":     "it delivers",
 	"mailbox/gitmail/plancopy.go":  "it carries files",

@@ -240,12 +240,11 @@ func (w *Workspace) setAside(e mailbox.Entry, name string) (err error) {
 	return w.Remove(e)
 }
 
-// Prepare notes what is agreed of messages of an agent that were restored once, before their files move: a verb that ends such a
-// message has to know the restores.
+// Prepare notes those facts that last of what is agreed of messages of an agent, before their files move.
 func (w *Workspace) Prepare(agent schema.AgentName, f *Files, agreed map[string]facts.Set) error {
 	marks := make(map[string]facts.Mark)
 	for name, s := range agreed {
-		if s.Restores() != nil && !f.Marks[name].Facts.Contains(s) {
+		if s.Lasts() && !f.Marks[name].Facts.Contains(s) {
 			marks[name] = facts.Mark{Facts: s, Placed: f.Places[Copy{Agent: agent, Name: name}]} // until the base is recorded
 		}
 	}
@@ -256,7 +255,7 @@ func (w *Workspace) Prepare(agent schema.AgentName, f *Files, agreed map[string]
 	return err
 }
 
-// Settle replaces the marks that were read by fewer ones, once the base is recorded. It keeps those of messages with restores,
+// Settle replaces the marks that were read by fewer ones, once the base is recorded. It keeps those that last,
 // because the base may get lost, and those that the base does not have. waiting are the places of the files that could not move.
 func (w *Workspace) Settle(agent schema.AgentName, read map[string]facts.Mark, files []string, base func(name string) facts.Set, waiting map[string]Place) error {
 	keep := make(map[string]facts.Mark)
@@ -265,7 +264,7 @@ func (w *Workspace) Settle(agent schema.AgentName, read map[string]facts.Mark, f
 		switch s := m.Facts.Join(agreed); {
 		case s != agreed:
 			keep[name] = facts.Mark{Facts: s, Placed: m.Placed}
-		case s.Restores() != nil:
+		case s.Lasts():
 			keep[name] = facts.Mark{Facts: s}
 		}
 	}

@@ -4,111 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// DeadLetterError reports that the awaited message became a dead letter.
-type DeadLetterError struct {
-	Agent  schema.AgentName
-	Reason mailbox.DeadLetterReason
-}
-
-func (e *DeadLetterError) Error() string {
-	if e.Reason.RecalledBy != "" {
-		return fmt.Sprintf("%s took message %s back before %s had noticed it", e.Reason.RecalledBy, e.Reason.ID, e.Agent)
-	}
-	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
-}
-
-func (e *DeadLetterError) Explain() (code, hint string) { return "dead_letter", "" }
-
-// AwaitAcknowledged waits until every recipient has moved a sent message to its archive. It returns a
-// *DeadLetterError if the message became a dead letter, and another error if a recipient is gone. A file that is
-// nowhere says nothing where machines share the workspace, or if its box is away.
-func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	var folders []string
-	for _, to := range r.Message.To {
-		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters), w.BoxPath(to, mailbox.Archive))
-	}
-	return Await(ctx, folders, func() (bool, error) {
-		done := true
-		for i, path := range r.Inboxes {
-			to := r.Message.To[i]
-			_, err := os.Lstat(path)
-			isGone := errors.Is(err, fs.ErrNotExist)
-			if isGone {
-				err = deadLetter(ctx, w, r.Message.ID, to, filepath.Base(path))
-			}
-			if err == nil && isGone && !w.Knows(to) {
-				err = fmt.Errorf("agent %s was removed before it handled the message", to)
-			}
-			var archived []mailbox.Entry
-			if err == nil && isGone {
-				archived, err = mailbox.Copies(ctx, w, r.Message.ID, to, mailbox.Archive)
-			}
-			if err != nil {
-				return false, err
-			}
-			done = done && (len(archived) > 0 || isGone && mailbox.Deleting(w, to))
+// After returns a Watcher of the boxes where mail that follows a sent message arrives: the inbox of its sender and the outboxes
+// of its recipients. It leaves out older files in these, and completes no deliveries.
+func After(w *mailbox.Workspace, m *schema.Message) (*Watcher, error) {
+	targets := []Target{{w, m.From, mailbox.Inbox}}
+	for _, to := range m.To {
+		if w.Knows(to) {
+			targets = append(targets, Target{w, to, mailbox.Outbox})
 		}
-		return done, nil
-	})
-}
-
-// deadLetter returns a *DeadLetterError if the message is among the dead letters of the agent, under whatever name. A file
-// that is not readable is the message if it has the name, and a reason with the id.
-func deadLetter(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name string) error {
-	dead, err := mailbox.Copies(ctx, w, id, agent, mailbox.DeadLetters)
-	if err != nil {
-		return err
-	}
-	for _, e := range append(dead, mailbox.Entry{Agent: agent, Name: name}) {
-		reason, err := w.Reason(e)
-		switch {
-		case err == nil && reason.ID == id:
-			return &DeadLetterError{Agent: agent, Reason: reason}
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-	}
-	if len(dead) > 0 {
-		return &DeadLetterError{Agent: agent, Reason: mailbox.DeadLetterReason{ID: id, Reason: "no reason is given"}}
-	}
-	return nil
-}
-
-// An Arrival is the message that ended the wait for an answer.
-type Arrival struct {
-	mailbox.Entry
-	// Answers is false for other mail.
-	Answers bool
-}
-
-// AwaitReply waits until a reply to the sent message is in its sender's inbox or in the outbox of a
-// recipient, where it stays if the sender's runner handles it first. Other mail to the sender also ends
-// the wait if it is younger than the sent message and other returns true for it. AwaitReply returns a
-// *DeadLetterError if the message became a dead letter, or if a notice says so.
-func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, other func(*schema.Message) bool) (arrived Arrival, err error) {
-	var targets []Target
-	for _, to := range r.Message.To {
-		targets = append(targets, Target{w, to, mailbox.DeadLetters})
-	}
-	targets = append(targets, Target{w, r.Message.From, mailbox.Inbox})
-	for _, to := range r.Message.To {
-		targets = append(targets, Target{w, to, mailbox.Outbox})
 	}
 	watcher, err := New(targets, nil)
 	if err != nil {
-		return Arrival{}, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, watcher.Close()) }()
-	since := r.Message.CreatedAt.Time().Truncate(time.Minute)
+	since := m.CreatedAt.Time().Truncate(time.Minute)
 	for _, b := range watcher.boxes {
 		b.recovers = false
 		b.skip = func(name string) bool {
@@ -116,29 +31,7 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 			return b.name != mailbox.Inbox && err == nil && parsed.At.Before(since)
 		}
 	}
-	for event, err := range watcher.Events(ctx) {
-		switch {
-		case err != nil:
-			return Arrival{}, err
-		case event.Kind == EventError && event.Name == "":
-			return Arrival{}, event.Err
-		case event.Kind != EventArrived:
-			continue
-		}
-		switch answers := event.Message.ParentID == r.Message.ID && event.Message.IsFor(r.Message.From); {
-		case event.Box == mailbox.DeadLetters && event.Message.ID == r.Message.ID:
-			if err := deadLetter(ctx, w, r.Message.ID, event.Agent, event.Name); err != nil {
-				return Arrival{}, err
-			}
-		case event.Box == mailbox.DeadLetters:
-		case answers && event.Message.Channel == schema.ChannelBounce: // the dead letter is on another machine
-			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "see its notice " + event.Message.ID.Short()}
-			return Arrival{}, &DeadLetterError{Agent: event.Message.From, Reason: notice}
-		case answers, event.Box == mailbox.Inbox && schema.CompareAge(event.Message, r.Message) > 0 && !event.Message.ExpiredAt(time.Now()) && other(event.Message):
-			return Arrival{event.Entry, answers}, nil
-		}
-	}
-	return Arrival{}, context.Cause(ctx)
+	return watcher, nil
 }
 
 // Await calls check at once, when something changes in the folders, and every second, because

@@ -87,6 +87,8 @@ type Fact struct {
 	Send *schema.Message `json:"send,omitempty"`
 	// Sent is the id of the message that was sent.
 	Sent schema.ID `json:"sent,omitempty"`
+	// RecalledAt is when its sender took the message back that is Revived.
+	RecalledAt time.Time `json:"recalled_at,omitzero"`
 
 	Record *Record            `json:"record,omitempty"`
 	Thread *conversationState `json:"conversation,omitempty"`

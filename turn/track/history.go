@@ -65,6 +65,8 @@ type Record struct {
 	Working *Working `json:"working,omitempty"`
 	// Revived is when a person restored the message to the inbox.
 	Revived time.Time `json:"revived,omitzero"`
+	// RecalledAt is when its sender last took it back before that, if this machine did as asked.
+	RecalledAt time.Time `json:"recalled_at,omitzero"`
 	// Last is the time of the last fact.
 	Last time.Time `json:"last,omitzero"`
 
@@ -247,7 +249,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 			}
 		}
 	case Revived:
-		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, Last: f.At}
+		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, RecalledAt: cmp.Or(f.RecalledAt, rec.RecalledAt), Last: f.At}
 		h.Released++
 	}
 }

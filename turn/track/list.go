@@ -64,7 +64,7 @@ func (n Node) Stage() Stage { return n.least().Stage }
 func (n Node) least() (least Progress) {
 	if len(n.Recipients) > 0 {
 		least = slices.MinFunc(n.Recipients, func(a, b Progress) int {
-			return slices.Index(urgency, a.Stage) - slices.Index(urgency, b.Stage)
+			return a.Stage.urgency() - b.Stage.urgency()
 		})
 	}
 	return least

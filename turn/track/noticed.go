@@ -1,15 +1,11 @@
 package track
 
 import (
-	"context"
 	"errors"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -53,21 +49,7 @@ func NoteUnread(w *mailbox.Workspace, agent schema.AgentName, message Key) error
 	return appendFacts(w, agent, Fact{Kind: unread, Envelope: Envelope{Key: message}})
 }
 
-// AwaitNoticed waits until every recipient of a sent message has noticed it, has given it a turn, or has it no longer
-// in the inbox.
-func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	_ = w.MakeStateFolder(TurnsFolder) // Await looks for a missing folder only every second
-	folders := []string{filepath.Join(w.Dir(), filepath.FromSlash(TurnsFolder))}
-	for _, to := range r.Message.To {
-		folders = append(folders, w.BoxPath(to, mailbox.Inbox))
-	}
-	return watch.Await(ctx, folders, func() (bool, error) {
-		progress, err := Track(ctx, w, string(r.Message.ID))
-		return err == nil && !slices.ContainsFunc(progress, Progress.isUnnoticed), err
-	})
-}
-
-// isUnnoticed reports whether no session noticed the message and it had no turn, no reply and no outcome.
-func (p Progress) isUnnoticed() bool {
-	return len(p.Noticed) == 0 && !p.hasReplied && p.Working == nil && p.Attempts == 0 && (p.Stage == StageStored || p.Stage.IsPending())
+// wasNoticed reports whether a session noticed the message, or it had a turn or a reply, or a sender asked too late to take it back.
+func (p Progress) wasNoticed() bool {
+	return len(p.Noticed) > 0 || p.hasReplied || p.Working != nil || p.Attempts > 0 || p.Recall != nil && p.Recall.Kept
 }

@@ -44,6 +44,13 @@ type OpenRequest struct {
 	Working *Working `json:"working,omitempty"`
 	// Replies are the recipient's messages about the request, which do not answer it.
 	Replies []Reply `json:"replies,omitempty"`
+	// Recall is what became of the sender's request to take the request back.
+	Recall *RecallRequest `json:"recall,omitempty"`
+}
+
+// Said returns what Progress.Said does.
+func (r OpenRequest) Said(now time.Time) string {
+	return Progress{Agent: r.To, Stage: r.Stage, Working: r.Working, Replies: r.Replies, Recall: r.Recall}.Said(now)
 }
 
 // OwedBy returns what the agent owes and is owed. A request counts wherever it is, even if it was acknowledged.
@@ -85,6 +92,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 			request := OpenRequest{
 				ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
 				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working, Replies: p.Replies,
+				Recall: p.Recall,
 			}
 			if p.Agent == agent {
 				owed.Mine = append(owed.Mine, request)

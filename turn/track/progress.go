@@ -13,50 +13,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Stage is the state of a message with one recipient. A state is reported only once it is true.
-type Stage string
-
-// The stages of a message. The most urgent come first: those that need a person, then those that are least far.
-const (
-	// StageDead is a dead letter.
-	StageDead Stage = "dead"
-	// StageUnknown is a message that may be in an unreadable folder, or of which no copy is left. The
-	// reason says which.
-	StageUnknown Stage = "unknown"
-	// StageAgentRemoved is a message whose recipient was removed before it handled the message.
-	StageAgentRemoved Stage = "agent_removed"
-	// StageNotSent is a message that nothing has carried to other machines yet, and that nobody here has noticed.
-	StageNotSent Stage = "not_sent"
-	// StageStored is a message that is sent, and not in the inbox yet.
-	StageStored Stage = "stored"
-	// StageHeld and StageExpired are messages in the inbox that get no turn.
-	StageHeld    Stage = "held"
-	StageExpired Stage = "expired"
-	// StageWaiting is a message in the inbox. If it has had a turn, that failed or never ended.
-	StageWaiting Stage = "waiting"
-	// StageNoticed is a message in the inbox that the model of an interactive session got, and that has had
-	// no turn since then; see NoteNoticed. It stays noticed when the session ends.
-	StageNoticed Stage = "noticed"
-	// StageWorking is a message in the inbox that has a turn, or on which the recipient says it works; see NoteWorking.
-	StageWorking Stage = "working"
-	// StageRecalled is a message that its sender took back before the recipient had noticed it; see Recall.
-	StageRecalled Stage = "recalled"
-	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
-	// an answer, even if it is still in the inbox; see schema.Message.Answers.
-	StageDone     Stage = "done"
-	StageAnswered Stage = "answered"
-)
-
-var urgency = []Stage{
-	StageDead, StageAgentRemoved, StageUnknown, StageNotSent, StageStored, StageHeld, StageExpired, StageWaiting, StageNoticed, StageWorking,
-	StageRecalled, StageDone, StageAnswered,
-}
-
-// IsPending reports whether the message is in the inbox and has no outcome.
-func (s Stage) IsPending() bool {
-	return slices.Contains([]Stage{StageNotSent, StageWaiting, StageNoticed, StageWorking, StageHeld, StageExpired}, s)
-}
-
 // Progress is how far a message got with one recipient.
 type Progress struct {
 	ID schema.ID `json:"id"`
@@ -80,13 +36,25 @@ type Progress struct {
 	// recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
+	// Recall is what became of the sender's request to take the message back, nil unless other machines may have the message.
+	Recall *RecallRequest `json:"recall,omitempty"`
 	// Claim is the claim of a machine on a pending message, as of the last sync. Track leaves it empty.
 	Claim *Claim `json:"claim,omitempty"`
 	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`
 
+	// isInInbox reports whether the recipient has a copy in its inbox.
+	isInInbox bool
 	// hasReplied reports whether the recipient has replied since a person restored the message, if one did.
 	hasReplied bool
+}
+
+// A RecallRequest is the request of a sender that other machines take a message back.
+type RecallRequest struct {
+	// At is when the sender made it. It is zero on machines that took nothing back.
+	At time.Time `json:"requested_at,omitzero"`
+	// Kept reports whether the recipient kept the message, because it had been shown it. Else that may still happen.
+	Kept bool `json:"kept"`
 }
 
 // Claim names the machine that works on a message.
@@ -126,6 +94,9 @@ type tracker struct {
 	w       *mailbox.Workspace
 	now     time.Time
 	inboxes map[schema.AgentName]*inboxState
+	asides  map[schema.AgentName]*mailbox.Aside
+	// unsent has the long names of the messages that nothing has carried to other machines; nil until they are listed.
+	unsent map[string]bool
 	// replies are those to the messages, by the ids of these.
 	replies map[schema.ID][]mailbox.Entry
 	// asked are the messages to which readReplies has looked for replies.
@@ -137,7 +108,7 @@ type tracker struct {
 func newTracker(w *mailbox.Workspace) *tracker {
 	return &tracker{
 		w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState), replies: make(map[schema.ID][]mailbox.Entry),
-		asked: make(map[schema.ID]bool),
+		asked: make(map[schema.ID]bool), asides: make(map[schema.AgentName]*mailbox.Aside),
 	}
 }
 
@@ -195,6 +166,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}
 	p.addReplies(m, rec, t.replies)
+	if name, err := m.LongFileName(); err == nil && state.kept[name] {
+		p.Recall = &RecallRequest{inSeconds(rec.RecalledAt), true}
+	}
 	places := make(map[mailbox.Box]mailbox.Entry)
 	for _, e := range files {
 		if e.Box == mailbox.Outbox || e.Agent == name {
@@ -206,19 +180,19 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 			p.Path = e.Path
 		}
 	}
-	inbox, isPending := places[mailbox.Inbox]
-	if !isPending {
-		return p, p.trackGone(t, rec, places)
+	inbox, isInInbox := places[mailbox.Inbox]
+	if p.isInInbox = isInInbox; !isInInbox {
+		return p, p.trackGone(t, m, rec, places)
 	}
 	p.Stage = state.stage(m, rec, t.now)
 	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.CreatedAt.Time().Before(rec.Revived) })
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
 		p.Stage = StageAnswered
 	}
-	if p.Stage == StageWaiting && p.hasReplied {
-		p.Stage = StageNoticed // it was noticed by a means that recorded nothing
+	if p.Stage == StageWaiting && (p.hasReplied || p.Recall != nil) {
+		p.Stage = StageNoticed // it was noticed by a means that recorded nothing, or on another machine
 	}
-	if sent, ok := places[mailbox.Outbox]; ok && p.Stage == StageWaiting && mailbox.IsUnsent(t.w, sent) {
+	if p.Stage == StageWaiting && t.isUnsent(m) {
 		p.Stage, p.Reason = StageNotSent, "no sync has sent it to other machines yet"
 	}
 	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
@@ -243,64 +217,24 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	return p, nil
 }
 
+// isUnsent reports whether nothing has carried a message to other machines yet. It lists those messages once.
+func (t *tracker) isUnsent(m *schema.Message) bool {
+	if t.unsent == nil {
+		t.unsent = make(map[string]bool)
+		names, _ := mailbox.Unsent(t.w) // without them, nobody says that a message is not sent
+		for _, name := range names {
+			t.unsent[name] = true
+		}
+	}
+	if len(t.unsent) == 0 {
+		return false
+	}
+	name, err := m.LongFileName()
+	return err == nil && t.unsent[name]
+}
+
 // inSeconds returns a time as programs and people get it.
 func inSeconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
-
-// trackGone completes the progress of a message that is not in the inbox.
-func (p *Progress) trackGone(t *tracker, rec *Record, places map[mailbox.Box]mailbox.Entry) error {
-	letter, isLetter := places[mailbox.DeadLetters]
-	_, isArchived := places[mailbox.Archive]
-	_, isSent := places[mailbox.Outbox]
-	if isLetter && rec.Outcome != Succeeded {
-		p.Stage = StageDead
-		reason, err := t.w.Reason(letter)
-		if err == nil {
-			p.Reason = reason.Reason
-			p.Attempts = reason.Attempts
-			switch {
-			case reason.RecalledBy != "" && p.Answer != "": // on another machine, the recipient had noticed it
-				p.Stage = StageAnswered
-			case reason.RecalledBy != "":
-				p.Stage = StageRecalled
-			}
-		} else if !mailbox.IsGone(err) {
-			return err
-		}
-		return nil
-	}
-	if rec.Outcome == Dead {
-		p.Stage = StageDead
-		return nil
-	}
-	if !isArchived {
-		if queued, err := mailbox.IsQueued(t.w, p.ID, p.Agent); queued || err != nil {
-			p.Stage = StageStored
-			return err
-		}
-	}
-	if rec.Outcome == "" {
-		p.Reason = "" // it is how an earlier turn failed
-	}
-	p.Stage = StageDone
-	switch {
-	case p.Answer != "":
-		p.Stage = StageAnswered
-	case rec.Outcome != "" || isArchived || isLetter:
-	case t.unreadable.Hides(p.Agent):
-		p.Stage = StageUnknown
-		p.Reason = "its mailbox cannot be read"
-	case !isSent:
-		p.Stage = StageUnknown
-		p.Reason = "neither its sender nor its recipient has a copy"
-	case !t.w.Knows(p.Agent):
-		p.Stage = StageAgentRemoved
-		p.Reason = "its recipient was removed before it handled the message"
-	case !mailbox.Deleting(t.w, p.Agent): // a missing file is no end
-		p.Stage = StageUnknown
-		p.Reason = "its recipient has no copy of it"
-	}
-	return nil
-}
 
 // inboxState is the state of the turns on messages in an inbox.
 type inboxState struct {
@@ -309,6 +243,8 @@ type inboxState struct {
 	records map[schema.ID]*Record
 	running bool
 	runner  *exclusive.Holder
+	// kept has the long names of messages that the agent kept although their sender took them back.
+	kept map[string]bool
 	// word is what the agent's status file says.
 	word project.Word
 }
@@ -324,6 +260,9 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 		return nil, err
 	}
 	if s.history, err = ReadHistory(t.w, name); err != nil {
+		return nil, err
+	}
+	if s.kept, err = mailbox.KeptRecalls(t.w, name); err != nil {
 		return nil, err
 	}
 	s.records = make(map[schema.ID]*Record, len(s.history.Records))

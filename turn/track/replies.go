@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -24,7 +25,8 @@ type Reply struct {
 // AsksBack reports whether the reply is a question back: a request that does not answer the message.
 func (r Reply) AsksBack() bool { return !r.Answers && r.Type.IsRequest() }
 
-// Said returns, in words that follow the stage, what the recipient said about its work and asked back.
+// Said returns, in words that follow the stage, what the recipient said about its work and asked back, and what became of a request
+// to take the message back.
 func (p Progress) Said(now time.Time) (text string) {
 	if p.Working != nil && (p.Stage == StageWorking || p.Stage == StageNoticed) {
 		text = p.Working.Said(now)
@@ -38,20 +40,37 @@ func (p Progress) Said(now time.Time) (text string) {
 			text += ", " + r.ID.Short() + " answered"
 		}
 	}
-	return text
+	return text + p.Recall.said(p.Agent, now)
+}
+
+func (r *RecallRequest) said(agent schema.AgentName, now time.Time) string {
+	if r == nil {
+		return ""
+	}
+	text := " requested"
+	if !r.At.IsZero() {
+		text += " " + spelling.Age(r.At, now) + " ago"
+	}
+	if r.Kept {
+		return ", recall" + text + "; kept, because " + string(agent) + " had seen it"
+	}
+	return "," + text + "; it comes back if " + string(agent) + " had seen it"
 }
 
 // readReplies finds the replies to messages, and those to replies that ask back, among the listed files: in the outboxes
-// of the recipients, and in the other boxes of the senders. Without a listing, it lists the outboxes of the recipients.
+// of the recipients, and in the other boxes of the senders. Without a listing, it lists the outboxes of the recipients or, if one
+// was removed, all.
 func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, messages ...*schema.Message) (err error) {
 	recipients, senders := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
 	asked := make(map[schema.ID]bool, len(messages))
 	var oldest time.Time
+	removed := false
 	for _, m := range messages {
 		asked[m.ID], t.asked[m.ID] = m.ID != "", true
 		senders[m.From] = true
 		for _, to := range m.To {
 			recipients[to] = true
+			removed = removed || !t.w.Knows(to)
 		}
 		if at := m.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
 			oldest = at
@@ -59,7 +78,9 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 	}
 	all := listing
 	if all == nil {
-		all, err = t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return box == mailbox.Outbox && recipients[agent] })
+		all, err = t.w.Names(func(agent schema.AgentName, box mailbox.Box) bool {
+			return removed || box == mailbox.Outbox && recipients[agent]
+		})
 		if err != nil {
 			return err
 		}

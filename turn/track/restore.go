@@ -89,18 +89,21 @@ func PutBack(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent
 func (one *Restored) revive(w *mailbox.Workspace, source mailbox.Entry) error {
 	one.Message, one.Err = source.Message, source.Err
 	one.Was = StageDone
+	revived := Fact{Kind: Revived, Envelope: Envelope{Key: KeyOf(source.Message)}}
 	if source.Box == mailbox.DeadLetters {
 		one.Was = StageDead
+		if reason, err := w.Reason(source); err == nil && reason.RecalledBy != "" {
+			revived.RecalledAt = reason.At.Time()
+		}
 	}
-	k := KeyOf(source.Message)
 	if source.Err != nil { // a Runner identifies an invalid message by its bytes
 		raw, err := mailbox.ReadUnscreened(w, source)
 		if err != nil {
 			return err
 		}
-		k.Fingerprint = Fingerprint(raw)
+		revived.Fingerprint = Fingerprint(raw)
 	}
-	return appendFacts(w, one.Agent, Fact{Kind: Revived, Envelope: Envelope{Key: k}})
+	return appendFacts(w, one.Agent, revived)
 }
 
 // release lets a pending message have turns again if a turn on it was stopped and has ended.

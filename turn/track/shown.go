@@ -202,7 +202,7 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 		}
 		err := Exclusively(ctx, w, agent, func() error {
 			progress, err := Track(ctx, w, string(m.ID))
-			if err != nil || !progress[i].isUnnoticed() {
+			if p := progress[i]; err != nil || p.wasNoticed() || p.Stage != StageStored && !p.Stage.IsPending() {
 				return err
 			}
 			if err = mailbox.Recall(ctx, w, m, agent); mailbox.IsGone(err) {

@@ -103,7 +103,16 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	s.Runner = state.runner
 	s.Failures = state.history.failures
 	for _, e := range entries {
-		s.count(e, state, t.now)
+		var p Progress
+		if e.Err == nil {
+			if p, err = t.progress(e.Message, name, []mailbox.Entry{e}); err != nil {
+				return s, err
+			}
+		}
+		s.count(e, p)
+		if p.Stage == StageWorking && state.record(e.Message).saysWorking() {
+			s.Working = append(s.Working, WorkingOn{p.ID, e.Message.Subject, *p.Working})
+		}
 	}
 	var last *Record
 	for _, rec := range state.history.Records {
@@ -130,24 +139,14 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	return s, nil
 }
 
-func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time) {
+// count adds a file in the inbox.
+func (s *AgentStatus) count(e mailbox.Entry, p Progress) {
 	switch {
-	case e.IsHeld():
+	case e.IsHeld(), p.Stage == StageHeld:
 		s.Held++
-		return
 	case e.Err != nil:
 		s.Invalid++
-		return
-	}
-	rec := state.record(e.Message)
-	stage := state.stage(e.Message, rec, now)
-	if stage == StageWorking && rec.saysWorking() {
-		s.Working = append(s.Working, WorkingOn{e.Message.ID, e.Message.Subject, Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text}})
-	}
-	switch stage {
-	case StageHeld:
-		s.Held++
-	case StageExpired:
+	case p.Stage == StageExpired:
 		s.Expired++
 	default:
 		s.Pending++

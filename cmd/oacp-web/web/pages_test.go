@@ -126,7 +126,7 @@ func TestAnswer(t *testing.T) {
 	}
 	mailboxtest.WantFiles(t, w, "agents/anna/inbox")
 	page := two.page("/c/" + string(asked.ID))
-	if !strings.Contains(textOf(page), "Choice: yes") || !strings.Contains(page, `class="stage answered"`) {
+	if !strings.Contains(textOf(page), "Choice: yes") || !strings.Contains(page, `class="stage ok">answered<`) {
 		t.Errorf("the conversation is %s", page)
 	}
 	if got := two.post(path, url.Values{"text": {"And again."}, "again": {"1"}}); got.Code != http.StatusSeeOther {
