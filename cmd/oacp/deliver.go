@@ -183,7 +183,9 @@ func (d *delivery) deliver() error {
 
 // isUnsent reports whether a message has not reached the remote.
 func (d *delivery) isUnsent(receipts []*mailbox.Receipt) bool {
-	return slices.ContainsFunc(receipts, func(r *mailbox.Receipt) bool { return mailbox.IsUnsent(d.w, mailbox.Entry{Name: r.Message.FileName(), Message: r.Message}) })
+	return slices.ContainsFunc(receipts, func(r *mailbox.Receipt) bool {
+		return mailbox.IsUnsent(d.w, mailbox.Entry{Name: r.Message.FileName(), Message: r.Message})
+	})
 }
 
 // acknowledgeAnswered acknowledges the message that the one just sent answers.
