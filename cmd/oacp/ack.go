@@ -21,7 +21,15 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// An ackCall is a call of ack.
+type ackCall struct {
+	*call
+	all      bool
+	selected selection
+}
+
 func newAckCommand(s *command.Streams) *cli.Command {
+	c := &ackCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "ack",
 		Category:  command.CategoryMessages,
@@ -40,11 +48,11 @@ EXAMPLES:
    oacp ack ID
    oacp ack notes.yaml
    oacp ack --all --type notification --agent codex`,
-		Flags: flagsWith(slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "acknowledge every pending message of the agent"},
-			&cli.StringFlag{Name: "agent", Usage: "use the inbox of `AGENT` (default: $OACP_AGENT)"},
-		}, selectionFlags("with --all: only"))...),
-		Action: inWorkspace(s, anyNumber, runAck),
+		Flags: c.flagsWith(slices.Concat([]cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "acknowledge every pending message of the agent", Destination: &c.all},
+			c.agentFlag("use the inbox of `AGENT` (default: $OACP_AGENT)"),
+		}, c.selected.flags("with --all: only"))...),
+		Action: c.inWorkspace(anyNumber, c.run),
 	}
 }
 
@@ -56,22 +64,22 @@ type acknowledgedJSON struct {
 	Path      string           `json:"path"`
 }
 
-func runAck(c *call, w *mailbox.Workspace) error {
-	if !c.isOn("all") && (c.isSet("type") || c.isSet("from")) {
+func (c *ackCall) run(w *mailbox.Workspace) error {
+	if !c.all && !c.selected.isEmpty() {
 		return failure.Usagef("--type and --from need --all")
 	}
-	if err := checkIDs(c); err != nil {
+	if err := checkIDs(c.words, c.all); err != nil {
 		return err
 	}
-	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
-	if err != nil && (c.isOn("all") || !errors.Is(err, project.ErrNoSender)) {
+	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
+	if err != nil && (c.all || !errors.Is(err, project.ErrNoSender)) {
 		return err
 	}
 	var entries, left []mailbox.Entry
-	if c.isOn("all") {
-		entries, left, err = pendingSelection(c, w, agent)
+	if c.all {
+		entries, left, err = c.pendingSelection(w, agent)
 	} else {
-		entries, err = namedPending(c, w, agent)
+		entries, err = c.namedPending(w, agent)
 	}
 	for _, e := range entries {
 		if e.Message != nil {
@@ -81,23 +89,23 @@ func runAck(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	done, err := acknowledge(c, w, entries)
+	done, err := c.acknowledge(w, entries)
 	for _, e := range left {
 		if _, failed := errors.AsType[syscall.Errno](e.Err); failed { // it may be a message
 			err = cmp.Or(err, e.Err)
 		}
 	}
-	if len(done) > 0 || c.isOn("all") {
-		err = errors.Join(printAcknowledged(c, agent, done, left, err != nil), err)
+	if len(done) > 0 || c.all {
+		err = errors.Join(c.printAcknowledged(agent, done, left, err != nil), err)
 	}
 	return err
 }
 
 // acknowledge acknowledges the entries. Its error is the first one.
-func acknowledge(c *call, w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
+func (c *ackCall) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
 	done = []acknowledgedJSON{}
 	for i, err := range w.AcknowledgeAll(entries) {
-		if !c.isOn("all") || !mailbox.IsGone(err) { // else another process acknowledged it
+		if !c.all || !mailbox.IsGone(err) { // else another process acknowledged it
 			first = cmp.Or(first, err)
 		}
 		if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {
@@ -114,7 +122,7 @@ func acknowledge(c *call, w *mailbox.Workspace, entries []mailbox.Entry) (done [
 }
 
 // namedPending returns the entries that the ids name, each once.
-func namedPending(c *call, w *mailbox.Workspace, agent schema.AgentName) (entries []mailbox.Entry, err error) {
+func (c *ackCall) namedPending(w *mailbox.Workspace, agent schema.AgentName) (entries []mailbox.Entry, err error) {
 	for _, id := range c.words {
 		e, err := w.Pending(c.ctx, id, agent)
 		if err != nil {
@@ -129,17 +137,14 @@ func namedPending(c *call, w *mailbox.Workspace, agent schema.AgentName) (entrie
 
 // pendingSelection returns the messages in the agent's inbox that the flags select, and the files that are
 // not valid messages.
-func pendingSelection(c *call, w *mailbox.Workspace, agent schema.AgentName) (wanted, left []mailbox.Entry, err error) {
-	selected, err := newSelection(c, w)
-	if err != nil {
-		return nil, nil, err
-	}
+func (c *ackCall) pendingSelection(w *mailbox.Workspace, agent schema.AgentName) (wanted, left []mailbox.Entry, err error) {
+	c.selected.warn(w, c.Streams)
 	entries, err := w.Inbox(c.ctx, agent)
 	for _, e := range entries {
 		switch {
 		case e.Err != nil:
 			left = append(left, e)
-		case selected.matches(e.Message):
+		case c.selected.matches(e.Message):
 			wanted = append(wanted, e)
 		}
 	}
@@ -148,7 +153,7 @@ func pendingSelection(c *call, w *mailbox.Workspace, agent schema.AgentName) (wa
 
 // printAcknowledged prints the acknowledged messages and, after --all, the files left because they are not
 // messages.
-func printAcknowledged(c *call, agent schema.AgentName, done []acknowledgedJSON, left []mailbox.Entry, failed bool) error {
+func (c *ackCall) printAcknowledged(agent schema.AgentName, done []acknowledgedJSON, left []mailbox.Entry, failed bool) error {
 	var names []string
 	for _, e := range left {
 		names = append(names, e.Name)
@@ -156,7 +161,7 @@ func printAcknowledged(c *call, agent schema.AgentName, done []acknowledgedJSON,
 	if len(names) > 0 {
 		c.Warn(fmt.Sprintf("not a valid message, so it stays: %s; oacp inbox says what is wrong", strings.Join(names, ", ")))
 	}
-	if c.json() {
+	if c.asJSON {
 		// One line, because an error may follow on another.
 		answer := map[string]any{"acknowledged": done}
 		if len(names) > 0 {
@@ -174,6 +179,7 @@ func printAcknowledged(c *call, agent schema.AgentName, done []acknowledgedJSON,
 }
 
 func newRestoreCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "restore",
 		Category:  command.CategoryFiles,
@@ -193,17 +199,17 @@ If any id is unknown, restore does nothing.
 EXAMPLES:
    oacp restore ID
    oacp restore ID ID --agent codex`,
-		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`"}),
-		Action: inWorkspace(s, anyNumber, runRestore),
+		Flags:  c.flagsWith(c.agentFlag("only into the inbox of `AGENT`")),
+		Action: c.inWorkspace(anyNumber, c.restore),
 	}
 }
 
-func runRestore(c *call, w *mailbox.Workspace) error {
+func (c *call) restore(w *mailbox.Workspace) error {
 	if len(c.words) == 0 {
 		return failure.Usagef("needs an id").WithHint("oacp list shows the ids")
 	}
-	if c.agent() != "" {
-		if err := w.CheckAgent(c.agent()); err != nil {
+	if c.agent != "" {
+		if err := w.CheckAgent(c.agent); err != nil {
 			return err
 		}
 	}
@@ -221,7 +227,7 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 	var all []track.Restored
 	var failed error
 	for _, id := range whole {
-		restored, err := track.Restore(c.ctx, w, id, c.agent())
+		restored, err := track.Restore(c.ctx, w, id, c.agent)
 		all, failed = append(all, restored...), errors.Join(failed, err)
 	}
 	if len(all) > 0 {
@@ -231,7 +237,7 @@ func runRestore(c *call, w *mailbox.Workspace) error {
 }
 
 func printRestored(c *call, all []track.Restored) error {
-	if c.json() {
+	if c.asJSON {
 		// One line, because an error may follow on another.
 		return command.WriteJSONLine(c.Out, map[string]any{"restored": all})
 	}
@@ -257,34 +263,23 @@ type selection struct {
 	senders []schema.AgentName
 }
 
-// selectionFlags returns --type and --from. Their usage starts with the given text.
-func selectionFlags(usage string) []cli.Flag {
+// flags returns --type and --from. Their usage starts with the given text.
+func (s *selection) flags(usage string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "type", Aliases: []string{"t"}, Usage: usage + " messages of a `TYPE`[,TYPE…]"},
-		&cli.StringSliceFlag{Name: "from", Usage: usage + " messages from an `AGENT`[,AGENT…]"},
+		&cli.GenericFlag{Name: "type", Aliases: []string{"t"}, Usage: usage + " messages of a `TYPE`[,TYPE…]", Value: command.Types(&s.types)},
+		&cli.GenericFlag{Name: "from", Usage: usage + " messages from an `AGENT`[,AGENT…]", Value: command.Each(&s.senders, schema.ParseAgentName)},
 	}
 }
 
-// newSelection returns what the flags select. It warns of senders that the workspace does not know.
-func newSelection(c *call, w *mailbox.Workspace) (selected selection, err error) {
-	for _, name := range c.texts("type") {
-		t, err := parseType(strings.TrimSpace(name))
-		if err != nil {
-			return selected, err
-		}
-		selected.types = append(selected.types, t)
-	}
-	for _, name := range c.texts("from") {
-		from, err := schema.ParseAgentName(strings.TrimSpace(name))
-		if err != nil {
-			return selected, failure.Usagef("--from: %w", err)
-		}
+func (s *selection) isEmpty() bool { return len(s.types)+len(s.senders) == 0 }
+
+// warn warns of senders that the workspace does not know.
+func (s *selection) warn(w *mailbox.Workspace, streams *command.Streams) {
+	for _, from := range s.senders {
 		if !w.Knows(from) {
-			c.Warn("the workspace has no agent " + string(from))
+			streams.Warn("the workspace has no agent " + string(from))
 		}
-		selected.senders = append(selected.senders, from)
 	}
-	return selected, nil
 }
 
 func (s selection) matches(m *schema.Message) bool {

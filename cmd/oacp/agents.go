@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,15 +12,21 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
-	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
+// An agentCall is a call of add-agent or remove-agent. The name of the agent is its last argument.
+type agentCall struct {
+	*call
+	runtime     string
+	dryRun, yes bool
+}
+
 func newAddAgentCommand(s *command.Streams) *cli.Command {
-	runtimes := strings.Join(project.Runtimes, ", ")
+	c := &agentCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "add-agent",
 		Category:  command.CategoryWorkspace,
@@ -36,43 +41,40 @@ EXAMPLES:
    oacp add-agent reviewer
    oacp add-agent my-project codex --runtime codex
    oacp add-agent anna --runtime human`,
-		Flags: flagsWith(&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + runtimes}),
-		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
-			options := project.AgentOptions{Runtime: c.text("runtime"), Now: c.Now()}
-			if options.Runtime != "" && !slices.Contains(project.Runtimes, options.Runtime) {
-				return failure.Usagef("--runtime: there is no runtime %s", visible.Quote(options.Runtime)).
-					WithHint("the runtimes are " + runtimes)
-			}
-			if _, err := schema.ParseAgentName(string(agent)); err != nil {
-				return err
-			}
-			return c.open(func(c *call, w *mailbox.Workspace) error {
-				made, err := project.AddAgent(w, agent, options)
-				if err != nil {
-					return err
-				}
-				return printMade(c, w.Dir(), made, nil, nil)
-			})
-		}),
+		Flags: c.flagsWith(&cli.GenericFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + strings.Join(project.Runtimes, ", "),
+			Value: command.OneOf(&c.runtime, "runtime", project.Runtimes...)}),
+		Action: c.action(anyNumber, c.add),
 	}
 }
 
-// ofAgent returns the action of a command whose last argument is an agent. A project may stand before it.
-func ofAgent(s *command.Streams, run func(*call, schema.AgentName) error) cli.ActionFunc {
-	return func(flags *cli.Context) error {
-		c := newCall(s, flags)
-		last := len(c.words) - 1
-		if last < 0 {
-			return failure.Usagef("needs the name of the agent")
-		}
-		if err := c.place.TakeProject(c.words[:last]); err != nil {
+// takeAgent takes the agent from the arguments. A project may stand before it.
+func (c *agentCall) takeAgent() error {
+	last := len(c.words) - 1
+	if last < 0 {
+		return failure.Usagef("needs the name of the agent")
+	}
+	c.agent = schema.AgentName(c.words[last])
+	return c.place.TakeProject(c.words[:last])
+}
+
+func (c *agentCall) add() error {
+	if err := c.takeAgent(); err != nil {
+		return err
+	}
+	if _, err := schema.ParseAgentName(string(c.agent)); err != nil {
+		return err
+	}
+	return c.with(nil, func(w *mailbox.Workspace) error {
+		made, err := project.AddAgent(w, c.agent, project.AgentOptions{Runtime: c.runtime, Now: c.Now()})
+		if err != nil {
 			return err
 		}
-		return run(c, schema.AgentName(c.words[last]))
-	}
+		return c.printMade(w.Dir(), made, nil, nil)
+	})
 }
 
 func newRemoveAgentCommand(s *command.Streams) *cli.Command {
+	c := &agentCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "remove-agent",
 		Category:  command.CategoryWorkspace,
@@ -91,17 +93,23 @@ the agent that was added again.
 EXAMPLES:
    oacp remove-agent cursor --dry-run
    oacp remove-agent cursor`,
-		Flags: flagsWith(
-			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed, and change nothing"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
-		Action: ofAgent(s, func(c *call, agent schema.AgentName) error {
-			defer c.catchSignals()()
-			return c.open(func(c *call, w *mailbox.Workspace) error { return removeAgent(c, w, agent) })
-		}),
+		Flags: c.flagsWith(
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed, and change nothing", Destination: &c.dryRun},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask", Destination: &c.yes}),
+		Action: c.action(anyNumber, c.remove),
 	}
 }
 
-func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
+func (c *agentCall) remove() error {
+	if err := c.takeAgent(); err != nil {
+		return err
+	}
+	defer c.catchSignals()()
+	return c.with(nil, c.removeFrom)
+}
+
+func (c *agentCall) removeFrom(w *mailbox.Workspace) error {
+	agent := c.agent
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
@@ -119,8 +127,8 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 	}
 	withMail := fmt.Sprintf("%s, with %s pending", what, spelling.Plural(len(pending), "message"))
 	text := "would remove " + withMail
-	if !c.isOn("dry-run") {
-		if err := c.confirm("remove " + withMail + "?"); err != nil {
+	if !c.dryRun {
+		if err := c.confirm(c.yes, "remove "+withMail+"?"); err != nil {
 			return err
 		}
 		if err = mailbox.RemoveAgent(c.ctx, w, agent); err == nil && repository != nil {
@@ -135,7 +143,7 @@ func removeAgent(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
 			text += ", on other machines after their next sync"
 		}
 	}
-	answer := map[string]any{"agent": agent, "pending": len(pending), "dry_run": c.isOn("dry-run")}
+	answer := map[string]any{"agent": agent, "pending": len(pending), "dry_run": c.dryRun}
 	return c.answer(answer, func() { c.printf("%s\n", text) })
 }
 

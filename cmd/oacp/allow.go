@@ -24,7 +24,14 @@ import (
 	"github.com/oacp-go/oacp/mailbox/settings"
 )
 
+// An allowCall is a call of allow.
+type allowCall struct {
+	*call
+	list, revoke bool
+}
+
 func newAllowCommand(s *command.Streams) *cli.Command {
+	c := &allowCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "allow",
 		Category:  command.CategoryWorkspace,
@@ -41,27 +48,29 @@ EXAMPLES:
    oacp allow
    oacp allow --list
    oacp allow --revoke`,
-		Flags: flagsWith(
-			&cli.BoolFlag{Name: "list", Usage: "list what is allowed, and what is not"},
-			&cli.BoolFlag{Name: "revoke", Usage: "allow nothing of the workspace any more"},
+		Flags: c.flagsWith(
+			&cli.BoolFlag{Name: "list", Usage: "list what is allowed, and what is not", Destination: &c.list},
+			&cli.BoolFlag{Name: "revoke", Usage: "allow nothing of the workspace any more", Destination: &c.revoke},
 		),
-		Action: ofProject(s, func(c *call) error {
-			switch {
-			case c.isOn("list") && c.isOn("revoke"):
-				return failure.Usagef("--list and --revoke do not go together")
-			case c.isOn("list"):
-				return listAllowed(c)
-			case c.isOn("revoke"):
-				return revokeAllowed(c)
-			}
-			return c.open(askToAllow)
-		}),
+		Action: c.ofProject(c.run),
 	}
+}
+
+func (c *allowCall) run() error {
+	switch {
+	case c.list && c.revoke:
+		return failure.Usagef("--list and --revoke do not go together")
+	case c.list:
+		return c.listAllowed()
+	case c.revoke:
+		return c.revokeAllowed()
+	}
+	return c.with(nil, c.ask)
 }
 
 // checkAlone returns an error unless a person at a terminal runs the command. An agent that clears its environment is
 // stopped only by a sandbox in which it cannot write to the user's own folder.
-func checkAlone(c *call) error {
+func (c *allowCall) checkAlone() error {
 	switch runtime := project.CurrentRuntime(c.Getenv); {
 	case runtime != "" && runtime != "human", c.Getenv(orphans.Variable) != "":
 		return &failure.Error{Code: "in_session", Err: errors.New("an agent cannot allow settings: only its user can"), Hint: "run oacp allow in a terminal of your own"}
@@ -71,8 +80,8 @@ func checkAlone(c *call) error {
 	return nil
 }
 
-func askToAllow(c *call, w *mailbox.Workspace) error {
-	if err := checkAlone(c); err != nil {
+func (c *allowCall) ask(w *mailbox.Workspace) error {
+	if err := c.checkAlone(); err != nil {
 		return err
 	}
 	waiting, allowed, err := settings.Waiting(w)
@@ -120,7 +129,7 @@ type allowance struct {
 }
 
 // listAllowed lists the files that are allowed in any workspace, and those of this workspace that are not allowed yet.
-func listAllowed(c *call) error {
+func (c *allowCall) listAllowed() error {
 	home, err := c.place.Place(c.Streams).HomeDir()
 	if err != nil {
 		return err
@@ -133,7 +142,7 @@ func listAllowed(c *call) error {
 	for i, r := range records {
 		list[i] = allowance{Record: r, State: "allowed"}
 	}
-	err = c.open(func(c *call, w *mailbox.Workspace) error {
+	err = c.with(nil, func(w *mailbox.Workspace) error {
 		dir, linkErr := filepath.EvalSymlinks(w.Dir())
 		waiting, allowed, err := settings.Waiting(w)
 		for n, f := range append(waiting, allowed...) {
@@ -185,7 +194,7 @@ func unmistakable(text string) string {
 	return visible.Line(out.String())
 }
 
-func revokeAllowed(c *call) error {
+func (c *allowCall) revokeAllowed() error {
 	dir, err := c.place.Place(c.Streams).Find()
 	home, homeErr := c.place.Place(c.Streams).HomeDir()
 	if err := cmp.Or(err, homeErr); err != nil {

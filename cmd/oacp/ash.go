@@ -19,6 +19,7 @@ import (
 )
 
 func newAshCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:     "ash",
 		Category: command.CategoryBridge,
@@ -26,12 +27,19 @@ func newAshCommand(s *command.Streams) *cli.Command {
 		Description: `The Ash bridge protocol is JSON lines over a Unix socket: a host sends queries, and the
 bridge streams the agent's messages and reports the end of the turn. See docs/ash.md.`,
 		Subcommands: []*cli.Command{newAshServeCommand(s), newAshQueryCommand(s)},
-		Flags:       []cli.Flag{jsonFlag()},
+		Flags:       []cli.Flag{c.jsonFlag()},
 		Action:      needsCommand,
 	}
 }
 
+// An ashServeCall is a call of ash serve.
+type ashServeCall struct {
+	*call
+	driverFlags
+}
+
 func newAshServeCommand(s *command.Streams) *cli.Command {
+	c := &ashServeCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "serve an agent on a socket",
@@ -45,13 +53,13 @@ EXAMPLES:
    oacp ash serve --socket /tmp/ash-1.sock -- cat
    oacp ash serve --driver claude --allow edits
    oacp ash serve --driver echo`,
-		Flags:  append(driverFlags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)"), jsonFlag()),
-		Action: action(s, anyNumber, runAshServe),
+		Flags:  append(c.driverFlags.flags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)"), c.jsonFlag()),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
-func runAshServe(c *call) error {
-	before, after := command.PositionalsAndRest(c.flags)
+func (c *ashServeCall) run() error {
+	before, after := command.PositionalsAndRest(c.call.flags)
 	if len(before) > 0 {
 		return failure.Usagef("unexpected argument %s", visible.Quote(before[0])).WithHint("the command goes after --")
 	}
@@ -59,9 +67,9 @@ func runAshServe(c *call) error {
 		return err
 	}
 	// --socket is where the bridge listens, not where its agent is.
-	socket := cmp.Or(c.text("socket"), c.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
+	socket := cmp.Or(c.socket, c.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
 	settings := turn.Settings{}
-	if err := overrideDriver(c, &settings, "", after); err != nil {
+	if err := c.override(c.call, &settings, "", after); err != nil {
 		return err
 	}
 	if workspace, name := c.Getenv("OACP_WORKSPACE"), c.Getenv("OACP_AGENT"); workspace != "" && name != "" {
@@ -85,7 +93,7 @@ func runAshServe(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.json() {
+	if c.asJSON {
 		err = command.WriteJSONLine(c.Out, map[string]string{"socket": server.SocketPath()})
 	} else {
 		c.printf("listening on %s\n", visible.Line(server.SocketPath()))
@@ -96,7 +104,14 @@ func runAshServe(c *call) error {
 	return errors.Join(server.Serve(c.ctx), bridge.Stop(context.WithoutCancel(c.ctx)))
 }
 
+// An ashQueryCall is a call of ash query.
+type ashQueryCall struct {
+	*call
+	socket, session string
+}
+
 func newAshQueryCommand(s *command.Streams) *cli.Command {
+	c := &ashQueryCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "query",
 		Usage:     "send a prompt to an agent and print the answer",
@@ -109,19 +124,19 @@ EXAMPLES:
    oacp ash query "What is in this folder?" --socket /tmp/ash-1.sock
    oacp ash query - --socket /tmp/ash-1.sock --json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "socket", Usage: "the bridge listens on `FILE`"},
-			&cli.StringFlag{Name: "session", Usage: "start or continue the session `NAME`"},
-			jsonFlag(),
+			&cli.StringFlag{Name: "socket", Usage: "the bridge listens on `FILE`", Destination: &c.socket},
+			&cli.StringFlag{Name: "session", Usage: "start or continue the session `NAME`", Destination: &c.session},
+			c.jsonFlag(),
 		},
-		Action: action(s, anyNumber, runAshQuery),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
-func runAshQuery(c *call) (err error) {
+func (c *ashQueryCall) run() (err error) {
 	switch {
 	case len(c.words) != 1:
 		return failure.Usagef("needs one PROMPT")
-	case c.text("socket") == "":
+	case c.socket == "":
 		return failure.Usagef("needs --socket").WithHint("oacp ash serve prints where it listens")
 	}
 	prompt := c.words[0]
@@ -134,7 +149,7 @@ func runAshQuery(c *call) (err error) {
 		prompt = string(data)
 	}
 	defer c.catchSignals()()
-	driver := agent.NewAsh(agent.Options{Socket: c.text("socket"), Session: c.text("session")})
+	driver := agent.NewAsh(agent.Options{Socket: c.socket, Session: c.session})
 	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(c.ctx))) }()
 	if err := driver.Start(c.ctx); err != nil {
 		return err
@@ -143,7 +158,7 @@ func runAshQuery(c *call) (err error) {
 	_, err = driver.Turn(c.ctx, agent.Request{Prompt: prompt}, func(e agent.Event) {
 		said := e.Text
 		switch {
-		case c.json():
+		case c.asJSON:
 			said = string(e.Raw)
 		case c.OutTerminal:
 			said = visible.Lines(said)

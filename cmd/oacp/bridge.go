@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,20 +21,18 @@ import (
 const logHelp = `The log is the file --bridge, or that of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
+// A bridgeCall is a call of bridge or of a command below it.
+type bridgeCall struct {
+	*call
+	log command.BridgeLog
+	// cursor is a flag of drain, and the others are flags of send.
+	cursor, from, to, kind, signal, content string
+	noSync                                  bool
+}
+
 // newBridgeCommand returns the command for AgentPair's bridge log. Without a subcommand, it shows the status of logs.
 func newBridgeCommand(s *command.Streams) *cli.Command {
-	show := withLog(s, func(c *call, selected command.BridgeLog) error {
-		if selected.File == "" && selected.RunID == 0 {
-			return showLogs(c, selected)
-		}
-		return selected.Reading(s, func(log *bridge.Log) error {
-			answer, err := newLogStatus(c, log)
-			if err != nil {
-				return err
-			}
-			return c.answer(answer, func() { answer.print(c) })
-		})
-	})
+	c := &bridgeCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "bridge",
 		Category:  command.CategoryBridge,
@@ -46,33 +45,29 @@ with their numbers.
 EXAMPLES:
    oacp bridge --run-id 1
    oacp bridge --bridge bridge.jsonl --json`,
-		Flags:       append(new(command.BridgeLog).Flags(), jsonFlag()),
+		Flags:       append(c.log.Flags(), c.jsonFlag()),
 		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s)},
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return needsCommand(c)
-			}
-			return show(c)
-		},
+		Action:      c.action(anyNumber, c.show),
 	}
 }
 
-// withLog returns the action of a command for the log that the flags name.
-func withLog(s *command.Streams, run func(*call, command.BridgeLog) error) cli.ActionFunc {
-	return action(s, 0, func(c *call) error {
-		log := bridgeLog(c)
-		if err := log.Check(c.flags); err != nil {
+func (c *bridgeCall) show() error {
+	if len(c.words) > 0 {
+		return needsCommand(c.flags)
+	}
+	if err := c.log.Check(); err != nil {
+		return err
+	}
+	if c.log.File == "" && c.log.RunID == 0 {
+		return c.showAll()
+	}
+	return c.log.Reading(c.Streams, func(log *bridge.Log) error {
+		answer, err := newLogStatus(c.call, log)
+		if err != nil {
 			return err
 		}
-		return run(c, log)
+		return c.answer(answer, func() { answer.print(c.call) })
 	})
-}
-
-// bridgeLog returns the log that the flags name.
-func bridgeLog(c *call) command.BridgeLog {
-	return command.BridgeLog{
-		File: c.text("bridge"), RunID: c.flags.Int("run-id"), Repository: c.text("repo"), RunsDir: c.text("runs-dir"), Create: c.isOn("create"),
-	}
 }
 
 // agentOrEnvironment returns the value of a flag, or else the agent that the environment names.
@@ -85,6 +80,7 @@ func agentOrEnvironment(flag string, s *command.Streams) (string, error) {
 }
 
 func newBridgeDrainCommand(s *command.Streams) *cli.Command {
+	c := &bridgeCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "drain",
 		Usage:     "print the records for an agent",
@@ -102,42 +98,43 @@ file.
 EXAMPLES:
    oacp bridge drain --agent codex --cursor codex.cursor
    oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
-		Flags: append(new(command.BridgeLog).Flags(),
-			&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
-			&cli.StringFlag{Name: "cursor", Usage: "print only records after the position in `FILE`, and store the new one"},
-			jsonFlag()),
-		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
-			agent, err := agentOrEnvironment(c.text("agent"), s)
-			if err != nil {
-				return err
-			}
-			return selected.Reading(s, func(log *bridge.Log) error { return drain(c, log, agent) })
-		}),
+		Flags: append(c.log.Flags(),
+			c.agentFlag("print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"),
+			&cli.StringFlag{Name: "cursor", Usage: "print only records after the position in `FILE`, and store the new one", Destination: &c.cursor},
+			c.jsonFlag()),
+		Action: c.action(0, c.drain),
 	}
 }
 
-func drain(c *call, log *bridge.Log, agent string) (err error) {
+func (c *bridgeCall) drain() error {
+	agent, err := agentOrEnvironment(string(c.agent), c.Streams)
+	if err := cmp.Or(c.log.Check(), err); err != nil {
+		return err
+	}
+	return c.log.Reading(c.Streams, func(log *bridge.Log) error { return c.drainLog(log, agent) })
+}
+
+func (c *bridgeCall) drainLog(log *bridge.Log, agent string) (err error) {
 	var after bridge.Cursor
 	var before string // the log of the cursor
-	cursor := c.text("cursor")
-	if cursor != "" {
-		if after, before, err = bridge.LoadCursor(cursor, agent); err != nil {
+	if c.cursor != "" {
+		if after, before, err = bridge.LoadCursor(c.cursor, agent); err != nil {
 			return err
 		}
 	}
-	end, err := drainFrom(c, log, agent, after)
+	end, err := c.drainFrom(log, agent, after)
 	if errors.Is(err, bridge.ErrUnknownCursor) && before == log.Path() {
 		c.Warn(log.Path() + " was replaced since the last drain, so all of its records are printed")
-		end, err = drainFrom(c, log, agent, "")
+		end, err = c.drainFrom(log, agent, "")
 	}
-	if err := errors.Join(err, c.Out.Flush()); err != nil || cursor == "" || end == after {
+	if err := errors.Join(err, c.Out.Flush()); err != nil || c.cursor == "" || end == after {
 		return err
 	}
-	return bridge.SaveCursor(cursor, agent, end, log.Path())
+	return bridge.SaveCursor(c.cursor, agent, end, log.Path())
 }
 
 // drainFrom prints the records for the agent after a place, and returns the place after the last record.
-func drainFrom(c *call, log *bridge.Log, agent string, after bridge.Cursor) (end bridge.Cursor, err error) {
+func (c *bridgeCall) drainFrom(log *bridge.Log, agent string, after bridge.Cursor) (end bridge.Cursor, err error) {
 	end = after
 	for e, err := range log.Records(c.ctx, after) {
 		if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
@@ -169,6 +166,7 @@ func printRecord(r bridge.Record, s *command.Streams) error {
 }
 
 func newBridgeSendCommand(s *command.Streams) *cli.Command {
+	c := &bridgeCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "send",
 		Usage:     "append a record to the log, once",
@@ -184,55 +182,58 @@ EXAMPLES:
    oacp bridge send --from claude --to codex --type task --content "Add a login"
    git diff | oacp bridge send --from codex -t result --content -
    oacp bridge send --from claude --signal PASS --content Approved`,
-		Flags: append(new(command.BridgeLog).WritingFlags(),
-			&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)"},
-			&cli.StringFlag{Name: "to", Usage: "the receiver is `AGENT` (default: everybody)"},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + spelling.Join(bridge.Types())},
-			&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + spelling.Join(bridge.Signals()) + "; makes the type signal"},
-			&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input"},
-			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the record"},
-			jsonFlag()),
-		Action: withLog(s, func(c *call, selected command.BridgeLog) error {
-			record, err := recordOf(c)
-			if err != nil {
-				return err
-			}
-			return selected.With(s, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
-				receipt, err := log.Send(c.ctx, record)
-				if err == nil {
-					err = receipt.Conflict(record)
-				}
-				if err != nil {
-					return err
-				}
-				return printAppended(c, log, receipt)
-			})
-		}),
+		Flags: append(c.log.WritingFlags(),
+			&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &c.from},
+			&cli.StringFlag{Name: "to", Usage: "the receiver is `AGENT` (default: everybody)", Destination: &c.to},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + spelling.Join(bridge.Types()), Destination: &c.kind},
+			&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + spelling.Join(bridge.Signals()) + "; makes the type signal", Destination: &c.signal},
+			&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input", Destination: &c.content},
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the record", Destination: &c.noSync},
+			c.jsonFlag()),
+		Action: c.action(0, c.send),
 	}
 }
 
-// recordOf returns the record that the command line describes.
-func recordOf(c *call) (r bridge.Record, err error) {
-	signal := c.text("signal")
-	kind := c.text("type")
-	if kind == "" && signal != "" {
-		kind = string(bridge.TypeSignal)
+func (c *bridgeCall) send() error {
+	if err := c.log.Check(); err != nil {
+		return err
 	}
-	r = bridge.Record{Type: bridge.Type(kind), To: c.text("to"), Signal: bridge.Signal(strings.ToUpper(signal))}
-	if kind == "" {
+	record, err := c.record()
+	if err != nil {
+		return err
+	}
+	return c.log.With(c.Streams, bridge.Options{NoSync: c.noSync}, func(log *bridge.Log) error {
+		receipt, err := log.Send(c.ctx, record)
+		if err == nil {
+			err = receipt.Conflict(record)
+		}
+		if err != nil {
+			return err
+		}
+		return c.printAppended(log, receipt)
+	})
+}
+
+// record returns the record that the command line describes.
+func (c *bridgeCall) record() (r bridge.Record, err error) {
+	if c.kind == "" && c.signal != "" {
+		c.kind = string(bridge.TypeSignal)
+	}
+	r = bridge.Record{Type: bridge.Type(c.kind), To: c.to, Signal: bridge.Signal(strings.ToUpper(c.signal))}
+	if c.kind == "" {
 		return r, failure.Usagef("needs --type").WithHint("the types are " + spelling.Join(bridge.Types()))
 	}
-	if r.From, err = agentOrEnvironment(c.text("from"), c.Streams); err != nil {
+	if r.From, err = agentOrEnvironment(c.from, c.Streams); err != nil {
 		return r, err
 	}
 	if err := r.Validate(); err != nil {
 		return r, failure.Usagef("%w", err)
 	}
-	r.Content = c.text("content")
+	r.Content = c.content
 	switch {
 	case r.Content != "" && r.Content != "-":
 		return r, nil
-	case r.Content == "" && signal != "":
+	case r.Content == "" && c.signal != "":
 		return r, nil // a signal needs no content
 	case r.Content == "-" || !c.InTerminal:
 		if r.Content, err = readInput("-", c.Streams); err != nil {
@@ -245,7 +246,7 @@ func recordOf(c *call) (r bridge.Record, err error) {
 	return r, err
 }
 
-func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
+func (c *bridgeCall) printAppended(log *bridge.Log, receipt bridge.Receipt) error {
 	object, err := withKeys(receipt.Record, struct {
 		Duplicate bool   `json:"duplicate"`
 		Line      int    `json:"line"`
@@ -264,9 +265,9 @@ func printAppended(c *call, log *bridge.Log, receipt bridge.Receipt) error {
 	})
 }
 
-// showLogs shows the status of the log of each run of the selected repository.
-func showLogs(c *call, selected command.BridgeLog) error {
-	root, repository, ids, err := selected.RepositoryIDs(c.Streams, false)
+// showAll shows the status of the log of each run of the selected repository.
+func (c *bridgeCall) showAll() error {
+	root, repository, ids, err := c.log.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
@@ -279,7 +280,7 @@ func showLogs(c *call, selected command.BridgeLog) error {
 	for _, run := range runs {
 		// A run that cannot be read does not hide the others.
 		failed = append(failed, command.UseLog(run.BridgePath(), bridge.Options{}, c.Streams, func(log *bridge.Log) error {
-			answer, err := newLogStatus(c, log)
+			answer, err := newLogStatus(c.call, log)
 			if err != nil {
 				return err
 			}
@@ -297,7 +298,7 @@ func showLogs(c *call, selected command.BridgeLog) error {
 			if i > 0 {
 				c.printf("\n")
 			}
-			answer.print(c)
+			answer.print(c.call)
 		}
 	})
 	return errors.Join(append(failed, err)...)

@@ -34,6 +34,10 @@ type call struct {
 	words []string
 	// place selects the workspace.
 	place command.Workspace
+	// The flags that most commands have: --json, --quiet, --agent and --sync.
+	asJSON, quiet bool
+	agent         schema.AgentName
+	sync          command.Sync
 
 	workspace *mailbox.Workspace // the open one
 	// acting is the agent that the command acts for, if actsFor has recorded one.
@@ -42,44 +46,66 @@ type call struct {
 	waited func()
 }
 
-func newCall(s *command.Streams, c *cli.Context) *call {
-	place := command.Workspace{Dir: c.String("dir"), Home: c.String("oacp-dir"), Project: c.String("project")}
-	return &call{Streams: s, ctx: c.Context, flags: c, words: command.Positionals(c), place: place, waited: func() {}}
+// newCall returns a call for a command to embed. Its flags fill it in.
+func newCall(s *command.Streams) *call { return &call{Streams: s, waited: func() {}} }
+
+// flagsWith adds --json and the flags that name a workspace.
+func (c *call) flagsWith(flags ...cli.Flag) []cli.Flag {
+	return append(append(flags, c.jsonFlag()), c.place.Flags()...)
+}
+
+func (c *call) jsonFlag() cli.Flag { return command.JSONFlag(&c.asJSON) }
+
+// agentFlag returns the flag --agent.
+func (c *call) agentFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Name: "agent", Usage: usage, Destination: (*string)(&c.agent)}
 }
 
 // anyNumber is the limit for a command that takes any number of arguments.
 const anyNumber = 1 << 30
 
 // action returns the action of a command that takes at most the given number of arguments.
-func action(s *command.Streams, most int, run func(*call) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if err := command.AtMost(c, most); err != nil {
+func (c *call) action(most int, run func() error) cli.ActionFunc {
+	return func(flags *cli.Context) error {
+		c.ctx, c.flags, c.words = flags.Context, flags, command.Positionals(flags)
+		if err := command.AtMost(flags, most); err != nil {
 			return err
 		}
-		return run(newCall(s, c))
+		return run()
 	}
 }
 
 // inWorkspace is action for a command that uses a workspace.
-func inWorkspace(s *command.Streams, most int, run func(*call, *mailbox.Workspace) error) cli.ActionFunc {
-	return action(s, most, func(c *call) error { return c.open(run) })
+func (c *call) inWorkspace(most int, run func(*mailbox.Workspace) error) cli.ActionFunc {
+	return c.action(most, func() error { return c.with(nil, run) })
 }
 
-// inProject returns the action of a command that uses a workspace and whose only argument, if any, names its project.
-func inProject(s *command.Streams, run func(*call, *mailbox.Workspace) error) cli.ActionFunc {
-	return ofProject(s, func(c *call) error { return c.open(run) })
-}
-
-// ofProject is inProject for a command that opens the workspace itself.
-func ofProject(s *command.Streams, run func(*call) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		made := newCall(s, c)
-		if err := made.place.TakeProject(made.words); err != nil {
+// ofProject is action for a command whose only argument, if any, names the project.
+func (c *call) ofProject(run func() error) cli.ActionFunc {
+	return c.action(anyNumber, func() error {
+		if err := c.place.TakeProject(c.words); err != nil {
 			return err
 		}
-		return run(made)
-	}
+		return run()
+	})
 }
+
+// inProject is ofProject for a command that uses a workspace.
+func (c *call) inProject(run func(*mailbox.Workspace) error) cli.ActionFunc {
+	return c.ofProject(func() error { return c.with(nil, run) })
+}
+
+// nameOf returns the name of the flag with a destination.
+func (c *call) nameOf(destination any) string {
+	at := slices.IndexFunc(c.flags.Command.Flags, func(f cli.Flag) bool { return command.Destination(f) == destination })
+	if at < 0 {
+		return ""
+	}
+	return c.flags.Command.Flags[at].Names()[0]
+}
+
+// given reports whether the command line has the flag with a destination, whatever its value.
+func (c *call) given(destination any) bool { return c.flags.IsSet(c.nameOf(destination)) }
 
 // needsCommand is an action that reports a missing or unknown subcommand.
 func needsCommand(c *cli.Context) error {
@@ -91,11 +117,6 @@ func needsCommand(c *cli.Context) error {
 		return command.UnknownCommand(names, rest[0], c.Command.HelpName)
 	}
 	return failure.Usagef("%s needs a command of its own: %s", c.Command.Name, spelling.Join(names)).WithHint("see oacp help " + c.Command.Name)
-}
-
-// open calls run with the selected workspace.
-func (c *call) open(run func(*call, *mailbox.Workspace) error) error {
-	return c.with(nil, func(w *mailbox.Workspace) error { return run(c, w) })
 }
 
 // with opens the workspace, calls use and closes it.
@@ -111,7 +132,7 @@ func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error
 // to the agent, unless a session or runner gets them anyway or the command has listed them.
 func (c *call) finish() {
 	c.waited()
-	if c.acting == "" || c.json() || c.isOn("quiet") || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
+	if c.acting == "" || c.asJSON || c.quiet || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
 		return
 	}
 	_, inSession := command.SessionAgent(c.workspace, c.Streams)
@@ -148,22 +169,13 @@ func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, err
 	if own, ownErr := project.InferAgent(c.workspace, c.Getenv); err == nil && (ownErr != nil || own == agent) {
 		c.acting = agent
 		name := c.flags.Command.Name
-		c.waited = track.NoteCommand(c.workspace, agent, "oacp "+name, name == "next" || c.isSet("wait"), c.Now)
+		c.waited = track.NoteCommand(c.workspace, agent, "oacp "+name, name == "next" || c.flags.IsSet("wait"), c.Now)
 	}
 	return agent, err
 }
 
-func (c *call) text(flag string) string    { return c.flags.String(flag) }
-func (c *call) texts(flag string) []string { return c.flags.StringSlice(flag) }
-func (c *call) isOn(flag string) bool      { return c.flags.Bool(flag) }
-func (c *call) isSet(flag string) bool     { return c.flags.IsSet(flag) }
-func (c *call) json() bool                 { return c.flags.Bool("json") }
-
-// agent returns the value of --agent, which may be empty.
-func (c *call) agent() schema.AgentName { return schema.AgentName(c.text("agent")) }
-
 // answer prints the answer as JSON with --json, and otherwise calls print.
-func (c *call) answer(answer any, print func()) error { return c.Answer(c.json(), answer, print) }
+func (c *call) answer(answer any, print func()) error { return c.Answer(c.asJSON, answer, print) }
 
 // printf prints to standard output.
 func (c *call) printf(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
@@ -189,23 +201,14 @@ func (c *call) catchSignals() (stop func()) {
 
 // synchronizer returns what --sync asks for, or nil.
 func (c *call) synchronizer(workspaces ...*mailbox.Workspace) (*command.Synchronizer, error) {
-	return c.syncFlag().Open(c.ctx, c.Streams, workspaces...)
+	return c.sync.Open(c.ctx, c.Streams, workspaces...)
 }
-
-func (c *call) syncFlag() *command.Sync { return c.flags.Generic("sync").(*command.Sync) }
 
 // lessGarbageCollection speeds up a command that reads much and ends soon, until the caller calls reset.
 func lessGarbageCollection() (reset func()) {
 	before := debug.SetGCPercent(400)
 	return func() { debug.SetGCPercent(before) }
 }
-
-// flagsWith adds --json and the flags that name a workspace.
-func flagsWith(flags ...cli.Flag) []cli.Flag {
-	return append(append(flags, jsonFlag()), new(command.Workspace).Flags()...)
-}
-
-func jsonFlag() cli.Flag { return command.JSONFlag(nil) }
 
 // An envelope holds the first fields of an answer about a workspace.
 type envelope struct {
@@ -276,10 +279,10 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 	return string(data), nil
 }
 
-// confirm asks a question on a terminal, unless the user passed --yes. A program that calls the
+// confirm asks a question on a terminal, unless the user has said yes. A program that calls the
 // command has consented with its flags.
-func (c *call) confirm(question string) error {
-	if c.isOn("yes") || !c.InTerminal || !c.ErrTerminal {
+func (c *call) confirm(yes bool, question string) error {
+	if yes || !c.InTerminal || !c.ErrTerminal {
 		return nil
 	}
 	fmt.Fprintf(c.Err, "%s [y/N] ", visible.Line(question))

@@ -18,7 +18,15 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
+// A commitCall is a call of commit.
+type commitCall struct {
+	*call
+	message string
+	dryRun  bool
+}
+
 func newCommitCommand(s *command.Streams) *cli.Command {
+	c := &commitCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "commit",
 		Category:  command.CategoryWorkspace,
@@ -35,24 +43,26 @@ status is 0. For a workspace that init --git made, oacp sync makes the commits.
 EXAMPLES:
    oacp commit && git push
    oacp commit --dry-run`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "use `TEXT` as the message of the commit"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "list what would be committed, and change nothing"}),
-		Action: action(s, anyNumber, func(c *call) error {
-			if len(c.words) > 0 {
-				return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0])).WithHint("the whole workspace is committed; -m gives the message")
-			}
-			if c.isSet("message") && strings.TrimSpace(c.text("message")) == "" {
-				return failure.Usagef("--message: the text is empty").WithHint("without --message, oacp writes the text")
-			}
-			defer c.catchSignals()()
-			err := c.open(runCommit)
-			if cause := context.Cause(c.ctx); err != nil && cause != nil {
-				return errors.Join(cause, err)
-			}
-			return err
-		}),
+		Flags: c.flagsWith(
+			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "use `TEXT` as the message of the commit", Destination: &c.message},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would be committed, and change nothing", Destination: &c.dryRun}),
+		Action: c.action(anyNumber, c.run),
 	}
+}
+
+func (c *commitCall) run() error {
+	if len(c.words) > 0 {
+		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0])).WithHint("the whole workspace is committed; -m gives the message")
+	}
+	if c.given(&c.message) && strings.TrimSpace(c.message) == "" {
+		return failure.Usagef("--message: the text is empty").WithHint("without --message, oacp writes the text")
+	}
+	defer c.catchSignals()()
+	err := c.with(nil, c.commit)
+	if cause := context.Cause(c.ctx); err != nil && cause != nil {
+		return errors.Join(cause, err)
+	}
+	return err
 }
 
 // commitJSON is the answer of commit.
@@ -66,16 +76,16 @@ type commitJSON struct {
 	DryRun  bool             `json:"dry_run"`
 }
 
-func runCommit(c *call, w *mailbox.Workspace) error {
+func (c *commitCall) commit(w *mailbox.Workspace) error {
 	r, err := commit.Open(c.ctx, w)
 	if err != nil {
 		return err
 	}
 	var done commit.Commit
-	if c.isOn("dry-run") {
-		done, err = r.Plan(c.ctx, c.text("message"))
+	if c.dryRun {
+		done, err = r.Plan(c.ctx, c.message)
 	} else if _, err = project.AddAttributes(w); err == nil {
-		done, err = r.Commit(c.ctx, c.text("message"))
+		done, err = r.Commit(c.ctx, c.message)
 	}
 	if err != nil {
 		return err
@@ -84,7 +94,7 @@ func runCommit(c *call, w *mailbox.Workspace) error {
 		c.Warn(folder + " has a git repository of its own, and is left out")
 	}
 	answer := commitJSON{Message: done.Message, Files: append([]commit.File{}, done.Files...),
-		Events: append([]history.Change{}, done.Events...), DryRun: c.isOn("dry-run")}
+		Events: append([]history.Change{}, done.Events...), DryRun: c.dryRun}
 	if done.ID != "" {
 		answer.Commit = &done.ID
 	}
@@ -93,7 +103,7 @@ func runCommit(c *call, w *mailbox.Workspace) error {
 	} else if done.ID != "" {
 		c.Note("HEAD is detached, so no branch has the commit: git switch -c NAME makes one")
 	}
-	return c.answer(answer, func() { answer.print(c) })
+	return c.answer(answer, func() { answer.print(c.call) })
 }
 
 func (a commitJSON) print(c *call) {

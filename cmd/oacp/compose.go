@@ -8,36 +8,19 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // fill sets the fields of the draft that the command line gives, and the body.
 func (d *delivery) fill() (err error) {
-	for flag, name := range fieldFlags {
-		if text := d.text(flag); text != "" {
+	for _, name := range schema.FieldNames() {
+		if text, _ := d.fields.TextField(name); text != nil && *text != "" {
 			field, _ := d.draft.TextField(name)
-			*field = text
+			*field = *text
 		}
 	}
-	if text := d.text("type"); text != "" {
-		if d.draft.Type, err = parseType(text); err != nil {
-			return err
-		}
-	}
-	if text := d.text("priority"); text != "" {
-		if d.draft.Priority, err = parsePriority(text); err != nil {
-			return err
-		}
-	}
-	if text := d.text("expires"); text != "" {
-		if d.draft.ExpiresAt, err = parseExpiry(text, d.Now()); err != nil {
-			return err
-		}
-	}
-	if file := d.text("context-keys-file"); file != "" {
+	if file := d.contextKeysFile; file != "" {
 		text, err := readInput(file, d.Streams)
 		if errors.Is(err, os.ErrNotExist) {
 			return failure.Usagef("--context-keys-file: %w", err)
@@ -47,11 +30,11 @@ func (d *delivery) fill() (err error) {
 		}
 		d.draft.ContextKeys = strings.TrimRight(text, "\r\n")
 	}
-	if d.isOn("allow-secret") {
+	if d.allowSecret {
 		d.draft.AllowSecret()
 	}
-	if d.isSet("choices") {
-		choices, err := schema.ParseChoices(d.text("choices"))
+	if d.given(&d.choices) {
+		choices, err := schema.ParseChoices(d.choices)
 		if err == nil {
 			err = d.draft.Offer(choices)
 		}
@@ -59,7 +42,7 @@ func (d *delivery) fill() (err error) {
 			return fmt.Errorf("--choices: %w", err)
 		}
 	}
-	if d.isSet("choose") && !d.givesBody() {
+	if d.given(&d.choose) && !d.givesBody() {
 		return nil // the choice is the body
 	}
 	if !d.givesBody() && d.prepared != nil {
@@ -71,17 +54,17 @@ func (d *delivery) fill() (err error) {
 }
 
 // givesBody reports whether a flag gives the body. Without one, it comes from standard input.
-func (d *delivery) givesBody() bool { return d.isSet("body") || d.text("body-file") != "" }
+func (d *delivery) givesBody() bool { return d.given(&d.body) || d.bodyFile != "" }
 
 func (d *delivery) readBody() (text string, err error) {
 	const hint = "use --body TEXT, --body-file FILE, or a pipe"
-	file := d.text("body-file")
+	file := d.bodyFile
 	empty := file + " is empty"
 	switch {
 	case file != "" && file != "-":
 		text, err = readInput(file, d.Streams)
-	case file == "" && d.isSet("body"):
-		text, empty = d.text("body"), "--body is empty"
+	case file == "" && d.given(&d.body):
+		text, empty = d.body, "--body is empty"
 	case file == "" && d.InTerminal:
 		return "", failure.Usagef("body: there is none").WithHint(hint)
 	default:
@@ -99,31 +82,19 @@ func (d *delivery) readBody() (text string, err error) {
 	return text, nil
 }
 
-func parseType(text string) (schema.Type, error) {
-	t := schema.Type(strings.ToLower(text))
-	if !t.Known() {
-		return "", failure.Usagef("--type: %q is not a message type", text).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+spelling.Join(schema.Types())))
-	}
-	return t, nil
-}
-
-func parsePriority(text string) (schema.Priority, error) {
-	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
-		return p, nil
-	}
-	return "", failure.Usagef("--priority: %q is not a priority: P0, P1, P2 or P3", text).WithHint(validate.SuggestPriority(text))
-}
-
 // parseExpiry parses a duration from now, such as 30m, 2h or 7d, or a timestamp.
-func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
+func (d *delivery) parseExpiry(text string) (schema.Timestamp, error) {
 	if _, err := schema.ParseTimestamp(schema.Timestamp(text)); err == nil {
 		return schema.Timestamp(text), nil
 	}
-	if d, err := schema.ParseDuration(text); err == nil && d >= time.Second {
-		return schema.NewTimestamp(now.Add(d)), nil
+	if left, err := schema.ParseDuration(text); err == nil && left >= time.Second {
+		return schema.NewTimestamp(d.Now().Add(left)), nil
 	}
-	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 90s, 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
+	return "", failure.Usagef("%s is not a time", visible.Quote(text)).WithHint("write 90s, 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 }
+
+// parseTime parses the value of a flag.
+func (c *call) parseTime(text string) (time.Time, error) { return parseTime(text, c.Now()) }
 
 // timeLayouts are the forms of ISO 8601 that parseTime accepts. The seconds may have fractions.
 var timeLayouts = []string{
@@ -133,7 +104,7 @@ var timeLayouts = []string{
 
 // parseTime parses the value of a flag such as --since: now, epoch, an age such as 5m or 7d, or a time, in UTC
 // unless it names a zone.
-func parseTime(flag, text string, now time.Time) (time.Time, error) {
+func parseTime(text string, now time.Time) (time.Time, error) {
 	trimmed := strings.ToUpper(strings.TrimSpace(text))
 	switch trimmed {
 	case "NOW":
@@ -150,5 +121,5 @@ func parseTime(flag, text string, now time.Time) (time.Time, error) {
 	if age, err := schema.ParseDuration(trimmed); err == nil && trimmed != "0" {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, failure.Usagef("%s: %q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", flag, text)
+	return time.Time{}, failure.Usagef("%q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", text)
 }

@@ -25,7 +25,14 @@ const (
 	toMailbox = "mailbox"
 )
 
+// A convertCall is a call of convert.
+type convertCall struct {
+	*call
+	to string
+}
+
 func newConvertCommand(s *command.Streams) *cli.Command {
+	c := &convertCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
@@ -43,32 +50,32 @@ EXAMPLES:
    oacp convert --to bridge agents/claude/outbox > claude.jsonl
    oacp convert --to mailbox bridge.jsonl
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)"}),
-		Action: action(s, anyNumber, runConvert),
+		Flags: c.flagsWith(
+			&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)", Destination: &c.to}),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
-func runConvert(c *call) error {
+func (c *convertCall) run() error {
 	if len(c.words) == 0 {
 		if c.InTerminal {
 			return failure.Usagef("needs a file, a folder, or -")
 		}
 		c.words = []string{"-"}
 	}
-	switch to := c.text("to"); to {
+	switch c.to {
 	case toBridge:
-		return convertToBridge(c)
+		return c.convertToBridge()
 	case toMailbox:
-		return c.open(convertToMailbox)
+		return c.with(nil, c.convertToMailbox)
 	default:
-		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(to), toBridge, toMailbox).
-			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, to, "say --to bridge or --to mailbox"))
+		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(c.to), toBridge, toMailbox).
+			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, c.to, "say --to bridge or --to mailbox"))
 	}
 }
 
 // convertToBridge makes records of message files.
-func convertToBridge(c *call) error {
+func (c *convertCall) convertToBridge() error {
 	var messages []*schema.Message
 	var problems []error
 	for m, err := range validate.ReadFiles(c.words, c.In) {
@@ -95,10 +102,10 @@ func convertToBridge(c *call) error {
 }
 
 // convertToMailbox delivers the records of logs. If some cannot be delivered, it goes on with the next log.
-func convertToMailbox(c *call, w *mailbox.Workspace) error {
+func (c *convertCall) convertToMailbox(w *mailbox.Workspace) error {
 	var reported error
 	for _, name := range c.words {
-		err := deliverLog(c, w, name)
+		err := c.deliverLog(w, name)
 		if errors.Is(err, failure.ErrReported) {
 			reported = failure.ErrReported
 		} else if err != nil {
@@ -109,7 +116,7 @@ func convertToMailbox(c *call, w *mailbox.Workspace) error {
 }
 
 // deliverLog delivers the records of a log, or of standard input for "-".
-func deliverLog(c *call, w *mailbox.Workspace, name string) error {
+func (c *convertCall) deliverLog(w *mailbox.Workspace, name string) error {
 	input := c.In
 	if name == "-" {
 		name = "<stdin>"
@@ -125,5 +132,5 @@ func deliverLog(c *call, w *mailbox.Workspace, name string) error {
 	if err != nil {
 		return err
 	}
-	return reportAnswer{Bridge: name, Report: report}.print(c)
+	return reportAnswer{Bridge: name, Report: report}.print(c.call)
 }

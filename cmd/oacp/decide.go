@@ -28,6 +28,7 @@ import (
 )
 
 func newDecideCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "decide",
 		Category:  command.CategoryMessages,
@@ -45,17 +46,17 @@ the variables OACP_MESSAGE_…; see docs/people.md.
 
 EXAMPLE:
    oacp decide --agent anna`,
-		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "decide for `AGENT` (default: $OACP_AGENT, or the only person)"}),
-		Action: inProject(s, runDecide),
+		Flags:  c.flagsWith(c.agentFlag("decide for `AGENT` (default: $OACP_AGENT, or the only person)")),
+		Action: c.inProject(c.runDecide),
 	}
 }
 
-func runDecide(c *call, w *mailbox.Workspace) error {
-	agent, err := decider(c, w)
+func (c *call) runDecide(w *mailbox.Workspace) error {
+	agent, err := c.decider(w)
 	if err != nil {
 		return err
 	}
-	if c.json() || !c.InTerminal || !c.OutTerminal {
+	if c.asJSON || !c.InTerminal || !c.OutTerminal {
 		return failure.Usagef("decide asks questions, so it needs a terminal and no --json").
 			WithHint(fmt.Sprintf("oacp inbox --agent %s lists what waits, oacp --as-person reply ID --from %[1]s answers", agent))
 	}
@@ -94,8 +95,8 @@ func runDecide(c *call, w *mailbox.Workspace) error {
 }
 
 // decider returns the person who decides.
-func decider(c *call, w *mailbox.Workspace) (schema.AgentName, error) {
-	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
+func (c *call) decider(w *mailbox.Workspace) (schema.AgentName, error) {
+	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
 	if !errors.Is(err, project.ErrNoSender) {
 		return agent, cmp.Or(err, w.CheckAgent(agent))
 	}

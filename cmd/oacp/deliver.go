@@ -23,23 +23,34 @@ import (
 )
 
 // deliveryFlags are the flags of send and reply for the delivery.
-func deliveryFlags() []cli.Flag {
-	return flagsWith(
-		&cli.GenericFlag{Name: "wait", Usage: "wait until acknowledged, or `WHAT`: noticed, reply", Value: new(waitFor)},
-		timeoutFlag(),
-		new(command.Sync).Flag(command.Rare),
-		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only the id"},
-		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "create the project and the recipients' mailboxes if they do not exist"},
-		&cli.BoolFlag{Name: "allow-secret", Category: command.Rare, Usage: "send the message even if it has what looks like a key"},
-		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: the signing setting in the sender's config.yaml)"},
-		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message"},
-		&cli.StringFlag{Name: "suffix", Category: command.Rare, Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens"})
+func (d *delivery) deliveryFlags() []cli.Flag {
+	d.limit = defaultWait
+	return d.flagsWith(
+		&cli.GenericFlag{Name: "wait", Usage: "wait until acknowledged, or `WHAT`: noticed, reply", Value: (*waitFor)(&d.wait)},
+		timeoutFlag(&d.limit),
+		d.sync.Flag(command.Rare),
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &d.dryRun},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only the id", Destination: &d.quiet},
+		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "create the project and the recipients' mailboxes if they do not exist", Destination: &d.create},
+		&cli.BoolFlag{Name: "allow-secret", Category: command.Rare, Usage: "send the message even if it has what looks like a key", Destination: &d.allowSecret},
+		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: the signing setting in the sender's config.yaml)", Destination: &d.sign},
+		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message", Destination: &d.noSync},
+		&cli.StringFlag{Name: "suffix", Category: command.Rare, Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens", Destination: &d.suffix})
 }
 
-// A delivery is a message that send or reply sends.
+// A delivery is a call of send or reply, and the message that it sends.
 type delivery struct {
 	*call
+	to   cli.StringSlice
+	from schema.AgentName
+	// fields are those that flags give.
+	fields                                    schema.Message
+	body, bodyFile, contextKeysFile, file     string
+	choices, choose, template                 string
+	inReplyTo, conversation, parent, suffix   string
+	ack, final, again                         bool
+	dryRun, create, allowSecret, sign, noSync bool
+
 	w     *mailbox.Workspace
 	draft schema.Message
 	// parts are the recipients of each message, if there may be too many for one.
@@ -59,23 +70,31 @@ type delivery struct {
 	exchanger *command.Synchronizer
 }
 
-// newDelivery checks the flags that send and reply share.
-func newDelivery(c *call) (*delivery, error) {
-	d := &delivery{call: c, wait: c.flags.Generic("wait").(*waitFor).Goal}
-	err := errors.Join(checkCompose(c), d.checkWait())
-	return d, err
+// check checks the flags that send and reply share.
+func (d *delivery) check() error {
+	switch {
+	case d.given((*string)(&d.agent)):
+		return failure.Usagef("there is no flag --agent").WithHint("--from AGENT names the sender, --to AGENT the recipient")
+	case d.given(&d.fields.Type) && d.fields.Type == "":
+		return failure.Usagef("--type is empty")
+	case d.given(&d.fields.Priority) && d.fields.Priority == "":
+		return failure.Usagef("--priority is empty")
+	case d.given(&d.limit) && d.wait == "":
+		return failure.Usagef("--timeout requires --wait").WithHint(waitChoices)
+	}
+	return nil
 }
 
 // inWorkspace opens the workspace, calls run and closes it. With --create, it makes an unknown project.
 func (d *delivery) inWorkspace(run func() error) error {
-	if d.isOn("create") && !d.isOn("dry-run") {
+	if d.create && !d.dryRun {
 		if err := d.makeProject(); err != nil {
 			return err
 		}
 	}
-	return d.with(&mailbox.Options{NoSync: d.isOn("no-sync")}, func(w *mailbox.Workspace) (err error) {
+	return d.with(&mailbox.Options{NoSync: d.noSync}, func(w *mailbox.Workspace) (err error) {
 		d.w = w
-		if !d.isOn("dry-run") {
+		if !d.dryRun {
 			d.exchanger, err = d.synchronizer(w)
 		}
 		if err != nil {
@@ -101,7 +120,7 @@ func (d *delivery) makeProject() error {
 
 // source returns where the body comes from.
 func (d *delivery) source() validate.Source {
-	switch file := d.text("body-file"); {
+	switch file := d.bodyFile; {
 	case d.prepared != nil && !d.givesBody():
 		return validate.Source{Draft: d.prepared}
 	case file != "-":
@@ -111,8 +130,8 @@ func (d *delivery) source() validate.Source {
 }
 
 func (d *delivery) options() *mailbox.SendOptions {
-	signs := d.isOn("sign") || project.IsPerson(d.w, d.draft.From) && trust.CanSign(d.w, d.draft.From)
-	return &mailbox.SendOptions{Create: d.isOn("create"), Suffix: d.text("suffix"), Sign: signs}
+	signs := d.sign || project.IsPerson(d.w, d.draft.From) && trust.CanSign(d.w, d.draft.From)
+	return &mailbox.SendOptions{Create: d.create, Suffix: d.suffix, Sign: signs}
 }
 
 // deliver sends the draft, prints the receipt, and with --wait waits. A signal before the commit stops the delivery;
@@ -126,12 +145,12 @@ func (d *delivery) deliver() error {
 	if err := command.PrepareDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
 		return err
 	}
-	if d.isOn("dry-run") {
+	if d.dryRun {
 		return d.showDraft()
 	}
 	defer d.catchSignals()()
 	var receipts []*mailbox.Receipt
-	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, process.Caller(d.Getenv).Process, d.isOn("again"), func() (err error) {
+	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, process.Caller(d.Getenv).Process, d.again, func() (err error) {
 		receipts, err = d.w.SendParts(d.ctx, d.draft, d.parts, d.options())
 		return err
 	})
@@ -154,7 +173,7 @@ func (d *delivery) deliver() error {
 		answer.AlreadyAcknowledged = d.pending.Gone
 	}
 	syncsOnce := d.exchanger != nil && d.wait == "" && err == nil
-	if syncsOnce && d.json() {
+	if syncsOnce && d.asJSON {
 		synced := d.exchanger.Briefly(d.ctx)
 		answer.Synced = &synced
 		if d.isUnsent(receipts) {
@@ -165,7 +184,7 @@ func (d *delivery) deliver() error {
 		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
-	if syncsOnce && !d.json() {
+	if syncsOnce && !d.asJSON {
 		d.exchanger.Briefly(d.ctx) // if it fails, it prints why
 		if d.isUnsent(receipts) {
 			return &failure.Error{
@@ -209,7 +228,7 @@ func (d *delivery) showDraft() error {
 	answer := d.newAnswer(message, warnings)
 	answer.DryRun, answer.YAML = true, string(data)
 	return d.answer(answer, func() {
-		if !d.isOn("quiet") {
+		if !d.quiet {
 			to, more := message.To, ""
 			if n := len(d.parts); n > 1 {
 				to, more = slices.Concat(d.parts...), fmt.Sprintf(", in %d messages of which this is the first", n)
@@ -288,11 +307,11 @@ func (d *delivery) receiptAnswer(r *mailbox.Receipt) sendAnswer {
 func (d *delivery) printReceipts(receipts []*mailbox.Receipt, answer sendAnswer) error {
 	var err error
 	switch {
-	case d.json() && d.wait != "":
+	case d.asJSON && d.wait != "":
 		err = command.WriteJSONLine(d.Out, answer) // another line follows
-	case d.json():
+	case d.asJSON:
 		err = command.WriteJSON(d.Out, answer)
-	case d.isOn("quiet"):
+	case d.quiet:
 		for _, r := range receipts {
 			d.printf("%s\n", r.Message.ID)
 		}

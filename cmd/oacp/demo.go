@@ -30,17 +30,18 @@ import (
 var demoSteps string
 
 func newDemoCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
 		Usage:    "see it at work",
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end. Each
 step shows a command that you can type yourself, and its output.`,
-		Action: action(s, 0, runDemo),
+		Action: c.action(0, c.runDemo),
 	}
 }
 
-func runDemo(c *call) (err error) {
+func (c *call) runDemo() (err error) {
 	defer c.catchSignals()()
 	dir, err := os.MkdirTemp("", "oacp-demo-")
 	if err != nil {

@@ -17,7 +17,14 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
+// A doctorCall is a call of doctor.
+type doctorCall struct {
+	*call
+	fix bool
+}
+
 func newDoctorCommand(s *command.Streams) *cli.Command {
+	c := &doctorCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  command.CategoryWorkspace,
@@ -29,16 +36,16 @@ settings of agents, how git treats messages, and whether mail reaches sessions o
 and codex. Without --fix it changes nothing. With --fix it completes interrupted
 deliveries: it delivers sent messages and removes leftovers.
 The exit status is 1 if errors remain; warnings do not count.`,
-		Flags:  flagsWith(&cli.BoolFlag{Name: "fix", Usage: "complete interrupted deliveries"}),
-		Action: ofProject(s, runDoctor),
+		Flags:  c.flagsWith(&cli.BoolFlag{Name: "fix", Usage: "complete interrupted deliveries", Destination: &c.fix}),
+		Action: c.ofProject(c.run),
 	}
 }
 
-func runDoctor(c *call) error {
+func (c *doctorCall) run() error {
 	defer c.catchSignals()()
 	report := doctor.Report{Fixed: []string{}}
 	report.Add(doctor.InspectMachine()...)
-	if err := inspect(c, &report); err != nil {
+	if err := c.inspect(&report); err != nil {
 		return err
 	}
 	if err := context.Cause(c.ctx); err != nil {
@@ -55,7 +62,7 @@ func runDoctor(c *call) error {
 
 // inspect inspects the workspace, after repairing it with --fix. Without a workspace, doctor still checks the
 // machine.
-func inspect(c *call, report *doctor.Report) error {
+func (c *doctorCall) inspect(report *doctor.Report) error {
 	place := c.place.Place(c.Streams)
 	_, err := place.Find()
 	missing := doctor.Finding{Category: doctor.Categories[0]}
@@ -66,9 +73,9 @@ func inspect(c *call, report *doctor.Report) error {
 	case isUnknown:
 		missing.Name, missing.Severity = "project-dir", doctor.SeverityError
 	default:
-		return c.open(func(c *call, w *mailbox.Workspace) error {
+		return c.with(nil, func(w *mailbox.Workspace) error {
 			return inspection.Workspace(c.ctx, w, report, inspection.Options{
-				WorkingDir: c.Dir, Getenv: c.Getenv, Contract: command.ContractProgram(), Now: c.Now(), Repair: c.isOn("fix"),
+				WorkingDir: c.Dir, Getenv: c.Getenv, Contract: command.ContractProgram(), Now: c.Now(), Repair: c.fix,
 			})
 		})
 	}

@@ -17,14 +17,10 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
-
-// permissionSummary ends the usage of --allow.
-const permissionSummary = "may do without asking: none, own (what they are set to), edits (in their folder), or all"
 
 // oacpTools returns oacp mcp as the MCP server of an agent, or nil for a driver without a model. If the
 // program is missing, it warns and returns nil.
@@ -61,7 +57,7 @@ var shellSyntax = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // noteCommand notes syntax of a shell in the agent's command, which no shell reads, and warns about flags of run in it.
-func noteCommand(c *call, command []string) {
+func (c *runCall) noteCommand(command []string) {
 	isShell := func(word string) bool {
 		return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "fish"}, filepath.Base(word))
 	}
@@ -71,7 +67,7 @@ func noteCommand(c *call, command []string) {
 		if i > 0 && shellSyntax().MatchString(word) {
 			syntax, line[i] = cmp.Or(syntax, word), word
 		}
-		if slices.Contains([]string{"--reply", "--once"}, word) && !c.isOn(word[2:]) {
+		if word == "--reply" && !c.reply || word == "--once" && !c.once {
 			c.Warn(word + " after -- belongs to the command, not to oacp run")
 		}
 	}
@@ -81,20 +77,38 @@ func noteCommand(c *call, command []string) {
 	}
 }
 
-// driverFlags are the flags that say how to reach an agent. The usage of --socket depends on the command.
-func driverFlags(socket string) []cli.Flag {
+// driverFlags say how to reach an agent.
+type driverFlags struct {
+	inheritFlags
+	driver, socket, model string
+	allow                 agent.Permission
+}
+
+// flags returns the flags. The usage of --socket depends on the command.
+func (f *driverFlags) flags(socket string) []cli.Flag {
 	var kinds []string
 	for _, kind := range agent.Kinds() {
 		kinds = append(kinds, kind.Name+" ("+kind.Summary+")")
 	}
 	last := len(kinds) - 1
 	summary := strings.Join(kinds[:last], ", ") + " or " + kinds[last]
-	return append(inheritFlags(),
-		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary},
-		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude, codex, acp and ash"},
-		&cli.StringFlag{Name: "allow", Usage: "`PERMISSION` is what claude, codex and acp " + permissionSummary},
-	)
+	return append(f.inheritFlags.flags(),
+		&cli.GenericFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary, Value: command.OneOf(&f.driver, "driver", agent.KindNames()...)},
+		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket, Destination: &f.socket},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude, codex, acp and ash", Destination: &f.model},
+		allowFlag(&f.allow, "claude, codex and acp"))
+}
+
+// allowFlag returns --allow, which is for some agents.
+func allowFlag(to *agent.Permission, agents string) cli.Flag {
+	return &cli.GenericFlag{Name: "allow", Usage: "`PERMISSION` is what " + agents + " may do without asking: none, own (what they are set to), edits (in their folder), or all",
+		Value: command.OneOf(to, "permission", agent.PermitNothing, agent.PermitOwn, agent.PermitEdits, agent.PermitAll)}
+}
+
+// inheritFlags say which variables programs have.
+type inheritFlags struct {
+	cleanEnv bool
+	env      variables
 }
 
 // variables are the values of --env, which may have commas.
@@ -108,51 +122,37 @@ func (v *variables) Set(text string) error {
 
 func (v *variables) String() string { return strings.Join(*v, " ") }
 
-// inheritFlags are the flags that say which variables programs have.
-func inheritFlags() []cli.Flag {
+func (f *inheritFlags) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "clean-env", Category: command.Rare, Usage: "pass only variables such as PATH to programs"},
-		&cli.GenericFlag{Name: "env", Value: new(variables), Category: command.Rare, Usage: "also pass `NAME`, or NAME=VALUE; may be repeated"},
+		&cli.BoolFlag{Name: "clean-env", Category: command.Rare, Usage: "pass only variables such as PATH to programs", Destination: &f.cleanEnv},
+		&cli.GenericFlag{Name: "env", Value: &f.env, Category: command.Rare, Usage: "also pass `NAME`, or NAME=VALUE; may be repeated"},
 	}
 }
 
-// overrideInherit replaces what is inherited by what the flags say.
-func overrideInherit(c *call, inherit *agent.Inherit) {
-	if c.isSet("clean-env") {
-		inherit.Clean = c.isOn("clean-env")
+// override replaces what is inherited by what the flags say.
+func (f *inheritFlags) override(c *call, inherit *agent.Inherit) {
+	if c.given(&f.cleanEnv) {
+		inherit.Clean = f.cleanEnv
 	}
-	if c.isSet("env") {
-		inherit.Add = *c.flags.Generic("env").(*variables)
+	if len(f.env) > 0 {
+		inherit.Add = f.env
 	}
 }
 
-// turnTimeout parses the value of --timeout.
+// turnTimeout parses the limit of a turn.
 func turnTimeout(text string) (time.Duration, error) {
 	timeout, err := schema.ParseDuration(text)
 	if err == nil && timeout == 0 {
 		err = errors.New("want a duration above 0")
 	}
-	if err != nil {
-		return 0, failure.Usagef("--timeout: %w", err)
-	}
-	return timeout, nil
+	return timeout, err
 }
 
-// overrideDriver replaces settings by those of the command line: its flags, the socket of an Ash bridge, and
-// the command.
-func overrideDriver(c *call, settings *turn.Settings, socket string, command []string) error {
-	name, model, allow := c.text("driver"), c.text("model"), c.text("allow")
-	permission, err := agent.ParsePermission(allow)
-	if err != nil {
-		return failure.Usagef("--allow: %w", err)
-	}
-	names := agent.KindNames()
+// override replaces settings by those of the flags and of the command. The socket is that of an Ash bridge.
+func (f *driverFlags) override(c *call, settings *turn.Settings, socket string, command []string) error {
 	switch {
-	case name != "" && !slices.Contains(names, name):
-		return failure.Usagef("there is no driver %s", visible.Quote(name)).
-			WithHint(spelling.DidYouMean(names, name, "there are "+strings.Join(names, ", ")))
-	case name != "":
-		settings.SetDriver(name)
+	case f.driver != "":
+		settings.SetDriver(f.driver)
 	case socket != "":
 		settings.SetDriver("ash")
 	case len(command) > 0:
@@ -167,20 +167,18 @@ func overrideDriver(c *call, settings *turn.Settings, socket string, command []s
 		return failure.Usagef("--socket is for an Ash bridge, and the driver is %s", kind.Name)
 	case len(command) > 0 && !kind.Command:
 		return failure.Usagef("the driver %s takes no command, and there is one after --", kind.Name)
-	case (model != "" && !kind.Socket || allow != "") && !kind.Model:
+	case (f.model != "" && !kind.Socket || f.allow != "") && !kind.Model:
 		return failure.Usagef("--model and --allow are for claude, codex and acp, and the driver is %s", kind.Name)
 	}
 	settings.Socket = cmp.Or(socket, settings.Socket)
-	settings.Model = cmp.Or(model, settings.Model)
-	if allow != "" {
-		settings.Allow = permission
-	}
+	settings.Model = cmp.Or(f.model, settings.Model)
+	settings.Allow = cmp.Or(f.allow, settings.Allow)
 	if len(command) > 0 {
 		settings.Command = command
 	}
-	overrideInherit(c, &settings.Inherit)
+	f.inheritFlags.override(c, &settings.Inherit)
 	for name, isGiven := range map[string]bool{
-		"socket": socket != "", "model": model != "", "allow": allow != "", "command": len(command) > 0, "env": c.isSet("env"),
+		"socket": socket != "", "model": f.model != "", "allow": f.allow != "", "command": len(command) > 0, "env": len(f.env) > 0,
 	} {
 		if isGiven {
 			settings.Override(name)

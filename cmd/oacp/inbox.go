@@ -28,7 +28,15 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// An inboxCall is a call of inbox.
+type inboxCall struct {
+	*call
+	all      bool
+	selected selection
+}
+
 func newInboxCommand(s *command.Streams) *cli.Command {
+	c := &inboxCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "inbox",
 		Category:  command.CategoryMessages,
@@ -44,11 +52,11 @@ The other commands accept the short ids in the ID column.
 EXAMPLES:
    oacp inbox --agent codex --type question --from claude
    oacp inbox my-project --all --json`,
-		Flags: flagsWith(append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)"},
-			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox"},
-		}, selectionFlags("only")...)...),
-		Action: inProject(s, runInbox),
+		Flags: c.flagsWith(append([]cli.Flag{
+			c.agentFlag("list the inbox of `AGENT` (default: $OACP_AGENT)"),
+			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &c.all},
+		}, c.selected.flags("only")...)...),
+		Action: c.inProject(c.run),
 	}
 }
 
@@ -65,31 +73,24 @@ type listing struct {
 	progress map[string]track.Progress
 }
 
-func runInbox(c *call, w *mailbox.Workspace) error {
-	if c.isOn("all") && c.agent() != "" {
+func (c *inboxCall) run(w *mailbox.Workspace) error {
+	if c.all && c.agent != "" {
 		return failure.Usagef("--agent and --all are mutually exclusive")
 	}
 	defer lessGarbageCollection()()
-	selected, err := newSelection(c, w)
+	c.selected.warn(w, c.Streams)
+	agents, err := c.listedAgents(w)
 	if err != nil {
 		return err
 	}
-	agents, err := listedAgents(c, w)
+	inboxes, err := c.listInboxes(w, agents)
 	if err != nil {
 		return err
 	}
-	inboxes, err := listInboxes(c, w, agents, selected)
-	if err != nil {
-		return err
+	if c.asJSON {
+		return c.printJSON(w, inboxes)
 	}
-	var left []gitmail.LeftOut
-	if c.isOn("all") {
-		left = leftOut(c, w)
-	}
-	if c.json() {
-		return printInboxJSON(c, w, inboxes, left)
-	}
-	if c.isOn("all") && len(inboxes) == 0 {
+	if c.all && len(inboxes) == 0 {
 		printNoAgents(c.Streams)
 	}
 	for i, inbox := range inboxes {
@@ -102,30 +103,30 @@ func runInbox(c *call, w *mailbox.Workspace) error {
 	return nil
 }
 
-func listedAgents(c *call, w *mailbox.Workspace) ([]schema.AgentName, error) {
-	if c.isOn("all") {
+func (c *inboxCall) listedAgents(w *mailbox.Workspace) ([]schema.AgentName, error) {
+	if c.all {
 		return w.Agents()
 	}
-	agent, err := c.actsFor(command.AgentOf(w, c.text("agent"), c.Streams))
+	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
 	}
 	return []schema.AgentName{agent}, err
 }
 
-func listInboxes(c *call, w *mailbox.Workspace, agents []schema.AgentName, selected selection) ([]listing, error) {
+func (c *inboxCall) listInboxes(w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
 	inboxes := make([]listing, len(agents))
 	checker := trust.NewChecker(w)
 	for i, agent := range agents {
 		entries, err := w.Inbox(c.ctx, agent)
 		// With --all, an inbox that cannot be listed does not hide the others.
-		if err != nil && (!c.isOn("all") || context.Cause(c.ctx) != nil) {
+		if err != nil && (!c.all || context.Cause(c.ctx) != nil) {
 			return nil, err
 		}
 		total := len(entries)
-		if len(selected.types)+len(selected.senders) > 0 { // nothing that a held file says is shown
+		if !c.selected.isEmpty() { // nothing that a held file says is shown
 			entries = slices.DeleteFunc(entries, func(e mailbox.Entry) bool {
-				return e.Message == nil || e.IsHeld() || !selected.matches(e.Message)
+				return e.Message == nil || e.IsHeld() || !c.selected.matches(e.Message)
 			})
 		}
 		progress, progressErr := track.InInbox(c.ctx, w, agent, entries)
@@ -235,22 +236,21 @@ type inboxJSON struct {
 	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings are ignored.
 	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
 	PolicyError string     `json:"policy_error,omitempty"`
-	// Messages is empty here; printInboxJSON inserts the messages.
+	// Messages is empty here; printJSON inserts the messages.
 	Messages []struct{} `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
 	LoadError string `json:"load_error,omitempty"`
 }
 
-// printInboxJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
+// printJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
 // them in parallel, and inserts them into the empty lists of the encoded answer.
-func printInboxJSON(c *call, w *mailbox.Workspace, inboxes []listing, left []gitmail.LeftOut) error {
+func (c *inboxCall) printJSON(w *mailbox.Workspace, inboxes []listing) error {
 	answer := struct {
 		envelope
-		Mode    string            `json:"mode"`
-		Agents  []inboxJSON       `json:"agents"`
-		LeftOut []gitmail.LeftOut `json:"left_out,omitempty"`
-	}{envelopeOf(w), "agent", []inboxJSON{}, left}
-	if c.isOn("all") {
+		Mode   string      `json:"mode"`
+		Agents []inboxJSON `json:"agents"`
+	}{envelopeOf(w), "agent", []inboxJSON{}}
+	if c.all {
 		answer.Mode = "all"
 	}
 	for _, inbox := range inboxes {

@@ -23,7 +23,15 @@ import (
 // defaultAgents are the agents of a new workspace if --agents is missing.
 const defaultAgents = "claude,codex,cursor"
 
+// An initCall is a call of init.
+type initCall struct {
+	*call
+	agents, remote, branch, ref     string
+	git, commit, move, all, pending bool
+}
+
 func newInitCommand(s *command.Streams) *cli.Command {
+	c := &initCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "init",
 		Category:  command.CategoryWorkspace,
@@ -46,58 +54,59 @@ EXAMPLES:
    oacp init --git
    oacp init --commit
    oacp init my-project`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents},
-			&cli.BoolFlag{Name: "git", Usage: "exchange mail with other machines through git"},
-			&cli.BoolFlag{Name: "commit", Usage: "make mailboxes that are committed with the code"},
-			&cli.StringFlag{Name: "remote", Usage: "sync with `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)"},
-			&cli.StringFlag{Name: "branch", Usage: "sync with the branch `NAME`-3 of the remote (default oacp)"},
-			&cli.BoolFlag{Name: "move", Category: command.Rare, Usage: "move the workspace at the top of the repository into .oacp, and do not ask"},
-			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week"},
-			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job"},
-			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "sync with `REF` of the remote, such as refs/oacp/mail, instead of a branch"}),
-		Action: ofProject(s, runInit),
+		Flags: c.flagsWith(
+			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", DefaultText: defaultAgents + " in a new workspace", Value: defaultAgents, Destination: &c.agents},
+			&cli.BoolFlag{Name: "git", Usage: "exchange mail with other machines through git", Destination: &c.git},
+			&cli.BoolFlag{Name: "commit", Usage: "make mailboxes that are committed with the code", Destination: &c.commit},
+			&cli.StringFlag{Name: "remote", Usage: "sync with `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &c.remote},
+			&cli.StringFlag{Name: "branch", Usage: "sync with the branch `NAME`-3 of the remote (default oacp)", Destination: &c.branch},
+			&cli.BoolFlag{Name: "move", Category: command.Rare, Usage: "move the workspace at the top of the repository into .oacp, and do not ask", Destination: &c.move},
+			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week", Destination: &c.all},
+			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job", Destination: &c.pending},
+			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "sync with `REF` of the remote, such as refs/oacp/mail, instead of a branch", Destination: &c.ref}),
+		Action: c.ofProject(c.run),
 	}
 }
 
-// checkInit returns an error if the flags contradict each other.
-func checkInit(c *call) error {
-	for _, name := range []string{"remote", "branch", "ref", "all", "pending", "move"} {
-		switch {
-		case c.isSet(name) && !c.isOn("git"):
+// check returns an error if the flags contradict each other.
+func (c *initCall) check() error {
+	for _, flag := range []any{&c.remote, &c.branch, &c.ref, &c.all, &c.pending, &c.move} {
+		name := c.nameOf(flag)
+		switch text, _ := flag.(*string); {
+		case c.given(flag) && !c.git:
 			return failure.Usagef("--%s needs --git", name)
-		case c.isSet(name) && fmt.Sprint(c.flags.Value(name)) == "":
+		case c.given(flag) && text != nil && *text == "":
 			return failure.Usagef("--%s is empty", name)
 		}
 	}
 	switch {
 	case c.place.Dir != "" && c.place.Project != "":
 		return failure.Usagef("a project and --dir are mutually exclusive")
-	case c.isOn("git") && c.isOn("commit"):
+	case c.git && c.commit:
 		return failure.Usagef("--git and --commit are mutually exclusive").WithHint("--commit makes mailboxes in the branch of the code, --git in a branch of their own")
-	case c.isOn("all") && c.isOn("pending"):
+	case c.all && c.pending:
 		return failure.Usagef("--all and --pending are mutually exclusive")
-	case c.text("branch") != "" && c.text("ref") != "":
+	case c.branch != "" && c.ref != "":
 		return failure.Usagef("--branch and --ref are mutually exclusive")
 	}
 	return nil
 }
 
-func runInit(c *call) error {
-	if err := checkInit(c); err != nil {
+func (c *initCall) run() error {
+	if err := c.check(); err != nil {
 		return err
 	}
-	options, err := initOptions(c)
+	options, err := c.options()
 	if err != nil {
 		return err
 	}
-	p, err := findInitPlace(c)
+	p, err := c.findPlace()
 	if err != nil {
 		return err
 	}
-	warnings, err := checkPlace(c, p)
+	warnings, err := c.checkPlace(p)
 	if err == nil && p.from != "" {
-		err = moveWorkspace(c, p)
+		err = c.moveWorkspace(p)
 	}
 	if err != nil {
 		return err
@@ -105,24 +114,24 @@ func runInit(c *call) error {
 	var own *gitInitialized
 	if p.isRepository {
 		defer c.catchSignals()()
-		if own, err = initGit(c, p, &options); err != nil {
+		if own, err = c.initGit(p, &options); err != nil {
 			return cmp.Or(context.Cause(c.ctx), err)
 		}
 	}
 	made, err := project.Init(p.dir, options)
 	if err == nil && own != nil && own.Joined {
-		err = command.Workspace{Dir: p.dir}.With(c.Streams, nil, func(w *mailbox.Workspace) error { return own.sync(c, w) })
+		err = command.Workspace{Dir: p.dir}.With(c.Streams, nil, func(w *mailbox.Workspace) error { return own.sync(c.call, w) })
 	}
 	if err == nil {
-		err = printMade(c, p.dir, made, own, warnings, nextSteps(c, p.dir, made)...)
+		err = c.printMade(p.dir, made, own, warnings, c.nextSteps(p.dir, made)...)
 	}
 	return err
 }
 
-// initOptions returns what the flags say about the workspace, except its folder.
-func initOptions(c *call) (options project.InitOptions, err error) {
-	options = project.InitOptions{Project: c.place.Project, AgentsIfNew: !c.isSet("agents"), Now: c.Now()}
-	for name := range strings.SplitSeq(c.text("agents"), ",") {
+// options returns what the flags say about the workspace, except its folder.
+func (c *initCall) options() (options project.InitOptions, err error) {
+	options = project.InitOptions{Project: c.place.Project, AgentsIfNew: !c.given(&c.agents), Now: c.Now()}
+	for name := range strings.SplitSeq(c.agents, ",") {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
@@ -137,7 +146,7 @@ func initOptions(c *call) (options project.InitOptions, err error) {
 
 // checkPlace returns an error if the workspace cannot be in the folder, and warnings if commands in the
 // working folder use another one.
-func checkPlace(c *call, p initPlace) (warnings []string, err error) {
+func (c *initCall) checkPlace(p initPlace) (warnings []string, err error) {
 	if c.place.Project != "" {
 		return nil, nil // the folder is below a home
 	}
@@ -153,7 +162,7 @@ func checkPlace(c *call, p initPlace) (warnings []string, err error) {
 		return nil, err
 	case err != nil || project.SameFolder(found, p.dir) || p.from != "":
 		return warnings, nil // there is none, or this one, or the one that moves
-	case !c.isOn("git"):
+	case !c.git:
 		return nil, fmt.Errorf("cannot create a workspace in %s: %w, %s", p.dir, project.ErrNested, found)
 	}
 	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
@@ -161,16 +170,16 @@ func checkPlace(c *call, p initPlace) (warnings []string, err error) {
 }
 
 // nextSteps says what the user can do about git with a new workspace that is committed with the code.
-func nextSteps(c *call, dir string, made []string) []string {
+func (c *initCall) nextSteps(dir string, made []string) []string {
 	top, err := git.Top(dir)
-	if err != nil || top == "" || !c.isOn("commit") || !slices.Contains(made, filepath.Join(dir, schema.MarkerName)) {
+	if err != nil || top == "" || !c.commit || !slices.Contains(made, filepath.Join(dir, schema.MarkerName)) {
 		return nil
 	}
-	return []string{inPlace(c, "oacp", "commit") + " commits it with the code, and later its new messages"}
+	return []string{c.inPlace("oacp", "commit") + " commits it with the code, and later its new messages"}
 }
 
 // inPlace returns a command line for the workspace that the flags name.
-func inPlace(c *call, words ...string) string {
+func (c *call) inPlace(words ...string) string {
 	if c.place.Dir != "" {
 		words = append(words, "--dir", c.place.Dir)
 	}
@@ -181,7 +190,7 @@ func inPlace(c *call, words ...string) string {
 }
 
 // printMade prints what init or add-agent made, and what the user can do next.
-func printMade(c *call, workspace string, made []string, joined *gitInitialized, warnings []string, next ...string) error {
+func (c *call) printMade(workspace string, made []string, joined *gitInitialized, warnings []string, next ...string) error {
 	if joined != nil {
 		warnings = append(warnings, joined.warnings...)
 	}

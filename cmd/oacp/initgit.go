@@ -36,12 +36,14 @@ type gitInitialized struct {
 	Sent       int                `json:"sent"`
 
 	warnings []string
+	// asked is set by --git.
+	asked bool
 }
 
 // initGit makes the repository of the workspace, and its folder if that is missing. Without --agents, it
 // clears options.Agents if the branch or the workspace exists, or the remote does not answer.
-func initGit(c *call, p initPlace, options *project.InitOptions) (g *gitInitialized, err error) {
-	remote, err := project.ExpandHome(c.text("remote"))
+func (c *initCall) initGit(p initPlace, options *project.InitOptions) (g *gitInitialized, err error) {
+	remote, err := project.ExpandHome(c.remote)
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +56,12 @@ func initGit(c *call, p initPlace, options *project.InitOptions) (g *gitInitiali
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	ref := c.text("ref")
-	if branch := c.text("branch"); branch != "" {
+	ref := c.ref
+	if branch := c.branch; branch != "" {
 		ref = "refs/heads/" + branch
 	}
 	made, err := gitmail.Init(c.ctx, w, gitmail.InitOptions{
-		Remote: remote, Ref: ref, Local: !c.isOn("git"), Enclosing: enclosing, All: c.isOn("all"), Pending: c.isOn("pending"),
+		Remote: remote, Ref: ref, Local: !c.git, Enclosing: enclosing, All: c.all, Pending: c.pending,
 	})
 	if err != nil {
 		unmake()
@@ -69,15 +71,15 @@ func initGit(c *call, p initPlace, options *project.InitOptions) (g *gitInitiali
 	if err != nil {
 		return nil, err
 	}
-	if !c.isSet("agents") && (made.Found || made.Unreachable != nil || len(known) > 0) {
+	if !c.given(&c.agents) && (made.Found || made.Unreachable != nil || len(known) > 0) {
 		options.Agents = nil
 	}
 	g = &gitInitialized{
 		Repository: filepath.Join(p.dir, ".git"), Moved: p.from, Created: made.Created, Remote: git.PublicURL(made.Remote), URL: git.PublicURL(made.URL), Ref: made.MailRef(),
-		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined || made.Found && len(known) == 0, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
+		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined || made.Found && len(known) == 0, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents, asked: c.git,
 	}
 	g.warn(made, len(known)+len(options.Agents) > 0)
-	if remote := cmp.Or(git.RemoteWith(enclosing, "oacp-3"), git.RemoteWith(enclosing, "oacp")); remote != "" && made.Remote == "" && !c.isOn("git") {
+	if remote := cmp.Or(git.RemoteWith(enclosing, "oacp-3"), git.RemoteWith(enclosing, "oacp")); remote != "" && made.Remote == "" && !c.git {
 		g.warnings = append(g.warnings, remote+" has a branch of mailboxes: oacp init --git joins them")
 	}
 	return g, nil
@@ -163,7 +165,7 @@ func (g *gitInitialized) print(c *call) {
 	}
 	switch {
 	case g.Remote == "":
-		if c.isOn("git") {
+		if g.asked {
 			say("synced with: nothing yet")
 		}
 	case g.Remote == g.URL:
@@ -178,10 +180,10 @@ func (g *gitInitialized) print(c *call) {
 		say("agents on the branch: %s", cmp.Or(spelling.Join(g.Agents), "none"))
 	}
 	switch {
-	case g.Remote == "" && !c.isOn("git"):
-		say("next: %s shares it with other machines", inPlace(c, "oacp", "init", "--git"))
+	case g.Remote == "" && !g.asked:
+		say("next: %s shares it with other machines", c.inPlace("oacp", "init", "--git"))
 	case g.Remote == "":
-		say("next: %s adds a remote; until then, oacp sync keeps a history here", inPlace(c, "oacp", "init", "--git", "--remote", "NAME-OR-URL"))
+		say("next: %s adds a remote; until then, oacp sync keeps a history here", c.inPlace("oacp", "init", "--git", "--remote", "NAME-OR-URL"))
 	case g.Joined:
 		text := spelling.Plural(g.Received, "message") + " received"
 		if g.Sent > 0 {

@@ -28,9 +28,9 @@ type initPlace struct {
 	from string
 }
 
-// findInitPlace returns the place that the flags name, or else the folder .oacp of the repository around the working folder,
+// findPlace returns the place that the flags name, or else the folder .oacp of the repository around the working folder,
 // or else that folder. A new workspace inside a repository gets one of its own, unless it is to be committed with the code.
-func findInitPlace(c *call) (p initPlace, err error) {
+func (c *initCall) findPlace() (p initPlace, err error) {
 	top, err := git.Top(c.Dir)
 	if err != nil {
 		return p, err
@@ -40,17 +40,17 @@ func findInitPlace(c *call) (p initPlace, err error) {
 		p.dir, err = c.place.Place(c.Streams).Find()
 	case c.place.Project != "":
 		p.dir, err = c.place.Place(c.Streams).ProjectDir()
-	case top == "" && (c.isOn("git") || c.isOn("commit")):
+	case top == "" && (c.git || c.commit):
 		err = &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", c.Dir),
 			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
 	case top == "":
 		p.dir = c.Dir
 	default:
-		if p.dir = top; !c.isOn("commit") {
-			p, err = placeInRepository(c, top)
+		if p.dir = top; !c.commit {
+			p, err = c.placeInRepository(top)
 		}
 		if err == nil && p.from == "" && !project.Exists(p.dir) {
-			err = checkTracked(c, top)
+			err = c.checkTracked(top)
 		}
 	}
 	if err == nil {
@@ -60,12 +60,12 @@ func findInitPlace(c *call) (p initPlace, err error) {
 		return p, err
 	}
 	around, err := git.Top(p.dir)
-	p.isRepository = c.isOn("git") || around != "" && !c.isOn("commit") && !project.Exists(p.dir) || p.from != ""
+	p.isRepository = c.git || around != "" && !c.commit && !project.Exists(p.dir) || p.from != ""
 	return p, err
 }
 
 // checkTracked returns an error if git has a workspace below the top, which a new one at the top would hide.
-func checkTracked(c *call, top string) error {
+func (c *initCall) checkTracked(top string) error {
 	found := project.Tracked(c.ctx, top)
 	if found == "" {
 		return nil
@@ -76,7 +76,7 @@ func checkTracked(c *call, top string) error {
 
 // placeInRepository returns the folder .oacp of the repository with the top; in a linked worktree, that of the main one. A
 // workspace at the top stays there, but with --git it moves. A move that was interrupted is finished in any case.
-func placeInRepository(c *call, top string) (p initPlace, err error) {
+func (c *initCall) placeInRepository(top string) (p initPlace, err error) {
 	if _, err := os.Stat(filepath.Join(top, schema.StateName, "git")); err == nil && project.Exists(top) {
 		p.dir = top // the repository is that of a workspace
 		return p, nil
@@ -86,7 +86,7 @@ func placeInRepository(c *call, top string) (p initPlace, err error) {
 		return p, failure.WithHint(err, "move it away; a link may lead to a workspace")
 	}
 	switch found, err := project.Around(main); {
-	case project.Moving(main, p.dir), err == nil && found == main && c.isOn("git"):
+	case project.Moving(main, p.dir), err == nil && found == main && c.git:
 		p.from = main
 	case err == nil && found == main:
 		p.dir = main
@@ -95,7 +95,7 @@ func placeInRepository(c *call, top string) (p initPlace, err error) {
 }
 
 // moveWorkspace moves a workspace after its user agreed, unless an agent works there or git has files of it.
-func moveWorkspace(c *call, p initPlace) error {
+func (c *initCall) moveWorkspace(p initPlace) error {
 	others, err := fs.Glob(os.DirFS(p.from), contract.Folder+"/*"+contract.Suffix)
 	others = append(others, "trust/catalog.yaml")
 	names := append([]string{schema.AgentsName, schema.MarkerName}, others...)
@@ -105,12 +105,12 @@ func moveWorkspace(c *call, p initPlace) error {
 	}
 	if !project.Moving(p.from, p.dir) {
 		switch {
-		case c.isOn("move"):
+		case c.move:
 		case !c.InTerminal || !c.ErrTerminal:
 			return &failure.Error{Code: "needs_move", Err: fmt.Errorf("%s is a workspace, and another one in .oacp would hide its mail", p.from),
 				Hint: "oacp init --git --move moves it into .oacp, with its mail and state"}
 		default:
-			if err := c.confirm(fmt.Sprintf("move the workspace %s, with its mail and state, to %s?", p.from, p.dir)); err != nil {
+			if err := c.confirm(false, fmt.Sprintf("move the workspace %s, with its mail and state, to %s?", p.from, p.dir)); err != nil {
 				return err
 			}
 		}

@@ -20,12 +20,13 @@ import (
 )
 
 func newKeyCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	// Keys belong to no workspace: they are in the folder that holds the projects.
 	flags := func(agent string) []cli.Flag {
 		return []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: agent},
-			&cli.StringFlag{Name: "oacp-dir", Category: command.Rare, Usage: "keys are in the folder keys of `DIR` (default $OACP_HOME, then ~/oacp)"},
-			jsonFlag(),
+			c.agentFlag(agent),
+			&cli.StringFlag{Name: "oacp-dir", Category: command.Rare, Usage: "keys are in the folder keys of `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &c.place.Home},
+			c.jsonFlag(),
 		}
 	}
 	return &cli.Command{
@@ -34,7 +35,7 @@ func newKeyCommand(s *command.Streams) *cli.Command {
 		Usage:    "manage signing keys",
 		Description: `A key belongs to one agent on this machine. The private key stays in $OACP_HOME/keys
 (by default ~/oacp/keys), readable only by you; oacp trust import takes the public key.`,
-		Flags:  []cli.Flag{jsonFlag()},
+		Flags:  []cli.Flag{c.jsonFlag()},
 		Action: needsCommand,
 		Subcommands: []*cli.Command{{
 			Name:      "gen",
@@ -48,18 +49,18 @@ EXAMPLES:
    oacp key gen --agent claude
    oacp key gen --agent claude --json | jq -r .public_stub_path`,
 			Flags:  flags("create the key for `AGENT` (default: $OACP_AGENT, $AGENT_NAME, or the runtime)"),
-			Action: action(s, 0, runKeyGen),
+			Action: c.action(0, c.generateKey),
 		}, {
 			Name:      "list",
 			Usage:     "list the keys on this machine",
 			ArgsUsage: "[--agent AGENT]",
 			Flags:     flags("list the keys of `AGENT`"),
-			Action:    action(s, 0, runKeyList),
+			Action:    c.action(0, c.listKeys),
 		}},
 	}
 }
 
-func keyStore(c *call) (signing.Store, error) {
+func (c *call) keyStore() (signing.Store, error) {
 	home, err := c.place.Place(c.Streams).HomeDir()
 	return signing.NewStore(home), err
 }
@@ -74,8 +75,8 @@ type keyJSON struct {
 
 func newKeyJSON(k *signing.Key) keyJSON { return keyJSON{k.Agent, k.ID, k.CreatedAt, k.Path} }
 
-func runKeyGen(c *call) error {
-	agent := c.agent()
+func (c *call) generateKey() error {
+	agent := c.agent
 	if agent == "" {
 		var err error
 		agent, err = project.AgentFromEnvironment(c.Getenv)
@@ -87,7 +88,7 @@ func runKeyGen(c *call) error {
 			return &failure.Error{Code: "no_agent", Err: err, Hint: "name the agent with --agent, or set OACP_AGENT"}
 		}
 	}
-	store, err := keyStore(c)
+	store, err := c.keyStore()
 	if err != nil {
 		return err
 	}
@@ -112,12 +113,12 @@ func runKeyGen(c *call) error {
 	})
 }
 
-func runKeyList(c *call) error {
-	store, err := keyStore(c)
+func (c *call) listKeys() error {
+	store, err := c.keyStore()
 	if err != nil {
 		return err
 	}
-	keys, err := store.List(c.agent())
+	keys, err := store.List(c.agent)
 	if err != nil {
 		return err
 	}
@@ -135,9 +136,17 @@ func runKeyList(c *call) error {
 	})
 }
 
+// A trustCall is a call of a command below trust.
+type trustCall struct {
+	*call
+	agents                             cli.StringSlice
+	catalogOnly, allReceivers, enforce bool
+}
+
 func newTrustCommand(s *command.Streams) *cli.Command {
+	c := &trustCall{call: newCall(s)}
 	flags := func(agent string, more ...cli.Flag) []cli.Flag {
-		return flagsWith(append([]cli.Flag{&cli.StringFlag{Name: "agent", Usage: agent}}, more...)...)
+		return c.flagsWith(append([]cli.Flag{c.agentFlag(agent)}, more...)...)
 	}
 	return &cli.Command{
 		Name:     "trust",
@@ -147,7 +156,7 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
 lists known keys and grants nothing. In config.yaml, signing: verify_mode: enforce makes
 an agent read only verified messages.`,
-		Flags:  []cli.Flag{jsonFlag()},
+		Flags:  []cli.Flag{c.jsonFlag()},
 		Action: needsCommand,
 		Subcommands: []*cli.Command{{
 			Name:      "import",
@@ -162,15 +171,15 @@ EXAMPLES:
    oacp trust import /mnt/stick/KEY.pub.json --agent codex
    oacp trust import KEY.pub.json --project my-project --catalog-only`,
 			Flags: flags("let `AGENT` trust the key",
-				&cli.BoolFlag{Name: "catalog-only", Usage: "only add the key to the catalog, which grants nothing"}),
-			Action: inWorkspace(s, 1, runTrustImport),
+				&cli.BoolFlag{Name: "catalog-only", Usage: "only add the key to the catalog, which grants nothing", Destination: &c.catalogOnly}),
+			Action: c.inWorkspace(1, c.importKey),
 		}, {
 			Name:        "list",
 			Usage:       "list the catalog, and the keys that agents trust",
 			ArgsUsage:   "[PROJECT] [--agent AGENT]",
 			Description: "EXAMPLES:\n   oacp trust list --project my-project",
 			Flags:       flags("list the pins of `AGENT` only"),
-			Action:      inProject(s, runTrustList),
+			Action:      c.inProject(c.list),
 		}, {
 			Name:      "revoke",
 			Usage:     "revoke trust in a key",
@@ -183,8 +192,8 @@ EXAMPLES:
    oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --agent codex
    oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --all-receivers`,
 			Flags: flags("revoke the key for `AGENT`",
-				&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it"}),
-			Action: inWorkspace(s, 1, runTrustRevoke),
+				&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it", Destination: &c.allReceivers}),
+			Action: c.inWorkspace(1, c.revoke),
 		}, {
 			Name:      "setup",
 			Usage:     "make agents of this machine sign and trust each other",
@@ -195,9 +204,9 @@ verified messages. Then each agent sends a message that the others verify.
 
 EXAMPLES:
    oacp trust setup --agents claude,codex --enforce`,
-			Flags: flagsWith(&cli.StringSliceFlag{Name: "agents", Usage: "set up `AGENT`,AGENT…"},
-				&cli.BoolFlag{Name: "enforce", Usage: "let them read only verified messages"}),
-			Action: inWorkspace(s, 0, runTrustSetup),
+			Flags: c.flagsWith(&cli.StringSliceFlag{Name: "agents", Usage: "set up `AGENT`,AGENT…", Destination: &c.agents},
+				&cli.BoolFlag{Name: "enforce", Usage: "let them read only verified messages", Destination: &c.enforce}),
+			Action: c.inWorkspace(0, c.setUp),
 		}, {
 			Name:      "sign-policy",
 			Usage:     "sign the settings and the pins of an agent",
@@ -209,18 +218,18 @@ each change of config.yaml. trust import, revoke and setup sign what they change
 EXAMPLES:
    oacp trust sign-policy --agent codex`,
 			Flags:  flags("sign the files of `AGENT`"),
-			Action: inProject(s, runTrustSignPolicy),
+			Action: c.inProject(c.signPolicy),
 		}},
 	}
 }
 
-func runTrustImport(c *call, w *mailbox.Workspace) error {
+func (c *trustCall) importKey(w *mailbox.Workspace) error {
 	file, err := c.only(failure.Usagef("needs the FILE of a public key"))
-	agent := c.agent()
+	agent := c.agent
 	switch {
 	case err != nil:
 		return err
-	case c.isOn("catalog-only"):
+	case c.catalogOnly:
 		agent = ""
 	case agent == "":
 		return failure.Usagef("needs --agent, the agent to trust the key, or --catalog-only")
@@ -252,16 +261,16 @@ func runTrustImport(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-func runTrustList(c *call, w *mailbox.Workspace) error {
+func (c *trustCall) list(w *mailbox.Workspace) error {
 	list := struct {
 		Catalog []trust.Entry                      `json:"catalog"`
 		Pins    map[schema.AgentName][]trust.Entry `json:"pins"`
 	}{[]trust.Entry{}, make(map[schema.AgentName][]trust.Entry)}
-	agents := []schema.AgentName{c.agent()}
+	agents := []schema.AgentName{c.agent}
 	var err error
-	if c.agent() == "" {
+	if c.agent == "" {
 		agents, err = w.Agents()
-	} else if _, err = schema.ParseAgentName(c.text("agent")); err != nil {
+	} else if _, err = schema.ParseAgentName(string(c.agent)); err != nil {
 		err = failure.Usagef("--agent: %w", err)
 	}
 	if err != nil {
@@ -288,8 +297,8 @@ func runTrustList(c *call, w *mailbox.Workspace) error {
 		}
 		switch {
 		case len(list.Pins) > 0:
-		case c.agent() != "":
-			c.printf("Pins of %s: none\n", c.agent())
+		case c.agent != "":
+			c.printf("Pins of %s: none\n", c.agent)
 		default:
 			c.printf("Pins: no agent has any, so no signature is trusted\n")
 		}
@@ -302,19 +311,19 @@ func runTrustList(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-func runTrustRevoke(c *call, w *mailbox.Workspace) error {
+func (c *trustCall) revoke(w *mailbox.Workspace) error {
 	text, err := c.only(failure.Usagef("needs the id of a KEY"))
 	switch {
 	case err != nil:
 		return err
-	case (c.agent() == "") != c.isOn("all-receivers"):
+	case (c.agent == "") != c.allReceivers:
 		return failure.Usagef("needs either --agent or --all-receivers")
 	}
 	id, err := signing.ParseKeyID(text)
 	if err != nil {
 		return failure.WithHint(err, "oacp trust list shows the ids of keys")
 	}
-	done, failed := trust.Revoke(c.ctx, w, id, c.agent())
+	done, failed := trust.Revoke(c.ctx, w, id, c.agent)
 	if failed != nil && len(done.Receivers)+len(done.Failed) == 0 {
 		return failed
 	}
@@ -342,9 +351,9 @@ func runTrustRevoke(c *call, w *mailbox.Workspace) error {
 	return errors.Join(err, failed)
 }
 
-func runTrustSetup(c *call, w *mailbox.Workspace) error {
+func (c *trustCall) setUp(w *mailbox.Workspace) error {
 	var agents []schema.AgentName
-	for _, name := range c.texts("agents") {
+	for _, name := range c.agents.Value() {
 		if agent := schema.AgentName(name); !slices.Contains(agents, agent) {
 			agents = append(agents, agent)
 		}
@@ -352,7 +361,7 @@ func runTrustSetup(c *call, w *mailbox.Workspace) error {
 	if len(agents) < 2 || len(agents) > schema.MaxRecipients {
 		return failure.Usagef("--agents names 2 to %d agents", schema.MaxRecipients)
 	}
-	done, err := trust.SetUp(c.ctx, w, agents, c.isOn("enforce"), c.Now())
+	done, err := trust.SetUp(c.ctx, w, agents, c.enforce, c.Now())
 	if err != nil {
 		return err
 	}
@@ -368,15 +377,15 @@ func runTrustSetup(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-func runTrustSignPolicy(c *call, w *mailbox.Workspace) error {
-	if c.agent() == "" {
+func (c *trustCall) signPolicy(w *mailbox.Workspace) error {
+	if c.agent == "" {
 		return failure.Usagef("needs --agent, the agent whose files are to be signed")
 	}
-	paths, err := trust.SignPolicy(c.ctx, w, c.agent(), c.Now())
+	paths, err := trust.SignPolicy(c.ctx, w, c.agent, c.Now())
 	if err != nil {
 		return err
 	}
-	return c.answer(map[string]any{"agent": c.agent(), "paths": paths}, func() {
+	return c.answer(map[string]any{"agent": c.agent, "paths": paths}, func() {
 		for _, path := range paths {
 			c.printf("OK: signed %s\n", visible.Line(path))
 		}

@@ -26,7 +26,14 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// A liveCall is a call of live.
+type liveCall struct {
+	*call
+	follow string
+}
+
 func newLiveCommand(s *command.Streams) *cli.Command {
+	c := &liveCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "live",
 		Category:  command.CategoryTurns,
@@ -40,29 +47,29 @@ sessions.
 EXAMPLES:
    oacp live
    oacp live --agent codex --json`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "agent", Usage: "list sessions of `AGENT` (default: of all agents)"},
-			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "wake `SESSION` of codex when mail comes, until it ends; hooks start this"},
-			new(command.Sync).Flag(command.Rare)),
-		Action: inProject(s, runLive),
+		Flags: c.flagsWith(
+			c.agentFlag("list sessions of `AGENT` (default: of all agents)"),
+			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "wake `SESSION` of codex when mail comes, until it ends; hooks start this", Destination: &c.follow},
+			c.sync.Flag(command.Rare)),
+		Action: c.inProject(c.run),
 	}
 }
 
-func runLive(c *call, w *mailbox.Workspace) error {
+func (c *liveCall) run(w *mailbox.Workspace) error {
 	var agents []schema.AgentName
-	if c.isSet("agent") {
-		agent, err := schema.ParseAgentName(c.text("agent"))
+	if c.agent != "" {
+		agent, err := schema.ParseAgentName(string(c.agent))
 		if err != nil {
 			return failure.Usagef("--agent: %w", err)
 		}
 		agents = append(agents, agent)
 	}
 	switch {
-	case c.isSet("follow") && len(agents) == 0:
+	case c.follow != "" && len(agents) == 0:
 		return failure.Usagef("--follow needs --agent")
-	case c.isSet("follow"):
-		return followSession(c, w, agents[0])
-	case c.isSet("sync"):
+	case c.follow != "":
+		return c.followSession(w)
+	case c.sync.IsSet():
 		return failure.Usagef("--sync needs --follow")
 	case len(agents) > 0:
 		if err := w.CheckAgent(agents[0]); err != nil {
@@ -149,7 +156,7 @@ func (l *errorLog) Write(text []byte) (int, error) {
 
 // followSession runs in the process that a hook starts for a session. Nobody sees its output, so errors go
 // to the log of live sessions.
-func followSession(c *call, w *mailbox.Workspace, agent schema.AgentName) error {
+func (c *liveCall) followSession(w *mailbox.Workspace) error {
 	logged := *c.Streams
 	logged.Err = &errorLog{w, c.Now}
 	c.Streams = &logged
@@ -162,7 +169,7 @@ func followSession(c *call, w *mailbox.Workspace, agent schema.AgentName) error 
 	defer end()
 	err = synchronizer.Around(ctx, false, func() error {
 		defer end() // this limits the time of the last sync
-		return live.Follow(ctx, w, agent, c.text("follow"), c.Now)
+		return live.Follow(ctx, w, c.agent, c.follow, c.Now)
 	})
 	if _, stopped := errors.AsType[*failure.SignalError](err); err != nil && !stopped {
 		c.Warn(failure.Of(err).Message())
@@ -173,7 +180,14 @@ func followSession(c *call, w *mailbox.Workspace, agent schema.AgentName) error 
 // hookLimit bounds the work of a hook: the session waits for it.
 const hookLimit = 10 * time.Second
 
+// A hookCall is a call of hook.
+type hookCall struct {
+	*call
+	plugin bool
+}
+
 func newHookCommand(s *command.Streams) *cli.Command {
+	c := &hookCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "hook",
 		Hidden:    true,
@@ -186,25 +200,27 @@ news. An error does not disturb the session: the exit status is 0 all the same, 
 line in state/live/errors.log says what is wrong. The exit status is 2 to wake an idle
 claude.`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the name of the program)"},
-			sessionSync(),
-			&cli.BoolFlag{Name: "plugin", Usage: "the hook is the plugin's: leave the session to oacp setup"},
-		}, new(command.Workspace).Flags()...),
-		Action: action(s, anyNumber, func(c *call) error {
-			if len(c.words) != 1 || !slices.Contains(live.Programs(), live.Program(c.words[0])) {
-				return failure.Usagef("name the program whose hook this is: claude or codex")
-			}
-			if c.InTerminal {
-				return failure.Usagef("this command is for hooks, which pass an event on standard input").WithHint("oacp setup " + c.words[0] + " writes the hooks")
-			}
-			return runHook(c, live.Program(c.words[0]))
-		}),
+			c.agentFlag("the session acts for `AGENT` unless $OACP_AGENT names another (default: the name of the program)"),
+			c.sessionSync(),
+			&cli.BoolFlag{Name: "plugin", Usage: "the hook is the plugin's: leave the session to oacp setup", Destination: &c.plugin},
+		}, c.place.Flags()...),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
+func (c *hookCall) run() error {
+	if len(c.words) != 1 || !slices.Contains(live.Programs(), live.Program(c.words[0])) {
+		return failure.Usagef("name the program whose hook this is: claude or codex")
+	}
+	if c.InTerminal {
+		return failure.Usagef("this command is for hooks, which pass an event on standard input").WithHint("oacp setup " + c.words[0] + " writes the hooks")
+	}
+	return c.answerHook(live.Program(c.words[0]))
+}
+
 // sessionSync returns the flag --sync of commands for sessions.
-func sessionSync() cli.Flag {
-	return &cli.GenericFlag{Name: "sync", Value: new(command.Sync), Usage: "while the session is open, exchange mail with the git remote every `TIME` (5s)"}
+func (c *call) sessionSync() cli.Flag {
+	return &cli.GenericFlag{Name: "sync", Value: &c.sync, Usage: "while the session is open, exchange mail with the git remote every `TIME` (5s)"}
 }
 
 // notPanic turns a panic into an error, because claude and codex take the exit status of a crash for an answer.
@@ -217,8 +233,8 @@ func notPanic(err *error) {
 // hookPace is the Pace of hooks. Tests shorten it.
 var hookPace time.Duration
 
-// runHook answers the event on standard input.
-func runHook(c *call, program live.Program) (err error) {
+// answerHook answers the event on standard input.
+func (c *hookCall) answerHook(program live.Program) (err error) {
 	defer notPanic(&err)
 	e, err := live.ReadEvent(c.In)
 	if err != nil {
@@ -227,7 +243,7 @@ func runHook(c *call, program live.Program) (err error) {
 	if c.Getenv(orphans.Variable) != "" || live.IsScripted(program, c.Getenv) {
 		return nil // nobody works in the session, or its runner gives it the mail
 	}
-	if c.isOn("plugin") && (setup.Options{Program: program, Getenv: c.Getenv}).IsSetUp(e.Dir) {
+	if c.plugin && (setup.Options{Program: program, Getenv: c.Getenv}).IsSetUp(e.Dir) {
 		return nil
 	}
 	place := c.place.Place(c.Streams)
@@ -239,13 +255,13 @@ func runHook(c *call, program live.Program) (err error) {
 		return nil // the session has nothing to do with oacp, or there is no workspace for a log
 	}
 	defer func() { _ = w.Close() }() // nothing is written through it
-	agent, known := live.AgentOf(w, c.Getenv, cmp.Or(c.agent(), schema.AgentName(program)))
+	agent, known := live.AgentOf(w, c.Getenv, cmp.Or(c.agent, schema.AgentName(program)))
 	if !known {
 		return nil
 	}
 	w.ViewAs(agent)
-	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: c.Getenv, Follow: c.isSet("sync"), Pace: hookPace, Now: c.Now}
-	exit, err := handleEvent(c, h, e)
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: c.Getenv, Follow: c.sync.IsSet(), Pace: hookPace, Now: c.Now}
+	exit, err := c.handleEvent(h, e)
 	if err != nil {
 		if noteErr := live.NoteError(w, c.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {
 			return err // which the program may show
@@ -258,7 +274,7 @@ func runHook(c *call, program live.Program) (err error) {
 }
 
 // handleEvent prints the answer to an event and returns the exit status.
-func handleEvent(c *call, h *live.Hook, e live.Event) (exit int, err error) {
+func (c *hookCall) handleEvent(h *live.Hook, e live.Event) (exit int, err error) {
 	defer notPanic(&err)
 	limit := hookLimit
 	if e.Name == live.FileChanged {
@@ -278,20 +294,20 @@ func handleEvent(c *call, h *live.Hook, e live.Event) (exit int, err error) {
 		return err
 	})
 	if follow {
-		err = errors.Join(err, startFollower(c, h.Workspace, h.Agent, e.Session))
+		err = errors.Join(err, c.startFollower(h.Workspace, h.Agent, e.Session))
 	}
 	return exit, err
 }
 
 // startFollower starts the process that follows a session. It outlives this one, and ends with the session.
-func startFollower(c *call, w *mailbox.Workspace, agent schema.AgentName, session string) error {
+func (c *hookCall) startFollower(w *mailbox.Workspace, agent schema.AgentName, session string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	args := []string{"live", "--dir", w.Dir(), "--agent", string(agent), "--follow", session}
-	if c.isSet("sync") {
-		args = append(args, "--sync="+c.syncFlag().String())
+	if c.sync.IsSet() {
+		args = append(args, "--sync="+c.sync.String())
 	}
 	follower := exec.Command(self, args...)
 	processgroup.LeadSession(follower)

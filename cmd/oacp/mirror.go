@@ -17,7 +17,16 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
+// A mirrorCall is a call of mirror.
+type mirrorCall struct {
+	*call
+	log            command.BridgeLog
+	mirror         mirror.Mirror
+	follow, noSync bool
+}
+
 func newMirrorCommand(s *command.Streams) *cli.Command {
+	c := &mirrorCall{call: newCall(s), mirror: mirror.Mirror{Direction: mirror.Both}}
 	return &cli.Command{
 		Name:      "mirror",
 		Category:  command.CategoryBridge,
@@ -47,69 +56,59 @@ EXAMPLES:
    oacp mirror --run-id 1 --direction out
    oacp mirror --run-id 2 --since 2h
    oacp mirror my-project --bridge bridge.jsonl --follow`,
-		Flags: flagsWith(append([]cli.Flag{
-			&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both)},
-			&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began"},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped"},
-			&cli.BoolFlag{Name: "finished", Usage: "deliver the records of a finished run, as notices that start no turn"},
-			new(command.Sync).Flag(command.Rare),
-			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose copies"},
-		}, new(command.BridgeLog).WritingFlags()...)...),
-		Action: ofProject(s, runMirror),
+		Flags: c.flagsWith(append([]cli.Flag{
+			&cli.GenericFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: command.OneOf(&c.mirror.Direction, "direction", mirror.Out, mirror.In, mirror.Both)},
+			&cli.GenericFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Value: command.Parsed(&c.mirror.Since, c.parseTime)},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped", Destination: &c.follow},
+			&cli.BoolFlag{Name: "finished", Usage: "deliver the records of a finished run, as notices that start no turn", Destination: &c.mirror.Finished},
+			c.sync.Flag(command.Rare),
+			&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose copies", Destination: &c.noSync},
+		}, c.log.WritingFlags()...)...),
+		Action: c.ofProject(c.run),
 	}
 }
 
-func runMirror(c *call) error {
-	selected, m := bridgeLog(c), &mirror.Mirror{Finished: c.isOn("finished")}
-	err := selected.Check(c.flags)
-	if err != nil {
+func (c *mirrorCall) run() error {
+	if err := c.log.Check(); err != nil {
 		return err
 	}
-	if m.Direction, err = mirror.ParseDirection(c.text("direction")); err != nil {
-		return failure.Usagef("--direction: %w", err)
-	}
-	if since := c.text("since"); since != "" {
-		if m.Since, err = parseTime("--since", since, c.Now()); err != nil {
-			return err
-		}
-	}
-	return c.with(&mailbox.Options{NoSync: c.isOn("no-sync")}, func(w *mailbox.Workspace) error {
+	return c.with(&mailbox.Options{NoSync: c.noSync}, func(w *mailbox.Workspace) error {
 		synchronizer, err := c.synchronizer(w)
 		if err != nil {
 			return err
 		}
-		return selected.With(c.Streams, bridge.Options{NoSync: c.isOn("no-sync")}, func(log *bridge.Log) error {
-			m.Workspace, m.Log = w, log
+		return c.log.With(c.Streams, bridge.Options{NoSync: c.noSync}, func(log *bridge.Log) error {
+			c.mirror.Workspace, c.mirror.Log = w, log
 			defer c.catchSignals()()
-			if c.isOn("follow") {
-				return synchronizer.Around(c.ctx, false, func() error { return followMirror(c, m) })
+			if c.follow {
+				return synchronizer.Around(c.ctx, false, c.followLog)
 			}
 			var report mirror.Report
 			synchronizer.Briefly(c.ctx)
 			err := synchronizer.Around(c.ctx, false, func() (err error) {
-				report, err = m.Run(c.ctx)
+				report, err = c.mirror.Run(c.ctx)
 				return err
 			})
 			err = cmp.Or(context.Cause(c.ctx), err)
 			// Work done before an error counts.
-			printErr := reportAnswer{Bridge: log.Path(), Report: report, asText: err != nil}.print(c)
+			printErr := reportAnswer{Bridge: log.Path(), Report: report, asText: err != nil}.print(c.call)
 			return cmp.Or(err, printErr)
 		})
 	})
 }
 
-// followMirror prints a line for each copy until a signal ends it, which is not a failure.
-func followMirror(c *call, m *mirror.Mirror) error {
+// followLog prints a line for each copy until a signal ends it, which is not a failure.
+func (c *mirrorCall) followLog() error {
 	var printErr error
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
-		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
+	err := c.mirror.Follow(ctx, func(report mirror.Report, passErr error) {
+		answer := reportAnswer{Bridge: c.mirror.Log.Path(), Report: report}
 		if passErr != nil {
 			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
 			c.Warn(answer.Error)
 		}
-		err := answer.print(c)
+		err := answer.print(c.call)
 		if errors.Is(err, failure.ErrReported) {
 			err = nil
 		}
@@ -147,7 +146,7 @@ func (a reportAnswer) print(c *call) error {
 		c.Warn(text)
 	}
 	var err error
-	if c.json() && !a.asText {
+	if c.asJSON && !a.asText {
 		err = command.WriteJSONLine(c.Out, a)
 	} else {
 		_, err = fmt.Fprintln(c.Out, a.summary())

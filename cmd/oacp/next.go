@@ -20,7 +20,16 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// A nextCall is a call of next.
+type nextCall struct {
+	*call
+	limit              time.Duration
+	thread, all, again bool
+	selected           selection
+}
+
 func newNextCommand(s *command.Streams) *cli.Command {
+	c := &nextCall{call: newCall(s), limit: defaultWait}
 	return &cli.Command{
 		Name:      "next",
 		Category:  command.CategoryMessages,
@@ -38,34 +47,25 @@ EXAMPLES:
    oacp next --agent codex
    oacp next --type question --from claude --timeout 30s
    oacp next --thread`,
-		Flags: flagsWith(append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "read the inbox of `AGENT` (default: $OACP_AGENT)"},
-			timeoutFlag(),
-			new(command.Sync).Flag(command.Rare),
-			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message"},
-			&cli.BoolFlag{Name: "all", Usage: "show all new messages"},
-			&cli.BoolFlag{Name: "again", Usage: "also show messages that the agent was shown before"},
-		}, selectionFlags("only")...)...),
-		Action: ofProject(s, func(c *call) error {
-			defer c.catchSignals()()
-			return c.open(runNext)
-		}),
+		Flags: c.flagsWith(append([]cli.Flag{
+			c.agentFlag("read the inbox of `AGENT` (default: $OACP_AGENT)"),
+			timeoutFlag(&c.limit),
+			c.sync.Flag(command.Rare),
+			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message", Destination: &c.thread},
+			&cli.BoolFlag{Name: "all", Usage: "show all new messages", Destination: &c.all},
+			&cli.BoolFlag{Name: "again", Usage: "also show messages that the agent was shown before", Destination: &c.again},
+		}, c.selected.flags("only")...)...),
+		Action: c.inProject(c.run),
 	}
 }
 
-func runNext(c *call, w *mailbox.Workspace) error {
-	if c.isOn("all") && c.isOn("thread") {
+func (c *nextCall) run(w *mailbox.Workspace) error {
+	defer c.catchSignals()()
+	if c.all && c.thread {
 		return failure.Usagef("--all and --thread are mutually exclusive")
 	}
-	limit, err := timeLimit(c.flags)
-	if err != nil {
-		return err
-	}
-	selected, err := newSelection(c, w)
-	if err != nil {
-		return err
-	}
-	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
+	c.selected.warn(w, c.Streams)
+	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
 	if err != nil {
 		return err
 	}
@@ -74,33 +74,33 @@ func runNext(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	began := time.Now()
-	defer synchronizer.Begin(c.ctx, cmp.Or(limit, defaultWait))()
-	if open := c.openMessages(w, agent); open != "" && !c.json() {
+	defer synchronizer.Begin(c.ctx, cmp.Or(c.limit, defaultWait))()
+	if open := c.openMessages(w, agent); open != "" && !c.asJSON {
 		fmt.Fprintln(c.Err, open)
 	}
-	isAgain, news := c.isOn("again"), track.NewsOf(w, agent)
-	options := watch.PendingOptions{Timeout: limit, Match: func(m *schema.Message) bool {
-		return selected.matches(m) && (isAgain || news.Has(m))
+	news := track.NewsOf(w, agent)
+	options := watch.PendingOptions{Timeout: c.limit, Match: func(m *schema.Message) bool {
+		return c.selected.matches(m) && (c.again || news.Has(m))
 	}}
-	what := selected.String()
-	if !isAgain {
+	what := c.selected.String()
+	if !c.again {
 		what = "new " + what
 	}
 	most := 1
-	if c.isOn("all") {
+	if c.all {
 		most = 0
 	}
 	by := track.Noticed{Process: process.Caller(c.Getenv).Process}
 	for isShown := false; !isShown; { // another process of the agent may be faster
-		found, err := awaitPending(c, watch.Target{Workspace: w, Agent: agent}, what, options, began)
+		found, err := awaitPending(c.call, watch.Target{Workspace: w, Agent: agent}, what, options, began)
 		if err == nil {
 			by.At = c.Now()
-			isShown, err = track.Show(c.ctx, w, agent, by, found, most, isAgain, func(chosen []mailbox.Entry) error {
+			isShown, err = track.Show(c.ctx, w, agent, by, found, most, c.again, func(chosen []mailbox.Entry) error {
 				return c.showNext(w, agent, chosen)
 			})
 		}
 		if err != nil {
-			text := fmt.Sprintf("no %s came for %s within %s", what, agent, shortDuration(limit))
+			text := fmt.Sprintf("no %s came for %s within %s", what, agent, shortDuration(c.limit))
 			if open := c.openMessages(w, agent); open != "" {
 				text += "; " + open
 			}
@@ -111,24 +111,24 @@ func runNext(c *call, w *mailbox.Workspace) error {
 }
 
 // showNext prints what next found.
-func (c *call) showNext(w *mailbox.Workspace, agent schema.AgentName, found []mailbox.Entry) error {
+func (c *nextCall) showNext(w *mailbox.Workspace, agent schema.AgentName, found []mailbox.Entry) error {
 	messages := found
-	if c.isOn("thread") {
+	if c.thread {
 		thread, err := conversation.Thread(c.ctx, w, string(found[0].Message.ID))
 		if _, err = warnUnreadable(err, c.Streams); err != nil {
 			return err
 		}
 		messages = conversation.NewFor(thread, agent, found[0])
 	}
-	if err := printAll(withReplies(c.ctx, w, agent, messages), c.json(), !c.isOn("all") && !c.isOn("thread"), c.Streams); err != nil {
+	if err := printAll(withReplies(c.ctx, w, agent, messages), c.asJSON, !c.all && !c.thread, c.Streams); err != nil {
 		return err
 	}
-	if err := c.Out.Flush(); err != nil || c.json() {
+	if err := c.Out.Flush(); err != nil || c.asJSON {
 		return err
 	}
 	whenDone := "oacp reply ID --ack --body TEXT, or oacp ack ID"
 	if len(found) == 1 {
-		whenDone = afterWork(found[0].Message, c.text("agent"))
+		whenDone = afterWork(found[0].Message, string(c.agent))
 	}
 	_, err := fmt.Fprintln(c.Err, "when done:", whenDone)
 	return err
@@ -172,7 +172,7 @@ func awaitPending(c *call, target watch.Target, what string, options watch.Pendi
 		limit = " for at most " + shortDuration(options.Timeout)
 		options.Timeout = max(options.Timeout-time.Since(began), 1)
 	}
-	if !c.json() {
+	if !c.asJSON {
 		options.Idle = func() { c.Note("no " + what + " is pending for " + string(target.Agent) + "; waiting" + limit) }
 	}
 	return watch.AwaitPending(c.ctx, []watch.Target{target}, options)

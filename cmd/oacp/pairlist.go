@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,20 +18,28 @@ import (
 	"github.com/oacp-go/oacp/pair"
 )
 
-// pairRunsFlags are the flags that select runs, --json and more.
-func pairRunsFlags(more ...cli.Flag) []cli.Flag {
-	return slices.Concat(new(command.BridgeLog).RunsFlags(), []cli.Flag{jsonFlag()}, more)
+// runsFlags are the flags that select runs, --json and more.
+func runsFlags(c *call, log *command.BridgeLog, more ...cli.Flag) []cli.Flag {
+	return slices.Concat(log.RunsFlags(), []cli.Flag{c.jsonFlag()}, more)
+}
+
+// A pairRunsCall is a call of pair list or pair remove.
+type pairRunsCall struct {
+	*call
+	log  command.BridgeLog
+	what pair.Removal
 }
 
 func newPairListCommand(s *command.Streams) *cli.Command {
+	c := &pairRunsCall{call: newCall(s)}
 	return &cli.Command{
 		Name:  "list",
 		Usage: "list the runs of a repository, newest first",
 		Description: `STATE is running if a process drives the run, and stopped if oacp pair --run-id NUMBER
 can continue it. A run in state log has no agents: a mirror or oacp bridge created it.
 VERDICT is the last verdict of the reviewers.`,
-		Flags:  pairRunsFlags(),
-		Action: action(s, 0, listPairRuns),
+		Flags:  runsFlags(c.call, &c.log),
+		Action: c.action(0, c.list),
 	}
 }
 
@@ -94,8 +101,8 @@ func (r pairRun) verdict() string {
 	return string(r.Verdict.Agent) + " " + cmp.Or(string(r.Verdict.Signal), "unclear")
 }
 
-func listPairRuns(c *call) error {
-	root, repository, ids, err := bridgeLog(c).RepositoryIDs(c.Streams, false)
+func (c *pairRunsCall) list() error {
+	root, repository, ids, err := c.log.RepositoryIDs(c.Streams, false)
 	if err != nil {
 		return err
 	}
@@ -138,45 +145,47 @@ func printRuns(runs []pairRun, s *command.Streams) {
 }
 
 func newPairRemoveCommand(s *command.Streams) *cli.Command {
+	c := &pairRunsCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "remove",
 		Usage:     "remove finished runs",
 		ArgsUsage: "NUMBER…",
 		Description: `remove deletes the folders of runs, with their logs and transcripts. It never removes a
 run that a process drives.`,
-		Flags: pairRunsFlags(
-			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes"},
-			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued"}),
-		Action: action(s, anyNumber, func(c *call) error {
-			var ids []int
-			for _, text := range c.words {
-				id, err := strconv.Atoi(text)
-				if err != nil || id < 1 {
-					return failure.Usagef("%s is not the number of a run", visible.Quote(text)).WithHint("oacp pair list lists the runs")
-				}
-				ids = append(ids, id)
-			}
-			if len(ids) == 0 {
-				return failure.Usagef("no run is named").WithHint("oacp pair list lists the runs")
-			}
-			var failed []error
-			for _, id := range ids { // one that cannot be removed does not stop the others
-				failed = append(failed, removePairRun(c, id))
-			}
-			return errors.Join(failed...)
-		}),
+		Flags: runsFlags(c.call, &c.log,
+			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes", Destination: &c.what.Worktree},
+			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued", Destination: &c.what.Unfinished}),
+		Action: c.action(anyNumber, c.remove),
 	}
 }
 
-// removePairRun removes a run and prints what it removed.
-func removePairRun(c *call, id int) error {
-	log, what := bridgeLog(c), pair.Removal{Worktree: c.isOn("worktree"), Unfinished: c.isOn("unfinished")}
-	log.RunID = id
-	run, err := log.Run(c.Streams)
+func (c *pairRunsCall) remove() error {
+	var ids []int
+	for _, text := range c.words {
+		id, err := command.ParseRunID(text)
+		if err != nil {
+			return failure.Usagef("%s is not the number of a run", visible.Quote(text)).WithHint("oacp pair list lists the runs")
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return failure.Usagef("no run is named").WithHint("oacp pair list lists the runs")
+	}
+	var failed []error
+	for _, id := range ids { // one that cannot be removed does not stop the others
+		failed = append(failed, c.removeRun(id))
+	}
+	return errors.Join(failed...)
+}
+
+// removeRun removes a run and prints what it removed.
+func (c *pairRunsCall) removeRun(id int) error {
+	c.log.RunID = id
+	run, err := c.log.Run(c.Streams)
 	if err != nil {
 		return failure.WithHint(err, "oacp pair list lists the runs")
 	}
-	removed, err := pair.Remove(c.ctx, run, what)
+	removed, err := pair.Remove(c.ctx, run, c.what)
 	switch {
 	case errors.Is(err, pair.ErrNeverBegun), errors.Is(err, pair.ErrLogRun):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --unfinished %d removes it", id))
@@ -186,7 +195,7 @@ func removePairRun(c *call, id int) error {
 		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --worktree %d also removes them", id))
 	case err != nil:
 		return err
-	case c.json():
+	case c.asJSON:
 		return command.WriteJSONLine(c.Out, map[string]any{"id": id, "removed": removed})
 	}
 	c.printf("removed run %d: %s\n", id, visible.Line(removed.Folder))
@@ -213,7 +222,7 @@ func (p *pairPrinter) print(e pair.Entry) {
 		return
 	}
 	var err error
-	if p.json() {
+	if p.asJSON {
 		var line []byte
 		if line, err = e.Line(); err == nil {
 			_, err = p.Out.Write(line)

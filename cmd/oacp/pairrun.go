@@ -17,13 +17,16 @@ import (
 
 // drive drives the run.
 func (p *pairing) drive() (err error) {
+	if err := p.prepare(); err != nil {
+		return err
+	}
 	printer := &pairPrinter{pairing: p}
 	var session *pair.Session
 	options := pair.Options{
 		Observe: printer.print, Warn: func(err error) { p.Warn(err.Error()) },
 		Timeout: p.config.Timeout, ProofTimeout: p.proofTimeout, Now: p.Now,
 	}
-	overrideInherit(p.call, &options.Inherit)
+	p.inherit.override(p.call, &options.Inherit)
 	if options.NewDriver, err = p.drivers(options.Inherit, func() *pair.Session { return session }); err != nil {
 		return err
 	}
@@ -62,34 +65,27 @@ func (p *pairing) withResumption(err error, session *pair.Session) error {
 // drivers returns the function that makes drivers. Claude and Codex get the tools of oacp mcp for the
 // bridge log.
 func (p *pairing) drivers(inherit agent.Inherit, session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
-	permission, err := agent.ParsePermission(p.text("allow"))
-	if err != nil {
-		return nil, failure.Usagef("--allow: %w", err)
-	}
-	driver := p.text("driver")
-	if driver != "exec" && driver != "acp" {
-		return nil, failure.Usagef("--driver: %s is neither exec nor acp", visible.Quote(driver))
-	}
 	kinds := make(map[pair.Agent]agent.Kind)
 	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
 		kind := string(name)
-		if p.commands[name] != nil {
-			kind = driver
+		if p.commandOf(name) != nil {
+			kind = p.driver
 		}
+		var err error
 		if kinds[name], err = agent.FindKind(kind); err != nil {
 			return nil, err
 		}
-		if err := kinds[name].Check(agent.Options{Command: p.commands[name], Allow: permission}); err != nil {
+		if err := kinds[name].Check(agent.Options{Command: p.commandOf(name), Allow: p.allow}); err != nil {
 			return nil, failure.Usagef("%w", err)
 		}
 	}
 	return func(name pair.Agent, dir, id string) agent.Driver {
 		var mayRun []string
-		if permission == agent.PermitEdits {
+		if p.allow == agent.PermitEdits {
 			mayRun = pair.Settings{Proof: session().Manifest().ProofCommand}.MayRun()
 		}
 		return kinds[name].New(agent.Options{
-			Command: p.commands[name], Dir: dir, Session: id, Allow: permission, MayRun: mayRun, Inherit: inherit,
+			Command: p.commandOf(name), Dir: dir, Session: id, Allow: p.allow, MayRun: mayRun, Inherit: inherit,
 			MCP: oacpTools(p.Streams, kinds[name].Name, "--agent", string(name), "--bridge", session().Place().BridgePath()),
 		})
 	}, nil
@@ -115,8 +111,8 @@ func (p *pairing) start(options pair.Options) (*pair.Session, error) {
 		return nil, err
 	}
 	session, err := pair.Resume(run, options)
-	if err == nil && p.isSet("max-iterations") {
-		if err = session.SetMaxIterations(p.flags.Int("max-iterations")); err != nil {
+	if err == nil && p.given(&p.maxIterations) {
+		if err = session.SetMaxIterations(p.maxIterations); err != nil {
 			err = errors.Join(failure.Usagef("%w", err), session.Close())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func newAgentsCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:     "agents",
 		Category: command.CategoryTurns,
@@ -22,12 +23,12 @@ EXAMPLES:
    oacp agents
    oacp run --agent gemini --driver acp --reply
    oacp run --agent codex --driver acp -- my-agent --acp`,
-		Flags:  []cli.Flag{jsonFlag()},
-		Action: action(s, 0, listPrograms),
+		Flags:  []cli.Flag{c.jsonFlag()},
+		Action: c.action(0, c.listPrograms),
 	}
 }
 
-func listPrograms(c *call) error {
+func (c *call) listPrograms() error {
 	programs := agent.KnownPrograms()
 	return c.answer(map[string]any{"programs": programs}, func() {
 		t := newTable(c.Streams, row{"Program", "Driver", "Command", "Version", "Resume", "Cancel", "Permissions", "Usage", "Live mail"})

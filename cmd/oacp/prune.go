@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -13,7 +14,15 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
+// A pruneCall is a call of prune. A time that no flag gives is zero.
+type pruneCall struct {
+	*call
+	olderThan, forget time.Time
+	dryRun, yes       bool
+}
+
 func newPruneCommand(s *command.Streams) *cli.Command {
+	c := &pruneCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "prune",
 		Category:  command.CategoryWorkspace,
@@ -33,28 +42,22 @@ EXAMPLES:
    oacp prune --dry-run
    oacp prune --older-than 90d
    oacp prune --older-than 2026-01-31 --forget 180d`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "older-than", Usage: "prune what is older than `TIME`: an age such as 12h or 30d, or a date such as 2026-01-31", Value: "30d"},
-			&cli.StringFlag{Name: "forget", Category: command.Rare, Usage: "forget the lists of days before `TIME`", Value: "365d"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "count, and remove nothing"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
-		Action: ofProject(s, func(c *call) error {
-			defer c.catchSignals()()
-			return c.open(runPrune)
-		}),
+		Flags: c.flagsWith(
+			&cli.GenericFlag{Name: "older-than", Usage: "prune what is older than `TIME`: an age such as 12h or 30d, or a date such as 2026-01-31", DefaultText: "30d", Value: command.Parsed(&c.olderThan, c.parsePast)},
+			&cli.GenericFlag{Name: "forget", Category: command.Rare, Usage: "forget the lists of days before `TIME`", DefaultText: "365d", Value: command.Parsed(&c.forget, c.parsePast)},
+			&cli.BoolFlag{Name: "dry-run", Usage: "count, and remove nothing", Destination: &c.dryRun},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask", Destination: &c.yes}),
+		Action: c.inProject(c.run),
 	}
 }
 
-func runPrune(c *call, w *mailbox.Workspace) error {
-	before, err := pastTime(c, "older-than")
-	if err != nil {
-		return err
-	}
-	forget, err := pastTime(c, "forget")
-	if err != nil {
-		return err
-	}
-	prunable, err := w.Prunable(c.ctx, before)
+func (c *pruneCall) run(w *mailbox.Workspace) error {
+	defer c.catchSignals()()
+	const day = 24 * time.Hour
+	forgets := !c.forget.IsZero()
+	c.olderThan = cmp.Or(c.olderThan, c.Now().Add(-30*day))
+	c.forget = cmp.Or(c.forget, c.Now().Add(-365*day))
+	prunable, err := w.Prunable(c.ctx, c.olderThan)
 	if err != nil {
 		return err
 	}
@@ -69,11 +72,11 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 	switch {
 	case err != nil:
 		return err
-	case repository == nil && c.isSet("forget"):
+	case repository == nil && forgets:
 		return failure.Usagef("--forget needs a workspace that is synced by git: without one, nothing is known of messages that were pruned")
 	}
 	verb := "would remove"
-	answer.DryRun = c.isOn("dry-run")
+	answer.DryRun = c.dryRun
 	if !answer.DryRun {
 		verb = "removed"
 		counted, err := w.Prune(c.ctx, prunable, true)
@@ -84,16 +87,16 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 		if repository != nil {
 			question += ", and what is as old from the branch"
 		}
-		if c.isSet("forget") {
-			question += ", and forget what is known of pruned messages from before " + forget.Format(time.DateOnly)
+		if forgets {
+			question += ", and forget what is known of pruned messages from before " + c.forget.Format(time.DateOnly)
 		}
-		if err := c.confirm(question + "?"); err != nil {
+		if err := c.confirm(c.yes, question+"?"); err != nil {
 			return err
 		}
 	}
 	if repository != nil {
 		options := command.SyncOptions(w)
-		options.DryRun, options.Prune, options.Forget, options.Waiting = answer.DryRun, prunable, forget, c.NoteWaiting
+		options.DryRun, options.Prune, options.Forget, options.Waiting = answer.DryRun, prunable, c.forget, c.NoteWaiting
 		result, err := repository.Sync(c.ctx, options)
 		if err != nil {
 			return cmp.Or(context.Cause(c.ctx), err)
@@ -115,11 +118,11 @@ func runPrune(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-// pastTime returns the time of a flag, which must not be in the future.
-func pastTime(c *call, flag string) (time.Time, error) {
-	at, err := parseTime("--"+flag, c.text(flag), c.Now())
+// parsePast parses a time, which must not be in the future.
+func (c *call) parsePast(text string) (time.Time, error) {
+	at, err := c.parseTime(text)
 	if err == nil && at.After(c.Now()) {
-		err = failure.Usagef("--%s: %s is in the future", flag, at.Format(time.DateOnly))
+		err = fmt.Errorf("%s is in the future", at.Format(time.DateOnly))
 	}
 	return at, err
 }

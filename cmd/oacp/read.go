@@ -23,7 +23,14 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// A readCall is a call of read.
+type readCall struct {
+	*call
+	all, unverified, raw bool
+}
+
 func newReadCommand(s *command.Streams) *cli.Command {
+	c := &readCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "read",
 		Category:  command.CategoryMessages,
@@ -42,21 +49,21 @@ EXAMPLES:
    oacp read ID ID
    oacp read --all --agent codex
    oacp read ID --json | jq -r .body`,
-		Flags: flagsWith(
-			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent"},
-			&cli.StringFlag{Name: "agent", Usage: "read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)"},
-			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "also show held messages, to a person"},
-			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes"}),
-		Action: action(s, anyNumber, runRead),
+		Flags: c.flagsWith(
+			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent", Destination: &c.all},
+			c.agentFlag("read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)"),
+			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "also show held messages, to a person", Destination: &c.unverified},
+			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &c.raw}),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
 // checkIDs checks that either ids are given, or --all.
-func checkIDs(c *call) error {
-	switch all := c.isOn("all"); {
-	case all && len(c.words) > 0:
+func checkIDs(ids []string, all bool) error {
+	switch {
+	case all && len(ids) > 0:
 		return failure.Usagef("ids and --all are mutually exclusive")
-	case !all && (len(c.words) == 0 || slices.Contains(c.words, "")):
+	case !all && (len(ids) == 0 || slices.Contains(ids, "")):
 		return errNoID().WithHint("oacp inbox lists pending messages; --all takes all of them")
 	}
 	return nil
@@ -66,52 +73,52 @@ func errNoID() *failure.Error {
 	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists pending messages")
 }
 
-func runRead(c *call) error {
+func (c *readCall) run() error {
 	switch {
-	case c.isOn("raw") && c.json():
+	case c.raw && c.asJSON:
 		return failure.Usagef("--raw and --json are mutually exclusive")
-	case c.isOn("raw") && (c.isOn("all") || len(c.words) > 1):
+	case c.raw && (c.all || len(c.words) > 1):
 		return failure.Usagef("--raw prints one file")
 	}
-	if err := checkIDs(c); err != nil {
+	if err := checkIDs(c.words, c.all); err != nil {
 		return err
 	}
 	var options mailbox.Options
-	if c.isOn("unverified") && !c.InTerminal && !c.AsPerson {
+	if c.unverified && !c.InTerminal && !c.AsPerson {
 		return &failure.Error{
 			Code: "person", Err: errors.New("only a person reads messages that nobody has signed"),
 			Hint: "use a terminal, or write oacp --as-person before the command",
 		}
 	}
-	if c.isOn("unverified") {
+	if c.unverified {
 		options.Screen = mailbox.Unscreened
 	}
 	return c.with(&options, func(w *mailbox.Workspace) error {
-		if c.agent() != "" {
-			w.ViewAs(c.agent())
+		if c.agent != "" {
+			w.ViewAs(c.agent)
 		}
-		read := func() error { return readNamed(c, w) }
-		if c.isOn("all") {
-			read = func() error { return readAll(c, w) }
+		read := c.readNamed
+		if c.all {
+			read = c.readAll
 		}
 		if w.CheckAgent(c.reader()) != nil {
-			return read()
+			return read(w)
 		}
-		return track.WhileReading(c.ctx, w, c.reader(), read)
+		return track.WhileReading(c.ctx, w, c.reader(), func() error { return read(w) })
 	})
 }
 
 // reader is the agent that reads, or empty.
 func (c *call) reader() schema.AgentName {
-	return cmp.Or(c.agent(), schema.AgentName(c.Getenv("OACP_AGENT")))
+	return cmp.Or(c.agent, schema.AgentName(c.Getenv("OACP_AGENT")))
 }
 
 // readNamed shows the messages that the arguments name.
-func readNamed(c *call, w *mailbox.Workspace) error {
+func (c *readCall) readNamed(w *mailbox.Workspace) error {
 	var messages []shown
 	var pending []mailbox.Entry
 	for _, id := range c.words {
-		found, err := findToRead(c, w, id)
+		found, err := c.findToRead(w, id)
 		if err != nil {
 			return err
 		}
@@ -119,7 +126,7 @@ func readNamed(c *call, w *mailbox.Workspace) error {
 		switch {
 		case e.IsHeld():
 			return e.Err
-		case c.isOn("raw"):
+		case c.raw:
 			_, data, err := w.Read(e)
 			if data != nil { // it need not be a message
 				_, err = c.Out.Write(data)
@@ -137,7 +144,7 @@ func readNamed(c *call, w *mailbox.Workspace) error {
 		messages = append(messages, shown{e, list})
 		pending = append(pending, found...)
 	}
-	if err := printAll(messages, c.json(), len(c.words) == 1, c.Streams); err != nil {
+	if err := printAll(messages, c.asJSON, len(c.words) == 1, c.Streams); err != nil {
 		return err
 	}
 	return c.noteRead(w, c.reader(), pending)
@@ -164,25 +171,25 @@ func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []
 }
 
 // findToRead returns the copies of a message. The first one is the one to show.
-func findToRead(c *call, w *mailbox.Workspace, id string) ([]mailbox.Entry, error) {
-	found, err := w.FindNamed(c.ctx, id, c.agent())
+func (c *readCall) findToRead(w *mailbox.Workspace, id string) ([]mailbox.Entry, error) {
+	found, err := w.FindNamed(c.ctx, id, c.agent)
 	unreadable, err := mailbox.SplitUnreadable(err)
 	if err != nil {
 		return nil, err
 	}
-	own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.agent() })
+	own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.agent })
 	if own > 0 {
 		found[0], found[own] = found[own], found[0]
 	}
-	if unreadable != nil && found[0].Message != nil && !c.isOn("raw") {
+	if unreadable != nil && found[0].Message != nil && !c.raw {
 		c.Warn("there may be more copies: " + failure.OneLine(unreadable.Error()))
 	}
 	return found, nil
 }
 
 // readAll shows the inbox of the agent.
-func readAll(c *call, w *mailbox.Workspace) error {
-	agent, err := c.actsFor(command.AgentOf(w, c.text("agent"), c.Streams))
+func (c *readCall) readAll(w *mailbox.Workspace) error {
+	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
 	if err != nil {
 		return err
 	}
@@ -190,10 +197,10 @@ func readAll(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 && !c.json() {
+	if len(entries) == 0 && !c.asJSON {
 		c.printf("%s: nothing pending\n", agent)
 	}
-	if err := printAll(withReplies(c.ctx, w, agent, entries), c.json(), false, c.Streams); err != nil {
+	if err := printAll(withReplies(c.ctx, w, agent, entries), c.asJSON, false, c.Streams); err != nil {
 		return err
 	}
 	return c.noteRead(w, c.reader(), entries)

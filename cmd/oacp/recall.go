@@ -17,6 +17,7 @@ import (
 )
 
 func newRecallCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "recall",
 		Category:  command.CategoryMessages,
@@ -33,8 +34,8 @@ there, it comes back. oacp status ID shows its stage.
 
 EXAMPLE:
    oacp recall ID`,
-		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "act as `AGENT`, the sender (default: $OACP_AGENT)"}),
-		Action: inWorkspace(s, 1, runRecall),
+		Flags:  c.flagsWith(c.agentFlag("act as `AGENT`, the sender (default: $OACP_AGENT)")),
+		Action: c.inWorkspace(1, c.recall),
 	}
 }
 
@@ -54,12 +55,12 @@ type recalledRecipient struct {
 	Recall *track.RecallRequest `json:"recall,omitempty"`
 }
 
-func runRecall(c *call, w *mailbox.Workspace) error {
+func (c *call) recall(w *mailbox.Workspace) error {
 	id, err := c.only(failure.Usagef("which message? needs an id").WithHint("oacp list --box outbox lists sent messages"))
 	if err != nil {
 		return err
 	}
-	agent, err := command.ActingAgent(w, c.text("agent"), c.Streams)
+	agent, err := command.ActingAgent(w, c.agent, c.Streams)
 	if err != nil && !errors.Is(err, project.ErrNoSender) {
 		return err
 	}
@@ -89,7 +90,7 @@ func runRecall(c *call, w *mailbox.Workspace) error {
 		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage, p.Recall})
 		missed = missed || !isRecalled
 	}
-	if err != nil && c.json() {
+	if err != nil && c.asJSON {
 		// One line, because the error follows on another.
 		return errors.Join(command.WriteJSONLine(c.Out, answer), err)
 	}

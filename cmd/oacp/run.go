@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,7 +26,21 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
+// A runCall is a call of run. The command of the agent is behind the "--".
+type runCall struct {
+	*call
+	driverFlags
+	reply, once, steer, showOutput                         bool
+	input                                                  turn.Input
+	autonomy                                               project.Autonomy
+	allowFrom                                              []schema.AgentName
+	maxAttempts, maxTurns, maxPairTurns, maxHops, parallel int
+	timeout                                                time.Duration
+	claim                                                  string
+}
+
 func newRunCommand(s *command.Streams) *cli.Command {
+	c := &runCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "run",
 		Category:  command.CategoryTurns,
@@ -46,108 +61,75 @@ EXAMPLES:
    oacp run --agent codex --reply -- cat
    oacp run --agent claude --driver claude --allow edits --reply
    oacp run --agent gemini --driver acp --reply`,
-		Flags: flagsWith(slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)"},
-			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer"},
-			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body"},
-			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)"},
-			&cli.StringSliceFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others"},
-			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
-			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
-			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
-			&cli.IntFlag{Name: "max-hops", Category: command.Rare, Usage: "run at most `N` turns in a row, each on a message that the one before sent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxHops)},
-			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout)},
-			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none"},
-			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
-			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do"},
-			&cli.BoolFlag{Name: "steer", Category: command.Rare, Usage: "let a P0 message join the running turn of its conversation (claude and codex)"},
-			new(command.Sync).Flag(command.Rare),
-			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns"},
-		}, driverFlags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"))...),
-		Action: action(s, anyNumber, func(c *call) error {
-			before, after := command.PositionalsAndRest(c.flags)
-			if err := checkOrder(after); err != nil {
-				return err
-			}
-			for i, word := range before {
-				if isProject := i == 0 && word != "" && word[0] != '.' && !strings.Contains(word, "/"); !isProject && len(after) == 0 {
-					return failure.Usagef("unexpected argument %s", visible.Quote(word)).WithHint(afterDashes)
-				}
-			}
-			if err := c.place.TakeProject(before); err != nil {
-				return err
-			}
-			err := c.open(func(c *call, w *mailbox.Workspace) error { return runAgent(c, w, after) })
-			if unknown, ok := errors.AsType[*project.UnknownProjectError](err); ok && len(before) > 0 && len(after) == 0 {
-				err = failure.WithHint(err, spelling.DidYouMean(unknown.Known, unknown.Project, afterDashes))
-			}
-			return err
-		}),
+		Flags: c.flagsWith(slices.Concat([]cli.Flag{
+			c.agentFlag("work the inbox of `AGENT` (default: $OACP_AGENT)"),
+			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer", Destination: &c.reply},
+			&cli.GenericFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body", Value: command.OneOf(&c.input, "input", turn.InputMessage, turn.InputBody)},
+			&cli.GenericFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)", Value: command.Parsed(&c.autonomy, project.ParseAutonomy)},
+			&cli.GenericFlag{Name: "allow-from", Category: command.Rare, Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others", Value: command.Each(&c.allowFrom, schema.ParseAgentName)},
+			&cli.GenericFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts), Value: command.Positive(&c.maxAttempts)},
+			&cli.GenericFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns), Value: command.Positive(&c.maxTurns, turn.Unlimited)},
+			&cli.GenericFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns), Value: command.Positive(&c.maxPairTurns, turn.Unlimited)},
+			&cli.GenericFlag{Name: "max-hops", Category: command.Rare, Usage: "run at most `N` turns in a row, each on a message that the one before sent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxHops), Value: command.Positive(&c.maxHops, turn.Unlimited)},
+			&cli.GenericFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout), Value: command.Parsed(&c.timeout, turnTimeout)},
+			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none", Destination: &c.claim},
+			&cli.GenericFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1", Value: command.Positive(&c.parallel)},
+			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do", Destination: &c.once},
+			&cli.BoolFlag{Name: "steer", Category: command.Rare, Usage: "let a P0 message join the running turn of its conversation (claude and codex)", Destination: &c.steer},
+			c.sync.Flag(command.Rare),
+			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns", Destination: &c.showOutput},
+		}, c.driverFlags.flags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"))...),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
-// runSettings returns the settings of the agent. The options of the command line replace them.
-func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command []string) (settings turn.Settings, err error) {
+func (c *runCall) run() error {
+	before, after := command.PositionalsAndRest(c.call.flags)
+	if err := checkOrder(after); err != nil {
+		return err
+	}
+	for i, word := range before {
+		if isProject := i == 0 && word != "" && word[0] != '.' && !strings.Contains(word, "/"); !isProject && len(after) == 0 {
+			return failure.Usagef("unexpected argument %s", visible.Quote(word)).WithHint(afterDashes)
+		}
+	}
+	if err := c.place.TakeProject(before); err != nil {
+		return err
+	}
+	err := c.with(nil, func(w *mailbox.Workspace) error { return c.runAgent(w, after) })
+	if unknown, ok := errors.AsType[*project.UnknownProjectError](err); ok && len(before) > 0 && len(after) == 0 {
+		err = failure.WithHint(err, spelling.DidYouMean(unknown.Known, unknown.Project, afterDashes))
+	}
+	return err
+}
+
+// settings returns the settings of the agent. The flags and the command replace them.
+func (c *runCall) settings(w *mailbox.Workspace, name schema.AgentName, command []string) (settings turn.Settings, err error) {
 	if settings, err = turn.LoadSettings(w, name); err != nil {
 		return settings, err
 	}
-	for _, count := range []struct {
-		flag      string
-		field     *int
-		unlimited bool
-	}{
-		{"max-attempts", &settings.MaxAttempts, false}, {"parallel", &settings.Parallel, false},
-		{"max-turns", &settings.MaxTurns, true}, {"max-pair-turns", &settings.MaxPairTurns, true},
-		{"max-hops", &settings.MaxHops, true},
-	} {
-		n := c.flags.Int(count.flag)
-		switch {
-		case !c.isSet(count.flag):
-			continue
-		case n < 1 && !count.unlimited:
-			return settings, failure.Usagef("--%s: %d is less than 1", count.flag, n)
-		case n < 1 && n != turn.Unlimited:
-			return settings, failure.Usagef("--%s: want a number from 1, or %d for any number", count.flag, turn.Unlimited)
-		}
-		*count.field = n
+	override(&settings.MaxAttempts, c.maxAttempts)
+	override(&settings.Parallel, c.parallel)
+	override(&settings.MaxTurns, c.maxTurns)
+	override(&settings.MaxPairTurns, c.maxPairTurns)
+	override(&settings.MaxHops, c.maxHops)
+	override(&settings.Timeout, c.timeout)
+	override(&settings.Input, c.input)
+	override(&settings.Autonomy, c.autonomy)
+	override(&settings.Claim, c.claim)
+	if c.given(&c.reply) {
+		settings.Reply = c.reply
 	}
-	if c.isSet("timeout") {
-		if settings.Timeout, err = turnTimeout(c.text("timeout")); err != nil {
-			return settings, err
-		}
+	if c.given(&c.steer) {
+		settings.Steer = c.steer
 	}
-	if c.isSet("reply") {
-		settings.Reply = c.isOn("reply")
-	}
-	if c.isSet("steer") {
-		settings.Steer = c.isOn("steer")
-	}
-	if input := c.text("input"); input != "" {
-		settings.Input = turn.Input(input)
-		if settings.Input != turn.InputMessage && settings.Input != turn.InputBody {
-			return settings, failure.Usagef("--input: %s is neither message nor body", visible.Quote(input))
-		}
-	}
-	if mode := c.text("autonomy"); mode != "" {
-		if settings.Autonomy, err = project.ParseAutonomy(mode); err != nil {
-			return settings, failure.Usagef("--autonomy: %w", err)
-		}
-	}
-	if names := c.texts("allow-from"); len(names) > 0 {
-		settings.AllowFrom = make([]schema.AgentName, len(names))
-		for i, text := range names {
-			if settings.AllowFrom[i], err = schema.ParseAgentName(text); err != nil {
-				return settings, failure.Usagef("--allow-from: %w", err)
-			}
-		}
-	}
-	if c.isSet("claim") {
-		settings.Claim = c.text("claim")
+	if len(c.allowFrom) > 0 {
+		settings.AllowFrom = c.allowFrom
 	}
 	if err := settings.CheckClaims(); err != nil {
 		return settings, failure.Usagef("--%w", err)
 	}
-	if err := overrideDriver(c, &settings, c.text("socket"), command); err != nil {
+	if err := c.override(c.call, &settings, c.socket, command); err != nil {
 		return settings, err
 	}
 	if settings.Driver == "acp" && len(settings.Command) == 0 {
@@ -161,19 +143,22 @@ func runSettings(c *call, w *mailbox.Workspace, name schema.AgentName, command [
 	return settings, nil
 }
 
-func runAgent(c *call, w *mailbox.Workspace, words []string) error {
+// override replaces a setting by the value of a flag, unless that is missing.
+func override[T comparable](setting *T, flag T) { *setting = cmp.Or(flag, *setting) }
+
+func (c *runCall) runAgent(w *mailbox.Workspace, words []string) error {
 	synchronizer, err := c.synchronizer(w)
 	if err != nil {
 		return err
 	}
-	name, err := command.AgentOf(w, c.text("agent"), c.Streams)
+	name, err := command.AgentOf(w, c.agent, c.Streams)
 	if err != nil {
 		return err
 	}
 	if err := project.CheckProgram(w, name); err != nil {
 		return err
 	}
-	settings, err := runSettings(c, w, name, words)
+	settings, err := c.settings(w, name, words)
 	if err != nil {
 		return err
 	}
@@ -194,8 +179,8 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err != nil {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
 	}
-	noteCommand(c, settings.Command)
-	config.Once = c.isOn("once")
+	c.noteCommand(settings.Command)
+	config.Once = c.once
 	config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
 		err = command.CheckDraft(ctx, w, answer, validate.Source{})
 		code := failure.Of(err).Code
@@ -207,7 +192,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	if err := checkNoSession(w, name); err != nil {
 		return err
 	}
-	printer := &runPrinter{call: c}
+	printer := &runPrinter{runCall: c}
 	config.Observe = printer.print
 	var runner *turn.Runner
 	var sessionErr error
@@ -215,11 +200,11 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 		// A session that began before the runner locked the inbox does not know about the runner.
 		if sessionErr = checkNoSession(w, name); sessionErr != nil {
 			runner.Finish()
-		} else if !config.Once && !c.json() {
+		} else if !config.Once && !c.asJSON {
 			c.Note(waitingText(name, &settings))
 		}
 	}
-	if err := openClaims(c, w, &settings, &config); err != nil {
+	if err := openClaims(c.call, w, &settings, &config); err != nil {
 		return err
 	}
 	if runner, err = turn.New(w, config); err != nil {
@@ -231,7 +216,7 @@ func runAgent(c *call, w *mailbox.Workspace, words []string) error {
 	defer c.notify(config.Once, true, w)()
 	err = synchronizer.Around(c.ctx, config.Once, func() error { return runner.Run(c.ctx) })
 	err = errors.Join(err, sessionErr, printer.err)
-	if err == nil && config.Once && !c.json() && !printer.printed {
+	if err == nil && config.Once && !c.asJSON && !printer.printed {
 		c.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
 	}
 	return err

@@ -16,20 +16,20 @@ import (
 
 // A runPrinter prints the events of a runner.
 type runPrinter struct {
-	*call
+	*runCall
 	liveOutput
 	// printed is set once there was an event to print.
 	printed bool
 }
 
 func (p *runPrinter) print(e turn.Event) {
-	if e.Kind == turn.EventOutput && !p.isOn("show-output") || e.Kind == turn.EventAcknowledged && !p.json() {
+	if e.Kind == turn.EventOutput && !p.showOutput || e.Kind == turn.EventAcknowledged && !p.asJSON {
 		return
 	}
 	p.printed = true
 	var err error
 	switch {
-	case p.json():
+	case p.asJSON:
 		err = command.WriteJSONLine(p.Out, e)
 	case e.Kind == turn.EventOutput:
 		printIndented(p.Streams, e.Output.Text)

@@ -43,7 +43,7 @@ func TestRunLine(t *testing.T) {
 				`Bash "rm \x1b[2J" (needs --allow all), 2 more: it failed: no host`,
 		},
 	}
-	p := &runPrinter{call: &call{Streams: &command.Streams{Getenv: func(string) string { return "" }}}}
+	p := &runPrinter{runCall: &runCall{call: &call{Streams: &command.Streams{Getenv: func(string) string { return "" }}}}}
 	for _, test := range tests {
 		test.event.At = at
 		if got, want := p.line(test.event), "14:30:05Z  "+test.want; got != want {

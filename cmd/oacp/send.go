@@ -22,6 +22,7 @@ import (
 )
 
 func newSendCommand(s *command.Streams) *cli.Command {
+	d := &delivery{call: newCall(s)}
 	return &cli.Command{
 		Name:      "send",
 		Category:  command.CategoryMessages,
@@ -38,21 +39,22 @@ EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"
    oacp send --to codex -t question -s Port -b "…" --wait=reply`,
 		Flags: slices.Concat([]cli.Flag{
-			&cli.StringSliceFlag{Name: "to", Usage: "send to `AGENT`[,AGENT…], at most 10, or to all"},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message type is `TYPE`: see oacp help types"},
-		}, composeFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "choices", Category: command.Rare, Usage: "offer 2 to 9 answers: `TEXT,TEXT…`; reply --choose takes one"},
-			&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "reply to the message `ID`, in its conversation"},
-			&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "use the conversation `ID`, or that of the message ID"},
-			&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "set the parent message to `ID`, and nothing else"},
-			&cli.StringFlag{Name: "template", Usage: "only print a body to fill in: `TEMPLATE`, such as handoff"},
-			&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it"},
-		}, deliveryFlags()),
-		Action: action(s, anyNumber, runSend),
+			&cli.StringSliceFlag{Name: "to", Usage: "send to `AGENT`[,AGENT…], at most 10, or to all", Destination: &d.to},
+			&cli.GenericFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message type is `TYPE`: see oacp help types", Value: command.Type(&d.fields.Type)},
+		}, d.composeFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "choices", Category: command.Rare, Usage: "offer 2 to 9 answers: `TEXT,TEXT…`; reply --choose takes one", Destination: &d.choices},
+			&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "reply to the message `ID`, in its conversation", Destination: &d.inReplyTo},
+			&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "use the conversation `ID`, or that of the message ID", Destination: &d.conversation},
+			&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "set the parent message to `ID`, and nothing else", Destination: &d.parent},
+			&cli.StringFlag{Name: "template", Usage: "only print a body to fill in: `TEMPLATE`, such as handoff", Destination: &d.template},
+			&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it", Destination: &d.file},
+		}, d.deliveryFlags()),
+		Action: d.action(anyNumber, d.send),
 	}
 }
 
 func newReplyCommand(s *command.Streams) *cli.Command {
+	d := &delivery{call: newCall(s)}
 	return &cli.Command{
 		Name:      "reply",
 		Category:  command.CategoryMessages,
@@ -69,67 +71,46 @@ never counts as an answer.
 EXAMPLES:
    oacp reply ID --body "Done, see #43." --ack
    oacp reply ID --type question --body-file questions.md`,
-		Flags: slices.Concat(composeFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "ack", Usage: "acknowledge the message after sending the answer, which is final"},
-			&cli.StringFlag{Name: "choose", Usage: "answer with `CHOICE` or its number"},
-			&cli.BoolFlag{Name: "final", Usage: "mark this as the complete answer, whatever its type"},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)"},
-			&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send an answer to a message that is answered, or that a turn works on"},
-		}, deliveryFlags()),
-		Action: action(s, 1, runReply),
+		Flags: slices.Concat(d.composeFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "ack", Usage: "acknowledge the message after sending the answer, which is final", Destination: &d.ack},
+			&cli.StringFlag{Name: "choose", Usage: "answer with `CHOICE` or its number", Destination: &d.choose},
+			&cli.BoolFlag{Name: "final", Usage: "mark this as the complete answer, whatever its type", Destination: &d.final},
+			&cli.GenericFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)", Value: command.Type(&d.fields.Type)},
+			&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send an answer to a message that is answered, or that a turn works on", Destination: &d.again},
+		}, d.deliveryFlags()),
+		Action: d.action(1, d.reply),
 	}
 }
 
 // composeFlags are the flags of send and reply for the parts of a message.
-func composeFlags() []cli.Flag {
+func (d *delivery) composeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "the subject is `TEXT`, at most 200 characters"},
-		&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "the body is `TEXT`"},
-		&cli.StringFlag{Name: "body-file", Usage: "read the body from `FILE`, - for standard input"},
-		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)"},
-		&cli.StringFlag{Name: "priority", Usage: "`PRIORITY` is P0 (urgent), P1, P2 (normal) or P3 (low)"},
-		&cli.StringFlag{Name: "expires", Aliases: []string{"by"}, Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ"},
-		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "the channel is `NAME`, a label of your choice"},
-		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the message is about pull request `NUMBER`"},
-		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the message is about the packet `NAME`"},
-		&cli.StringFlag{Name: "context-keys", Category: command.Rare, Usage: "add `TEXT` as context for the recipient"},
-		&cli.StringFlag{Name: "context-keys-file", Category: command.Rare, Usage: "read the context from `FILE`"},
-		&cli.StringFlag{Name: "autonomy-hint", Category: command.Rare, Usage: "`HINT` is auto_proceed: the recipient may proceed without asking"},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "in a review message: the model `NAME` did the work"},
-		&cli.StringFlag{Name: "turns", Category: command.Rare, Usage: "the work took `COUNT` turns"},
-		&cli.StringFlag{Name: "input-tokens", Category: command.Rare, Usage: "the model read `COUNT` tokens"},
-		&cli.StringFlag{Name: "output-tokens", Category: command.Rare, Usage: "the model wrote `COUNT` tokens"},
-		&cli.StringFlag{Name: "wall-time", Category: command.Rare, Usage: "the work took `SECONDS`"},
-		&cli.StringFlag{Name: "cost", Category: command.Rare, Usage: "the work cost `DOLLARS`, such as 0.18"},
-		&cli.StringFlag{Name: "agent", Hidden: true},
+		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "the subject is `TEXT`, at most 200 characters", Destination: &d.fields.Subject},
+		&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "the body is `TEXT`", Destination: &d.body},
+		&cli.StringFlag{Name: "body-file", Usage: "read the body from `FILE`, - for standard input", Destination: &d.bodyFile},
+		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)", Destination: (*string)(&d.from)},
+		&cli.GenericFlag{Name: "priority", Usage: "`PRIORITY` is P0 (urgent), P1, P2 (normal) or P3 (low)", Value: command.Priority(&d.fields.Priority)},
+		&cli.GenericFlag{Name: "expires", Aliases: []string{"by"}, Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ", Value: command.Parsed(&d.fields.ExpiresAt, d.parseExpiry)},
+		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "the channel is `NAME`, a label of your choice", Destination: &d.fields.Channel},
+		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the message is about pull request `NUMBER`", Destination: &d.fields.RelatedPR},
+		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the message is about the packet `NAME`", Destination: &d.fields.RelatedPacket},
+		&cli.StringFlag{Name: "context-keys", Category: command.Rare, Usage: "add `TEXT` as context for the recipient", Destination: &d.fields.ContextKeys},
+		&cli.StringFlag{Name: "context-keys-file", Category: command.Rare, Usage: "read the context from `FILE`", Destination: &d.contextKeysFile},
+		&cli.StringFlag{Name: "autonomy-hint", Category: command.Rare, Usage: "`HINT` is auto_proceed: the recipient may proceed without asking", Destination: &d.fields.AutonomyHint},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "in a review message: the model `NAME` did the work", Destination: &d.fields.Telemetry.Model},
+		&cli.StringFlag{Name: "turns", Category: command.Rare, Usage: "the work took `COUNT` turns", Destination: &d.fields.Telemetry.Turns},
+		&cli.StringFlag{Name: "input-tokens", Category: command.Rare, Usage: "the model read `COUNT` tokens", Destination: &d.fields.Telemetry.InputTokens},
+		&cli.StringFlag{Name: "output-tokens", Category: command.Rare, Usage: "the model wrote `COUNT` tokens", Destination: &d.fields.Telemetry.OutputTokens},
+		&cli.StringFlag{Name: "wall-time", Category: command.Rare, Usage: "the work took `SECONDS`", Destination: &d.fields.Telemetry.WallTimeS},
+		&cli.StringFlag{Name: "cost", Category: command.Rare, Usage: "the work cost `DOLLARS`, such as 0.18", Destination: &d.fields.Telemetry.EstCostUSD},
+		&cli.StringFlag{Name: "agent", Hidden: true, Destination: (*string)(&d.agent)},
 	}
 }
 
-// fieldFlags maps flags to the fields whose text they set.
-var fieldFlags = map[string]string{
-	"subject": "subject", "channel": "channel", "related-pr": "related_pr", "related-packet": "related_packet", "context-keys": "context_keys",
-	"autonomy-hint": "autonomy_hint", "model": "model", "turns": "turns", "input-tokens": "input_tokens", "output-tokens": "output_tokens",
-	"cost": "est_cost_usd", "wall-time": "wall_time_s",
-}
-
-// checkCompose checks the flags of send and reply. A type or priority that is given must not be empty; an empty
-// text is an invalid message.
-func checkCompose(c *call) error {
-	if c.isSet("agent") {
-		return failure.Usagef("there is no flag --agent").WithHint("--from AGENT names the sender, --to AGENT the recipient")
-	}
-	for _, name := range []string{"type", "priority"} {
-		if c.isSet(name) && c.text(name) == "" {
-			return failure.Usagef("--%s is empty", name)
-		}
-	}
-	return nil
-}
-
-func runSend(c *call) error {
-	err := c.place.TakeProject(c.words)
-	if err == nil && len(c.words) > 0 && !c.isOn("create") {
-		_, err = c.place.Place(c.Streams).Find() // an unknown project is reported before a missing body
+func (d *delivery) send() error {
+	err := d.place.TakeProject(d.words)
+	if err == nil && len(d.words) > 0 && !d.create {
+		_, err = d.place.Place(d.Streams).Find() // an unknown project is reported before a missing body
 	}
 	switch {
 	case err != nil && strings.HasPrefix(failure.Of(err).Hint, "did you mean"):
@@ -137,32 +118,21 @@ func runSend(c *call) error {
 	case err != nil:
 		return failure.WithHint(err, "the argument of send is a project; --to names the recipients, and --body the text")
 	}
-	if c.text("template") != "" {
-		return printTemplate(c)
+	if d.template != "" {
+		return d.printTemplate()
 	}
-	d, err := newDelivery(c)
-	if err != nil {
+	if err := d.check(); err != nil {
 		return err
 	}
-	var missing []string
-	for _, name := range []string{"to", "type", "subject"} {
-		if !c.isSet(name) && c.text("file") == "" {
-			missing = append(missing, "--"+name)
-		}
-	}
-	if len(missing) > 0 {
-		err := failure.Usagef("needs %s", strings.Join(missing, ", "))
-		if !c.isSet("type") {
-			err.Hint = "--type is one of " + spelling.Join(schema.Types()) + "; oacp help types explains them"
-		}
+	if err := d.checkMissing(); err != nil {
 		return err
 	}
-	if c.text("file") != "" {
+	if d.file != "" {
 		if err := d.readMessage(); err != nil {
 			return err
 		}
 	}
-	if names := c.texts("to"); len(names) > 0 {
+	if names := d.to.Value(); len(names) > 0 {
 		d.draft.To = nil
 		for _, name := range names {
 			if name = strings.TrimSpace(name); name != "" {
@@ -174,7 +144,7 @@ func runSend(c *call) error {
 		return err
 	}
 	return d.inWorkspace(func() (err error) {
-		if d.draft.From, err = d.sender(cmp.Or(c.text("from"), string(d.draft.From))); err != nil {
+		if d.draft.From, err = d.sender(cmp.Or(d.from, d.draft.From)); err != nil {
 			return err
 		}
 		if d.parts, err = project.Recipients(d.w, d.draft.From, d.draft.Type, d.draft.To); err != nil {
@@ -198,9 +168,30 @@ func runSend(c *call) error {
 	})
 }
 
+// checkMissing returns an error if send lacks a flag that it needs.
+func (d *delivery) checkMissing() error {
+	var missing []string
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{{"to", d.given(&d.to)}, {"type", d.fields.Type != ""}, {"subject", d.given(&d.fields.Subject)}} {
+		if !flag.given {
+			missing = append(missing, "--"+flag.name)
+		}
+	}
+	if len(missing) == 0 || d.file != "" {
+		return nil
+	}
+	err := failure.Usagef("needs %s", strings.Join(missing, ", "))
+	if d.fields.Type == "" {
+		err.Hint = "--type is one of " + spelling.Join(schema.Types()) + "; oacp help types explains them"
+	}
+	return err
+}
+
 // readMessage reads the message that --file names.
 func (d *delivery) readMessage() error {
-	name := d.text("file")
+	name := d.file
 	text, err := readInput(name, d.Streams)
 	if errors.Is(err, os.ErrNotExist) {
 		err = failure.Usagef("--file: %w", err)
@@ -219,17 +210,17 @@ func (d *delivery) readMessage() error {
 
 // thread sets the parent and the conversation of the message.
 func (d *delivery) thread() (err error) {
-	if named := d.text("conversation-id"); named != "" {
-		if d.draft.ConversationID, err = conversation.Named(d.ctx, d.w, named); err != nil {
+	if d.conversation != "" {
+		if d.draft.ConversationID, err = conversation.Named(d.ctx, d.w, d.conversation); err != nil {
 			return fmt.Errorf("--conversation-id: %w", err)
 		}
 	}
-	parent, found := d.text("in-reply-to"), true
+	parent, found := d.inReplyTo, true
 	if parent != "" {
 		if found, err = conversation.AnswerTo(d.ctx, d.w, &d.draft, parent); err != nil {
 			return fmt.Errorf("--in-reply-to: %w", err)
 		}
-	} else if parent = d.text("parent-message-id"); parent != "" {
+	} else if parent = d.parent; parent != "" {
 		if d.draft.ParentID, _, found, err = conversation.After(d.ctx, d.w, parent); err != nil {
 			return fmt.Errorf("--parent-message-id: %w", err)
 		}
@@ -241,16 +232,15 @@ func (d *delivery) thread() (err error) {
 	return nil
 }
 
-func runReply(c *call) error {
-	id, err := c.only(errNoID())
+func (d *delivery) reply() error {
+	id, err := d.only(errNoID())
 	if err != nil {
 		return err
 	}
-	if c.isOn("final") && strings.EqualFold(c.text("type"), string(schema.Question)) {
+	if d.final && d.fields.Type == schema.Question {
 		return failure.Usagef("--final: a question is never the answer")
 	}
-	d, err := newDelivery(c)
-	if err != nil {
+	if err := d.check(); err != nil {
 		return err
 	}
 	return d.inWorkspace(func() error {
@@ -262,18 +252,18 @@ func runReply(c *call) error {
 		if err := d.fill(); err != nil {
 			return err
 		}
-		if c.isSet("choose") {
-			if err := d.draft.Choose(d.answered, c.text("choose")); err != nil {
+		if d.given(&d.choose) {
+			if err := d.draft.Choose(d.answered, d.choose); err != nil {
 				return fmt.Errorf("--choose: %w", err)
 			}
 		}
-		if conversation.Conclude(&d.draft, d.answered, c.isOn("final"), c.isOn("ack")) {
+		if conversation.Conclude(&d.draft, d.answered, d.final, d.ack) {
 			note := fmt.Sprintf("a %s does not answer a %s; --final makes it the answer", d.draft.Type, d.answered.Type)
-			c.Note(note)
+			d.Note(note)
 			d.warnings = append(d.warnings, note)
 		}
-		if c.isOn("ack") {
-			held, err := conversation.FindCopy(c.ctx, d.w, string(d.answered.ID), from)
+		if d.ack {
+			held, err := conversation.FindCopy(d.ctx, d.w, string(d.answered.ID), from)
 			if err != nil {
 				return err
 			}
@@ -294,7 +284,7 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return "", err
 	}
-	from, err = d.sender(d.text("from"))
+	from, err = d.sender(d.from)
 	if to := found[0].Message.To; errors.Is(err, project.ErrNoSender) && len(to) == 1 {
 		from, err = d.actsFor(to[0], nil) // nobody else can answer
 	}
@@ -304,8 +294,8 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 	if err != nil {
 		return "", err
 	}
-	isFile := func(flag string) bool { return d.text(flag) != "" && d.text(flag) != "-" }
-	if _, inSession := command.SessionAgent(d.w, d.Streams); inSession && (isFile("body-file") || isFile("context-keys-file")) {
+	isFile := func(name string) bool { return name != "" && name != "-" }
+	if _, inSession := command.SessionAgent(d.w, d.Streams); inSession && (isFile(d.bodyFile) || isFile(d.contextKeysFile)) {
 		return "", &failure.Error{
 			Code: "file_in_session", Err: errors.New("a live session sends answers without asking, so no flag may read a file"),
 			Hint: "use --body TEXT, or a pipe: the program checks the commands in it",
@@ -319,7 +309,7 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 
 // sender returns the agent that --from or a prepared message names, or else the one that the
 // environment names.
-func (d *delivery) sender(from string) (schema.AgentName, error) {
+func (d *delivery) sender(from schema.AgentName) (schema.AgentName, error) {
 	agent, err := d.actsFor(command.ActingAgent(d.w, from, d.Streams))
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --from AGENT, or set OACP_AGENT")

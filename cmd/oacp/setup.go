@@ -22,7 +22,15 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// A setupCall is a call of setup.
+type setupCall struct {
+	*call
+	user, commit, dryRun, remove bool
+	program                      live.Program
+}
+
 func newSetupCommand(s *command.Streams) *cli.Command {
+	c := &setupCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "setup",
 		Category:  command.CategoryTurns,
@@ -40,51 +48,51 @@ EXAMPLES:
    oacp setup claude
    oacp setup codex --agent reviewer --dry-run`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the name of the program)"},
-			&cli.BoolFlag{Name: "user", Usage: "set up all of your sessions, wherever they find a workspace"},
-			sessionSync(),
-			&cli.BoolFlag{Name: "commit", Usage: "let git see the files that setup makes, to commit them with the code"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "name the changes and write nothing"},
-			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote"},
-			jsonFlag(),
+			c.agentFlag("sessions act for `AGENT` (default: the name of the program)"),
+			&cli.BoolFlag{Name: "user", Usage: "set up all of your sessions, wherever they find a workspace", Destination: &c.user},
+			c.sessionSync(),
+			&cli.BoolFlag{Name: "commit", Usage: "let git see the files that setup makes, to commit them with the code", Destination: &c.commit},
+			&cli.BoolFlag{Name: "dry-run", Usage: "name the changes and write nothing", Destination: &c.dryRun},
+			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote", Destination: &c.remove},
+			c.jsonFlag(),
 		},
-		Action: action(s, 1, runSetup),
+		Action: c.action(1, c.run),
 	}
 }
 
-// runSetup opens the workspace of the project. The setup for all sessions of the user needs none.
-func runSetup(c *call) error {
+// run opens the workspace of the project. The setup for all sessions of the user needs none.
+func (c *setupCall) run() error {
 	name, err := c.only(failure.Usagef("needs the program: claude or codex"))
-	program := live.Program(name)
+	c.program = live.Program(name)
 	switch {
 	case err != nil:
 		return err
-	case !slices.Contains(live.Programs(), program):
+	case !slices.Contains(live.Programs(), c.program):
 		return failure.Usagef("%s has no setup", visible.Quote(name)).WithHint("the programs are claude and codex")
-	case c.isOn("remove") && (c.agent() != "" || c.isSet("sync") || c.isOn("commit")):
+	case c.remove && (c.agent != "" || c.sync.IsSet() || c.commit):
 		return failure.Usagef("--remove removes everything, so --agent, --commit and --sync have no effect")
-	case c.isOn("user") && c.isOn("commit"):
+	case c.user && c.commit:
 		return failure.Usagef("--user changes no repository, so --commit has no effect")
 	}
-	if c.isOn("user") {
-		return setUp(c, program, nil)
+	if c.user {
+		return c.setUp(nil)
 	}
-	err = c.open(func(c *call, w *mailbox.Workspace) error { return setUp(c, program, w) })
-	if c.isOn("remove") && errors.Is(err, mailbox.ErrNoWorkspace) { // the workspace was removed before its setup
-		return setUp(c, program, nil)
+	err = c.with(nil, c.setUp)
+	if c.remove && errors.Is(err, mailbox.ErrNoWorkspace) { // the workspace was removed before its setup
+		return c.setUp(nil)
 	}
 	return err
 }
 
-// setupOptions returns what to set up, and whether the oacp on the PATH is this program.
-func setupOptions(c *call, program live.Program, w *mailbox.Workspace) (options setup.Options, onPath bool, err error) {
-	options = setup.Options{Program: program, Scope: setup.User, Sync: c.syncFlag().String(), Commit: c.isOn("commit"), Workspace: w, Getenv: c.Getenv}
-	if options.Agent, err = schema.ParseAgentName(cmp.Or(c.text("agent"), string(program))); err != nil {
+// options returns what to set up, and whether the oacp on the PATH is this program.
+func (c *setupCall) options(w *mailbox.Workspace) (options setup.Options, onPath bool, err error) {
+	options = setup.Options{Program: c.program, Scope: setup.User, Sync: c.sync.String(), Commit: c.commit, Workspace: w, Getenv: c.Getenv}
+	if options.Agent, err = schema.ParseAgentName(cmp.Or(string(c.agent), string(c.program))); err != nil {
 		return options, false, err
 	}
-	if !c.isOn("user") {
+	if !c.user {
 		options.Scope = setup.Project
-		if options.Dir, err = setup.ProjectDir(program, c.Dir); err == nil && !c.isOn("remove") {
+		if options.Dir, err = setup.ProjectDir(c.program, c.Dir); err == nil && !c.remove {
 			err = w.CheckAgent(options.Agent)
 		}
 		if err != nil {
@@ -95,24 +103,24 @@ func setupOptions(c *call, program live.Program, w *mailbox.Workspace) (options 
 	return options, onPath, err
 }
 
-func setUp(c *call, program live.Program, w *mailbox.Workspace) error {
-	options, onPath, err := setupOptions(c, program, w)
+func (c *setupCall) setUp(w *mailbox.Workspace) error {
+	options, onPath, err := c.options(w)
 	if err != nil {
 		return err
 	}
 	prepare := setup.Prepare
-	if c.isOn("remove") {
+	if c.remove {
 		prepare = setup.PrepareRemoval
 	}
 	plan, err := prepare(options)
-	if err == nil && !c.isOn("dry-run") {
+	if err == nil && !c.dryRun {
 		err = plan.Apply()
 	}
 	if err != nil {
 		return err
 	}
 	a := setupAnswer{
-		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: c.isOn("dry-run"), Files: plan.Changes, removed: c.isOn("remove"),
+		Program: c.program, Scope: options.Scope, Project: options.Dir, DryRun: c.dryRun, Files: plan.Changes, removed: c.remove,
 	}
 	if a.removed {
 		a.addRemoval(plan, options)

@@ -25,12 +25,12 @@ func TestParseTime(t *testing.T) {
 		"2026-03-13 14:00:00": at("2026-03-13T14:00:00Z"), "2026-03-13T14:00": at("2026-03-13T14:00:00Z"),
 		"2026-03-13": at("2026-03-13T00:00:00Z"),
 	} {
-		if got, err := parseTime("--since", text, now); err != nil || !got.Equal(want) {
+		if got, err := parseTime(text, now); err != nil || !got.Equal(want) {
 			t.Errorf("parseTime(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "m", "-5m", "5", "5w", "99999999999d", "4294967295d", "yesterday", "2026-02-30", "14:30", "2026-03-13T25:00:00Z", "½h"} {
-		if got, err := parseTime("--since", text, now); err == nil {
+		if got, err := parseTime(text, now); err == nil {
 			t.Errorf("parseTime(%q) = %v, want an error", text, got)
 		} else {
 			for _, want := range []string{fmt.Sprintf("%q", text), "5m"} {

@@ -20,6 +20,7 @@ import (
 )
 
 func newStatusCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
@@ -50,13 +51,8 @@ With an ID, status shows the replies to the message and its stage for each recip
 EXAMPLES:
    oacp status
    oacp status ID --json`,
-		Flags: flagsWith(),
-		Action: inWorkspace(s, 1, func(c *call, w *mailbox.Workspace) error {
-			if len(c.words) == 1 {
-				return showProgress(c, w, c.words[0])
-			}
-			return showStatuses(c, w)
-		}),
+		Flags:  c.flagsWith(),
+		Action: c.inWorkspace(1, c.status),
 	}
 }
 
@@ -86,7 +82,10 @@ func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error
 	return statuses, err
 }
 
-func showStatuses(c *call, w *mailbox.Workspace) error {
+func (c *call) status(w *mailbox.Workspace) error {
+	if len(c.words) == 1 {
+		return c.showProgress(w, c.words[0])
+	}
 	statuses, err := statusesOf(c.ctx, w)
 	if err != nil {
 		return err
@@ -201,7 +200,7 @@ func lastTurnText(a track.AgentStatus, now time.Time) string {
 	return "failed " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func showProgress(c *call, w *mailbox.Workspace, id string) error {
+func (c *call) showProgress(w *mailbox.Workspace, id string) error {
 	progress, err := track.Track(c.ctx, w, id)
 	turn.AddClaims(c.ctx, w, progress)
 	if len(progress) == 0 {
@@ -289,6 +288,7 @@ func printReplies(p track.Progress, s *command.Streams) {
 }
 
 func newOwedCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "owed",
 		Category:  command.CategoryMessages,
@@ -304,14 +304,14 @@ ended is new again.
 EXAMPLES:
    oacp owed --agent codex
    oacp owed --json`,
-		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "list what `AGENT` owes and is owed (default: $OACP_AGENT)"}),
-		Action: inProject(s, runOwed),
+		Flags:  c.flagsWith(c.agentFlag("list what `AGENT` owes and is owed (default: $OACP_AGENT)")),
+		Action: c.inProject(c.owed),
 	}
 }
 
-func runOwed(c *call, w *mailbox.Workspace) error {
+func (c *call) owed(w *mailbox.Workspace) error {
 	defer lessGarbageCollection()()
-	agent, err := c.actsFor(command.AgentOf(w, c.text("agent"), c.Streams))
+	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
 	if err != nil {
 		return err
 	}

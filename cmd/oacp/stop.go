@@ -17,6 +17,7 @@ import (
 )
 
 func newStopCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "stop",
 		Category:  command.CategoryTurns,
@@ -32,8 +33,8 @@ this machine.
 
 EXAMPLE:
    oacp stop ID`,
-		Flags:  flagsWith(&cli.StringFlag{Name: "agent", Usage: "only the turn of `AGENT`, a recipient"}),
-		Action: inWorkspace(s, 1, runStop),
+		Flags:  c.flagsWith(c.agentFlag("only the turn of `AGENT`, a recipient")),
+		Action: c.inWorkspace(1, c.stop),
 	}
 }
 
@@ -43,7 +44,7 @@ type stoppedJSON struct {
 	Turns     []track.Progress `json:"turns"`
 }
 
-func runStop(c *call, w *mailbox.Workspace) error {
+func (c *call) stop(w *mailbox.Workspace) error {
 	id, err := c.only(failure.Usagef("which message? needs an id").WithHint("oacp status lists the turns"))
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func runStop(c *call, w *mailbox.Workspace) error {
 		return err
 	}
 	defer c.catchSignals()()
-	turns, err := track.Stop(c.ctx, w, id, c.agent(), cmp.Or(string(by), "a person"))
+	turns, err := track.Stop(c.ctx, w, id, c.agent, cmp.Or(string(by), "a person"))
 	if err != nil {
 		return err
 	}

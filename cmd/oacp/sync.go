@@ -19,7 +19,15 @@ import (
 	"github.com/oacp-go/oacp/mailbox/history"
 )
 
+// A syncCall is a call of sync.
+type syncCall struct {
+	*call
+	every               time.Duration
+	dryRun, squash, yes bool
+}
+
 func newSyncCommand(s *command.Streams) *cli.Command {
+	c := &syncCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "sync",
 		Category:  command.CategoryWorkspace,
@@ -42,54 +50,51 @@ EXAMPLES:
    oacp sync
    oacp sync --every 5s
    oacp sync --squash`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come in and go out, and change nothing"},
-			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost"},
-			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask"}),
-		Action: ofProject(s, runSync),
+		Flags: c.flagsWith(
+			&cli.GenericFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Value: command.Parsed(&c.every, command.SyncInterval)},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come in and go out, and change nothing", Destination: &c.dryRun},
+			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost", Destination: &c.squash},
+			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask", Destination: &c.yes}),
+		Action: c.ofProject(c.run),
 	}
 }
 
-func runSync(c *call) (err error) {
+func (c *syncCall) run() error {
 	set := ""
-	for _, name := range []string{"every", "dry-run", "squash"} {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{{"every", c.every != 0}, {"dry-run", c.dryRun}, {"squash", c.squash}} {
 		switch {
-		case !c.isSet(name):
+		case !flag.given:
 		case set != "":
-			return failure.Usagef("--%s and --%s are mutually exclusive", set, name)
+			return failure.Usagef("--%s and --%s are mutually exclusive", set, flag.name)
 		default:
-			set = name
+			set = flag.name
 		}
 	}
-	if c.isSet("yes") && !c.isOn("squash") {
+	if c.yes && !c.squash {
 		return failure.Usagef("--yes needs --squash")
 	}
-	var every time.Duration
-	if c.isSet("every") {
-		if every, err = command.SyncInterval(c.text("every")); err != nil {
-			return failure.Usagef("--every: %w", err)
-		}
-	}
 	defer c.catchSignals()()
-	return c.open(func(c *call, w *mailbox.Workspace) error {
+	return c.with(nil, func(w *mailbox.Workspace) error {
 		repository, err := gitmail.Open(c.ctx, w)
 		if err != nil {
 			return err
 		}
-		if c.isOn("squash") {
-			return squash(c, w, repository)
+		if c.squash {
+			return c.squashHistory(w, repository)
 		}
-		if !c.isOn("dry-run") {
-			defer c.notify(every == 0, false, w)()
+		if !c.dryRun {
+			defer c.notify(c.every == 0, false, w)()
 		}
 		settings := repository.Settings()
 		p := &syncPrinter{
-			call: c, every: every, remote: command.RemoteState{Name: settings.Name()},
-			shared: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.MailRef(), DryRun: c.isOn("dry-run")},
+			syncCall: c, remote: command.RemoteState{Name: settings.Name()},
+			shared: syncAnswer{Workspace: w.Dir(), Remote: settings.Name(), Ref: settings.MailRef(), DryRun: c.dryRun},
 		}
 		options := command.SyncOptions(w)
-		options.DryRun = c.isOn("dry-run")
+		options.DryRun = c.dryRun
 		bar := newProgress(c.Streams)
 		first := options
 		first.Progress, first.Waiting = bar.update, bar.waiting
@@ -99,7 +104,7 @@ func runSync(c *call) (err error) {
 			err = cmp.Or(context.Cause(c.ctx), err)
 		}
 		switch {
-		case every > 0:
+		case c.every > 0:
 			return p.keep(repository, options, result, err)
 		case err != nil && len(result.Changes) == 0:
 			return err
@@ -112,9 +117,9 @@ func runSync(c *call) (err error) {
 	})
 }
 
-func squash(c *call, w *mailbox.Workspace, repository *gitmail.Repository) error {
+func (c *syncCall) squashHistory(w *mailbox.Workspace, repository *gitmail.Repository) error {
 	if name := repository.Settings().Name(); name != "" {
-		if err := c.confirm("replace the history of " + name + " for all machines, with a forced push?"); err != nil {
+		if err := c.confirm(c.yes, "replace the history of "+name+" for all machines, with a forced push?"); err != nil {
 			return err
 		}
 	}
@@ -137,8 +142,7 @@ func squash(c *call, w *mailbox.Workspace, repository *gitmail.Repository) error
 
 // A syncPrinter prints the results of syncs.
 type syncPrinter struct {
-	*call
-	every    time.Duration
+	*syncCall
 	remote   command.RemoteState
 	shared   syncAnswer // the fields that all answers share
 	began    bool       // something was printed
@@ -198,7 +202,7 @@ func (p *syncPrinter) keep(r *gitmail.Repository, options gitmail.Options, first
 // the failure only once.
 func (p *syncPrinter) news(result gitmail.Result, err error) error {
 	changed := p.remote.Observe(err, p.Streams)
-	if err == nil && (!p.began || result.Whole || changed && p.json()) || len(result.Changes) > 0 {
+	if err == nil && (!p.began || result.Whole || changed && p.asJSON) || len(result.Changes) > 0 {
 		answer := p.shared
 		answer.Recovered = changed && err == nil
 		if err := p.write(result, answer, err == nil); err != nil {
@@ -206,7 +210,7 @@ func (p *syncPrinter) news(result gitmail.Result, err error) error {
 		}
 	}
 	p.warn(result.Problems)
-	if err != nil && changed && p.json() {
+	if err != nil && changed && p.asJSON {
 		f := failure.Of(err)
 		if err := command.WriteJSONLine(p.Out, map[string]string{"error": f.Message(), "code": f.Code, "hint": f.Hint}); err != nil {
 			return err
@@ -218,7 +222,7 @@ func (p *syncPrinter) news(result gitmail.Result, err error) error {
 // print prints the result of the only sync, and returns its error unless that is part of the JSON.
 func (p *syncPrinter) print(result gitmail.Result, err error) error {
 	answer := p.shared
-	if err != nil && p.json() {
+	if err != nil && p.asJSON {
 		f := failure.Of(err)
 		answer.Error, answer.Code, answer.Hint = f.Message(), f.Code, f.Hint
 		return cmp.Or(p.write(result, answer, false), error(&failure.StatusError{Status: f.Exit}))
@@ -242,7 +246,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	for _, problem := range result.Problems {
 		answer.Problems = append(answer.Problems, syncProblem{problem.Path, failure.OneLine(problem.Err.Error())})
 	}
-	if p.json() && p.every > 0 {
+	if p.asJSON && p.every > 0 {
 		err = command.WriteJSONLine(p.Out, answer)
 	} else {
 		err = p.answer(answer, func() {
@@ -256,7 +260,7 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 			p.printf("%s\n", answer.summary(done))
 		})
 	}
-	if p.Out.Flush() != nil || err != nil || p.json() { // the sync is done, and who flushes next says what failed
+	if p.Out.Flush() != nil || err != nil || p.asJSON { // the sync is done, and who flushes next says what failed
 		return err
 	}
 	switch {

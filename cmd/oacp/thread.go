@@ -20,7 +20,14 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// A threadCall is a call of thread.
+type threadCall struct {
+	*call
+	bodies bool
+}
+
 func newThreadCommand(s *command.Streams) *cli.Command {
+	c := &threadCall{call: newCall(s)}
 	return &cli.Command{
 		Name:        "thread",
 		Category:    command.CategoryMessages,
@@ -35,13 +42,13 @@ question back, and "ID answered" one that has its answer.
 EXAMPLES:
    oacp thread ID
    oacp thread ID --bodies`,
-		Flags: flagsWith(
-			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full"}),
-		Action: inWorkspace(s, 1, runThread),
+		Flags: c.flagsWith(
+			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &c.bodies}),
+		Action: c.inWorkspace(1, c.run),
 	}
 }
 
-func runThread(c *call, w *mailbox.Workspace) error {
+func (c *threadCall) run(w *mailbox.Workspace) error {
 	id, err := c.only(errNoID())
 	if err != nil {
 		return err
@@ -55,10 +62,10 @@ func runThread(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if c.json() {
+	if c.asJSON {
 		return printThreadJSON(c.Streams, w, thread, unreadable)
 	}
-	printThread(c.Streams, thread, c.isOn("bodies"))
+	printThread(c.Streams, thread, c.bodies)
 	return nil
 }
 
@@ -127,6 +134,7 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []track.No
 }
 
 func newThreadResumeCommand(s *command.Streams) *cli.Command {
+	c := newCall(s)
 	return &cli.Command{
 		Name:      "resume",
 		Usage:     "resume a conversation that reached its limit on turns",
@@ -138,12 +146,12 @@ of a message in it.
 EXAMPLES:
    oacp thread resume CONVERSATION
    oacp thread resume ID`,
-		Flags:  flagsWith(),
-		Action: inWorkspace(s, 1, resumeThread),
+		Flags:  c.flagsWith(),
+		Action: c.inWorkspace(1, c.resumeThread),
 	}
 }
 
-func resumeThread(c *call, w *mailbox.Workspace) error {
+func (c *call) resumeThread(w *mailbox.Workspace) error {
 	named, err := c.only(errNoID())
 	if err != nil {
 		return err
@@ -167,10 +175,15 @@ func resumeThread(c *call, w *mailbox.Workspace) error {
 	})
 }
 
-// listedBoxes are the values of list --box.
-var listedBoxes = []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
+// A listCall is a call of list. The conversation is the flag, which may be the id of a message.
+type listCall struct {
+	*call
+	query        track.Query
+	conversation string
+}
 
 func newListCommand(s *command.Streams) *cli.Command {
+	c := &listCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "list",
 		Category:  command.CategoryFiles,
@@ -184,61 +197,33 @@ EXAMPLES:
    oacp list --text "retry port" --since 2h --to codex
    oacp list --box dead_letter
    oacp list --from claude --subject port --json`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ"},
-			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`"},
-			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`"},
-			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box"},
-			&cli.StringFlag{Name: "type", Usage: "of `TYPE`"},
-			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case"},
-			&cli.StringFlag{Name: "text", Usage: "with all `WORDS` in subject or body, ignoring case"},
-			&cli.StringFlag{Name: "conversation", Usage: "of the conversation `ID`, or that of the message ID"},
-			&cli.StringFlag{Name: "priority", Usage: "of `PRIORITY` P0, P1, P2 or P3"},
-			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter"},
-			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`"}),
-		Action: inProject(s, runList),
+		Flags: c.flagsWith(
+			&cli.GenericFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ", Value: command.Parsed(&c.query.Since, c.parseTime)},
+			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`", Destination: (*string)(&c.query.From)},
+			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`", Destination: (*string)(&c.query.To)},
+			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box", Destination: (*string)(&c.query.Agent)},
+			&cli.GenericFlag{Name: "type", Usage: "of `TYPE`", Value: command.Type(&c.query.Type)},
+			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case", Destination: &c.query.Subject},
+			&cli.StringFlag{Name: "text", Usage: "with all `WORDS` in subject or body, ignoring case", Destination: &c.query.Text},
+			&cli.StringFlag{Name: "conversation", Usage: "of the conversation `ID`, or that of the message ID", Destination: &c.conversation},
+			&cli.GenericFlag{Name: "priority", Usage: "of `PRIORITY` P0, P1, P2 or P3", Value: command.Priority(&c.query.Priority)},
+			&cli.GenericFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter", Value: command.OneOf(&c.query.Box, "box", mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters)},
+			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`", Destination: &c.query.Limit}),
+		Action: c.inProject(c.run),
 	}
 }
 
-// listQuery returns the query that the flags make.
-func listQuery(c *call, w *mailbox.Workspace) (q track.Query, err error) {
-	q = track.Query{
-		Box: mailbox.Box(c.text("box")), Agent: c.agent(), From: schema.AgentName(c.text("from")), To: schema.AgentName(c.text("to")),
-		Subject: c.text("subject"), Text: c.text("text"), Limit: c.flags.Int("limit"),
-	}
-	if c.text("type") != "" {
-		if q.Type, err = parseType(c.text("type")); err != nil {
-			return q, err
-		}
-	}
-	if c.text("priority") != "" {
-		if q.Priority, err = parsePriority(c.text("priority")); err != nil {
-			return q, err
-		}
-	}
-	if named := c.text("conversation"); named != "" {
-		if q.Conversation, err = conversation.Named(c.ctx, w, named); err != nil {
-			return q, fmt.Errorf("--conversation: %w", err)
-		}
-	}
+func (c *listCall) run(w *mailbox.Workspace) (err error) {
+	query := c.query
 	switch {
-	case c.isSet("text") && strings.TrimSpace(q.Text) == "":
-		return q, failure.Usagef("--text is empty")
-	case q.Box != "" && !slices.Contains(listedBoxes, q.Box):
-		return q, failure.Usagef("--box: there is no box %s", visible.Quote(string(q.Box))).WithHint("the boxes are inbox, outbox, archive and dead_letter")
-	case q.Limit < 0:
-		return q, failure.Usagef("--limit: %d is negative", q.Limit)
-	case c.text("since") == "":
-		return q, nil
-	}
-	q.Since, err = parseTime("--since", c.text("since"), c.Now())
-	return q, err
-}
-
-func runList(c *call, w *mailbox.Workspace) error {
-	query, err := listQuery(c, w)
-	if err != nil {
-		return err
+	case c.given(&c.query.Text) && strings.TrimSpace(query.Text) == "":
+		return failure.Usagef("--text is empty")
+	case query.Limit < 0:
+		return failure.Usagef("--limit: %d is negative", query.Limit)
+	case c.conversation != "":
+		if query.Conversation, err = conversation.Named(c.ctx, w, c.conversation); err != nil {
+			return fmt.Errorf("--conversation: %w", err)
+		}
 	}
 	messages, err := track.List(c.ctx, w, query)
 	if _, other := mailbox.SplitUnreadable(err); other != nil {

@@ -26,9 +26,14 @@ import (
 	"github.com/oacp-go/oacp/validate/change"
 )
 
-var validateFormats = []string{"text", "json", "github"}
+// A validateCall is a call of validate.
+type validateCall struct {
+	*call
+	changed, format string
+}
 
 func newValidateCommand(s *command.Streams) *cli.Command {
+	c := &validateCall{call: newCall(s), format: "text"}
 	return &cli.Command{
 		Name:      "validate",
 		Category:  command.CategoryFiles,
@@ -51,30 +56,27 @@ EXAMPLES:
    oacp validate --changed origin/main --format github
    oacp send … --dry-run | oacp validate -`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch"},
-			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, or github (annotations)", Value: "text"},
-			&cli.BoolFlag{Name: "json", Usage: "the same as --format json"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems"},
+			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch", Destination: &c.changed},
+			&cli.GenericFlag{Name: "format", Usage: "print `FORMAT`: text, json, or github (annotations)", Value: command.OneOf(&c.format, "format", "text", "json", "github")},
+			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &c.asJSON},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems", Destination: &c.quiet},
 		},
-		Action: action(s, anyNumber, runValidate),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
-func runValidate(c *call) error {
-	isChange, base, format := c.isSet("changed"), c.text("changed"), c.text("format")
-	if c.json() {
-		format = "json"
+func (c *validateCall) run() error {
+	isChange := c.given(&c.changed)
+	if c.asJSON {
+		c.format = "json"
 	}
 	switch {
-	case !slices.Contains(validateFormats, format):
-		return failure.Usagef("--format: there is no format %s", visible.Quote(format)).
-			WithHint(spelling.DidYouMean(validateFormats, format, "the formats are "+strings.Join(validateFormats, ", ")))
 	case isChange && slices.Contains(c.words, "-"):
 		return failure.Usagef("--changed checks files in git, not standard input")
-	case isChange && base == "":
+	case isChange && c.changed == "":
 		return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
 	}
-	paths, err := pathsToValidate(c)
+	paths, err := c.paths()
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func runValidate(c *call) error {
 	files := &validate.FilesOptions{Stdin: c.In, Contract: contracts.CheckOf}
 	var result *validate.Result
 	if isChange {
-		result, err = change.Check(c.ctx, change.Options{Dir: c.Dir, Base: base, Paths: c.words, Files: files})
+		result, err = change.Check(c.ctx, change.Options{Dir: c.Dir, Base: c.changed, Paths: c.words, Files: files})
 	} else {
 		result, err = validate.Files(c.ctx, paths, files)
 	}
@@ -96,13 +98,13 @@ func runValidate(c *call) error {
 		return err
 	}
 	result.Files = append(result.Files, contracts.Problems()...)
-	switch format {
+	switch c.format {
 	case "json":
 		err = result.WriteJSON(c.Out)
 	case "github":
 		err = result.WriteGitHub(c.Out)
 	default:
-		err = result.WriteText(c.Out, c.isOn("quiet"))
+		err = result.WriteText(c.Out, c.quiet)
 	}
 	if err == nil && result.HasErrors() {
 		err = failure.ErrReported
@@ -110,10 +112,10 @@ func runValidate(c *call) error {
 	return err
 }
 
-// pathsToValidate returns the paths that the command names, or else the mailboxes of the workspace, relative to the working
+// paths returns the paths that the command names, or else the mailboxes of the workspace, relative to the working
 // folder if they are below it. With --changed, git names the files.
-func pathsToValidate(c *call) ([]string, error) {
-	if len(c.words) > 0 || c.isSet("changed") {
+func (c *validateCall) paths() ([]string, error) {
+	if len(c.words) > 0 || c.given(&c.changed) {
 		return c.words, nil
 	}
 	dir, err := command.Workspace{}.Place(c.Streams).Find()
@@ -127,7 +129,14 @@ func pathsToValidate(c *call) ([]string, error) {
 	return []string{agents}, err
 }
 
+// A schemaCall is a call of schema.
+type schemaCall struct {
+	*call
+	list bool
+}
+
 func newSchemaCommand(s *command.Streams) *cli.Command {
+	c := &schemaCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "schema",
 		Category:  command.CategoryFiles,
@@ -147,13 +156,13 @@ EXAMPLES:
    oacp schema > message.schema.json
    oacp schema --list
    oacp schema channel-findings`,
-		Flags:  flagsWith(&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas"}),
-		Action: action(s, 1, runSchema),
+		Flags:  c.flagsWith(&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas", Destination: &c.list}),
+		Action: c.action(1, c.run),
 	}
 }
 
-func runSchema(c *call) error {
-	if c.isOn("list") && len(c.words) > 0 {
+func (c *schemaCall) run() error {
+	if c.list && len(c.words) > 0 {
 		return failure.Usagef("unexpected argument %s", visible.Quote(c.words[0]))
 	}
 	asked := schema.MessageDocument
@@ -161,7 +170,7 @@ func runSchema(c *call) error {
 	if len(c.words) > 0 {
 		asked = c.words[0]
 	}
-	if !c.isOn("list") && slices.Contains(names, asked) {
+	if !c.list && slices.Contains(names, asked) {
 		document, err := schemaDocument(asked)
 		if err == nil {
 			_, err = c.Out.Write(document)
@@ -179,7 +188,7 @@ func runSchema(c *call) error {
 			}
 		}
 		names = append(names, own...)
-		if c.isOn("list") {
+		if c.list {
 			return c.answer(names, func() { c.printf("%s\n", strings.Join(names, "\n")) })
 		}
 		name := strings.TrimSuffix(asked, contract.Suffix)
@@ -229,25 +238,25 @@ func schemaDocument(name string) ([]byte, error) {
 
 // knownFields returns the fields of a template that follow from the flags: who hands over to whom, and in a
 // handoff_complete the criteria of the handoff that --in-reply-to names, without answers.
-func knownFields(c *call, template string) (known schema.Value, err error) {
+func (d *delivery) knownFields(template string) (known schema.Value, err error) {
 	known.Kind = schema.Mapping
 	add := func(key string, value schema.Value) {
 		known.Pairs = append(known.Pairs, schema.Pair{Key: key, Value: value})
 	}
 	switch schema.Type(template) {
 	case schema.Handoff:
-		if from := cmp.Or(c.text("from"), c.Getenv("OACP_AGENT")); from != "" {
+		if from := cmp.Or(string(d.from), d.Getenv("OACP_AGENT")); from != "" {
 			add("source_agent", schema.TextValue(from))
 		}
-		if to := c.texts("to"); len(to) == 1 {
+		if to := d.to.Value(); len(to) == 1 {
 			add("target_agent", schema.TextValue(to[0]))
 		}
 	case schema.HandoffComplete:
-		if c.text("in-reply-to") == "" {
+		if d.inReplyTo == "" {
 			return known, nil
 		}
-		err = c.open(func(c *call, w *mailbox.Workspace) error {
-			found, err := w.Find(c.ctx, c.text("in-reply-to"))
+		err = d.with(nil, func(w *mailbox.Workspace) error {
+			found, err := w.Find(d.ctx, d.inReplyTo)
 			if _, err = mailbox.SplitUnreadable(err); err != nil {
 				return fmt.Errorf("--in-reply-to: %w", err)
 			}
@@ -278,14 +287,14 @@ func unanswered(criteria schema.Value) schema.Value {
 
 // printTemplate prints a body to fill in, for a type of message that has one or for a schema of the
 // workspace. The built-in templates need no workspace.
-func printTemplate(c *call) error {
-	name := c.text("template")
-	return withSchemas(c.place, c.Streams, func(root *os.Root, dir string) error {
+func (d *delivery) printTemplate() error {
+	name := d.template
+	return withSchemas(d.place, d.Streams, func(root *os.Root, dir string) error {
 		schemas, err := loadSchema(root, dir, name)
 		if err != nil {
 			return err
 		}
-		known, err := knownFields(c, name)
+		known, err := d.knownFields(name)
 		if err != nil {
 			return err
 		}
@@ -302,6 +311,6 @@ func printTemplate(c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(map[string]string{"template": name, "yaml": string(text)}, func() { c.printf("%s", text) })
+		return d.answer(map[string]string{"template": name, "yaml": string(text)}, func() { d.printf("%s", text) })
 	})
 }

@@ -21,7 +21,16 @@ import (
 // exitNotVerified is the status of verify for a signature that is not good.
 const exitNotVerified = 3
 
+// A verifyCall is a call of verify.
+type verifyCall struct {
+	*call
+	receiver schema.AgentName
+	require  bool
+	pins     string
+}
+
 func newVerifyCommand(s *command.Streams) *cli.Command {
+	c := &verifyCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "verify",
 		Category:  command.CategorySigning,
@@ -41,15 +50,15 @@ If the file cannot be read, the status is 2. With --require, only signed-verifie
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
    oacp verify message.yaml --receiver codex --project my-project --json`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`"},
-			&cli.BoolFlag{Name: "require", Usage: "exit with status 3 if the file is not signed"},
-			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`"}),
-		Action: action(s, 1, runVerify),
+		Flags: c.flagsWith(
+			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`", Destination: (*string)(&c.receiver)},
+			&cli.BoolFlag{Name: "require", Usage: "exit with status 3 if the file is not signed", Destination: &c.require},
+			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`", Destination: &c.pins}),
+		Action: c.action(1, c.run),
 	}
 }
 
-func runVerify(c *call) error {
+func (c *verifyCall) run() error {
 	file, err := c.only(failure.Usagef("needs a FILE"))
 	if err != nil {
 		return err
@@ -58,7 +67,7 @@ func runVerify(c *call) error {
 	if err != nil {
 		return failure.Usagef("%w", err)
 	}
-	source, pins, pinsErr, err := findPins(c, file)
+	source, pins, pinsErr, err := c.findPins(file)
 	if err != nil {
 		return err
 	}
@@ -67,7 +76,7 @@ func runVerify(c *call) error {
 	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {
 		return err
 	}
-	if result.Status == signing.Unsigned && !c.isOn("require") || result.Status == signing.Verified {
+	if result.Status == signing.Unsigned && !c.require || result.Status == signing.Verified {
 		return nil
 	}
 	return &failure.StatusError{Status: exitNotVerified}
@@ -75,8 +84,8 @@ func runVerify(c *call) error {
 
 // findPins returns the pins to verify the file with and their path. The error pinsErr says why they cannot
 // be used, which is a result of the verification.
-func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr, err error) {
-	if source = c.text("pins"); source != "" {
+func (c *verifyCall) findPins(file string) (source string, pins []trust.Entry, pinsErr, err error) {
+	if source = c.pins; source != "" {
 		data, err := readRegular(source)
 		if err != nil {
 			return source, nil, err, nil
@@ -84,7 +93,7 @@ func findPins(c *call, file string) (source string, pins []trust.Entry, pinsErr,
 		pins, err = trust.ParsePins(source, data)
 		return source, pins, err, nil
 	}
-	place, receiver := c.place, schema.AgentName(c.text("receiver"))
+	place, receiver := c.place, c.receiver
 	if receiver == "" {
 		if place.Dir, receiver = mailboxOf(file); receiver == "" {
 			return "", nil, nil, nil // there is no receiver, so no pins

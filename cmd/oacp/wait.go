@@ -26,21 +26,9 @@ import (
 // defaultWait is how long commands wait for messages. Agents often stop a command after ten minutes.
 const defaultWait = 8 * time.Minute
 
-// timeoutFlag returns --timeout for commands that wait for messages.
-func timeoutFlag() cli.Flag {
-	return &cli.StringFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(defaultWait)}
-}
-
-// timeLimit returns the value of --timeout.
-func timeLimit(c *cli.Context) (time.Duration, error) {
-	if !c.IsSet("timeout") {
-		return defaultWait, nil
-	}
-	limit, err := schema.ParseDuration(c.String("timeout"))
-	if err != nil {
-		return 0, failure.Usagef("--timeout: %w", err)
-	}
-	return limit, nil
+// timeoutFlag returns --timeout for commands that wait for messages. The limit is the default.
+func timeoutFlag(limit *time.Duration) cli.Flag {
+	return &cli.GenericFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(*limit), Value: command.Parsed(limit, schema.ParseDuration)}
 }
 
 // shortDuration writes 8m0s as 8m, and 2h0m0s as 2h.
@@ -58,35 +46,27 @@ func timeoutError(err error, text, hint string) error {
 }
 
 // A waitFor is the flag --wait, whose values are the goals.
-type waitFor struct{ track.Goal }
+type waitFor track.Goal
 
 var goals = []track.Goal{track.GoalNoticed, track.GoalAcknowledged, track.GoalReply}
 
-func (w *waitFor) String() string { return string(w.Goal) }
+func (w *waitFor) String() string { return string(*w) }
 
 // Accepts reports whether the word after --wait is its value rather than an argument of the command.
 func (w *waitFor) Accepts(word string) bool { return slices.Contains(goals, track.Goal(word)) }
 
-// Set sets the value, which is "true" for --wait alone. It accepts any value; checkWait checks it.
+const waitChoices = "--wait (until it is acknowledged), --wait=noticed (a session has it) or --wait=reply (answered)"
+
+// Set sets the value, which is "true" for --wait alone.
 func (w *waitFor) Set(text string) error {
-	w.Goal = track.Goal(text)
+	*w = waitFor(text)
 	if text == "true" {
-		w.Goal = track.GoalAcknowledged
+		*w = waitFor(track.GoalAcknowledged)
+	}
+	if !slices.Contains(goals, track.Goal(*w)) {
+		return failure.Usagef("cannot wait for %s", visible.Quote(text)).WithHint(waitChoices)
 	}
 	return nil
-}
-
-// checkWait checks --wait and --timeout.
-func (d *delivery) checkWait() (err error) {
-	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it) or --wait=reply (answered)"
-	switch {
-	case d.isSet("wait") && !slices.Contains(goals, d.wait):
-		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(string(d.wait))).WithHint(choices)
-	case d.isSet("timeout") && d.wait == "":
-		return failure.Usagef("--timeout requires --wait").WithHint(choices)
-	}
-	d.limit, err = timeLimit(d.flags)
-	return err
 }
 
 // await waits until a sent message is noticed, acknowledged or answered, and prints the result.
@@ -97,7 +77,7 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, d.limit, watch.ErrTimeout)
 		defer cancel()
 	}
-	if !d.isOn("quiet") && !d.json() {
+	if !d.quiet && !d.asJSON {
 		d.announceWait(m)
 	}
 	// Urgent mail to the sender ends the wait for an answer.
@@ -109,9 +89,9 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 		return d.printNoticed(m)
 	case d.wait == track.GoalReply:
 		return d.printArrival(m, arrived)
-	case d.json():
+	case d.asJSON:
 		return command.WriteJSONLine(d.Out, map[string]any{"acknowledged": m.ID})
-	case !d.isOn("quiet"):
+	case !d.quiet:
 		d.printf("acknowledged: %s\n", m.ID)
 	}
 	return nil
@@ -161,14 +141,14 @@ func (d *delivery) stillSent(m *schema.Message, err error) error {
 
 // printNoticed prints how far the message got with each recipient.
 func (d *delivery) printNoticed(m *schema.Message) error {
-	if d.isOn("quiet") && !d.json() {
+	if d.quiet && !d.asJSON {
 		return nil
 	}
 	progress, err := track.Track(d.ctx, d.w, string(m.ID))
 	if err != nil {
 		return err
 	}
-	if !d.json() {
+	if !d.asJSON {
 		turn.AddClaims(d.ctx, d.w, progress)
 		printProgress(progress, d.Streams)
 		return nil
@@ -194,7 +174,7 @@ func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (er
 	if !arrived.Answers {
 		err = &failure.StatusError{Status: failure.ExitTimeout}
 	}
-	if d.json() {
+	if d.asJSON {
 		line := struct {
 			Mail  *schema.Message `json:"mail,omitempty"`
 			Path  string          `json:"path"`

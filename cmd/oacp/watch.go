@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,7 +24,17 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// A watchCall is a call of watch.
+type watchCall struct {
+	*call
+	follow, once, showArchived, allProjects bool
+	since                                   time.Time
+	stateID                                 string
+	projects                                cli.StringSlice
+}
+
 func newWatchCommand(s *command.Streams) *cli.Command {
+	c := &watchCall{call: newCall(s), since: time.Unix(0, 0).UTC()}
 	return &cli.Command{
 		Name:      "watch",
 		Category:  command.CategoryFiles,
@@ -51,43 +62,38 @@ EXAMPLES:
    oacp watch --agent codex --json
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)"},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive"},
-			new(command.Sync).Flag(""),
-			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Hidden: true},
-			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch"},
-			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox"},
-			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox"},
-			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated"},
-			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent"},
-			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`"},
-			&cli.StringFlag{Name: "oacp-dir", Category: command.OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)"},
-			jsonFlag(),
+			c.agentFlag("watch the inbox of `AGENT` (default: $OACP_AGENT)"),
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive", Destination: &c.follow},
+			c.sync.Flag(""),
+			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Hidden: true, Destination: &c.once},
+			&cli.GenericFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "epoch", Value: command.Parsed(&c.since, c.parseTime)},
+			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox", Destination: &c.stateID},
+			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox", Destination: &c.showArchived},
+			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &c.projects},
+			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent", Destination: &c.allProjects},
+			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`", Destination: &c.place.Dir},
+			&cli.StringFlag{Name: "oacp-dir", Category: command.OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &c.place.Home},
+			c.jsonFlag(),
 		},
-		Action: action(s, anyNumber, runWatch),
+		Action: c.action(anyNumber, c.run),
 	}
 }
 
-func runWatch(c *call) (err error) {
-	projects := append(c.texts("project"), c.words...)
-	stateID, follow := c.text("state-id"), c.isOn("follow")
+func (c *watchCall) run() (err error) {
+	projects := append(c.projects.Value(), c.words...)
 	switch {
-	case c.isSet("state-id") && !schema.IsNamePart(stateID):
-		return failure.Usagef("--state-id: %s: want 1 to 64 letters, digits, dots, underscores or hyphens", visible.Quote(stateID))
-	case c.isOn("all-projects") && len(projects) > 0:
+	case c.given(&c.stateID) && !schema.IsNamePart(c.stateID):
+		return failure.Usagef("--state-id: %s: want 1 to 64 letters, digits, dots, underscores or hyphens", visible.Quote(c.stateID))
+	case c.allProjects && len(projects) > 0:
 		return failure.Usagef("--all-projects and a project are mutually exclusive")
-	case c.place.Dir != "" && (c.isOn("all-projects") || len(projects) > 0):
+	case c.place.Dir != "" && (c.allProjects || len(projects) > 0):
 		return failure.Usagef("--dir and a project are mutually exclusive")
 	case slices.Contains(projects, ""):
 		return failure.Usagef("the project name is empty")
-	case follow && c.isOn("once"):
+	case c.follow && c.once:
 		return failure.Usagef("--follow and --once are mutually exclusive")
 	}
-	since, err := parseTime("--since", c.text("since"), c.Now())
-	if err != nil {
-		return err
-	}
-	targets, failed, err := watchTargets(c, projects)
+	targets, failed, err := c.targets(projects)
 	defer func() {
 		for _, target := range targets {
 			err = errors.Join(err, target.Workspace.Close())
@@ -97,30 +103,30 @@ func runWatch(c *call) (err error) {
 		return err
 	}
 	for _, event := range failed {
-		if err := printEvent(c, event); err != nil {
+		if err := c.printEvent(event); err != nil {
 			return err
 		}
 	}
 	if len(targets) == 0 {
 		return failure.ErrReported
 	}
-	options := &watch.Options{Cursor: true, StateID: stateID, Since: since, Archived: c.isOn("show-archived")}
-	ok, err := reportTargets(c, targets, options)
+	options := &watch.Options{Cursor: true, StateID: c.stateID, Since: c.since, Archived: c.showArchived}
+	ok, err := c.report(targets, options)
 	if err != nil {
 		return err
 	}
-	if c.OutTerminal && !follow && !c.json() {
+	if c.OutTerminal && !c.follow && !c.asJSON {
 		_, _ = fmt.Fprintln(c.Err, "hint: with --follow, watch keeps running") // nothing is lost without it
 	}
-	if !follow && (!ok || len(failed) > 0) {
+	if !c.follow && (!ok || len(failed) > 0) {
 		return failure.ErrReported
 	}
 	return nil
 }
 
-// reportTargets prints the events of the targets, with --follow until a signal ends it. It reports whether
+// report prints the events of the targets, with --follow until a signal ends it. It reports whether
 // none of them was an error.
-func reportTargets(c *call, targets []watch.Target, options *watch.Options) (ok bool, err error) {
+func (c *watchCall) report(targets []watch.Target, options *watch.Options) (ok bool, err error) {
 	defer c.catchSignals()()
 	workspaces := make([]*mailbox.Workspace, len(targets))
 	for i, target := range targets {
@@ -130,34 +136,33 @@ func reportTargets(c *call, targets []watch.Target, options *watch.Options) (ok 
 	if err != nil {
 		return false, err
 	}
-	follow := c.isOn("follow")
-	defer c.notify(!follow, false, workspaces...)()
-	if follow {
+	defer c.notify(!c.follow, false, workspaces...)()
+	if c.follow {
 		defer synchronizer.Start(c.ctx)()
 	} else {
 		defer synchronizer.Begin(c.ctx, 0)()
 	}
 	watcher, err := watch.New(targets, options)
 	if err != nil { // no target can be watched
-		return false, cmp.Or(printEvent(c, newFailure(targets, err)), failure.ErrReported)
+		return false, cmp.Or(c.printEvent(newFailure(targets, err)), failure.ErrReported)
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
-	if follow {
-		return printEvents(c, watcher.Events(c.ctx))
+	if c.follow {
+		return c.printEvents(watcher.Events(c.ctx))
 	}
-	ok, err = printEvents(c, watcher.Scan(c.ctx))
+	ok, err = c.printEvents(watcher.Scan(c.ctx))
 	return ok, cmp.Or(err, context.Cause(c.ctx))
 }
 
 // printEvents prints events and reports whether none of them was an error.
-func printEvents(c *call, events iter.Seq2[watch.Event, error]) (ok bool, err error) {
+func (c *watchCall) printEvents(events iter.Seq2[watch.Event, error]) (ok bool, err error) {
 	ok = true
 	for event, err := range events {
 		if err != nil {
 			return false, err
 		}
 		// The event counts as printed when the loop asks for the next one.
-		if err := printEvent(c, event); err != nil {
+		if err := c.printEvent(event); err != nil {
 			return false, err
 		}
 		ok = ok && (event.Kind != watch.EventError || isMail(event))
@@ -174,11 +179,11 @@ func newFailure(targets []watch.Target, err error) watch.Event {
 	return event
 }
 
-// watchTargets opens the workspaces to watch. For each one that cannot be watched, it returns an event. The
+// targets opens the workspaces to watch. For each one that cannot be watched, it returns an event. The
 // caller closes the workspaces, even after an error.
-func watchTargets(c *call, projects []string) (targets []watch.Target, failed []watch.Event, err error) {
+func (c *watchCall) targets(projects []string) (targets []watch.Target, failed []watch.Event, err error) {
 	place := command.Workspace{Dir: c.place.Dir, Home: c.place.Home}.Place(c.Streams)
-	if c.isOn("all-projects") {
+	if c.allProjects {
 		if projects, err = place.Projects(); err != nil {
 			return nil, nil, err
 		}
@@ -186,7 +191,7 @@ func watchTargets(c *call, projects []string) (targets []watch.Target, failed []
 		projects = []string{""}
 	}
 	fail := func(path string, err error) {
-		entry := mailbox.Entry{Agent: c.agent(), Path: path, Err: err}
+		entry := mailbox.Entry{Agent: c.agent, Path: path, Err: err}
 		failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
 	}
 	for _, place.Project = range projects {
@@ -196,9 +201,9 @@ func watchTargets(c *call, projects []string) (targets []watch.Target, failed []
 			fail(path, err)
 			continue
 		}
-		agent, err := command.AgentOf(w, c.text("agent"), c.Streams)
+		agent, err := command.AgentOf(w, c.agent, c.Streams)
 		if err == nil && w.Knows(agent) {
-			if c.isOn("follow") {
+			if c.follow {
 				track.NoteCommand(w, agent, "oacp watch", true, c.Now) // until the process ends
 			}
 			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
@@ -209,7 +214,7 @@ func watchTargets(c *call, projects []string) (targets []watch.Target, failed []
 			return targets, nil, errors.Join(err, w.Close())
 		case err != nil:
 			fail("", err)
-		case !c.isOn("all-projects"):
+		case !c.allProjects:
 			fail(filepath.Dir(w.BoxPath(agent, mailbox.Inbox)), w.CheckAgent(agent))
 		}
 		if err := w.Close(); err != nil {
@@ -223,8 +228,8 @@ func watchTargets(c *call, projects []string) (targets []watch.Target, failed []
 	return targets, failed, nil
 }
 
-func printEvent(c *call, e watch.Event) error {
-	if e.Err != nil && !(c.json() && isMail(e)) { // the event itself says what is wrong with the message
+func (c *watchCall) printEvent(e watch.Event) error {
+	if e.Err != nil && !(c.asJSON && isMail(e)) { // the event itself says what is wrong with the message
 		text := failure.OneLine(e.Err.Error())
 		if e.Path != "" {
 			text = e.Path + ": " + text
@@ -244,7 +249,7 @@ func printEvent(c *call, e watch.Event) error {
 		e.Kind, e.Message = watch.EventArrived, command.Preview(&e.Entry)
 	}
 	switch {
-	case c.json():
+	case c.asJSON:
 		if err := command.WriteJSONLine(c.Out, newWatchJSON(e)); err != nil {
 			return err
 		}

@@ -16,7 +16,14 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// A workingCall is a call of working.
+type workingCall struct {
+	*call
+	done bool
+}
+
 func newWorkingCommand(s *command.Streams) *cli.Command {
+	c := &workingCall{call: newCall(s)}
 	return &cli.Command{
 		Name:      "working",
 		Category:  command.CategoryMessages,
@@ -31,10 +38,10 @@ sets status, current_task and updated_at in the agent's status.yaml.
 EXAMPLES:
    oacp working ID "tests pass, now the docs"
    oacp working --done`,
-		Flags: flagsWith(
-			&cli.StringFlag{Name: "agent", Usage: "say it as `AGENT` (default: $OACP_AGENT)"},
-			&cli.BoolFlag{Name: "done", Usage: "say that the agent is finished"}),
-		Action: inWorkspace(s, 2, runWorking),
+		Flags: c.flagsWith(
+			c.agentFlag("say it as `AGENT` (default: $OACP_AGENT)"),
+			&cli.BoolFlag{Name: "done", Usage: "say that the agent is finished", Destination: &c.done}),
+		Action: c.inWorkspace(2, c.run),
 	}
 }
 
@@ -46,17 +53,17 @@ type workingJSON struct {
 	Status    string           `json:"status"`
 }
 
-func runWorking(c *call, w *mailbox.Workspace) error {
-	if c.isOn("done") == (len(c.words) > 0) {
+func (c *workingCall) run(w *mailbox.Workspace) error {
+	if c.done == (len(c.words) > 0) {
 		return failure.Usagef("working needs either an id or --done").WithHint("oacp inbox lists the ids of pending messages")
 	}
-	agent, err := c.actsFor(command.ActingAgent(w, c.text("agent"), c.Streams))
+	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
 	if err != nil {
 		return err
 	}
 	answer := workingJSON{Agent: agent, Status: project.Available}
 	task, line := "", fmt.Sprintf("OK: %s is finished", agent)
-	if c.isOn("done") {
+	if c.done {
 		err = track.NoteFinished(w, agent)
 	} else {
 		answer.Status = project.Busy

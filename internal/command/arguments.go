@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -57,11 +58,11 @@ func (c *call) run(ctx context.Context) error {
 		if err := set.Set(a.flag.Names()[0], a.value); err != nil {
 			switch a.flag.(type) { // the library says parse error
 			case *cli.IntFlag:
-				err = fmt.Errorf("%s is not a whole number, or too large", visible.Quote(a.value))
+				_, err = ParseNumber(a.value)
 			case *cli.BoolFlag:
 				err = fmt.Errorf("%s is not true or false", visible.Quote(a.value))
 			}
-			return failure.Usagef("--%s: %w", a.flag.Names()[0], err).WithHint("see oacp help " + c.name())
+			return failure.Usagef("--%s: %w", a.flag.Names()[0], err).WithHint(cmp.Or(failure.Of(err).Hint, "see oacp help "+c.name()))
 		}
 	}
 	if err := set.Parse(append([]string{"--"}, c.words...)); err != nil {
@@ -250,6 +251,26 @@ func PositionalsAndRest(c *cli.Context) (before, after []string) {
 		return args[:i:i], args[i+1:]
 	}
 	return args, nil
+}
+
+// Destination returns the variable that holds the value of a flag, or nil.
+func Destination(f cli.Flag) any {
+	switch f := f.(type) {
+	case *cli.BoolFlag:
+		return f.Destination
+	case *cli.IntFlag:
+		return f.Destination
+	case *cli.StringFlag:
+		return f.Destination
+	case *cli.StringSliceFlag:
+		return f.Destination
+	case *cli.GenericFlag:
+		if v, ok := f.Value.(*Value); ok {
+			return v.to
+		}
+		return f.Value
+	}
+	return nil
 }
 
 // AtMost returns an error if a command has more than count arguments that are not flags.

@@ -39,6 +39,9 @@ func (o *Sync) Flag(category string) cli.Flag {
 
 func (o *Sync) String() string { return o.text }
 
+// IsSet reports whether the command line has the flag.
+func (o *Sync) IsSet() bool { return o.text != "" }
+
 // Accepts reports whether the word after --sync is its value, not an argument of the command.
 func (o *Sync) Accepts(word string) bool { return word != "" && word[0] >= '0' && word[0] <= '9' }
 

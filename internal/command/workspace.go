@@ -93,9 +93,9 @@ func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.
 
 // AgentOf returns the agent that a flag names, or else the one that the environment names. From then on, the
 // workspace shows only what that agent may read.
-func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentName, err error) {
+func AgentOf(w *mailbox.Workspace, flag schema.AgentName, s *Streams) (agent schema.AgentName, err error) {
 	if flag != "" {
-		agent, err = schema.ParseAgentName(flag)
+		agent, err = schema.ParseAgentName(string(flag))
 	} else {
 		agent, err = project.InferAgent(w, s.Getenv)
 	}
@@ -107,7 +107,7 @@ func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentN
 
 // ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that must be the agent
 // of the session; otherwise it is an error.
-func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
+func ActingAgent(w *mailbox.Workspace, flag schema.AgentName, s *Streams) (schema.AgentName, error) {
 	agent, err := AgentOf(w, flag, s)
 	own, inSession := SessionAgent(w, s)
 	switch {
@@ -183,7 +183,7 @@ type BridgeLog struct {
 func (o *BridgeLog) Flags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "bridge", Usage: "use the log `FILE`", Destination: &o.File},
-		&cli.IntFlag{Name: "run-id", Usage: "use the log of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
+		&cli.GenericFlag{Name: "run-id", Usage: "use the log of the run `NUMBER`", Value: Parsed(&o.RunID, ParseRunID), DefaultText: "the latest"},
 	}, o.RunsFlags()...)
 }
 
@@ -201,16 +201,23 @@ func (o *BridgeLog) WritingFlags() []cli.Flag {
 }
 
 // Check rejects flags that contradict each other.
-func (o BridgeLog) Check(c *cli.Context) error {
+func (o BridgeLog) Check() error {
 	switch {
-	case c.IsSet("run-id") && o.RunID < 1:
-		return failure.Usagef("--run-id: runs are numbered from 1")
-	case o.File != "" && (c.IsSet("run-id") || o.Repository != "" || o.Create):
+	case o.File != "" && (o.RunID != 0 || o.Repository != "" || o.Create):
 		return failure.Usagef("--bridge names the log, so --run-id, --repo and --create cannot")
-	case o.Create && !c.IsSet("run-id"):
+	case o.Create && o.RunID == 0:
 		return failure.Usagef("--create requires --run-id")
 	}
 	return nil
+}
+
+// ParseRunID returns the number of a run.
+func ParseRunID(text string) (int, error) {
+	n, err := ParseNumber(text)
+	if err == nil && n < 1 {
+		err = errors.New("runs are numbered from 1")
+	}
+	return n, err
 }
 
 // Given reports whether the command line names a log.

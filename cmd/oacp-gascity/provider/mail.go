@@ -117,7 +117,7 @@ func (p *provider) only(id string) (mail, error) {
 	if len(mails) > 1 {
 		return mail{}, failure.WithHint(fmt.Errorf("message %s has %d recipients", m.message.ID, len(mails)), "name one: "+m.ID)
 	}
-	_, err = command.ActingAgent(p.w, string(m.agent), p.Streams)
+	_, err = command.ActingAgent(p.w, m.agent, p.Streams)
 	return m, err
 }
 

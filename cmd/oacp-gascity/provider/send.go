@@ -43,7 +43,7 @@ func (p *provider) deliver(m schema.Message) (answer any, err error) {
 		return nil, fmt.Errorf("reading standard input: %w", err)
 	}
 	in.From = cmp.Or(in.From, "human") // as Gas City calls a person
-	if m.From, err = command.ActingAgent(p.w, string(agentOf(in.From)), p.Streams); err == nil && m.ParentID != "" {
+	if m.From, err = command.ActingAgent(p.w, agentOf(in.From), p.Streams); err == nil && m.ParentID != "" {
 		err = project.CheckProgram(p.w, m.From)
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ EXAMPLES:
 			if o.listen == "" && o.tokenFile != "" {
 				return failure.Usagef("--token-file requires --listen")
 			}
-			if err := o.log.Check(c); err != nil {
+			if err := o.log.Check(); err != nil {
 				return err
 			}
 			if o.plugin {
@@ -87,7 +87,7 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 		return err
 	}
 	err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, o.agent, s)
+		agent, err := command.AgentOf(w, schema.AgentName(o.agent), s)
 		if err != nil {
 			return err
 		}

@@ -156,7 +156,7 @@ func personOf(w *mailbox.Workspace, flag string, s *command.Streams) (schema.Age
 			return "", nil
 		}
 	}
-	person, err := command.ActingAgent(w, flag, s)
+	person, err := command.ActingAgent(w, schema.AgentName(flag), s)
 	if err == nil {
 		err = w.CheckAgent(person)
 	}
