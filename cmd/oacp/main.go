@@ -6,7 +6,7 @@
 // Command oacp sends, checks, lists, reads and answers the messages that coding agents leave each
 // other in a shared folder.
 //
-// A command has two parts: newXCommand declares it with its flags, and runX carries it out. Commands
+// A command is an xCall: its flags are fields, newXCommand declares them, and run carries it out. Commands
 // parse and print; packages decide.
 package main
 

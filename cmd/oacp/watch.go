@@ -66,7 +66,7 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive", Destination: &c.follow},
 			c.sync.Flag(""),
 			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Hidden: true, Destination: &c.once},
-			&cli.GenericFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "epoch", Value: command.Parsed(&c.since, c.parseTime)},
+			&cli.GenericFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "epoch", Value: command.Parsed(&c.since, c.parseTime).Needed()},
 			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox", Destination: &c.stateID},
 			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox", Destination: &c.showArchived},
 			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &c.projects},

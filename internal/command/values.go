@@ -18,13 +18,15 @@ type Value struct {
 	to    any
 	text  string
 	parse func(text string) error
+	// needed makes an empty text an error.
+	needed bool
 	// words are the values that completion offers.
 	words []string
 }
 
 // Set takes the value. As with other flags, an empty one is none.
 func (v *Value) Set(text string) error {
-	if v.text = text; text == "" {
+	if v.text = text; text == "" && !v.needed {
 		return nil
 	}
 	return v.parse(text)
@@ -68,6 +70,12 @@ func OneOf[T ~string](to *T, noun string, words ...T) *Value {
 	})
 	v.text = string(*to)
 	return v.Offering(texts(words)...)
+}
+
+// Needed makes an empty text an error.
+func (v *Value) Needed() *Value {
+	v.needed = true
+	return v
 }
 
 // Offering sets the words that completion offers.
