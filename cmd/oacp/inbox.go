@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -234,16 +230,39 @@ type inboxJSON struct {
 	Inbox string           `json:"inbox_path"`
 	Count int              `json:"message_count"`
 	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings are ignored.
-	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
-	PolicyError string     `json:"policy_error,omitempty"`
-	// Messages is empty here; printJSON inserts the messages.
-	Messages []struct{} `json:"messages"`
+	VerifyMode  trust.Mode    `json:"verify_mode,omitempty"`
+	PolicyError string        `json:"policy_error,omitempty"`
+	Messages    []pendingJSON `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
 	LoadError string `json:"load_error,omitempty"`
 }
 
-// printJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
-// them in parallel, and inserts them into the empty lists of the encoded answer.
+// pendingJSON is a pending message, or a file that is not one.
+type pendingJSON struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	Age            string                `json:"age"`
+	File           string                `json:"file"`
+	Path           string                `json:"path"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	Expired        bool                  `json:"expired"`
+	Reply          schema.ID             `json:"reply,omitempty"`
+	Answered       bool                  `json:"answered,omitempty"`
+	Stage          track.Stage           `json:"stage,omitempty"`
+	Progress       string                `json:"progress,omitempty"`
+	Verdict        signing.Verdict       `json:"signature,omitempty"`
+	Reason         string                `json:"signature_reason,omitempty"`
+	Auth           signing.Status        `json:"auth,omitempty"`
+	Held           string                `json:"held,omitempty"`
+	Error          string                `json:"error,omitempty"`
+	LoadError      string                `json:"load_error,omitempty"`
+}
+
 func (c *inboxCall) printJSON(w *mailbox.Workspace, inboxes []listing) error {
 	answer := struct {
 		envelope
@@ -254,7 +273,7 @@ func (c *inboxCall) printJSON(w *mailbox.Workspace, inboxes []listing) error {
 		answer.Mode = "all"
 	}
 	for _, inbox := range inboxes {
-		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
+		one := inboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: inbox.pending(c.Now())}
 		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
 			one.VerifyMode = mode
 			if err != nil {
@@ -266,126 +285,34 @@ func (c *inboxCall) printJSON(w *mailbox.Workspace, inboxes []listing) error {
 		}
 		answer.Agents = append(answer.Agents, one)
 	}
-	var frame bytes.Buffer
-	if err := command.WriteJSON(&frame, answer); err != nil {
-		return err
-	}
-	rest := frame.Bytes()
-	for _, inbox := range inboxes {
-		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
-		rest = after
-		c.printf("%s\"messages\": [", before) // Flush returns the first error of all writes
-		for _, part := range encodePending(inbox, c.Now()) {
-			c.Out.Write(part)
+	return command.WriteJSON(c.Out, answer)
+}
+
+// pending returns the entries, as JSON.
+func (l *listing) pending(now time.Time) []pendingJSON {
+	list := make([]pendingJSON, len(l.entries))
+	for i, e := range l.entries {
+		m, p, signature := e.Message, l.progress[e.Name], l.signatures[i]
+		if e.Err != nil {
+			m = command.Preview(&e)
 		}
-		c.Out.WriteByte(']')
-	}
-	_, err := c.Out.Write(rest)
-	return err
-}
-
-// encodePending returns the elements of the list of messages, in several parts.
-func encodePending(inbox listing, now time.Time) [][]byte {
-	entries := inbox.entries
-	const chunk, bytesPerEntry = 256, 512
-	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for n := range parts {
-		group.Go(func() error {
-			out := make([]byte, 0, chunk*bytesPerEntry)
-			for i := n * chunk; i < min((n+1)*chunk, len(entries)); i++ {
-				if i > 0 {
-					out = append(out, ',')
-				}
-				out = appendPending(out, &inbox, i, now)
-			}
-			parts[n] = out
-			return nil
-		})
-	}
-	_ = group.Wait() // no call returns an error
-	if len(parts) > 0 {
-		parts = append(parts, []byte("\n      "))
-	}
-	return parts
-}
-
-// appendPending appends entry i as an element of the list of messages.
-func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
-	e, signature, p := &inbox.entries[i], inbox.signatures[i], inbox.progress[inbox.entries[i].Name]
-	m, invalid, loadError, held := e.Message, "", "", ""
-	var reply schema.ID
-	answered := "" // or true
-	if e.Err != nil {
-		m = command.Preview(e)
+		list[i] = pendingJSON{
+			ID: m.ID, From: m.From, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
+			Age: spelling.Age(m.Dated().Time(), now), File: e.Name, Path: e.Path, ConversationID: m.ConversationID,
+			ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now), Stage: p.Stage, Progress: strings.TrimPrefix(p.Said(now), ", "),
+			Verdict: signature.Verdict, Reason: signature.Reason, Auth: signature.Status,
+		}
+		for _, r := range p.Replies {
+			list[i].Reply, list[i].Answered = r.ID, list[i].Answered || r.Answers
+		}
 		switch {
 		case e.IsHeld():
-			held = e.Err.Error()
-		case e.Message == nil:
-			loadError = e.Err.Error()
-		default:
-			invalid = e.Err.Error()
+			list[i].Held = e.Err.Error()
+		case e.Err != nil && e.Message == nil:
+			list[i].LoadError = e.Err.Error()
+		case e.Err != nil:
+			list[i].Error = e.Err.Error()
 		}
 	}
-	for _, r := range p.Replies {
-		reply = r.ID
-		if r.Answers {
-			answered = "true"
-		}
-	}
-	out = append(out, "\n        {"...)
-	for i, field := range [...]struct {
-		key, value string
-		optional   bool
-	}{
-		{key: "id", value: string(m.ID)},
-		{key: "from", value: string(m.From)},
-		{key: "type", value: string(m.Type)},
-		{key: "priority", value: string(m.Priority)},
-		{key: "subject", value: m.Subject},
-		{key: "created_at_utc", value: string(m.CreatedAt)},
-		{key: "age", value: spelling.Age(m.Dated().Time(), now)},
-		{key: "file", value: e.Name},
-		{key: "path", value: e.Path},
-		{"conversation_id", string(m.ConversationID), true},
-		{"expires_at", string(m.ExpiresAt), true},
-		{key: "expired", value: strconv.FormatBool(m.ExpiredAt(now))},
-		{"reply", string(reply), true},
-		{"answered", answered, true},
-		{"stage", string(p.Stage), true},
-		{"progress", strings.TrimPrefix(p.Said(now), ", "), true},
-		{"signature", string(signature.Verdict), true},
-		{"signature_reason", signature.Reason, true},
-		{"auth", string(signature.Status), true},
-		{"held", held, true},
-		{"error", invalid, true},
-		{"load_error", loadError, true},
-	} {
-		if field.optional && field.value == "" {
-			continue
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
-		if field.key == "expired" || field.key == "answered" {
-			out = append(out, field.value...)
-		} else {
-			out = appendString(out, field.value)
-		}
-	}
-	return append(out, "\n        }"...)
-}
-
-// appendString appends a text as a JSON string.
-func appendString(out []byte, value string) []byte {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			var quoted bytes.Buffer
-			_ = command.WriteJSONLine(&quoted, value) // a string can always be encoded
-			return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
-		}
-	}
-	return append(append(append(out, '"'), value...), '"')
+	return list
 }
