@@ -83,8 +83,12 @@ func (c *inboxCall) run(w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
+	var left []gitmail.LeftOut
+	if c.all {
+		left = leftOut(c.call, w)
+	}
 	if c.asJSON {
-		return c.printJSON(w, inboxes)
+		return c.printJSON(w, inboxes, left)
 	}
 	if c.all && len(inboxes) == 0 {
 		printNoAgents(c.Streams)
@@ -95,7 +99,7 @@ func (c *inboxCall) run(w *mailbox.Workspace) error {
 		}
 		printInbox(inbox, c.Streams)
 	}
-	printLeftOut(c, left, true)
+	printLeftOut(c.call, left, true)
 	return nil
 }
 
@@ -263,12 +267,13 @@ type pendingJSON struct {
 	LoadError      string                `json:"load_error,omitempty"`
 }
 
-func (c *inboxCall) printJSON(w *mailbox.Workspace, inboxes []listing) error {
+func (c *inboxCall) printJSON(w *mailbox.Workspace, inboxes []listing, left []gitmail.LeftOut) error {
 	answer := struct {
 		envelope
-		Mode   string      `json:"mode"`
-		Agents []inboxJSON `json:"agents"`
-	}{envelopeOf(w), "agent", []inboxJSON{}}
+		Mode    string            `json:"mode"`
+		Agents  []inboxJSON       `json:"agents"`
+		LeftOut []gitmail.LeftOut `json:"left_out,omitempty"`
+	}{envelopeOf(w), "agent", []inboxJSON{}, left}
 	if c.all {
 		answer.Mode = "all"
 	}
