@@ -19,8 +19,11 @@ import (
 	"github.com/oacp-go/oacp/signing"
 )
 
+// A keyCall is a call of a command below key.
+type keyCall struct{ *call }
+
 func newKeyCommand(s *command.Streams) *cli.Command {
-	c := newCall(s)
+	c := keyCall{newCall(s)}
 	// Keys belong to no workspace: they are in the folder that holds the projects.
 	flags := func(agent string) []cli.Flag {
 		return []cli.Flag{
@@ -60,7 +63,7 @@ EXAMPLES:
 	}
 }
 
-func (c *call) keyStore() (signing.Store, error) {
+func (c keyCall) keyStore() (signing.Store, error) {
 	home, err := c.place.Place(c.Streams).HomeDir()
 	return signing.NewStore(home), err
 }
@@ -75,7 +78,7 @@ type keyJSON struct {
 
 func newKeyJSON(k *signing.Key) keyJSON { return keyJSON{k.Agent, k.ID, k.CreatedAt, k.Path} }
 
-func (c *call) generateKey() error {
+func (c keyCall) generateKey() error {
 	agent := c.agent
 	if agent == "" {
 		var err error
@@ -113,7 +116,7 @@ func (c *call) generateKey() error {
 	})
 }
 
-func (c *call) listKeys() error {
+func (c keyCall) listKeys() error {
 	store, err := c.keyStore()
 	if err != nil {
 		return err

@@ -19,8 +19,11 @@ import (
 	"github.com/oacp-go/oacp/turn/track"
 )
 
+// A statusCall is a call of status or owed.
+type statusCall struct{ *call }
+
 func newStatusCommand(s *command.Streams) *cli.Command {
-	c := newCall(s)
+	c := statusCall{newCall(s)}
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
@@ -82,7 +85,7 @@ func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error
 	return statuses, err
 }
 
-func (c *call) status(w *mailbox.Workspace) error {
+func (c statusCall) status(w *mailbox.Workspace) error {
 	if len(c.words) == 1 {
 		return c.showProgress(w, c.words[0])
 	}
@@ -90,7 +93,7 @@ func (c *call) status(w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	left := leftOut(c, w)
+	left := leftOut(c.call, w)
 	var synced time.Time
 	repository, _ := openRepository(c.ctx, w) // the rest is true without it
 	if repository != nil {
@@ -103,7 +106,7 @@ func (c *call) status(w *mailbox.Workspace) error {
 		LastSync time.Time         `json:"last_sync,omitzero"` // when it began
 	}{envelopeOf(w), statuses, left, synced.UTC().Truncate(time.Second)}, func() {
 		printStatuses(w, statuses, c.Streams)
-		printLeftOut(c, left, false)
+		printLeftOut(c.call, left, false)
 		if !synced.IsZero() {
 			c.printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
 		}
@@ -200,7 +203,7 @@ func lastTurnText(a track.AgentStatus, now time.Time) string {
 	return "failed " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func (c *call) showProgress(w *mailbox.Workspace, id string) error {
+func (c statusCall) showProgress(w *mailbox.Workspace, id string) error {
 	progress, err := track.Track(c.ctx, w, id)
 	turn.AddClaims(c.ctx, w, progress)
 	if len(progress) == 0 {
@@ -288,7 +291,7 @@ func printReplies(p track.Progress, s *command.Streams) {
 }
 
 func newOwedCommand(s *command.Streams) *cli.Command {
-	c := newCall(s)
+	c := statusCall{newCall(s)}
 	return &cli.Command{
 		Name:      "owed",
 		Category:  command.CategoryMessages,
@@ -309,7 +312,7 @@ EXAMPLES:
 	}
 }
 
-func (c *call) owed(w *mailbox.Workspace) error {
+func (c statusCall) owed(w *mailbox.Workspace) error {
 	defer lessGarbageCollection()()
 	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
 	if err != nil {
