@@ -43,8 +43,8 @@ EXAMPLES:
    oacp prune --older-than 90d
    oacp prune --older-than 2026-01-31 --forget 180d`,
 		Flags: c.flagsWith(
-			&cli.GenericFlag{Name: "older-than", Usage: "prune what is older than `TIME`: an age such as 12h or 30d, or a date such as 2026-01-31", DefaultText: "30d", Value: command.Parsed(&c.olderThan, c.parsePast)},
-			&cli.GenericFlag{Name: "forget", Category: command.Rare, Usage: "forget the lists of days before `TIME`", DefaultText: "365d", Value: command.Parsed(&c.forget, c.parsePast)},
+			&cli.GenericFlag{Name: "older-than", Usage: "prune what is older than `TIME`: an age such as 12h or 30d, or a date such as 2026-01-31", DefaultText: "30d", Value: command.Parsed(&c.olderThan, c.parsePast).Needed()},
+			&cli.GenericFlag{Name: "forget", Category: command.Rare, Usage: "forget the lists of days before `TIME`", DefaultText: "365d", Value: command.Parsed(&c.forget, c.parsePast).Needed()},
 			&cli.BoolFlag{Name: "dry-run", Usage: "count, and remove nothing", Destination: &c.dryRun},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask", Destination: &c.yes}),
 		Action: c.inProject(c.run),

@@ -71,7 +71,7 @@ EXAMPLES:
 			&cli.GenericFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns), Value: command.Positive(&c.maxTurns, turn.Unlimited)},
 			&cli.GenericFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns), Value: command.Positive(&c.maxPairTurns, turn.Unlimited)},
 			&cli.GenericFlag{Name: "max-hops", Category: command.Rare, Usage: "run at most `N` turns in a row, each on a message that the one before sent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxHops), Value: command.Positive(&c.maxHops, turn.Unlimited)},
-			&cli.GenericFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout), Value: command.Parsed(&c.timeout, turnTimeout)},
+			&cli.GenericFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: shortDuration(turn.DefaultTimeout), Value: command.Parsed(&c.timeout, turnTimeout).Needed()},
 			&cli.StringFlag{Name: "claim", Category: command.Rare, Usage: "claim each message on the remote, so that only one machine handles it: `HOW` is git (default with --sync) or none", Destination: &c.claim},
 			&cli.GenericFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1", Value: command.Positive(&c.parallel)},
 			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do", Destination: &c.once},

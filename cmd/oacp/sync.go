@@ -51,7 +51,7 @@ EXAMPLES:
    oacp sync --every 5s
    oacp sync --squash`,
 		Flags: c.flagsWith(
-			&cli.GenericFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Value: command.Parsed(&c.every, command.SyncInterval)},
+			&cli.GenericFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Value: command.Parsed(&c.every, command.SyncInterval).Needed()},
 			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come in and go out, and change nothing", Destination: &c.dryRun},
 			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the history, here and on the remote; no mail is lost", Destination: &c.squash},
 			&cli.BoolFlag{Name: "yes", Category: command.Rare, Usage: "with --squash: do not ask", Destination: &c.yes}),

@@ -28,7 +28,7 @@ const defaultWait = 8 * time.Minute
 
 // timeoutFlag returns --timeout for commands that wait for messages. The limit is the default.
 func timeoutFlag(limit *time.Duration) cli.Flag {
-	return &cli.GenericFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(*limit), Value: command.Parsed(limit, schema.ParseDuration)}
+	return &cli.GenericFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(*limit), Value: command.Parsed(limit, schema.ParseDuration).Needed()}
 }
 
 // shortDuration writes 8m0s as 8m, and 2h0m0s as 2h.
