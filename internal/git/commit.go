@@ -1,12 +1,10 @@
 package git
 
 import (
-	"bufio"
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -22,12 +20,11 @@ type Commit struct {
 	Files []File
 }
 
-// A File is a change to a tree: a regular file with these bytes, with the bytes of the object, or with those that Read
-// returns when they are needed. If Removed is set, it removes the file or folder at the path.
+// A File is a change to a tree: a regular file with these bytes, or with the bytes of the object. If Removed is set, it removes
+// the file or folder at the path.
 type File struct {
 	Path, Object string
 	Data         []byte
-	Read         func() ([]byte, error)
 	Removed      bool
 }
 
@@ -37,19 +34,7 @@ var ErrSigning = errors.New("signing, as commit.gpgsign asks for")
 // Import makes commits, each on the one before it and the first on the parent, which may be empty. It moves the ref to the
 // last one and returns it. With sign, git signs the commits.
 func (r *Repository) Import(ctx context.Context, ref, parent string, commits []Commit, sign bool) (string, error) {
-	input, stream := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		w := bufio.NewWriterSize(stream, 64<<10)
-		err := cmp.Or(writeCommits(w, ref, parent, commits), w.Flush())
-		_ = stream.CloseWithError(err) // it never fails
-		written <- err
-	}()
-	out, err := r.RunInput(ctx, input, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
-	_ = input.Close()                                                              // ends a writer whose bytes nobody reads
-	if readErr := <-written; err != nil && !errors.Is(readErr, io.ErrClosedPipe) { // git only says that its input ended
-		err = cmp.Or(readErr, err)
-	}
+	out, err := r.RunInput(ctx, input(ref, parent, commits), "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
 	if err != nil {
 		return "", err
 	}
@@ -63,8 +48,9 @@ func (r *Repository) Import(ctx context.Context, ref, parent string, commits []C
 	return r.sign(ctx, ref, parent, made, commits)
 }
 
-// writeCommits writes commits for fast-import.
-func writeCommits(w *bufio.Writer, ref, parent string, commits []Commit) error {
+// input returns commits for fast-import.
+func input(ref, parent string, commits []Commit) *bytes.Buffer {
+	w := new(bytes.Buffer)
 	for i, c := range commits {
 		fmt.Fprintf(w, "commit %s\nmark :%d\nauthor %s %s\ncommitter %s %s\ndata %d\n%s\n",
 			ref, i+1, c.Author, raw(c.Authored), c.Committer, raw(c.Committed), len(c.Text), c.Text)
@@ -72,13 +58,6 @@ func writeCommits(w *bufio.Writer, ref, parent string, commits []Commit) error {
 			fmt.Fprintf(w, "from %s\n", parent)
 		}
 		for _, file := range c.Files {
-			if file.Read != nil {
-				data, err := file.Read()
-				if err != nil {
-					return err
-				}
-				file.Data = data
-			}
 			switch {
 			case file.Removed:
 				fmt.Fprintf(w, "D %s\n", quote(file.Path))
@@ -88,10 +67,10 @@ func writeCommits(w *bufio.Writer, ref, parent string, commits []Commit) error {
 				fmt.Fprintf(w, "M %s inline %s\ndata %d\n%s\n", Regular, quote(file.Path), len(file.Data), file.Data)
 			}
 		}
-		_ = w.WriteByte('\n') // a failure shows in Flush
+		w.WriteByte('\n')
 	}
-	_, err := fmt.Fprintf(w, "get-mark :%d\ndone\n", len(commits))
-	return err
+	fmt.Fprintf(w, "get-mark :%d\ndone\n", len(commits))
+	return w
 }
 
 // quote quotes a path for fast-import, which otherwise would take a line feed for the end of the command.

@@ -56,8 +56,8 @@ func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *sc
 	e.result.Changes = append(e.result.Changes, c)
 }
 
-// apply gives the workspace what it lacks.
-func (e *exchange) apply(ctx context.Context) error {
+// apply gives the workspace what it lacks of a piece, and after the last one removes agents.
+func (e *exchange) apply(ctx context.Context, last bool) error {
 	e.r.step("merged")
 	if !e.o.DryRun {
 		if err := noteLeftOut(e); err != nil {
@@ -73,6 +73,7 @@ func (e *exchange) apply(ctx context.Context) error {
 		}
 	}
 	e.addAgents()
+	e.added = nil
 	for agent, status := range e.statuses {
 		if e.o.DryRun || !e.w.Knows(agent) {
 			continue
@@ -81,6 +82,7 @@ func (e *exchange) apply(ctx context.Context) error {
 			e.problem(schema.AgentPath(agent, project.StatusName), err)
 		}
 	}
+	e.statuses = nil
 	outcomes := e.receive(ctx)
 	e.r.step("arrived")
 	for _, o := range outcomes {
@@ -93,6 +95,9 @@ func (e *exchange) apply(ctx context.Context) error {
 		return err
 	}
 	for _, agent := range e.removed {
+		if !last {
+			break
+		}
 		here, err := e.w.Agents()
 		if err != nil {
 			return err

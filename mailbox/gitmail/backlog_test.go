@@ -44,6 +44,41 @@ func TestBacklogInPieces(t *testing.T) {
 	}
 }
 
+// TestPlanInPieces exchanges many messages with syncs that plan few at once.
+func TestPlanInPieces(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	const messages, piece = 50, 7
+	n.machines[0].hold(messages)
+	for _, m := range n.machines {
+		plans := 0
+		r, err := gitmail.Open(t.Context(), m.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetPiece(piece)
+		r.SetStep(func(step string) {
+			if step == "merged" {
+				plans++
+			}
+		})
+		if _, err := r.Sync(t.Context(), gitmail.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if plans != 13 { // with both copies of a message in one, 8 at once
+			t.Errorf("%s: %d pieces", m.name, plans)
+		}
+	}
+	n.checkEqual()
+	if left := n.machines[0].sync().Changes; len(left) > 0 {
+		t.Errorf("the next sync makes %d changes", len(left))
+	}
+	if arrived := n.machines[1].ids("codex", mailbox.Archive); len(arrived) != messages {
+		t.Errorf("%d messages arrived, want %d", len(arrived), messages)
+	}
+}
+
 // hold puts that many handled messages from claude to codex into the workspace, 200 a day, and returns their names. They are
 // written without the care of a delivery, which takes long.
 func (m *machine) hold(messages int) (names []string) {

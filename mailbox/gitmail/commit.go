@@ -24,7 +24,7 @@ const (
 	// mostCommits is how many changes get a commit each. More share commits, sharedBy changes one.
 	mostCommits = 20
 	sharedBy    = 1000
-	// pieceCommits is how many commits a push has, and how many are made at once.
+	// pieceCommits is how many commits a push of a backlog has.
 	pieceCommits = 10
 )
 
@@ -41,19 +41,11 @@ func (r *Repository) commit(ctx context.Context, parent string, now time.Time, e
 	if len(edits) > mostCommits {
 		each = sharedBy
 	}
-	for piece := range slices.Chunk(edits, each*pieceCommits) {
-		var commits []git.Commit
-		for group := range slices.Chunk(piece, each) {
-			commits = append(commits, commitOf(group, committer, now))
-		}
-		if parent, err = r.git.Import(ctx, nextRef, parent, commits, r.settings.sign); err != nil {
-			return "", err
-		}
-		for _, edit := range piece {
-			edit.write, edit.remove = nil, nil // a backlog may have many
-		}
+	var commits []git.Commit
+	for group := range slices.Chunk(edits, each) {
+		commits = append(commits, commitOf(group, committer, now))
 	}
-	return parent, nil
+	return r.git.Import(ctx, nextRef, parent, commits, r.settings.sign)
 }
 
 // commitOf returns the commit of edits.

@@ -12,6 +12,9 @@ import (
 // SetStep makes Sync call step with the name of each step that it has reached.
 func (r *Repository) SetStep(step func(name string)) { r.step = step }
 
+// SetPiece makes Sync plan that many copies of messages at once.
+func (r *Repository) SetPiece(copies int) { r.pieceCopies = copies }
+
 // Git returns the repository for commands of git.
 func (r *Repository) Git() *git.Repository { return r.git }
 

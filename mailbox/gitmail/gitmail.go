@@ -95,6 +95,8 @@ type Repository struct {
 	now      func() time.Time
 	// step is called at each step of a sync, for tests.
 	step func(name string)
+	// pieceCopies is how many copies of messages a sync plans at once.
+	pieceCopies int
 }
 
 // Open opens the repository of a workspace. The error is a *RepositoryError or a *git.Error, or matches
@@ -103,7 +105,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	if err := noRepository(w); err != nil {
 		return nil, err
 	}
-	r := &Repository{w: w, git: repositoryOf(w, false), now: time.Now, step: func(string) {}}
+	r := &Repository{w: w, git: repositoryOf(w, false), now: time.Now, step: func(string) {}, pieceCopies: 5_000}
 	s, err := readSettings(ctx, r.git)
 	if err != nil {
 		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))

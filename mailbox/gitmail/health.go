@@ -177,5 +177,8 @@ func (r *Repository) Health(ctx context.Context) (unsent int, err error) {
 		return 0, err
 	}
 	err = e.makePlan(ctx)
-	return len(e.edits), err
+	for err == nil && len(e.copies) > 0 {
+		err = e.nextPiece(ctx, e.tipID)
+	}
+	return e.edited, err
 }

@@ -46,7 +46,7 @@ func prunedBox(c replica.Copy, known facts.Set) mailbox.Box {
 // prune adds an edit that removes the bytes of old messages that were handled or given up from the tree, and those of
 // their outbox copies if no recipient has them pending. Their states stay in a list for each day until the horizon passes it, so
 // a machine that was away cannot bring a message back, whatever it has and whatever happened to the history.
-func (e *exchange) prune(context.Context) error {
+func (e *exchange) prune() error {
 	change := &edit{Change: history.Change{Direction: history.Out, Kind: history.Pruned}}
 	e.result.Pruned, e.result.Forgotten = 0, 0 // of an earlier round
 	if e.o.Prune != nil {

@@ -24,12 +24,16 @@ type plan struct {
 	// base, tip and others are the trees of the base, the tip and the machines' refs.
 	base, tip *view
 	others    []*view
-	// changed are the copies of each agent that differ between the base and the other trees.
+	// changed are the copies of each agent that differ between the base and another tree or the workspace, and copies are those
+	// of them that are not planned yet, in the order of their names.
 	changed map[schema.AgentName]map[replica.Copy]bool
+	copies  []replica.Copy
 
-	// edits are what the tip lacks. byKey finds those about a message.
-	edits []*edit
-	byKey map[string]*edit
+	// edits are what the tip lacks. byKey finds those about a message, size counts the bytes that they hold, and edited the edits
+	// of all pieces.
+	edits        []*edit
+	byKey        map[string]*edit
+	size, edited int
 	// pruned are the new lists of pruned messages, by the folder of their day. ownPruned says that one of them has
 	// something that no other machine has.
 	pruned    map[string]map[string]facts.Set
@@ -94,7 +98,7 @@ type outcome struct {
 // remote returns the tip, and the trees of the machines' refs and of the branch of an earlier version.
 func (p *plan) remote() []*view { return append([]*view{p.tip}, p.others...) }
 
-// makePlan compares the workspace and the trees.
+// makePlan compares the workspace and the trees, and plans the first piece.
 func (e *exchange) makePlan(ctx context.Context) error {
 	agents, err := e.agents()
 	if err != nil {
@@ -107,9 +111,42 @@ func (e *exchange) makePlan(ctx context.Context) error {
 		e.compare(v, "agents", e.base.entry("agents"), v.entry("agents"))
 	}
 	for _, agent := range agents {
-		e.planAgent(ctx, agent)
+		e.planAgent(agent)
+		e.copies = slices.AppendSeq(e.copies, maps.Keys(e.changed[agent]))
 	}
-	e.planWorkspace()
+	e.changed = nil
+	slices.SortFunc(e.copies, func(a, b replica.Copy) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Agent, b.Agent)) })
+	return e.planPiece(ctx)
+}
+
+// nextPiece forgets the piece that was planned and plans another one. It is committed on what was committed of the others.
+func (e *exchange) nextPiece(ctx context.Context, commit string) (err error) {
+	e.edits, e.outcomes, e.size = nil, nil, 0
+	clear(e.byKey)
+	if e.tip, err = e.view(commit); err != nil {
+		return err
+	}
+	return e.planPiece(ctx)
+}
+
+// planPiece plans the next copies: so many that what they hold fits into memory, and all copies of a message together.
+func (e *exchange) planPiece(ctx context.Context) error {
+	const mostBytes = 16 << 20
+	defer e.w.Hold()()
+	planned := 0
+	for _, c := range e.copies {
+		full := planned >= e.r.pieceCopies || e.size > mostBytes
+		if ctx.Err() != nil || e.failed != nil || full && c.Name != e.copies[planned-1].Name {
+			break
+		}
+		e.planCopy(ctx, c)
+		planned++
+	}
+	e.copies = e.copies[planned:]
+	if e.edited == 0 {
+		e.planWorkspace()
+	}
+	e.edited += len(e.edits)
 	slices.SortStableFunc(e.edits, func(a, b *edit) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
 	})
@@ -230,7 +267,7 @@ func (e *exchange) compareFile(v *view, file string, was, is entry) {
 }
 
 // planAgent plans the mailbox of an agent.
-func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
+func (e *exchange) planAgent(agent schema.AgentName) {
 	changed := e.changed[agent]
 	removed := e.planPresence(agent)
 	if removed {
@@ -243,11 +280,10 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 			changed[replica.Copy{Agent: agent, Name: name}] = true
 		}
 	}
-	var files *replica.Files
 	before := e.remembered(agent)
 	e.scanned[agent] = before
 	if !e.isUnchanged(agent) {
-		files = e.w.Scan(agent, before)
+		files := e.w.Scan(agent, before)
 		e.scanned[agent] = files.Memory
 		base := e.base.places(agent, e.r.settings.Since, files.Same)
 		addDifferent(files.Places, base, changed)
@@ -270,20 +306,13 @@ func (e *exchange) planAgent(ctx context.Context, agent schema.AgentName) {
 		e.read[agent] = files
 	}
 	e.planStatus(agent)
-	copies := slices.SortedFunc(maps.Keys(changed), func(a, b replica.Copy) int { return cmp.Compare(a.Name, b.Name) })
-	if files == nil && len(copies) > 0 {
+	e.agreed[agent] = make(map[string]facts.Set)
+	if e.read[agent] == nil && len(changed) > 0 {
 		marks, names, err := mailbox.Marks(e.w.Workspace, agent, false)
 		if err != nil {
 			e.blocked(err)
 		}
 		e.read[agent] = &replica.Files{Places: make(map[replica.Copy]replica.Place), Marks: marks, MarkFiles: names}
-	}
-	e.agreed[agent] = make(map[string]facts.Set)
-	for _, c := range copies {
-		if ctx.Err() != nil || e.failed != nil {
-			return
-		}
-		e.planCopy(ctx, c, files)
 	}
 	if removed { // its boxes hold nothing, whatever the base says; another incarnation gets what is pending
 		delete(e.scanned, agent)

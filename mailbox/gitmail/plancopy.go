@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io/fs"
 	"slices"
 
@@ -19,17 +18,19 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// planCopy plans one copy of a message. The files are nil if the folders agree with the base.
-func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.Files) {
+// planCopy plans one copy of a message.
+func (e *exchange) planCopy(ctx context.Context, c replica.Copy) {
 	// What is here, and what the trees say.
 	place, here, err := replica.Nowhere, mailbox.Entry{}, error(nil)
-	if files == nil || files.Partial || files.Places[c] != replica.Nowhere {
+	read := e.read[c.Agent]
+	scanned := read.Memory != nil // otherwise the folders agree with the base
+	if !scanned || read.Partial || read.Places[c] != replica.Nowhere {
 		if place, here, err = e.w.Look(c); err != nil {
 			e.blocked(err)
 		}
 	}
-	if files != nil && files.Places[c] != place { // it moved since the scan
-		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(files.Places[c]), c.Box(place))
+	if scanned && read.Places[c] != place { // it moved since the scan
+		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(read.Places[c]), c.Box(place))
 	}
 	base, tip := e.base.look(c), e.tip.look(c)
 	remote := tip
@@ -48,7 +49,6 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.
 		}
 		return // it was pruned, or its sender removed
 	}
-	read := e.read[c.Agent]
 	read.Places[c] = place
 	var mark facts.Mark
 	if !c.Sent {
@@ -77,7 +77,7 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy, files *replica.
 	newReason := want == replica.Dead && tip.reason != "" && tip.reason != base.reason
 	switch {
 	case e.gone[c.Agent], place == replica.Nowhere && (!wanted || want == replica.Removed):
-	case place != want, newReason, files != nil && files.Twice[c]:
+	case place != want, newReason, read.Twice[c]:
 		e.outcomes = append(e.outcomes, &outcome{
 			Outcome: replica.Outcome{Copy: c, Was: place, Want: want}, base: base.Set, placed: cmp.Or(mark.Placed, base.Place()), object: remote.object, reason: remote.reason,
 		})
@@ -136,8 +136,9 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case out.Object != "":
 		data, err = e.file(out.Object)
 	case here.Name != "":
-		if data, err = mailbox.ReadUnscreened(e.w.Workspace, here); err == nil {
-			out.Read = later(e.w, c, data)
+		if data, err = e.w.ReadFile(here); err == nil {
+			out.Data = data
+			e.size += len(data)
 		}
 	default:
 		e.listPruned(c, result, result != remote.Set)
@@ -167,7 +168,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 		return false
 	}
 	change := e.edit(key, kind, agent, message, result != remote.Set)
-	if out.Object != "" || out.Read != nil { // otherwise the tip lists it as pruned, and its file here vanished
+	if out.Object != "" || out.Data != nil { // otherwise the tip lists it as pruned, and its file here vanished
 		change.write = append(change.write, out)
 	}
 	if place == replica.Dead {
@@ -189,25 +190,6 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	}
 	return true
 }
-
-// later returns a function that reads the bytes of a message again, so that a large backlog need not be in memory. Its
-// error matches replica.ErrChanged if they are not the ones that were checked, or gone.
-func later(w *replica.Workspace, c replica.Copy, data []byte) func() ([]byte, error) {
-	sum := maphash.Bytes(checked, data)
-	return func() ([]byte, error) {
-		again, err := w.Read(c) // it may have moved
-		if errors.Is(err, fs.ErrNotExist) || err == nil && maphash.Bytes(checked, again) != sum {
-			err = replica.ErrChanged
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c, err)
-		}
-		return again, err
-	}
-}
-
-// checked is the seed of sums of messages that were checked.
-var checked = maphash.MakeSeed()
 
 // changeKinds say what an agent did to bring a message to a place. A pending one was sent or restored.
 var changeKinds = map[replica.Place]history.Kind{replica.Pending: history.Restored, replica.Dead: history.DeadLetter, replica.Handled: history.Acknowledged}

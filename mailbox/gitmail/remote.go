@@ -228,7 +228,7 @@ func (e *exchange) push(ctx context.Context, updates ...git.Update) (refused map
 // pushPieces pushes the first commits of a large backlog, that many at once, and leaves the rest to pushTip. It ends early
 // if another machine was faster.
 func (e *exchange) pushPieces(ctx context.Context, commit string, each int) (refusal *RemoteError, err error) {
-	if commit == e.there || e.tipID == e.there && len(e.edits) <= sharedBy*each {
+	if commit == e.there || e.tipID == e.there && e.edited <= sharedBy*each {
 		return nil, nil
 	}
 	args := []string{"rev-list", "--first-parent", "--reverse", commit}

@@ -142,13 +142,11 @@ func (e *exchange) run(ctx context.Context) error {
 		}
 		start := time.Now()
 		refusal, err := e.round(ctx)
-		if refusal != nil && err == nil {
-			err = refusal
-		} else if !errors.Is(err, replica.ErrChanged) { // a message was handled between the plan and the commit
+		if refusal == nil || err != nil {
 			return err
 		}
 		if refusals == mostRefusals {
-			return err
+			return refusal
 		}
 		if err := pause(ctx, rand.N(time.Since(start)+1)); err != nil {
 			return err
@@ -204,29 +202,47 @@ func (e *exchange) open(ctx context.Context) (err error) {
 func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
 	e.r.step("fetched")
 	e.result.Commit = e.baseID
+	defer func() {
+		if refusal != nil || err != nil { // nothing was sent
+			e.result.Changes = slices.DeleteFunc(e.result.Changes, func(c history.Change) bool { return c.Direction == history.Out })
+		}
+	}()
 	if e.nothingNew() {
 		return nil, nil
 	}
-	for _, do := range []func(context.Context) error{e.open, e.makePlan, e.prune, e.apply} {
-		if err := do(ctx); err != nil {
+	if err := e.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.makePlan(ctx); err != nil {
+		return nil, err
+	}
+	commit, own := e.tipID, e.tipID != e.there
+	for more := true; more; {
+		if more = len(e.copies) > 0; !more {
+			err = e.prune()
+		}
+		if err == nil {
+			err = e.apply(ctx, !more)
+		}
+		for _, edit := range e.edits {
+			own = own || edit.own
+			if edit.own && edit.Kind != history.Pruned && edit.Kind != history.Status {
+				e.result.Changes = append(e.result.Changes, edit.Change)
+			}
+		}
+		if err == nil && !e.o.DryRun {
+			commit, err = e.r.commit(ctx, commit, e.now, e.edits)
+		}
+		if more && err == nil {
+			err = e.nextPiece(ctx, commit)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	own := e.tipID != e.there
-	var sent []history.Change
-	for _, edit := range e.edits {
-		own = own || edit.own
-		if edit.own && edit.Kind != history.Pruned && edit.Kind != history.Status {
-			sent = append(sent, edit.Change)
-		}
-	}
 	if e.o.DryRun {
-		e.result.Commit, e.result.Changes = e.tipID, append(e.result.Changes, sent...)
+		e.result.Commit = e.tipID
 		return nil, nil
-	}
-	commit, err := e.r.commit(ctx, e.tipID, e.now, e.edits)
-	if err != nil {
-		return nil, err
 	}
 	e.r.step("committed")
 	if err := e.record(ctx, commit); err != nil {
@@ -251,7 +267,6 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	if err := errors.Join(leaveMarker(ctx, e), noteCarried(e, commit)); err != nil {
 		return nil, err
 	}
-	e.result.Changes = append(e.result.Changes, sent...)
 	return nil, e.keep()
 }
 

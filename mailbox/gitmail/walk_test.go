@@ -69,6 +69,7 @@ func (c *walked) sync(m *walk.Machine, o gitmail.Options, step func()) (gitmail.
 	}
 	r := c.open(m)
 	r.SetStep(func(string) { step() })
+	r.SetPiece(1 + len(c.tips)%4) // copies of messages at once
 	return r.Sync(c.t.Context(), o)
 }
 

@@ -23,6 +23,55 @@ type Workspace struct {
 	// Return puts a message back into an inbox after another machine restored it. The default is the PutBack of the
 	// workspace.
 	Return func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// boxes are the boxes that Hold keeps open, by path.
+	boxes map[string]*durable.Dir
+}
+
+// Hold keeps each box that is read open until the caller calls release: opening a box takes longer than reading a file of it.
+func (w *Workspace) Hold() (release func()) {
+	w.boxes = make(map[string]*durable.Dir)
+	return func() {
+		for _, dir := range w.boxes {
+			if dir != nil {
+				_ = dir.Close() // nothing was written
+			}
+		}
+		w.boxes = nil
+	}
+}
+
+// held returns a box that Hold keeps open; nil if it does not, or there is no such box.
+func (w *Workspace) held(agent schema.AgentName, box mailbox.Box) *durable.Dir {
+	path := schema.BoxPath(agent, box)
+	dir, opened := w.boxes[path]
+	if w.boxes != nil && !opened {
+		dir, _ = durable.OpenDir(w.Root(), w.Dir(), path)
+		w.boxes[path] = dir
+	}
+	return dir
+}
+
+// ReadFile returns the bytes of a file.
+func (w *Workspace) ReadFile(e mailbox.Entry) ([]byte, error) {
+	if dir := w.held(e.Agent, e.Box); dir != nil {
+		return dir.ReadFile(e.Name, schema.MaxFileSize)
+	}
+	return mailbox.ReadUnscreened(w.Workspace, e)
+}
+
+// exists reports whether a box has a file.
+func (w *Workspace) exists(agent schema.AgentName, box mailbox.Box, file string) (bool, error) {
+	if dir := w.held(agent, box); dir != nil {
+		return dir.Exists(file)
+	}
+	_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("looking at %s: %w", filepath.Join(w.BoxPath(agent, box), file), at.Err)
+	}
+	return err == nil, err
 }
 
 // Scan lists the messages of an agent. A message in the inbox is pending, even if an interrupted move left
@@ -111,15 +160,18 @@ func (w *Workspace) Here(c Copy, file Place, m facts.Mark, agreed facts.Set) fac
 // find returns the file of a message in a box; its name is empty if there is none.
 func (w *Workspace) find(agent schema.AgentName, box mailbox.Box, name string) (mailbox.Entry, error) {
 	for _, file := range []string{name, shortName(name)} {
-		_, err := w.Root().Lstat(schema.BoxPath(agent, box) + "/" + file)
-		if file == "" || errors.Is(err, fs.ErrNotExist) {
+		if file == "" {
 			continue
 		}
-		e := mailbox.Entry{Agent: agent, Box: box, Name: file, Path: filepath.Join(w.BoxPath(agent, box), file)}
-		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			return e, fmt.Errorf("looking for %s: %w", e.Path, at.Err)
+		there, err := w.exists(agent, box, file)
+		if err != nil {
+			return mailbox.Entry{}, err
 		}
-		if long, err := mailbox.LongName(w.Workspace, mailbox.Entry{Agent: agent, Box: box, Name: file}); err == nil && long == name {
+		e := mailbox.Entry{Agent: agent, Box: box, Name: file, Path: filepath.Join(w.BoxPath(agent, box), file)}
+		if !there {
+			continue
+		}
+		if long, err := mailbox.LongName(w.Workspace, e); err == nil && long == name {
 			return e, nil
 		}
 	}
@@ -149,7 +201,7 @@ func (w *Workspace) Read(c Copy) ([]byte, error) {
 		if place, e, err := w.Look(at); err != nil {
 			return nil, err
 		} else if place != Nowhere {
-			return mailbox.ReadUnscreened(w.Workspace, e)
+			return w.ReadFile(e)
 		}
 	}
 	return nil, fs.ErrNotExist
@@ -349,6 +401,7 @@ func (w *Workspace) TakeOver() error {
 	if err != nil {
 		return err
 	}
+	defer w.Hold()()
 	for _, from := range agents {
 		files := w.Scan(from, nil)
 		for _, err := range files.Unread {
@@ -373,13 +426,14 @@ func (w *Workspace) TakeOver() error {
 
 func (w *Workspace) takeOver(m *schema.Message, name string, data []byte) error {
 	for _, to := range m.To {
-		if _, err := w.Root().Lstat(schema.BoxPath(to, mailbox.Inbox)); err != nil {
+		if w.held(to, mailbox.Inbox) == nil {
 			continue // the whole folder was removed, which handled no message
 		}
 		c := Copy{Agent: to, Name: name}
-		place, _, err := w.Look(c)
-		queued, queuedErr := mailbox.IsQueued(w.Workspace, m.ID, to)
-		if place != Nowhere || queued || cmp.Or(err, queuedErr) != nil {
+		if place, _, err := w.Look(c); place != Nowhere || err != nil {
+			continue
+		}
+		if queued, err := mailbox.IsQueued(w.Workspace, m.ID, to); queued || err != nil {
 			continue
 		}
 		if err := w.add(Outcome{Copy: c, Want: Handled, Data: data}); err != nil {
