@@ -35,6 +35,7 @@ var unscreened = map[string]string{
 	"mailbox/acknowledge.go":       "it reads the reason of a dead letter",
 	"mailbox/gitmail/plancopy.go":  "it carries files",
 	"mailbox/replica/workspace.go": "it carries files",
+	"mailbox/replica/look.go":      "it carries files",
 	"turn/track/restore.go":        "it identifies a file by its bytes",
 	"convert/mirror/sent.go":       "it finds what it has sent itself",
 	"search/update.go":             "it indexes; Search reads what it shows with Workspace.Read",

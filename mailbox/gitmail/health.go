@@ -178,7 +178,7 @@ func (r *Repository) Health(ctx context.Context) (unsent int, err error) {
 	}
 	err = e.makePlan(ctx)
 	for err == nil && len(e.copies) > 0 {
-		err = e.nextPiece(ctx, e.tipID)
+		err = nextPiece(ctx, e, e.tipID)
 	}
 	return e.edited, err
 }

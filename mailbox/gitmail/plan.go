@@ -120,7 +120,7 @@ func (e *exchange) makePlan(ctx context.Context) error {
 }
 
 // nextPiece forgets the piece that was planned and plans another one. It is committed on what was committed of the others.
-func (e *exchange) nextPiece(ctx context.Context, commit string) (err error) {
+func nextPiece(ctx context.Context, e *exchange, commit string) (err error) {
 	e.edits, e.outcomes, e.size = nil, nil, 0
 	clear(e.byKey)
 	if e.tip, err = e.view(commit); err != nil {

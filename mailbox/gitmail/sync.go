@@ -234,7 +234,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 			commit, err = e.r.commit(ctx, commit, e.now, e.edits)
 		}
 		if more && err == nil {
-			err = e.nextPiece(ctx, commit)
+			err = nextPiece(ctx, e, commit)
 		}
 		if err != nil {
 			return nil, err
