@@ -59,6 +59,9 @@ func (c *completion) candidates(words []string, current string) []candidate {
 	for len(words) > 0 && words[0] != "--" && c.line.separate == "" {
 		if len(words) == 1 && strings.HasPrefix(words[0], "-") && c.line.command != nil {
 			if f, err := c.line.flag(words[0]); err == nil && takesValue(f) {
+				if offered := offeredWords(f); offered != nil {
+					return candidatesOf(offered)
+				}
 				return c.values(Placeholder(f), current)
 			}
 		}
@@ -130,11 +133,23 @@ func (c *completion) values(placeholder, current string) []candidate {
 			found = append(found, c.messages()...)
 		case "SHELL":
 			found = append(found, candidatesOf(shells)...)
+		case "claude", "codex": // a word of its own
+			found = append(found, candidate{Name: name})
 		case "FILE", "DIR", "PATH":
 			found = append(found, completeFiles...)
 		}
 	}
 	return found
+}
+
+// offeredWords returns the values that a flag offers.
+func offeredWords(f cli.Flag) []string {
+	if generic, ok := f.(*cli.GenericFlag); ok {
+		if v, ok := generic.Value.(*Value); ok {
+			return v.words
+		}
+	}
+	return nil
 }
 
 func candidatesOf(names []string) []candidate {
