@@ -171,7 +171,8 @@ func (w *walk) join(name string) {
 // copies copies the whole folder of a machine, as a backup or an image of a virtual machine does. Both go on.
 func (w *walk) copies(from *Machine) {
 	const most = 4
-	if len(w.machines) == most || w.obstructed {
+	_, missing := os.Lstat(filepath.Join(from.Dir(), schema.AgentsName))
+	if len(w.machines) == most || missing != nil { // without the folder, it is no workspace until its next sync
 		return
 	}
 	m := &Machine{Name: fmt.Sprintf("m%d", len(w.machines)), noticed: maps.Clone(from.noticed), old: make(map[string]map[string]string)}
