@@ -135,7 +135,7 @@ func (c *call) finish() {
 	if c.acting == "" || c.asJSON || c.quiet || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
 		return
 	}
-	_, inSession := command.SessionAgent(c.workspace, c.Streams)
+	_, inSession := c.Streams.Caller().Session(c.workspace)
 	runs, err := track.IsRunning(c.workspace, c.acting)
 	if inSession || runs || err != nil {
 		return

@@ -17,6 +17,8 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/sibling"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -29,7 +31,7 @@ func oacpTools(s *command.Streams, driver string, arguments ...string) map[strin
 		return nil
 	}
 	program, err := os.Executable()
-	if err == nil && command.FindSeparate("mcp") == "" {
+	if err == nil && sibling.Find("mcp") == "" {
 		err = errors.New("the program oacp-mcp is neither next to oacp nor on the PATH")
 	}
 	if err != nil {

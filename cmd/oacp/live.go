@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
@@ -250,7 +251,7 @@ func (c *hookCall) answerHook(program live.Program) (err error) {
 	if e.Dir != "" {
 		place.WorkingDir = e.Dir
 	}
-	w, err := command.Open(place, nil)
+	w, err := client.OpenWorkspace(place, nil)
 	if err != nil {
 		return nil // the session has nothing to do with oacp, or there is no workspace for a log
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -182,7 +183,7 @@ func (c *runCall) runAgent(w *mailbox.Workspace, words []string) error {
 	c.noteCommand(settings.Command)
 	config.Once = c.once
 	config.Contract = func(ctx context.Context, answer *schema.Message) (permanent bool, err error) {
-		err = command.CheckDraft(ctx, w, answer, validate.Source{})
+		err = client.CheckText(ctx, w, answer, validate.Source{})
 		code := failure.Of(err).Code
 		return code == "invalid_message" || code == "secret", err
 	}

@@ -295,7 +295,7 @@ func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
 		return "", err
 	}
 	isFile := func(name string) bool { return name != "" && name != "-" }
-	if _, inSession := command.SessionAgent(d.w, d.Streams); inSession && (isFile(d.bodyFile) || isFile(d.contextKeysFile)) {
+	if _, inSession := d.Streams.Caller().Session(d.w); inSession && (isFile(d.bodyFile) || isFile(d.contextKeysFile)) {
 		return "", &failure.Error{
 			Code: "file_in_session", Err: errors.New("a live session sends answers without asking, so no flag may read a file"),
 			Hint: "use --body TEXT, or a pipe: the program checks the commands in it",

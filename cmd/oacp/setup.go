@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
@@ -180,7 +181,7 @@ func (a *setupAnswer) addSetup(plan *setup.Plan, options setup.Options, workingD
 	if !onPath {
 		note("the hooks call %s, because that is not the oacp on the PATH", options.Command)
 	}
-	if command.FindSeparate("mcp") == "" {
+	if sibling.Find("mcp") == "" {
 		note("sessions have no tools until oacp-mcp is installed: it is neither next to oacp nor on the PATH")
 	}
 	if _, err := exec.LookPath(string(options.Program)); err != nil {

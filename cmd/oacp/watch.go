@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -195,7 +196,7 @@ func (c *watchCall) targets(projects []string) (targets []watch.Target, failed [
 		failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
 	}
 	for _, place.Project = range projects {
-		w, err := command.Open(place, nil)
+		w, err := client.OpenWorkspace(place, nil)
 		if err != nil {
 			path, _ := place.ProjectDir() // empty if the name is not that of a project
 			fail(path, err)

@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -185,8 +184,6 @@ type Separate struct {
 	Usage string
 }
 
-const separatePrefix = "oacp-"
-
 func (p *Program) isSeparate(name string) bool {
 	return slices.ContainsFunc(p.Separate, func(s Separate) bool { return s.Name == name })
 }
@@ -194,38 +191,13 @@ func (p *Program) isSeparate(name string) bool {
 // runSeparate replaces this process by the program, which then receives the signals and sets the exit
 // status.
 func runSeparate(name string, args []string) error {
-	path := FindSeparate(name)
+	path := sibling.Find(name)
 	if path == "" {
 		return &failure.Error{
 			Code: "not_installed",
 			Hint: "go install ./cmd/... in a clone of the repository installs it",
-			Err:  fmt.Errorf("%s: the program %s is neither next to oacp nor on the PATH", name, separatePrefix+name),
+			Err:  fmt.Errorf("%s: the program %s is neither next to oacp nor on the PATH", name, sibling.Prefix+name),
 		}
 	}
 	return replaceProcess(path, append([]string{path}, args...))
-}
-
-// FindSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It
-// is empty if there is none.
-func FindSeparate(name string) string {
-	path, err := exec.LookPath(filepath.Join(ownFolder(), separatePrefix+name))
-	if err != nil {
-		path, err = exec.LookPath(separatePrefix + name)
-	}
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-// ownFolder returns the folder of this program, or nothing if it is unknown.
-func ownFolder() string {
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
-	return filepath.Dir(path)
 }

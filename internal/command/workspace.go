@@ -9,12 +9,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -54,36 +54,9 @@ func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
 }
 
-// Open opens the workspace of a place. The settings of agents decide which messages it signs and which it holds. The
-// keys are in the home of the place. Of the options, Open takes NoSync and Screen; nil sets neither.
-func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
-	dir, err := place.Find()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := place.HomeDir(); err != nil { // without it, nothing would need a signature
-		return nil, err
-	}
-	trusting := trust.Options(place.HomeDir)
-	trusting.Viewer = func(w *mailbox.Workspace) schema.AgentName {
-		if place.Getenv == nil {
-			return ""
-		}
-		agent, _ := project.InferAgent(w, place.Getenv) // without one, a person looks
-		return agent
-	}
-	if options != nil {
-		trusting.NoSync = options.NoSync
-		if options.Screen != nil {
-			trusting.Screen = options.Screen
-		}
-	}
-	return mailbox.Open(dir, &trusting)
-}
-
 // With opens the workspace, calls use and closes it.
 func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.Workspace) error) (err error) {
-	w, err := Open(o.Place(s), options)
+	w, err := client.OpenWorkspace(o.Place(s), options)
 	if err != nil {
 		return err
 	}
@@ -91,56 +64,9 @@ func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.
 	return use(w)
 }
 
-// AgentOf returns the agent that a flag names, or else the one that the environment names. From then on, the
-// workspace shows only what that agent may read.
-func AgentOf(w *mailbox.Workspace, flag schema.AgentName, s *Streams) (agent schema.AgentName, err error) {
-	if flag != "" {
-		agent, err = schema.ParseAgentName(string(flag))
-	} else {
-		agent, err = project.InferAgent(w, s.Getenv)
-	}
-	if err == nil {
-		w.ViewAs(agent)
-	}
-	return agent, err
-}
-
-// ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that must be the agent
-// of the session; otherwise it is an error.
-func ActingAgent(w *mailbox.Workspace, flag schema.AgentName, s *Streams) (schema.AgentName, error) {
-	agent, err := AgentOf(w, flag, s)
-	own, inSession := SessionAgent(w, s)
-	switch {
-	case !inSession, err == nil && agent == own:
-		return agent, err
-	case errors.Is(err, project.ErrNoSender):
-		return own, nil
-	}
-	return "", cmp.Or(err, failure.New("other_agent", fmt.Sprintf("this session acts for %s, not for %s", own, agent),
-		"if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed"))
-}
-
-// SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run
-// commands without asking its user. So every command counts as one of the session, whatever workspace it names, unless
-// it runs in a terminal or begins with --as-person: programs ask their user before they run that.
-func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inSession bool) {
-	if s.InTerminal || s.AsPerson || s.Getenv(orphans.Variable) != "" {
-		return "", false
-	}
-	agent, err := project.SessionAgent(w, s.Getenv)
-	if err == nil {
-		return agent, true
-	}
-	dir, err := Workspace{}.Place(s).Find()
-	if err != nil || dir == w.Dir() {
-		return "", false
-	}
-	here, err := mailbox.Open(dir, nil)
-	if err != nil {
-		return "", false
-	}
-	agent, err = project.SessionAgent(here, s.Getenv)
-	return agent, errors.Join(err, here.Close()) == nil
+// Caller is the process that the streams belong to, for a client.
+func (s *Streams) Caller() client.Caller {
+	return client.Caller{Getenv: s.Getenv, Dir: s.Dir, IsPerson: s.InTerminal || s.AsPerson}
 }
 
 // Preview returns what a list shows of a message file that is not valid. A field that could not be read is a question
@@ -298,4 +224,22 @@ func UseLog(path string, options bridge.Options, s *Streams, use func(*bridge.Lo
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	return use(log)
+}
+
+// ContractProgram returns the path of the program that checks bodies against the schemas of a workspace, or nothing if it is not
+// installed.
+func ContractProgram() string { return sibling.Find("contract") }
+
+// AgentOf returns the agent whose mail is shown; see client.Viewer.
+func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentName, err error) {
+	return client.Viewer(w, flag, s.Caller())
+}
+
+// ActingAgent returns the agent that acts; see client.As.
+func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
+	c, err := client.As(w, flag, s.Caller())
+	if err != nil {
+		return "", err
+	}
+	return c.Agent(), nil
 }

@@ -2,6 +2,7 @@ package track
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -53,9 +54,9 @@ func (e *BusyError) Explain() (code, hint string) {
 	return "already_working", "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 }
 
-// checkTurn returns a *BusyError if a turn works on the request to which this process does not belong, or if a living
-// process of the agent, other than by, says that it works on it.
-func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, by process.Process) error {
+// CheckBusy returns a *BusyError if a turn works on the request to which this process does not belong or, unless by is zero,
+// if a living process of the agent, other than by, says that it works on it.
+func CheckBusy(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, by process.Process) error {
 	state, err := newTracker(w).inbox(agent)
 	if err != nil {
 		return err
@@ -70,25 +71,70 @@ func checkTurn(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 	return &BusyError{Request: request, Agent: agent, Since: inSeconds(rec.Started)}
 }
 
-// SendOnce calls send, which sends the reply. If the reply answers the request, SendOnce first checks that no answer
-// exists, so that of several processes that answer at the same time, one succeeds. It returns an *AnsweredError if the
-// sender has answered the request before. It returns a *BusyError if a turn works on the request to which this process
-// does not belong or, unless by is zero, if another process than by says that it works on it. There is no check if again
-// is true or the request is nil.
+// A Slot is the place for the one answer of an agent to a message.
+type Slot struct {
+	// Answer is what fills it, nil if nothing does. Path is its file in the outbox.
+	Answer *schema.Message
+	Path   string
+	// OfThisTurn reports whether the turn that this process belongs to has sent it.
+	OfThisTurn bool
+}
+
+// AnswerOf returns the slot of a message. A restore empties it: an answer that was sent before does not count. Callers hold
+// the agent's Lock until what they send is in the outbox.
+func AnswerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (slot Slot, err error) {
+	sent, err := conversation.Responses(ctx, w, agent, []mailbox.Entry{{Message: request}})
+	last := sent[request.ID]
+	if err != nil || !last.Answers {
+		return slot, err
+	}
+	h, err := ReadHistory(w, agent)
+	if err != nil {
+		return slot, err
+	}
+	at := last.Message.CreatedAt.Time()
+	rec := h.Records[KeyOf(request)]
+	if rec != nil && at.Before(inSeconds(rec.Revived)) {
+		return slot, nil
+	}
+	isOwn := rec != nil && rec.Running && rec.isOwn() && !at.Before(inSeconds(rec.Started))
+	return Slot{Answer: last.Message, Path: last.Path, OfThisTurn: isOwn}, nil
+}
+
+// Once returns the message to send for a key of the caller's choice: the draft, with an id and a time from now on, or what an
+// earlier call with the same key returned. Callers hold the agent's Lock until it is sent.
+func Once(w *mailbox.Workspace, agent schema.AgentName, key string, draft schema.Message) (schema.Message, error) {
+	h, err := ReadHistory(w, agent)
+	if err != nil {
+		return draft, err
+	}
+	k := Key{Fingerprint: Fingerprint([]byte("once"), []byte(key))}
+	if rec := h.Records[k]; rec != nil && rec.Once != nil {
+		return *rec.Once, nil
+	}
+	at := time.Now()
+	draft.CreatedAt = schema.NewTimestamp(at)
+	if draft.ID, err = schema.NewID(at, agent, draft.Type, schema.LongRand, rand.Reader); err != nil {
+		return draft, err
+	}
+	return draft, appendFacts(w, agent, Fact{Kind: once, Envelope: Envelope{Key: k}, Send: &draft})
+}
+
+// SendOnce calls send, which sends the reply, unless the request is answered or worked on by others.
 func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, by process.Process, again bool, send func() error) error {
 	if again || request == nil || !reply.Answers(request) {
 		return send()
 	}
-	return whileLocked(ctx, w, string(reply.From)+".reply.lock", func() error {
-		sent, err := conversation.Responses(ctx, w, reply.From, []mailbox.Entry{{Message: request}})
+	return Exclusively(ctx, w, reply.From, func() error {
+		slot, err := AnswerOf(ctx, w, request, reply.From)
+		if err == nil && slot.Answer != nil {
+			_, pendingErr := w.Pending(ctx, string(request.ID), reply.From)
+			err = &AnsweredError{request, slot.Answer, pendingErr == nil}
+		}
+		if err == nil {
+			err = CheckBusy(w, request, reply.From, by)
+		}
 		if err != nil {
-			return err
-		}
-		if last := sent[request.ID]; last.Answers {
-			_, err := w.Pending(ctx, string(request.ID), reply.From)
-			return &AnsweredError{request, last.Message, err == nil}
-		}
-		if err := checkTurn(w, request, reply.From, by); err != nil {
 			return err
 		}
 		return send()

@@ -41,6 +41,8 @@ const (
 	noted FactKind = "noticed"
 	// unread is a message that the recipient wants to count as new again; see NoteUnread.
 	unread FactKind = "unread"
+	// once is a message that the agent sends once; see Once.
+	once FactKind = "once"
 	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no
 	// message: the agent works on none any more.
 	working  FactKind = "working"

@@ -63,6 +63,8 @@ type Record struct {
 	Noticed []Noticed `json:"noticed,omitempty"`
 	// Working is what the recipient said last about its work on the message.
 	Working *Working `json:"working,omitempty"`
+	// Once is a message that the agent sends once; see Once.
+	Once *schema.Message `json:"once,omitempty"`
 	// Revived is when a person restored the message to the inbox.
 	Revived time.Time `json:"revived,omitzero"`
 	// RecalledAt is when its sender last took it back before that, if this machine did as asked.
@@ -239,6 +241,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.applyAfterOutcome(f)
 	case noted:
 		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
+	case once:
+		rec.Once = f.Send
 	case unread:
 		rec.Noticed, rec.Working = nil, nil
 	case working:

@@ -15,6 +15,34 @@ func (rec *Record) isOwn() bool {
 		os.Getenv(orphans.Variable) == "" && os.Getenv("OACP_MESSAGE_ID") == string(rec.ID)
 }
 
+// OwnAttempt returns the number of the turn on a message to which this process belongs, or 0.
+func OwnAttempt(w *mailbox.Workspace, agent schema.AgentName, m *schema.Message) (attempt int, err error) {
+	err = ownTurns(w, agent, func(rec *Record) {
+		if rec.Key == KeyOf(m) {
+			attempt = rec.Attempts
+		}
+	})
+	return attempt, err
+}
+
+// ownTurns calls do with each running turn of the agent to which this process belongs.
+func ownTurns(w *mailbox.Workspace, agent schema.AgentName, do func(*Record)) error {
+	running, err := IsRunning(w, agent)
+	if err != nil || !running {
+		return err
+	}
+	h, err := ReadHistory(w, agent)
+	if err != nil {
+		return err
+	}
+	for _, rec := range h.Records {
+		if rec.Running && rec.isOwn() {
+			do(rec)
+		}
+	}
+	return nil
+}
+
 // InheritHops counts the turn from within which a message is sent: the message gets one hop more than the one that has the
 // turn. The turn is one of the sender, or of the agent that the environment names. A signed message stays as it is.
 func InheritHops(w *mailbox.Workspace, m *schema.Message) error {
@@ -27,21 +55,8 @@ func InheritHops(w *mailbox.Workspace, m *schema.Message) error {
 	}
 	hops := 0
 	for _, agent := range agents {
-		running, err := IsRunning(w, agent)
-		if err != nil {
+		if err := ownTurns(w, agent, func(rec *Record) { hops = max(hops, rec.Hops+1) }); err != nil {
 			return err
-		}
-		if !running {
-			continue
-		}
-		h, err := ReadHistory(w, agent)
-		if err != nil {
-			return err
-		}
-		for _, rec := range h.Records {
-			if rec.Running && rec.isOwn() {
-				hops = max(hops, rec.Hops+1)
-			}
 		}
 	}
 	if hops > 0 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
@@ -116,26 +118,46 @@ func (rec *Record) isNew(runs bool) bool {
 		!slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return knows(n.At, n.Process) })
 }
 
-// Exclusively calls do while no other process shows messages to the agent, takes one back from it, or begins a turn on
-// one. It waits for the others.
+// Exclusively calls do while no other process shows messages to the agent, takes one back from it, answers, or begins a turn
+// on one. It waits for the others.
 func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
-	if err := w.CheckAgent(agent); err != nil {
-		return err
-	}
-	return whileLocked(ctx, w, string(agent)+".shown.lock", do)
-}
-
-// whileLocked calls do while it holds a lock beside the journals. It waits for the lock.
-func whileLocked(ctx context.Context, w *mailbox.Workspace, name string, do func() error) error {
-	if err := w.MakeStateFolder(TurnsFolder); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
+	lock, err := Lock(ctx, w, agent)
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Locked(ctx, name, do), dir.Close())
+	return errors.Join(do(), lock.Unlock())
 }
+
+// An AgentLock is what a process holds while it decides what becomes of an agent's mail.
+type AgentLock struct {
+	dir  *durable.Dir
+	lock *flock.Flock
+}
+
+// Lock waits until no other process holds the lock of the agent, and takes it.
+func Lock(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (*AgentLock, error) {
+	if err := w.CheckAgent(agent); err != nil {
+		return nil, err
+	}
+	if err := w.MakeStateFolder(TurnsFolder); err != nil {
+		return nil, err
+	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := dir.NewLock(string(agent) + ".shown.lock")
+	if err == nil {
+		err = durable.TakeLock(ctx, lock, durable.Patience)
+	}
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return &AgentLock{dir, lock}, nil
+}
+
+// Unlock gives the lock up.
+func (l *AgentLock) Unlock() error { return errors.Join(l.lock.Close(), l.dir.Close()) }
 
 // WhileReading is Exclusively for a reader. In a workspace that cannot be written, it calls do without the lock.
 func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {

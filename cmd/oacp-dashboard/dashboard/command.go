@@ -9,6 +9,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
@@ -107,7 +108,7 @@ func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err erro
 		}
 	}
 	for _, place.Project = range projects {
-		w, err := command.Open(place, nil)
+		w, err := client.OpenWorkspace(place, nil)
 		if errors.Is(err, mailbox.ErrNoWorkspace) && place.Dir == "" && place.Project == "" {
 			continue
 		}

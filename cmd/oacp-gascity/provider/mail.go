@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -117,7 +117,7 @@ func (p *provider) only(id string) (mail, error) {
 	if len(mails) > 1 {
 		return mail{}, failure.WithHint(fmt.Errorf("message %s has %d recipients", m.message.ID, len(mails)), "name one: "+m.ID)
 	}
-	_, err = command.ActingAgent(p.w, m.agent, p.Streams)
+	_, err = client.As(p.w, string(m.agent), p.Caller())
 	return m, err
 }
 
@@ -208,11 +208,12 @@ func (p *provider) archive(id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := conversation.FindCopy(p.ctx, p.w, string(m.message.ID), m.agent)
-	if err == nil {
-		err = held.Acknowledge(p.w) // which does nothing if it is gone
+	c, err := client.As(p.w, string(m.agent), p.Caller())
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && held.Gone {
+	done, err := c.Acknowledge(p.ctx, string(m.message.ID))
+	if err == nil && done.Already {
 		err = fmt.Errorf("message %s is already archived", m.message.ID)
 	}
 	return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -103,7 +104,7 @@ func run(ctx context.Context, words []string, s *command.Streams) (err error) {
 	if city := s.Getenv("GC_CITY"); filepath.IsAbs(city) { // the current folder is that of an agent, perhaps elsewhere
 		place.WorkingDir = city
 	}
-	w, err := command.Open(place, nil)
+	w, err := client.OpenWorkspace(place, nil)
 	if err != nil {
 		return err
 	}

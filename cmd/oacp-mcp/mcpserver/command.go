@@ -91,7 +91,7 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		options := Options{Agent: agent, Workspace: w}
+		options := Options{Agent: agent, Workspace: w, AsPerson: s.AsPerson}
 		if !location.Missing { // a model would mistake a log that nobody reads for mail
 			options.Bridge = &location
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -434,9 +435,9 @@ func TestAnswersOnce(t *testing.T) {
 	for range 10 {
 		var asked sentMessage
 		r.client(t, "claude").call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Port?", "body": "x"}, &asked)
-		reply := arguments{"message_id": asked.MessageID, "body": "8080", "acknowledge": true}
 		texts := make(chan string, 2)
-		for _, c := range []*client{first, second} {
+		for i, c := range []*client{first, second} {
+			reply := arguments{"message_id": asked.MessageID, "body": strconv.Itoa(8080 + i), "acknowledge": true}
 			go func() {
 				answer, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "reply_message", Arguments: reply})
 				if err != nil {
@@ -454,8 +455,14 @@ func TestAnswersOnce(t *testing.T) {
 		if a, b := <-texts, <-texts; strings.HasPrefix(a, `{"message_id"`) == strings.HasPrefix(b, `{"message_id"`) {
 			t.Errorf("the answers are %q and %q, want one that is sent", a, b)
 		}
-		reply["again"] = true
-		second.call(t, "reply_message", reply, nil)
+		again := arguments{"message_id": asked.MessageID, "body": "no, 8082", "acknowledge": true, "again": true}
+		second.call(t, "reply_message", again, nil)
+		var sent sentMessage // the same answer once more
+		delete(again, "again")
+		second.call(t, "reply_message", again, &sent)
+		if !sent.AlreadySent {
+			t.Error("the same answer is sent twice")
+		}
 	}
 	if got, err := r.workspace.Inbox(t.Context(), "claude"); err != nil || len(got) != 20 {
 		t.Errorf("claude has %d messages (%v), want 20", len(got), err)

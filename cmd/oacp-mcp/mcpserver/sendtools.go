@@ -4,20 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
-	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
-	"github.com/oacp-go/oacp/validate"
 )
 
 type sendMessageInput struct {
@@ -57,15 +49,19 @@ type sentMessage struct {
 	ParentID       schema.ID             `json:"parent_message_id,omitempty"`
 	Warnings       []string              `json:"warnings,omitempty"`
 	Acknowledged   schema.ID             `json:"acknowledged,omitempty"`
+	// AlreadySent reports that nothing was sent: the message answers with what the agent has answered before.
+	AlreadySent bool `json:"already_sent,omitempty"`
 	// More are the ids of further messages, to the recipients that one message has no room for.
 	More []schema.ID `json:"more_message_ids,omitempty"`
 }
 
 func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, error) {
-	draft := schema.Message{
-		From: s.agent, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
-		ExpiresAt: schema.Timestamp(in.ExpiresAt),
-		RelatedPR: in.RelatedPR, ContextKeys: in.ContextKeys,
+	draft := client.Draft{
+		Message: schema.Message{
+			Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body, ExpiresAt: schema.Timestamp(in.ExpiresAt),
+			RelatedPR: in.RelatedPR, ContextKeys: in.ContextKeys,
+		},
+		InReplyTo: in.InReplyTo, Conversation: in.ConversationID,
 	}
 	for _, name := range strings.FieldsFunc(in.To, func(r rune) bool { return r == ',' || r == ' ' }) {
 		draft.To = append(draft.To, schema.AgentName(name))
@@ -78,118 +74,56 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 			return sentMessage{}, argumentErrorf("choices: %v", err)
 		}
 	}
-	parts, err := project.Recipients(s.workspace, s.agent, in.Type, draft.To)
+	receipt, err := s.client.Send(ctx, draft)
+	if bad, ok := errors.AsType[*client.RecipientsError](err); ok {
+		err = argumentErrorf("to: %v", bad)
+	}
+	return newSentMessage(receipt), err
+}
+
+func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, error) {
+	request, err := s.client.Request(ctx, in.MessageID)
 	if err != nil {
-		return sentMessage{}, argumentErrorf("to: %v", err)
+		return sentMessage{}, err
 	}
-	draft.To = parts[0]
-	if in.ConversationID != "" {
-		if draft.ConversationID, err = conversation.Named(ctx, s.workspace, in.ConversationID); err != nil {
-			return sentMessage{}, err
-		}
+	answer := request.Draft()
+	answer.Body, answer.Choose = in.Body, in.Choose
+	answer.Type, answer.Subject = cmp.Or(in.Type, answer.Type), cmp.Or(in.Subject, answer.Subject)
+	answer.Final, answer.Acknowledge, answer.Again = in.Final, in.Acknowledge, in.Again
+	if in.AllowSecret {
+		answer.AllowSecret()
 	}
-	found := true
-	if in.InReplyTo != "" {
-		if found, err = conversation.AnswerTo(ctx, s.workspace, &draft, in.InReplyTo); err != nil {
-			return sentMessage{}, err
-		}
+	receipt, err := request.Answer(ctx, answer)
+	if errors.Is(err, client.ErrFinalQuestion) {
+		err = argumentErrorf("%v", err)
 	}
-	result, err := s.deliver(ctx, draft, parts)
-	if !found {
-		result.Warnings = append(result.Warnings, "the message "+cut(in.InReplyTo, idTokens)+" no longer exists; this one names it anyway")
+	result := newSentMessage(receipt)
+	if unsynced, ok := errors.AsType[*mailbox.NotDurableError](err); ok && receipt != nil && receipt.Acknowledged != "" {
+		result.Warnings, err = append(result.Warnings, unsynced.Error()), nil
 	}
 	return result, err
 }
 
-func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, error) {
-	if in.Final && in.Type == schema.Question {
-		return sentMessage{}, argumentErrorf("final: a question is never the answer")
+// newSentMessage returns what a client sees of a receipt, which may be nil.
+func newSentMessage(r *client.Receipt) (result sentMessage) {
+	if r == nil {
+		return result
 	}
-	found, err := s.workspace.Find(ctx, in.MessageID)
-	if _, err = mailbox.SplitUnreadable(err); err != nil {
-		return sentMessage{}, err
-	}
-	original, err := conversation.Original(found, s.agent)
-	if err != nil {
-		return sentMessage{}, err
-	}
-	var held conversation.Copy
-	if in.Acknowledge {
-		if held, err = conversation.FindCopy(ctx, s.workspace, string(original.ID), s.agent); err != nil {
-			return sentMessage{}, err
-		}
-	}
-	draft := conversation.Reply(original, s.agent)
-	draft.Body = in.Body
-	if in.AllowSecret {
-		draft.AllowSecret()
-	}
-	if in.Choose != "" {
-		if err := draft.Choose(original, in.Choose); err != nil {
-			return sentMessage{}, err
-		}
-	}
-	draft.Type = cmp.Or(in.Type, draft.Type)
-	draft.Subject = cmp.Or(in.Subject, draft.Subject)
-	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
-	var result sentMessage
-	err = track.SendOnce(ctx, s.workspace, original, &draft, s.caller, in.Again, func() (err error) {
-		result, err = s.deliver(ctx, draft, nil)
-		return err
-	})
-	if err != nil {
-		return sentMessage{}, err
-	}
-	if waits {
-		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type))
-	}
-	if in.Acknowledge {
-		err := held.Acknowledge(s.workspace)
-		if unsynced, moved := errors.AsType[*mailbox.NotDurableError](err); moved {
-			result.Warnings = append(result.Warnings, unsynced.Error())
-		} else if err != nil {
-			return sentMessage{}, &failure.Error{
-				Code: "not_acknowledged",
-				Err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
-				Hint: "do not answer again; acknowledge_message takes the message out of the inbox",
-			}
-		}
-		result.Acknowledged = original.ID
-	}
-	return result, nil
-}
-
-// deliver checks a draft and sends it, once for each part of its recipients if there are parts.
-func (s *Server) deliver(ctx context.Context, draft schema.Message, parts [][]schema.AgentName) (sentMessage, error) {
-	if draft.ParentID != "" {
-		if err := project.CheckProgram(s.workspace, s.agent); err != nil {
-			return sentMessage{}, err
-		}
-	}
-	if err := command.PrepareDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
-		return sentMessage{}, err
-	}
-	receipts, err := s.workspace.SendParts(ctx, draft, parts, nil)
-	if err != nil {
-		return sentMessage{}, err
-	}
-	m := receipts[0].Message
-	result := sentMessage{
+	m := r.Message()
+	result = sentMessage{
 		MessageID: m.ID, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
-		ConversationID: m.ConversationID, ParentID: m.ParentID,
+		ConversationID: m.ConversationID, ParentID: m.ParentID, AlreadySent: r.Receipts[0].AlreadySent,
 	}
-	for _, w := range receipts[0].Warnings {
+	for _, w := range r.Receipts[0].Warnings {
 		result.Warnings = append(result.Warnings, w.String())
 	}
-	for _, r := range receipts {
-		result.Warnings = slices.Concat(result.Warnings, project.OfflineNotes(s.workspace, r.Message), trust.HeldNotes(s.workspace, r.Message))
-	}
-	for _, r := range receipts[1:] {
-		result.To, result.More = append(result.To, r.Message.To...), append(result.More, r.Message.ID)
+	for _, more := range r.Receipts[1:] {
+		result.To, result.More = append(result.To, more.Message.To...), append(result.More, more.Message.ID)
 	}
 	const most = 10
-	result.Warnings = cutAll(result.Warnings, most, reasonTokens)
-	return result, nil
+	result.Warnings = cutAll(append(result.Warnings, r.Notes...), most, reasonTokens)
+	result.Acknowledged = r.Acknowledged
+	return result
 }
 
 type reportWorkingInput struct {
@@ -198,15 +132,14 @@ type reportWorkingInput struct {
 }
 
 func (s *Server) reportWorking(ctx context.Context, in reportWorkingInput) (messageIDInput, error) {
-	m, err := track.SayWorking(ctx, s.workspace, s.agent, in.MessageID, in.Text, s.caller)
+	m, err := s.client.Working(ctx, in.MessageID, in.Text)
 	if errors.Is(err, track.ErrWorkingText) {
 		err = argumentErrorf("text: %v", err)
 	}
-	if err != nil {
+	if late, ok := errors.AsType[*client.StatusFileError](err); ok {
+		s.warn(late)
+	} else if err != nil {
 		return messageIDInput{}, err
-	}
-	if err := project.SetStatus(s.workspace, s.agent, project.Busy, track.Task(m, in.Text), time.Now()); err != nil {
-		s.warn(err) // the journal has it
 	}
 	return messageIDInput{string(cut(m.ID, idTokens))}, nil
 }
@@ -217,10 +150,6 @@ type acknowledged struct {
 }
 
 func (s *Server) acknowledgeMessage(ctx context.Context, in messageIDInput) (acknowledged, error) {
-	held, err := conversation.FindCopy(ctx, s.workspace, in.MessageID, s.agent)
-	if err != nil {
-		return acknowledged{}, err
-	}
-	err = held.Acknowledge(s.workspace)
-	return acknowledged{MessageID: cut(held.ID, idTokens), Already: held.Gone}, err
+	done, err := s.client.Acknowledge(ctx, in.MessageID)
+	return acknowledged{MessageID: cut(done.ID, idTokens), Already: done.Already}, err
 }

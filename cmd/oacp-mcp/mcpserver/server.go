@@ -23,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -54,6 +55,8 @@ type Options struct {
 	// Warn receives problems that do not stop a call. Nil ignores them. Several goroutines may call
 	// it at once.
 	Warn func(error)
+	// AsPerson lets the client act for a person, who has agreed to that.
+	AsPerson bool
 	// Caller is the process of the agent. When that process has ended, what the server showed to it is new again. The zero
 	// value means the process of the server.
 	Caller process.Process
@@ -69,6 +72,7 @@ type Server struct {
 	warn     func(error)
 	protocol *mcp.Server
 	caller   process.Process
+	client   *client.Client
 }
 
 // New returns a server. The error is a *mailbox.UnknownAgentError if the workspace does not know the agent.
@@ -85,6 +89,10 @@ func New(options Options) (*Server, error) {
 	}
 	if s.workspace != nil {
 		if err := s.workspace.CheckAgent(s.agent); err != nil {
+			return nil, err
+		}
+		var err error
+		if s.client, err = client.For(s.workspace, s.agent, client.Caller{IsPerson: options.AsPerson, PID: s.caller.PID}); err != nil {
 			return nil, err
 		}
 	}

@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
-	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/process"
-	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // errReadOnly reports a form that would write, although the server acts for nobody.
@@ -50,7 +45,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request) {
 	receipt, err := s.send(r.Context(), &form, r.PostFormValue("choose"))
 	switch {
 	case err == nil:
-		redirect(w, r, fromRoot("c", string(form.ID))+"?sent#"+string(receipt.Message.ID))
+		redirect(w, r, fromRoot("c", string(form.ID))+"?sent#"+string(receipt.Message().ID))
 		return
 	case receipt != nil: // it is sent, so the form would send it again
 		r.PostForm.Del("text")
@@ -69,83 +64,47 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request) {
 
 // send sends the answer of the person to a message. With a receipt, the answer is sent despite the error. Send completes
 // the form with what the message says.
-func (s *Server) send(ctx context.Context, form *replyForm, choice string) (receipt *mailbox.Receipt, err error) {
-	person := s.options.Person
-	if person == "" {
-		return nil, errReadOnly
-	}
-	found, err := s.w.Find(ctx, string(form.ID))
-	if _, err = mailbox.SplitUnreadable(err); err != nil {
-		return nil, err
-	}
-	original, err := conversation.Original(found, person)
+func (s *Server) send(ctx context.Context, form *replyForm, choice string) (*client.Receipt, error) {
+	person, err := s.person()
 	if err != nil {
 		return nil, err
 	}
-	form.ID, form.To, form.Choices = original.ID, original.From, original.Choices()
-	_, pendingErr := s.w.Pending(ctx, string(original.ID), person)
+	request, err := person.Request(ctx, string(form.ID))
+	if err != nil {
+		return nil, err
+	}
+	m := request.Message
+	form.ID, form.To, form.Choices = m.ID, m.From, m.Choices()
+	_, pendingErr := s.w.Pending(ctx, string(m.ID), s.options.Person)
 	form.Pending = pendingErr == nil
-	draft, err := form.draft(original, person, choice)
-	if err != nil {
-		return nil, err
+	if choice == "" && strings.TrimSpace(form.Text) == "" {
+		return nil, &failure.Error{Code: "invalid_message", Err: errors.New("body: there is no text"), Hint: "write an answer, or mark the message as done without one"}
 	}
-	var held *conversation.Copy
-	if form.acknowledges() {
-		found, err := conversation.FindCopy(ctx, s.w, string(original.ID), person)
-		if err != nil {
-			return nil, err
-		}
-		held = &found
+	answer := request.Draft()
+	answer.Body, answer.Choose, answer.Again = schema.TextValue(form.Text), choice, form.Again
+	answer.Final, answer.Acknowledge = !form.Asks && !form.Keeps, form.Pending && !form.Keeps && !form.Asks
+	switch {
+	case form.Asks:
+		answer.Type = schema.Question
+	case answer.Type == schema.HandoffComplete: // its body has a structure
+		answer.Type = schema.Notification
 	}
-	if err := command.PrepareDraft(ctx, s.w, &draft, validate.Source{}); err != nil {
-		return nil, err
-	}
-	err = track.SendOnce(ctx, s.w, original, &draft, process.Process{}, form.Again, func() (err error) {
-		receipt, err = s.w.Send(ctx, draft, nil)
-		return err
-	})
-	if err != nil || held == nil {
-		return receipt, err
-	}
-	err = held.Acknowledge(s.w)
-	if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {
-		return receipt, failure.WithHint(fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", original.ID, err), "do not answer again")
-	}
-	return receipt, err
+	return request.Answer(ctx, answer)
 }
 
-// acknowledges reports whether the answer takes the message out of the inbox.
-func (f *replyForm) acknowledges() bool { return f.Pending && !f.Keeps && !f.Asks }
-
-// draft returns the message that the form makes.
-func (f *replyForm) draft(original *schema.Message, person schema.AgentName, choice string) (schema.Message, error) {
-	draft := conversation.Reply(original, person)
-	draft.Body = schema.TextValue(f.Text)
-	switch {
-	case f.Asks:
-		draft.Type = schema.Question
-	case draft.Type == schema.HandoffComplete: // its body has a structure
-		draft.Type = schema.Notification
+// person is the person for whom the server acts, or errReadOnly.
+func (s *Server) person() (*client.Client, error) {
+	if s.options.Person == "" {
+		return nil, errReadOnly
 	}
-	if choice != "" {
-		if err := draft.Choose(original, choice); err != nil {
-			return draft, err
-		}
-	} else if strings.TrimSpace(f.Text) == "" {
-		return draft, &failure.Error{Code: "invalid_message", Err: errors.New("body: there is no text"), Hint: "write an answer, or mark the message as done without one"}
-	}
-	conversation.Conclude(&draft, original, !f.Asks && !f.Keeps, f.acknowledges())
-	return draft, nil
+	return client.For(s.w, s.options.Person, client.Caller{IsPerson: true})
 }
 
 // acknowledge takes a message out of the person's inbox without an answer.
 func (s *Server) acknowledge(w http.ResponseWriter, r *http.Request) {
-	err := error(errReadOnly)
-	if s.options.Person != "" {
-		var held conversation.Copy
-		if held, err = conversation.FindCopy(r.Context(), s.w, r.PathValue("id"), s.options.Person); err == nil {
-			err = held.Acknowledge(s.w)
-		}
+	person, err := s.person()
+	if err == nil {
+		_, err = person.Acknowledge(r.Context(), r.PathValue("id"))
 	}
 	if err != nil {
 		s.fail(w, r, err)
@@ -157,11 +116,12 @@ func (s *Server) acknowledge(w http.ResponseWriter, r *http.Request) {
 // restore returns a message to the inbox of an agent.
 func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
 	in, err := s.boxOf(r)
-	if err == nil && s.options.Person == "" {
-		err = errReadOnly
+	var person *client.Client
+	if err == nil {
+		person, err = s.person()
 	}
 	if err == nil {
-		_, err = track.Restore(r.Context(), s.w, r.PostFormValue("id"), in.agent)
+		_, err = person.Restore(r.Context(), in.agent, r.PostFormValue("id"))
 	}
 	if err != nil {
 		s.fail(w, r, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -156,7 +157,7 @@ func personOf(w *mailbox.Workspace, flag string, s *command.Streams) (schema.Age
 			return "", nil
 		}
 	}
-	person, err := command.ActingAgent(w, schema.AgentName(flag), s)
+	person, err := client.Acting(w, flag, s.Caller())
 	if err == nil {
 		err = w.CheckAgent(person)
 	}

@@ -1,0 +1,165 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// A Request is a message that the agent received.
+type Request struct {
+	Message *schema.Message
+
+	client *Client
+}
+
+// An Answer is what the agent says to a message. Request.Draft makes it; the caller fills in the body or a choice.
+type Answer struct {
+	Draft
+	// Choose is one of the choices of the message, or its number. It gives the body, if there is none.
+	Choose string
+	// Final marks a message of any type as the complete answer, as Acknowledge does, except for a question back. Acknowledge
+	// takes the message out of the inbox once the answer is sent.
+	Final, Acknowledge bool
+	// Again sends another answer to a message that is answered, or that something else works on.
+	Again bool
+}
+
+// A RecalledError says that the sender of a message has taken it back.
+type RecalledError struct {
+	Message *schema.Message
+	At      schema.Timestamp
+}
+
+func (e *RecalledError) Error() string {
+	return fmt.Sprintf("message %s was recalled: %s took it back at %s", e.Message.ID, e.Message.From, e.At)
+}
+
+// Request finds a message that was sent to the agent, pending or not. The id may be a short one. The error is a
+// *conversation.NotRecipientError for the mail of others, and a *RecalledError for a message that was taken back.
+func (c *Client) Request(ctx context.Context, id string) (*Request, error) {
+	found, err := c.w.Find(ctx, id)
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
+		return nil, err
+	}
+	return c.requestOf(ctx, found)
+}
+
+// requestOf is Request for the files of a message.
+func (c *Client) requestOf(ctx context.Context, found []mailbox.Entry) (*Request, error) {
+	m, err := conversation.Original(found, c.agent)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{Message: m, client: c}
+	return r, cmp.Or(c.checkRecalled(found), c.checkFence(ctx, m))
+}
+
+// checkRecalled returns a *RecalledError if a message has left the agent's inbox because its sender took it back.
+func (c *Client) checkRecalled(found []mailbox.Entry) error {
+	isOwn := func(box mailbox.Box) int {
+		return slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.agent && e.Box == box })
+	}
+	i := isOwn(mailbox.DeadLetters)
+	if i < 0 || isOwn(mailbox.Inbox) >= 0 {
+		return nil
+	}
+	if reason, err := c.w.Reason(found[i]); err == nil && reason.RecalledBy != "" {
+		return &RecalledError{found[i].Message, reason.At}
+	}
+	return nil
+}
+
+// Draft returns the answer without a body: subject, priority and type follow from the message.
+func (r *Request) Draft() Answer {
+	return Answer{Draft: Draft{Message: conversation.Reply(r.Message, r.client.agent)}}
+}
+
+// Answer sends an answer; see Prepared.Send. Of several answers, one is sent: the error for others is a
+// *track.AnsweredError. The same answer again, or another one of the same turn, is no error, and is not sent.
+func (r *Request) Answer(ctx context.Context, a Answer) (*Receipt, error) {
+	p, err := r.Prepare(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return p.Send(ctx)
+}
+
+// Prepare checks an answer as Answer does.
+func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
+	p := &Prepared{Message: a.Message, client: r.client, options: a.SendOptions, once: a.Once, request: r, again: a.Again}
+	if a.Final && a.Type == schema.Question {
+		return nil, ErrFinalQuestion
+	}
+	if a.Choose != "" {
+		if err := p.Message.Choose(r.Message, a.Choose); err != nil {
+			return nil, err
+		}
+	}
+	if conversation.Conclude(&p.Message, r.Message, a.Final, a.Acknowledge) {
+		p.Notes = append(p.Notes, fmt.Sprintf("a %s does not answer a %s unless it is final", p.Message.Type, r.Message.Type))
+	}
+	if a.Acknowledge {
+		held, err := r.client.findHeld(ctx, string(r.Message.ID))
+		if err != nil {
+			return nil, err
+		}
+		p.held = &held
+	}
+	return p, p.check(ctx, a.Source)
+}
+
+// ErrFinalQuestion reports a question that shall be the final answer.
+var ErrFinalQuestion = errors.New("final: a question is never the answer")
+
+// answer sends the answer unless there is one.
+func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
+	c := p.client
+	lock, err := track.Lock(ctx, c.w, c.agent)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	slot, err := track.AnswerOf(ctx, c.w, p.request.Message, c.agent)
+	if err != nil {
+		return nil, err
+	}
+	if slot.Answer != nil {
+		if slot.OfThisTurn || sameText(slot.Answer, &p.Message) {
+			first := &mailbox.Receipt{Message: slot.Answer, Outbox: slot.Path, AlreadySent: true}
+			return p.finish([]*mailbox.Receipt{first}, nil)
+		}
+		_, err := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
+		return nil, &track.AnsweredError{Request: p.request.Message, Answer: slot.Answer, Pending: err == nil}
+	}
+	if err := track.CheckBusy(c.w, p.request.Message, c.agent, c.process); err != nil {
+		return nil, err
+	}
+	return p.deliver(ctx)
+}
+
+// sameText reports whether two messages say the same.
+func sameText(a, b *schema.Message) bool {
+	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText()
+}
+
+// sendOnce sends the message unless one was sent with the same key.
+func (p *Prepared) sendOnce(ctx context.Context) (r *Receipt, err error) {
+	c := p.client
+	lock, err := track.Lock(ctx, c.w, c.agent)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if p.Message, err = track.Once(c.w, c.agent, p.once, p.Message); err != nil {
+		return nil, err
+	}
+	return p.deliver(ctx)
+}
